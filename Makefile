@@ -1,0 +1,63 @@
+# Everything runs in .venv, which is made on first use and brought up to date when pyproject.toml or
+# constraints.txt changes. Needed beforehand: Python 3.11 or newer with venv, and make. PYTHON chooses the
+# interpreter when .venv is made; to change it later, `make clean` first.
+
+.DEFAULT_GOAL := help
+
+PYTHON ?=
+ARGS ?=
+SUITE ?=
+
+INSTALLED := .venv/installed
+RUN := .venv/bin/python -m
+
+# Version managers leave a `python3.x` on the path for versions that are not chosen, which fails when
+# run: only an interpreter that proves itself counts.
+define FIND_PYTHON
+for python in $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python3); do \
+	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; \
+	python=; \
+done; \
+if [ -z "$$python" ]; then \
+	echo "error: $(if $(PYTHON),$(PYTHON) is not,found no) Python 3.11 or newer with venv;" \
+		"install one, or name one: make PYTHON=/path/to/python3" >&2; \
+	exit 1; \
+fi
+endef
+
+.PHONY: help run test check fmt bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) ## start the broker (ARGS="..." goes to goqueue serve)
+	@exec .venv/bin/goqueue serve $(ARGS)
+
+test: $(INSTALLED) ## run the tests (ARGS="..." goes to pytest)
+	@$(RUN) pytest $(ARGS)
+
+check: $(INSTALLED) ## lint, formatting and types
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
+	@$(RUN) mypy
+
+fmt: $(INSTALLED) ## format, and mend what the linter can
+	@$(RUN) ruff check --fix-only
+	@$(RUN) ruff format
+
+bench: $(INSTALLED) ## measure (SUITE=name for one suite)
+	@$(RUN) benchmarks $(SUITE)
+
+clean: ## remove the environment, caches and build results
+	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(FIND_PYTHON); \
+	if ! { test -e $@ && .venv/bin/python -c 'import pip' 2>/dev/null; }; then \
+		echo "making .venv with $$("$$python" --version)" >&2; \
+		"$$python" -m venv --clear .venv; \
+	fi
+	@echo "installing GoQueue and its tools into .venv" >&2
+	@$(RUN) pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

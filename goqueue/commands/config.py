@@ -1,0 +1,111 @@
+"""`goqueue config`: find what is wrong with a configuration, see what is in effect, start a new one."""
+
+import json
+import os
+from typing import Annotated, Any, Literal
+
+import typer
+
+from goqueue.commands import exits, reference, terminal
+from goqueue.commands.flags import setting_flags
+from goqueue.config import SETTINGS, Config, Problem, load
+from goqueue.errors import ConfigInvalid
+from goqueue.quantities import format_count
+
+_Output = typer.Option("--output", "-o", help="How to print.")
+
+
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The YAML file.")],
+    output: Annotated[Literal["table", "json"], _Output] = "table",
+) -> None:
+    """Find every problem in a configuration file.
+
+    \b
+      goqueue config check goqueue.yaml
+      goqueue config check goqueue.yaml -o json
+
+    Environment variables count as they do for the broker. Without problems the settings in effect are
+    printed; with problems there is one line each, and the exit code is 2.
+    """
+    try:
+        config = load(file, os.environ)
+    except ConfigInvalid as error:
+        _print_problems(error.details["problems"], output)
+        raise typer.Exit(exits.USAGE) from error
+    if output == "json":
+        _print_json({"valid": True, "problems": [], "settings": _rows(config)})
+    else:
+        _print_table(config)
+        terminal.say(f"{file} is fine")
+
+
+@setting_flags
+def show(
+    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="The YAML file, if there is one.")] = None,
+    output: Annotated[Literal["table", "json", "yaml"], _Output] = "table",
+    *,
+    flags: dict[str, str | None],
+) -> None:
+    """Show the settings in effect and their origin.
+
+    \b
+      goqueue config show
+      goqueue config show goqueue.yaml --storage-flush interval
+      goqueue config show goqueue.yaml -o yaml
+
+    A flag is stronger than the environment, the environment than the file, the file than the default.
+    """
+    config = load(file, os.environ, flags)
+    if output == "json":
+        _print_json(_rows(config))
+    elif output == "yaml":
+        terminal.write(reference.settings_yaml(config))
+    else:
+        _print_table(config)
+
+
+def template(
+    purpose: Annotated[
+        Literal["default", "dev", "production"],
+        typer.Option("--for", help="What the broker is for: its values are set accordingly."),
+    ] = "default",
+) -> None:
+    """Write a complete configuration file.
+
+    \b
+      goqueue config template > goqueue.yaml
+      goqueue config template --for production > goqueue.yaml
+
+    Every setting is in it with what it does, its bounds and its variable.
+    """
+    terminal.write(reference.template(purpose))
+
+
+def _print_problems(problems: tuple[Problem, ...], output: str) -> None:
+    if output == "json":
+        _print_json({"valid": False, "problems": [problem.as_json() for problem in problems], "settings": []})
+    else:
+        terminal.write_lines(map(str, problems))
+        terminal.say(f"found {format_count(len(problems), 'problem')}")
+
+
+def _print_table(config: Config) -> None:
+    rows = [(setting.key, setting.format(config.value(setting)), str(config.origin(setting))) for setting in SETTINGS]
+    terminal.write_table(("SETTING", "VALUE", "ORIGIN"), rows)
+
+
+def _rows(config: Config) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": setting.key,
+            "value": config.value(setting),
+            "text": setting.format(config.value(setting)),
+            "origin": config.origin(setting).as_json(),
+        }
+        for setting in SETTINGS
+    ]
+
+
+def _print_json(value: Any) -> None:
+    terminal.write(json.dumps(value, indent=2) + "\n")

@@ -1,0 +1,27 @@
+"""What a command's end means to the shell that started it."""
+
+from goqueue import errors
+
+DONE = 0
+FAILED = 1
+USAGE = 2  # the command or the configuration is wrong
+UNREACHABLE = 3
+NOT_ALLOWED = 4
+NOT_FOUND = 5  # or in conflict with what is there
+TIMED_OUT = 6
+OUR_BUG = 70
+INTERRUPTED = 130
+
+_CODES: dict[type[errors.GoQueueError], int] = {
+    errors.ConfigInvalid: USAGE,
+    errors.AccessDenied: NOT_ALLOWED,
+    errors.DataDirectoryForeign: NOT_FOUND,
+    errors.DataDirectoryInUse: NOT_FOUND,
+    errors.LogExists: NOT_FOUND,
+    errors.LogNotFound: NOT_FOUND,
+    errors.PathInvalid: NOT_FOUND,
+}
+
+
+def exit_code(error: errors.GoQueueError) -> int:
+    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), FAILED)

@@ -1,0 +1,103 @@
+"""The registry as Typer sees it: a tree of commands that are imported when they are used."""
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+
+from goqueue.commands.exits import USAGE
+from goqueue.commands.registry import COMMANDS, GROUPS, Command
+
+_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+class UsageInvalid(TyperException):
+    """A command line that cannot be carried out, whatever the world is like."""
+
+    exit_code = USAGE
+
+    def __init__(self, sentence: str, *, hint: str | None = None) -> None:
+        super().__init__(sentence)
+        self.hint = hint
+
+
+class Group(TyperGroup):
+    """The commands below one path of the registry."""
+
+    path = ""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        del ctx
+        return list(self._rows())
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]
+        del ctx
+        path = f"{self.path} {cmd_name}".strip()
+        if path in GROUPS:
+            return _group(cmd_name, path)
+        command = next((command for command in COMMANDS if command.path == path), None)
+        return _load(command, cmd_name) if command else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if name not in self._rows() and not name.startswith("-"):
+            guess = get_close_matches(name.lower()[:100], self._rows(), n=1)
+            program = ctx.command_path
+            hint = f"did you mean `{program} {guess[0]}`?" if guess else f"`{program} --help` lists the commands"
+            raise UsageInvalid(f"there is no command {name!r}", hint=hint)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._rows().items()))
+
+    def _rows(self) -> dict[str, str]:
+        """The next word of every path below this group's, and what it is for."""
+        prefix = f"{self.path} " if self.path else ""
+        rows: dict[str, str] = {}
+        for command in COMMANDS:
+            if command.path.startswith(prefix):
+                name = command.path.removeprefix(prefix).split(" ")[0]
+                rows[name] = GROUPS.get(prefix + name, command.help)
+        return rows
+
+
+def _group(name: str, path: str) -> Group:
+    group = Group(name=name, help=GROUPS[path], no_args_is_help=True, rich_markup_mode=None, context_settings=_SETTINGS)
+    group.path = path
+    return group
+
+
+def _load(command: Command, name: str) -> TyperCommand:
+    module, _, function = command.target.partition(":")
+    callback: Callable[..., None] = getattr(import_module(module), function)
+    app = _app()
+    app.command(name, help=inspect.getdoc(callback) or command.help, context_settings=_SETTINGS)(callback)
+    loaded = typer.main.get_command(app)
+    assert isinstance(loaded, TyperCommand)
+    return loaded
+
+
+def _app(**settings: Any) -> typer.Typer:
+    """Help in plain text: Rich would take 40 ms of a budget of 100, and boxes do not survive a pipe."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
+
+
+def root() -> TyperGroup:
+    app = _app(cls=Group, no_args_is_help=True, context_settings=_SETTINGS)
+
+    @app.callback()
+    def goqueue(
+        version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+        debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from; goes anywhere.")] = False,
+    ) -> None:
+        """Run a GoQueue broker on this machine, and look after its configuration and data."""
+        del version, debug  # both are answered before Typer is loaded, and are here to be listed
+
+    return typer.main.get_group(app)

@@ -1,0 +1,28 @@
+"""Every command of `goqueue`. To add one, add its line: nothing else needs to know.
+
+Help and suggestions are made from this table alone; the function behind a command is imported when
+the command is used, so what it needs is no burden on the others.
+"""
+
+from typing import Literal, NamedTuple
+
+
+class Command(NamedTuple):
+    """`target` is `module:function`; `effect` says what a careless use can cost."""
+
+    path: str
+    target: str
+    help: str
+    effect: Literal["read", "write", "danger"]
+
+
+GROUPS = {
+    "config": "Check, show and start a configuration.",
+}
+
+COMMANDS = (
+    Command("config check", "goqueue.commands.config:check", "Find every problem in a configuration file.", "read"),
+    Command("config show", "goqueue.commands.config:show", "Show the settings in effect and their origin.", "read"),
+    Command("config template", "goqueue.commands.config:template", "Write a complete configuration file.", "read"),
+    Command("version", "goqueue.commands.main:version", "Print the version.", "read"),
+)

@@ -1,0 +1,247 @@
+"""Every setting: its name, type, default, bounds and what it does, each said once.
+
+A setting is a field of these classes, and the rest of the program reads it there: sizes are bytes,
+durations are seconds. To add one, add a field; the check, the environment variable, the flag, the
+templates and `docs/configuration.md` follow from it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from goqueue import limits
+from goqueue.config.problem import Origin
+from goqueue.quantities import format_duration, format_size, parse_duration, parse_size, quoted
+
+Value = str | int | float
+PATH_CHARACTERS_MAX = 4096  # the kernel's PATH_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How values of one type are read and written; `format` writes what `parse` reads back."""
+
+    name: str
+    metavar: str
+    parse: Callable[[str], Value]
+    format: Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a field says about itself."""
+
+    sentence: str
+    kind: Kind
+    least: Value | None = None
+    most: Value | None = None
+
+
+def _parse_path(text: str) -> str:
+    if not text:
+        raise ValueError("an empty path names no directory: write ./ for the current one")
+    if len(text) > PATH_CHARACTERS_MAX:
+        raise ValueError(f"{quoted(text)} is too long for a path: at most {PATH_CHARACTERS_MAX:,} characters")
+    if text.startswith("~"):
+        raise ValueError(f"{quoted(text)} begins with ~, which only a shell replaces: write the whole path")
+    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text):
+        raise ValueError(f"{quoted(text)} holds a control character")
+    if any(0xD800 <= ord(character) < 0xE000 for character in text):
+        raise ValueError(f"{quoted(text)} is not valid Unicode")
+    return text
+
+
+def _choice(*names: str) -> Kind:
+    def parse(text: str) -> str:
+        if text in names:
+            return text
+        meant = next((f": write {name}" for name in names if name == text.strip().lower()), "")
+        raise ValueError(f"{quoted(text)} is not one of {', '.join(names)}{meant}")
+
+    return Kind(f"one of {', '.join(names)}", "|".join(names), parse, str)
+
+
+PATH = Kind("path", "PATH", _parse_path, str)
+SIZE = Kind("size", "SIZE", parse_size, lambda value: format_size(value, exact=True))
+DURATION = Kind("duration", "DURATION", parse_duration, lambda value: format_duration(value, exact=True))
+
+
+def _rule(kind: Kind, sentence: str, *, least: Value | None = None, most: Value | None = None) -> dict[str, Rule]:
+    return {"rule": Rule(sentence, kind, least, most)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageConfig:
+    """How messages are kept on disk and in memory."""
+
+    flush: Literal["always", "interval"] = field(
+        default="always",
+        metadata=_rule(
+            _choice("always", "interval"),
+            "When a publish is answered: `always` after its messages are synced to the device, `interval` as soon"
+            " as they are written, so that a power failure can lose the messages of the last `flush_interval`.",
+        ),
+    )
+    flush_interval: float = field(
+        default=limits.FLUSH_INTERVAL_SECONDS,
+        metadata=_rule(
+            DURATION,
+            "How long written messages may wait for their sync when `flush` is `interval`; not used otherwise.",
+            least=limits.FLUSH_INTERVAL_SECONDS_MIN,
+            most=limits.FLUSH_INTERVAL_SECONDS_MAX,
+        ),
+    )
+    segment_bytes: int = field(
+        default=limits.SEGMENT_BYTES,
+        metadata=_rule(
+            SIZE,
+            "Size at which a partition begins a new segment file; old messages are removed by whole segments.",
+            least=limits.SEGMENT_BYTES_MIN,
+            most=limits.SEGMENT_BYTES_MAX,
+        ),
+    )
+    segment_age: float = field(
+        default=float(limits.SEGMENT_AGE_SECONDS),
+        metadata=_rule(
+            DURATION,
+            "Age at which a partition begins a new segment file even when the last one is not full.",
+            least=limits.SEGMENT_AGE_SECONDS_MIN,
+            most=limits.SEGMENT_AGE_SECONDS_MAX,
+        ),
+    )
+    tail_bytes: int = field(
+        default=limits.TAIL_BYTES,
+        metadata=_rule(
+            SIZE,
+            "Memory for the newest messages of all partitions together; readers that keep up are served from it.",
+            least=limits.TAIL_BYTES_MIN,
+            most=limits.TAIL_BYTES_MAX,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings, and where each of them came from."""
+
+    data_dir: str = field(
+        default="./goqueue-data",
+        metadata=_rule(
+            PATH,
+            "Directory that holds everything the broker stores; a relative one starts where the broker is started.",
+        ),
+    )
+    storage: StorageConfig = field(default_factory=StorageConfig, metadata={"section": StorageConfig})
+    origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
+
+    def value(self, setting: "Setting") -> Value:
+        found: Any = self
+        for name in setting.key.split("."):
+            found = getattr(found, name)
+        value: Value = found
+        return value
+
+    def origin(self, setting: "Setting") -> Origin:
+        return self.origins.get(setting.key, Origin())
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table of settings."""
+
+    key: str
+    default: Value
+    rule: Rule
+
+    @property
+    def variable(self) -> str:
+        return f"GOQUEUE_{self.key.replace('.', '_').upper()}"
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.key.replace('.', '-').replace('_', '-')}"
+
+    @property
+    def section(self) -> str:
+        return self.key.rpartition(".")[0]
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition(".")[2]
+
+    @property
+    def summary(self) -> str:
+        """The sentence and the default, for a place that has room for a line."""
+        return f"{self.rule.sentence} [default: {self.format(self.default)}]"
+
+    @property
+    def bounds(self) -> str:
+        """`4KiB to 2GiB`, or nothing for a setting that is no quantity."""
+        if self.rule.least is None or self.rule.most is None:
+            return ""
+        return f"{self.rule.kind.format(self.rule.least)} to {self.rule.kind.format(self.rule.most)}"
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` stands for, or a ValueError that says why there is none."""
+        rule = self.rule
+        value = rule.kind.parse(text)
+        if isinstance(value, str):
+            return value
+        if isinstance(rule.least, int | float) and value < rule.least:
+            raise ValueError(f"{quoted(text)} is too small: at least {rule.kind.format(rule.least)}")
+        if isinstance(rule.most, int | float) and value > rule.most:
+            raise ValueError(f"{quoted(text)} is too large: at most {rule.kind.format(rule.most)}")
+        return value
+
+    def format(self, value: Value) -> str:
+        return self.rule.kind.format(value)
+
+
+def _table(section: type, prefix: str = "") -> Iterator[Setting]:
+    for item in fields(section):
+        if "rule" in item.metadata:
+            default: Any = item.default
+            yield Setting(prefix + item.name, default, item.metadata["rule"])
+        elif "section" in item.metadata:
+            yield from _table(item.metadata["section"], f"{prefix}{item.name}.")
+
+
+def _sections(owner: type, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for item in fields(owner):
+        if "section" in item.metadata:
+            section = item.metadata["section"]
+            yield prefix + item.name, str(section.__doc__)
+            yield from _sections(section, f"{prefix}{item.name}.")
+
+
+SETTINGS: tuple[Setting, ...] = tuple(_table(Config))
+SECTIONS: Mapping[str, str] = dict(_sections(Config))
+"""What each section is about, by its key."""
+
+
+def build(values: Mapping[str, Value], origins: Mapping[str, Origin]) -> Config:
+    """A configuration of these values, and of defaults for the rest."""
+    config: Config = _build(Config, values, "", origins=dict(origins))
+    return config
+
+
+def _build(section: type, values: Mapping[str, Value], prefix: str, **given: Any) -> Any:
+    for item in fields(section):
+        key = prefix + item.name
+        if "section" in item.metadata:
+            given[item.name] = _build(item.metadata["section"], values, f"{key}.")
+        elif key in values:
+            given[item.name] = values[key]
+    return section(**given)
+
+
+def conflicts(values: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
+    """Settings that are fine alone and not together: the key to change, and why."""
+    merged = {setting.key: setting.default for setting in SETTINGS} | dict(values)
+    age, interval = merged["storage.segment_age"], merged["storage.flush_interval"]
+    if merged["storage.flush"] == "interval" and float(age) < float(interval):
+        yield (
+            "storage.segment_age",
+            f"{format_duration(float(age), exact=True)} is shorter than storage.flush_interval"
+            f" ({format_duration(float(interval), exact=True)}): a segment would end before its first sync",
+        )

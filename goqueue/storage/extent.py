@@ -1,0 +1,140 @@
+"""Reading from a segment: what was decided on the owner's thread and is done on any.
+
+What must stay true: no frame leaves here whose checksum was not verified, and an entry of the
+index counts only when the frame that it points to has the offset that it says. Whatever looks
+wrong makes the reader examine the whole segment once, and only then is it called damaged.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from goqueue.errors import RangeDamaged
+from goqueue.storage import scan
+from goqueue.storage.scan import Frames
+from goqueue.storage.segment import Reader
+from goqueue.storage.survey import Damage
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Whole frames, in order, ready to be sent on: the views are not copies."""
+
+    buffers: tuple[memoryview, ...]
+    next_offset: int
+    """Where the next read goes on."""
+    skipped: tuple[Damage, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.buffers))
+
+    def joined(self) -> bytes:
+        return b"".join(self.buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A read that has been decided but not done."""
+
+    reader: Reader
+    offset: int
+    limit: int
+    """The first offset that must not be read."""
+    end: int
+    """The first position that must not be read."""
+    next_offset: int
+    """The offset that comes at that position."""
+    max_bytes: int
+    skip_damage: bool = False
+    hint: tuple[int, int] | None = None
+    """An offset at or before the one wanted, and where its frame starts."""
+
+    def load(self) -> Read:
+        """Read and verify; always at least one whole frame where there is one."""
+        read = self._attempt(self.hint) if self.hint else None
+        if read is None:
+            self.reader.examine(self.end, self.next_offset)
+            read = self._attempt(self._looked_up())
+        if read is None:
+            raise RangeDamaged(f"{self.reader.segment.path} changed while it was read", hint="read again")
+        return read
+
+    def _looked_up(self) -> tuple[int, int]:
+        index = self.reader.index
+        number = index.before_offset(self.offset) if index else -1
+        return (index.offsets[number], index.positions[number]) if index and number >= 0 else (-1, 0)
+
+    def _attempt(self, hint: tuple[int, int]) -> Read | None:
+        """The frames, or None where something is not as it should be."""
+        damages = self.reader.damages
+        offset, skipped = self._beyond(damages)
+        expected, position = hint
+        behind = max((damage.end for damage in damages if damage.next_offset <= offset), default=0)
+        if behind > position:
+            expected, position = -1, behind
+        stop = min((damage.position for damage in damages if damage.position >= position), default=self.end)
+        room = self.max_bytes + 2 * scan.PLAIN_BYTES
+        while position < stop:
+            content = np.empty(min(room, stop - position), np.uint8)
+            if self.reader.file.read(position, content.data) < len(content):
+                return None
+            frames = scan.walk(content)
+            announced = scan.announced(content, frames.end, stop - position)
+            if not announced or not _trustworthy(frames, expected):
+                return None
+            read = self._chosen(frames, offset, skipped)
+            if read is not None:
+                return read
+            position += frames.end
+            expected, room = -1, max(room, announced)
+        next_offset = next((damage.first_offset for damage in damages if damage.position == stop), self.next_offset)
+        return Read((), max(offset, next_offset), skipped)
+
+    def _beyond(self, damages: tuple[Damage, ...]) -> tuple[int, tuple[Damage, ...]]:
+        """The offset to start from, and the damage that was skipped to get there."""
+        offset, skipped = self.offset, []
+        for damage in damages:
+            if damage.first_offset <= offset < damage.next_offset:
+                if not self.skip_damage:
+                    raise damaged(self.reader.segment.path, damage)
+                offset = damage.next_offset
+                skipped.append(damage)
+        return offset, tuple(skipped)
+
+    def _chosen(self, frames: Frames, offset: int, skipped: tuple[Damage, ...]) -> Read | None:
+        """As many of these frames as were asked for, if any was."""
+        offsets = frames.offsets
+        first, last = np.searchsorted(offsets, (offset, self.limit)).tolist()
+        if first == len(offsets):
+            return None
+        if first == last:
+            return Read((), self.limit, skipped)
+        start = int(frames.positions[first])
+        ends = frames.positions + frames.lengths
+        last = min(last, max(first + 1, int(np.searchsorted(ends, start + self.max_bytes, "right"))))
+        view = frames.buffer.data[start : int(ends[last - 1])]
+        return Read((view,), int(offsets[last - 1]) + 1, skipped)
+
+
+def _trustworthy(frames: Frames, expected: int) -> bool:
+    if not len(frames):
+        return True
+    first = int(frames.offsets[0])
+    return (
+        expected in (-1, first)
+        and scan.verify(frames) == len(frames)
+        and scan.in_order(frames, first - 1, 0) == len(frames)
+    )
+
+
+def damaged(path: str, damage: Damage) -> RangeDamaged:
+    return RangeDamaged(
+        f"{path} is damaged from byte {damage.position} to {damage.end}: {damage.reason}",
+        hint=f"skip the damage, or read on from offset {damage.next_offset}",
+        path=path,
+        position=damage.position,
+        end=damage.end,
+        first_offset=damage.first_offset,
+        next_offset=damage.next_offset,
+    )

@@ -1,0 +1,134 @@
+"""Group commit: one thread that writes and syncs whatever has gathered, for all logs.
+
+While one round is at the disk the next gathers, so the busier the broker, the more messages each
+sync covers. The owner's thread hands over logs that have something to write and gets a `Report` a
+round; the thread itself touches nothing but files.
+
+Two modes. `always`: a message is answered after the sync. `interval`: it is answered once written,
+and synced within the interval.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from queue import Empty, SimpleQueue
+from typing import Literal, Protocol
+
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.limits import WRITERS_MAX
+from goqueue.storage.writer import Outcome, Writer
+
+Mode = Literal["always", "interval"]
+
+
+class Flushable(Protocol):
+    """What the flusher knows of a log."""
+
+    writer: Writer
+    submitted: bool
+    """Whether the log waits for a round. The flusher clears it before it looks at what waits."""
+    is_closed: bool
+
+
+Report = list[tuple[Flushable, Outcome]]
+
+
+class Flusher:
+    """Either `start` the thread, or call `flush` from the owner's own: never both."""
+
+    def __init__(self, clock: Clock, mode: Mode, interval_ns: int, deliver: Callable[[Report], None]) -> None:
+        self.mode: Mode = mode
+        self._clock = clock
+        self._interval_ns = interval_ns
+        self._deliver = deliver
+        self._inbox: SimpleQueue[Flushable | None] = SimpleQueue()
+        self._open: OrderedDict[Writer, None] = OrderedDict()
+        self._unsynced: dict[Flushable, None] = {}
+        self._synced_ns = clock.monotonic_ns()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, log: Flushable) -> None:
+        """Have the log's chunks written in the next round."""
+        if not log.submitted:
+            log.submitted = True
+            self._inbox.put(log)
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="goqueue-flusher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write and sync what is left, and end the thread."""
+        if self._thread is not None:
+            self._inbox.put(None)
+            self._thread.join()
+            self._thread = None
+        self.flush()
+
+    def flush(self) -> None:
+        """One round on the calling thread, with a sync whatever the mode."""
+        self._round(self._gathered(), sync=True)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                first = self._inbox.get(timeout=self._patience())
+            except Empty:
+                self._round([], sync=True)
+                continue
+            if first is None:
+                return
+            self._round([first, *self._gathered()], sync=self._is_due())
+
+    def _gathered(self) -> list[Flushable]:
+        """All that waits now. A stop that waits is put back, behind what came before it."""
+        logs: list[Flushable] = []
+        while True:
+            try:
+                log = self._inbox.get_nowait()
+            except Empty:
+                return logs
+            if log is None:
+                self._inbox.put(None)
+                return logs
+            logs.append(log)
+
+    def _patience(self) -> float | None:
+        """Seconds until a sync is due, if anything is unsynced."""
+        if not self._unsynced:
+            return None
+        return max(0, self._synced_ns + self._interval_ns - self._clock.monotonic_ns()) / NANOSECONDS
+
+    def _is_due(self) -> bool:
+        return self.mode == "always" or self._clock.monotonic_ns() - self._synced_ns >= self._interval_ns
+
+    def _round(self, logs: Iterable[Flushable], *, sync: bool) -> None:
+        report: dict[Flushable, Outcome] = {}
+        for log in logs:
+            log.submitted = False
+            if log.is_closed:
+                self._forget(log)
+                report[log] = Outcome(released=True)
+                continue
+            report[log] = log.writer.write()
+            self._unsynced[log] = None
+            self._keep_open(log.writer)
+        if sync:
+            for log in self._unsynced:
+                log.writer.sync(report.setdefault(log, Outcome()))
+            self._unsynced.clear()
+            self._synced_ns = self._clock.monotonic_ns()
+        if report:
+            self._deliver(list(report.items()))
+
+    def _forget(self, log: Flushable) -> None:
+        log.writer.close()
+        self._open.pop(log.writer, None)
+        self._unsynced.pop(log, None)
+
+    def _keep_open(self, writer: Writer) -> None:
+        """Remember which writers have files open; the one unused for longest closes, once it is synced."""
+        self._open[writer] = None
+        self._open.move_to_end(writer)
+        while len(self._open) > WRITERS_MAX and not next(iter(self._open)).unsynced:
+            self._open.popitem(last=False)[0].close()

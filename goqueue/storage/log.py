@@ -1,0 +1,332 @@
+"""A log: segments in order, the newest frames in memory, and positions that only rise.
+
+    first_offset ≤ durable_end ≤ written_end ≤ next_offset
+
+Everything here runs on the thread that owns the log and decides without waiting: an append goes
+to memory and to the flusher's queue, a read becomes a piece of memory or an `Extent` that any
+thread may load. The owner's duties: hand each `Outcome` of the flusher to `settle`, and call
+nothing else of a log from another thread.
+
+What must stay true: readers see only what an acknowledgement has been given for; when the disk
+refuses, the state here goes back to what the disk has, and the offsets are given out again only
+because nobody was ever told of them.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from operator import attrgetter
+
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.errors import GoQueueError, LogClosed, LogFenced, OffsetOutOfRange, PathInvalid
+from goqueue.limits import SEGMENT_AGE_SECONDS, SEGMENT_BYTES
+from goqueue.storage import scan
+from goqueue.storage.disk import Disk
+from goqueue.storage.extent import Extent, Read
+from goqueue.storage.flusher import Flusher
+from goqueue.storage.index import Index
+from goqueue.storage.moment import Moment
+from goqueue.storage.recovery import Recovered
+from goqueue.storage.scan import Frames
+from goqueue.storage.segment import Reader, Readers, Segment, load_index, store_index
+from goqueue.storage.survey import Damage
+from goqueue.storage.tail import Acknowledge, Chunk, Tail, TailBudget
+from goqueue.storage.writer import RESUME, Outcome, Queue, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """When a log starts a new segment."""
+
+    segment_bytes: int = SEGMENT_BYTES
+    segment_age_ns: int = SEGMENT_AGE_SECONDS * NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What all logs of a data directory share."""
+
+    disk: Disk
+    clock: Clock
+    flusher: Flusher
+    readers: Readers
+    tails: TailBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch went."""
+
+    first_offset: int
+    next_offset: int
+    time: int
+
+
+class Log:
+    """One append-only sequence of messages."""
+
+    def __init__(self, name: str, resources: Resources, settings: LogSettings, recovered: Recovered) -> None:
+        self.name = name
+        self.settings = settings
+        self.submitted = False
+        self._resources = resources
+        self._queue: Queue = deque()
+        self.writer = Writer(resources.disk, self._queue)
+        self._tail = Tail()
+        self.adopt(recovered)
+
+    def adopt(self, recovered: Recovered) -> None:
+        """Take over what the disk holds: at the start, and after a fence or a truncation."""
+        self._tail.clear()
+        self.directory = recovered.directory
+        self.segments = recovered.segments
+        self.next_offset = self.written_end = self.durable_end = recovered.next_offset
+        self.last_time = recovered.last_time
+        self.fence: LogFenced | None = None
+        self.is_closed = False
+        self._sealed_bytes = sum(segment.size for segment in self.segments[:-1])
+        self._readable = (self.active, self.active.size)  # where `readable_end` is
+        self._unsettled: deque[Chunk] = deque()
+        self._queue.append(RESUME)
+
+    @property
+    def first_offset(self) -> int:
+        return self.segments[0].base_offset
+
+    @property
+    def readable_end(self) -> int:
+        """No reader sees this offset or a greater one."""
+        return self.durable_end if self._resources.flusher.mode == "always" else self.written_end
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all frames, those still in memory included."""
+        return self._sealed_bytes + self.active.size
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every append has been answered."""
+        return not self._unsettled
+
+    # --- append ---
+
+    def append(self, frames: Frames, acknowledge: Acknowledge | None = None) -> Appended:
+        """Give frames their offsets and time, in place. `acknowledge` hears when they are safe, or why not."""
+        assert len(frames), "an append has at least one frame"
+        self._refuse_unless_open()
+        now = max(self._resources.clock.now_ns(), self.last_time)
+        size = len(frames.buffer)
+        if self.active.size and (
+            self.active.size + size > self.settings.segment_bytes
+            or now - (self.active.first_time or 0) > self.settings.segment_age_ns
+        ):
+            self._seal()
+        scan.stamp(frames, self.next_offset, now)
+        appended = Appended(self.next_offset, self.next_offset + len(frames), now)
+        self._enqueue(frames, now, acknowledge)
+        segment = self.active
+        segment.size += size
+        segment.first_time = now if segment.first_time is None else segment.first_time
+        segment.last_time = self.last_time = now
+        self.next_offset = appended.next_offset
+        return appended
+
+    def roll(self) -> None:
+        """Start a new segment now, so that retention and compaction may have the one before."""
+        self._refuse_unless_open()
+        if self.active.size:
+            self._seal()
+            self._enqueue(scan.walk(bytearray()), self.last_time, None)
+
+    def _refuse_unless_open(self) -> None:
+        if self.is_closed:
+            raise LogClosed(f"log {self.name} is closed", hint="it is being deleted, or the broker is stopping")
+        if self.fence is not None:
+            raise self.fence
+
+    def _seal(self) -> None:
+        self._sealed_bytes += self.active.size
+        self.segments.append(Segment(self.directory, self.next_offset, index=Index()))
+
+    def _enqueue(self, frames: Frames, now: int, acknowledge: Acknowledge | None) -> None:
+        segment, index = self.active, self.index_of(self.active)
+        number = len(index)
+        added = index.note(self.next_offset, segment.size, frames.positions, now) if len(frames) else 0
+        entries = (index.dump(number), index.dump_times(number)) if added else (b"", b"")
+        chunk = Chunk(segment, segment.size, self.next_offset, now, frames, number, *entries, acknowledge)
+        self._unsettled.append(chunk)
+        self._resources.tails.add(self._tail, chunk)
+        self._queue.append(chunk)
+        self._resources.flusher.submit(self)
+
+    def index_of(self, segment: Segment) -> Index:
+        """The whole index, held from now on. Of most logs of a large broker it is never needed."""
+        if segment.index is None:
+            segment.index = load_index(self._resources.disk, segment)
+        if segment.index is None:
+            segment.index = self.reader(segment).examine(segment.size, self.next_offset)
+            segment.index.marked = (self.next_offset, segment.size)
+            store_index(self._resources.disk, segment, segment.index)
+        return segment.index
+
+    # --- what the flusher reports ---
+
+    def settle(self, outcome: Outcome) -> None:
+        """Take note of how far the disk has come, and answer those who wait."""
+        if outcome.written is not None:
+            self.written_end = outcome.written.next_offset
+        if outcome.durable is not None:
+            self.durable_end = outcome.durable.next_offset
+        reached = outcome.durable if self._resources.flusher.mode == "always" else outcome.written
+        if reached is not None and not reached.settled:
+            self._readable = (reached.segment, reached.position + reached.size)
+            while not reached.settled:
+                self._unsettled.popleft().answer(None)
+        if outcome.failure is not None:
+            self._give_up(outcome.failure, fenced=outcome.fenced)
+        if self.is_settled:
+            self._let_go_of_sealed()
+
+    def _give_up(self, failure: GoQueueError, *, fenced: bool) -> None:
+        """Go back to what the disk has, and tell those who waited for more."""
+        if fenced:
+            failure = self.fence = LogFenced(
+                f"log {self.name} is fenced after a failure: {failure}",
+                hint="look at the device; reopening the log reads again what it holds",
+                log=self.name,
+            )
+        else:
+            self._queue.append(RESUME)
+        refused = list(self._unsettled)
+        self._unsettled.clear()
+        if refused:
+            self._take_back(refused[0])
+        for chunk in refused:
+            chunk.answer(failure)
+
+    def _take_back(self, first: Chunk) -> None:
+        """Undo the appends from this one on: nobody was told of them."""
+        self._tail.cut(first)
+        self.next_offset = first.first_offset
+        first.segment.size = first.position
+        while len(self.segments) > 1 and (self.active is not first.segment or not first.position):
+            emptied = self.segments.pop()
+            self._sealed_bytes -= self.active.size
+            if emptied is first.segment:
+                break
+        if self.active is first.segment:
+            self.index_of(self.active).cut(first.position)
+
+    def _let_go_of_sealed(self) -> None:
+        """The index of a sealed segment is complete on disk now, and memory need not hold it."""
+        for segment in reversed(self.segments[:-1]):
+            if segment.index is None:
+                break
+            segment.index = None
+            self._resources.readers.drop(segment)
+
+    # --- read ---
+
+    def locate(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read | Extent:
+        """What a read from this offset will get: frames in memory, or where to load them from."""
+        end = self.readable_end
+        if not self.first_offset <= offset <= self.next_offset:
+            raise self._out_of_range(offset)
+        if offset >= end:
+            return Read((), offset)
+        if (first := self._tail.first_offset) is not None and offset >= first:
+            return self._tail.read(offset, end, max_bytes)
+        number = bisect_right(self.segments, offset, key=_base_offset) - 1
+        segment = self.segments[number]
+        if segment is self._readable[0]:
+            stop, next_offset = self._readable[1], end
+        else:
+            stop, next_offset = segment.size, self.segments[number + 1].base_offset
+        if not stop:
+            return Read((), next_offset)
+        reader = self.reader(segment)
+        index = segment.index or reader.index
+        entry = index.before_offset(offset) if index else -1
+        hint = (index.offsets[entry], index.positions[entry]) if index and entry >= 0 else (-1, 0) if index else None
+        return Extent(reader, offset, end, stop, next_offset, max_bytes, skip_damage, hint)
+
+    def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read:
+        """`locate` and load, on this thread."""
+        skipped: tuple[Damage, ...] = ()
+        while True:
+            found = self.locate(offset, max_bytes, skip_damage=skip_damage)
+            read = found.load() if isinstance(found, Extent) else found
+            skipped += read.skipped
+            if read.buffers or read.next_offset == offset:
+                return Read(read.buffers, read.next_offset, skipped)
+            offset = read.next_offset
+
+    def reader(self, segment: Segment) -> Reader:
+        """The segment's file, open for as long as somebody holds it."""
+        try:
+            return self._resources.readers.get(segment, sealed=segment is not self.active and segment.index is None)
+        except PathInvalid:
+            raise self._out_of_range(segment.base_offset) from None
+
+    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(
+            f"log {self.name} has no offset {offset}: it holds {self.first_offset} up to {self.next_offset}",
+            hint=f"read from {self.first_offset}, the earliest, or {self.readable_end}, the latest",
+            first=self.first_offset,
+            next=self.readable_end,
+        )
+
+    def moment(self, time: int) -> int | Moment:
+        """Which offset is the first with this append time or a later one, or how to find out."""
+        found = self._tail.first_since(time)
+        if found is not None:
+            return min(found, self.readable_end)
+        bound = self._tail.first_offset
+        return Moment(
+            self._resources.disk,
+            tuple(segment for segment in self.segments if segment.size),
+            self.readable_end if bound is None else min(bound, self.readable_end),
+            self._readable,
+            time,
+        )
+
+    def offset_for_time(self, time: int) -> int:
+        """`moment`, found out on this thread."""
+        found = self.moment(time)
+        return found.load() if isinstance(found, Moment) else found
+
+    # --- maintenance ---
+
+    def sealed(self) -> list[Segment]:
+        """The segments that will not change any more and whose successor is on the device."""
+        last = self._unsettled[0].segment if self._unsettled else self.active
+        return self.segments[: self.segments.index(last)]
+
+    def replace_segments(self, old: list[Segment], new: list[Segment]) -> None:
+        """Put other segments in the place of neighbouring sealed ones; none to drop them."""
+        start = self.segments.index(old[0])
+        assert self.segments[start : start + len(old)] == old, "segments are replaced in one piece"
+        self.segments[start : start + len(old)] = new
+        self._sealed_bytes += sum(one.size for one in new) - sum(one.size for one in old)
+        for segment in old:
+            self._resources.readers.drop(segment)
+
+    def close(self) -> None:
+        """Refuse appends from now on, and have the flusher let the files go."""
+        self.is_closed = True
+        self._tail.clear()
+        closed = LogClosed(f"log {self.name} was closed before this was written")
+        while self._unsettled:
+            self._unsettled.popleft().answer(closed)
+        self._resources.flusher.submit(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else "fenced" if self.fence else "open"
+        return f"<Log {self.name} {self.first_offset}..{self.next_offset} {len(self.segments)} segments, {state}>"
+
+
+_base_offset = attrgetter("base_offset")

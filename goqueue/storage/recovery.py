@@ -1,0 +1,190 @@
+"""What a log's directory holds, when it is opened.
+
+After a clean stop the state is known and nothing is read. Otherwise only the last segment can have
+been in the middle of a write: a segment is synced before its successor is created. It is surveyed
+from the last index entry that can be trusted.
+
+The mark in the index says how far it had been synced. Below the mark, bad bytes are damage:
+they stay, readers are told, and the offsets behind them are not given out again. From the mark
+on, the first bad byte is where an unanswered write was torn: the rest is cut. Should frames be
+sound behind such a tear, what is cut is kept beside the log in a `.cut` file.
+
+Without an index file, which is made together with the log, nobody knows how far the log had been
+synced. Then bad bytes before the last sound frame count as damage, and only what follows it is cut.
+"""
+
+from dataclasses import dataclass, field
+
+from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES
+from goqueue.storage.disk import Disk, Entry, replace
+from goqueue.storage.index import FRAME_BYTES_MIN, Index
+from goqueue.storage.moment import last_time
+from goqueue.storage.scan import Frames
+from goqueue.storage.segment import Segment, base_offset_of, load_index, store_index
+from goqueue.storage.survey import Damage, Stretch, believable, survey
+from goqueue.storage.swap import finish_swap
+
+
+@dataclass(frozen=True, slots=True)
+class CleanState:
+    """What a clean stop knew of a log."""
+
+    next_offset: int
+    last_time: int
+    first_time: int | None
+    """Of the active segment."""
+    size: int
+    """Of the active segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Bytes that were removed from the end of a segment."""
+
+    path: str
+    position: int
+    end: int
+    reason: str
+    kept_in: str | None = None
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A log as its directory has it."""
+
+    directory: str
+    segments: list[Segment]
+    next_offset: int
+    last_time: int
+    damages: list[Damage] = field(default_factory=list)
+    cut: Cut | None = None
+    was_clean: bool = False
+
+
+def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Recovered:
+    """Open a log's directory, and leave it as a log should be."""
+    entries = disk.entries(directory)
+    if finish_swap(disk, directory, entries):
+        entries = disk.entries(directory)
+    segments = find_segments(directory, entries)
+    if not segments:
+        segments = [Segment(directory, 0)]
+        disk.open(segments[0].path, "create").close()
+        disk.sync_directory(directory)
+        return Recovered(directory, segments, 0, 0)
+    active = segments[-1]
+    if clean is not None and clean.size == active.size and clean.next_offset >= active.base_offset:
+        active.first_time, active.last_time = clean.first_time, clean.last_time
+        return Recovered(directory, segments, clean.next_offset, clean.last_time, was_clean=True)
+    return _Survey(disk, segments).recovered()
+
+
+def find_segments(directory: str, entries: list[Entry]) -> list[Segment]:
+    """The segments in a directory; other files are none of our business."""
+    found = [
+        Segment(directory, base, entry.size)
+        for entry in entries
+        if entry.kind == "file" and (base := base_offset_of(entry.name, "log")) is not None
+    ]
+    return sorted(found, key=lambda segment: segment.base_offset)
+
+
+class _Survey:
+    """The recovery of a log that was not stopped cleanly."""
+
+    def __init__(self, disk: Disk, segments: list[Segment]) -> None:
+        self._disk = disk
+        self._segments = segments
+        self._segment = segments[-1]
+        self._file = disk.open(self._segment.path, "write")
+        self._file.forget_cache()  # what a failed sync left in memory is not on the device
+        self._known = load_index(disk, self._segment)
+        if self._known is None and disk.kind(self._segment.index_path) == "file":
+            self._known = Index()  # its writes were lost, and so nothing behind them had been answered
+        self._index = Index()
+        self._end, self._next_offset, self._last_time = 0, self._segment.base_offset, 0
+        self._damages: list[Damage] = []
+
+    def recovered(self) -> Recovered:
+        segment = self._segment
+        if self._known is not None:
+            self._skip_to_last_entry(self._known)
+            self._take_vouched(self._known)
+        cut = self._take_rest()
+        self._file.sync()
+        segment.size, segment.index = self._end, self._index
+        self._index.marked = (self._next_offset, self._end)
+        if len(self._index):
+            segment.first_time, segment.last_time = self._index.times[0], self._last_time
+        store_index(self._disk, segment, self._index)
+        self._disk.sync_directory(segment.directory)
+        if not self._last_time and len(self._segments) > 1:
+            self._last_time = last_time(self._disk, self._segments[-2])
+        return Recovered(segment.directory, self._segments, self._next_offset, self._last_time, self._damages, cut)
+
+    def _skip_to_last_entry(self, known: Index) -> None:
+        """Begin at the last frame that the index knows and that is sound."""
+        for number in reversed(range(len(known))):
+            position, offset = known.positions[number], known.offsets[number]
+            if believable(self._file, position, offset, self._segment.size):
+                self._index = known.before(number)
+                self._end, self._next_offset, self._last_time = position, offset, known.times[number]
+                return
+
+    def _take_vouched(self, known: Index) -> None:
+        """What had been synced: bad bytes in it are damage, and its offsets have been given out."""
+        offset, position = known.marked or (0, 0)
+        if position <= self._end or not _near(known, offset, position):
+            return
+        stretch = Stretch(self._end, min(position, self._segment.size), self._next_offset, offset, self._last_time)
+        for piece in survey(self._file, stretch, known):
+            self._take(piece)
+        self._end = stretch.end
+        if self._next_offset < offset:
+            reason = "what had been synced is missing"
+            self._take(Damage(self._end, self._end, self._next_offset, offset, reason))
+
+    def _take_rest(self) -> Cut | None:
+        """What nobody vouches for: it ends at the first tear."""
+        size, pending, is_sound_behind = self._segment.size, [], False
+        for piece in survey(self._file, Stretch(self._end, size, self._next_offset, first_time=self._last_time)):
+            if isinstance(piece, Damage):
+                pending.append(piece)
+            elif pending and self._known is not None:
+                is_sound_behind = True
+                break
+            else:
+                for damage in pending:
+                    self._take(damage)
+                pending = []
+                self._take(piece)
+        if not pending:
+            return None
+        kept_in = self._keep(size) if is_sound_behind else None
+        self._file.truncate(self._end)
+        return Cut(self._segment.path, self._end, size, pending[0].reason, kept_in)
+
+    def _take(self, piece: Frames | Damage) -> None:
+        if isinstance(piece, Damage):
+            self._damages.append(piece)
+            self._end, self._next_offset = piece.end, piece.next_offset
+        else:
+            self._index.note_frames(piece)
+            self._end, self._next_offset = piece.origin + piece.end, int(piece.offsets[-1]) + 1
+            self._last_time = int(piece.timestamps[-1])
+
+    def _keep(self, size: int) -> str:
+        """Put what will be cut beside the log."""
+        path = f"{self._segment.stem}.{self._end}.cut"
+        content = bytearray(size - self._end)
+        self._file.read(self._end, memoryview(content))
+        replace(self._disk, path, content)
+        return path
+
+
+def _near(known: Index, offset: int, position: int) -> bool:
+    """Whether a mark can belong to these entries: behind the last one there is at most a block and a frame."""
+    last_offset, last_position = (known.offsets[-1], known.positions[-1]) if len(known) else (offset, 0)
+    bytes_behind = position - last_position
+    messages_behind = offset - last_offset
+    return bytes_behind <= INDEX_BLOCK_BYTES + FRAME_BYTES_MAX and messages_behind * FRAME_BYTES_MIN <= bytes_behind

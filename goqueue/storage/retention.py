@@ -1,0 +1,63 @@
+"""Removing whole segments that are too old or too many.
+
+The job is planned and finished on the owner's thread; what lies between touches files only and may
+run on any. The oldest goes first, and its name is off the device before the next one goes: after a
+crash the log begins where it began before, or later, and has no hole.
+"""
+
+from dataclasses import dataclass, field
+
+from goqueue.errors import PathInvalid
+from goqueue.storage.disk import Disk
+from goqueue.storage.log import Log
+from goqueue.storage.moment import last_time
+from goqueue.storage.segment import Segment
+
+
+@dataclass(slots=True)
+class Expiry:
+    """Segments that may go, and what decides about it."""
+
+    log: Log
+    disk: Disk
+    candidates: list[Segment]
+    before_time: int
+    bytes_to_free: int
+    removed: list[Segment] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Remove what has to go. On any thread."""
+        freed = 0
+        for segment in self.candidates:
+            if freed + segment.size > self.bytes_to_free and not self._is_old(segment):
+                break
+            for path in segment.paths:
+                if self.disk.kind(path) != "absent":
+                    self.disk.remove(path)
+            self.disk.sync_directory(segment.directory)
+            self.removed.append(segment)
+            freed += segment.size
+
+    def apply(self) -> None:
+        """Let the log forget them. On the owner's thread."""
+        if self.removed:
+            self.log.replace_segments(self.removed, [])
+
+    def _is_old(self, segment: Segment) -> bool:
+        if segment.last_time is None:
+            try:
+                segment.last_time = last_time(self.disk, segment)
+            except PathInvalid:
+                return True
+        return segment.last_time < self.before_time
+
+
+def plan_expiry(log: Log, disk: Disk, *, before_time: int = 0, bytes_kept: int | None = None) -> Expiry:
+    """What a log may lose: messages older than a time, and the oldest ones above a size.
+
+    Only sealed segments go, so an active one whose messages are all old is sealed for the next time.
+    """
+    if log.active.size and log.last_time < before_time:
+        log.roll()
+    excess = max(0, log.size - bytes_kept) if bytes_kept is not None else 0
+    return Expiry(log, disk, log.sealed(), before_time, excess)

@@ -1,0 +1,134 @@
+"""One file of frames and the index beside it.
+
+A segment is named by its base offset and holds the offsets from there up to the next segment's
+base. Only a log's last segment, the active one, grows; the others are sealed and never change
+in place.
+
+What must stay true: a `Reader` pairs a file with an index of that same file. It keeps the file open,
+so neither removal nor replacement of the name disturbs whoever still reads.
+"""
+
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+
+from goqueue.errors import GoQueueError, PathInvalid
+from goqueue.limits import OFFSET_MAX, READERS_MAX
+from goqueue.storage.disk import Disk, File, read_all, replace
+from goqueue.storage.index import Index, load, mark
+from goqueue.storage.survey import Damage, Stretch, survey
+
+NAME_DIGITS = 20
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """What the owner of a log knows of one of its files."""
+
+    directory: str
+    base_offset: int
+    size: int = 0
+    first_time: int | None = None
+    last_time: int | None = None
+    index: Index | None = None
+    """Of the active segment, and of a sealed one while it is needed."""
+
+    @property
+    def stem(self) -> str:
+        return f"{self.directory}/{self.base_offset:0{NAME_DIGITS}d}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.stem}.log"
+
+    @property
+    def index_path(self) -> str:
+        return f"{self.stem}.index"
+
+    @property
+    def timeindex_path(self) -> str:
+        return f"{self.stem}.timeindex"
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        return self.path, self.index_path, self.timeindex_path
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.path} {self.size} bytes>"
+
+
+def base_offset_of(name: str, suffix: str) -> int | None:
+    """The base offset in a file's name, if it is the name of such a file."""
+    stem, dot, end = name.partition(".")
+    if dot and end == suffix and len(stem) == NAME_DIGITS and stem.isascii() and stem.isdecimal():
+        base = int(stem)
+        return base if base <= OFFSET_MAX else None
+    return None
+
+
+def store_index(disk: Disk, segment: Segment, index: Index) -> None:
+    """Write both files anew."""
+    end = mark(*index.marked) if index.marked else b""
+    replace(disk, segment.timeindex_path, index.dump_times())
+    replace(disk, segment.index_path, index.dump() + end)
+
+
+def load_index(disk: Disk, segment: Segment) -> Index | None:
+    """The index as the files have it; None where they are missing or cannot be right."""
+    try:
+        content, times = read_all(disk, segment.index_path), read_all(disk, segment.timeindex_path)
+    except PathInvalid:
+        return None
+    return load(content, times, segment.base_offset, segment.size)
+
+
+class Reader:
+    """An open segment, good for any thread, and what is known of its content."""
+
+    def __init__(self, disk: Disk, segment: Segment, *, sealed: bool) -> None:
+        self.segment = segment
+        self.file: File = disk.open(segment.path, "read")
+        self.index = load_index(disk, segment) if sealed else None
+        self.damages: tuple[Damage, ...] = ()
+        self._disk = disk
+        self._sealed = sealed
+
+    def examine(self, end: int, next_offset: int) -> Index:
+        """Read all of it: afterwards the damage is known, and the index cannot be wrong."""
+        index, damages = Index(), []
+        for piece in survey(self.file, Stretch(0, end, self.segment.base_offset, next_offset), self.index):
+            if isinstance(piece, Damage):
+                damages.append(piece)
+            else:
+                index.note_frames(piece)
+        self.index, self.damages = index, tuple(damages)
+        if self._sealed:
+            index.marked = (next_offset, end)
+            with suppress(GoQueueError):  # a cache that cannot be written is made again next time
+                store_index(self._disk, self.segment, index)
+        return index
+
+    def __repr__(self) -> str:
+        return f"<Reader {self.segment.path}, {len(self.damages)} damages>"
+
+
+class Readers:
+    """The readers used last. One that is dropped closes when nobody holds it any more."""
+
+    def __init__(self, disk: Disk, most: int = READERS_MAX) -> None:
+        self._disk = disk
+        self._most = most
+        self._held: OrderedDict[Segment, Reader] = OrderedDict()
+
+    def get(self, segment: Segment, *, sealed: bool) -> Reader:
+        reader = self._held.get(segment)
+        if reader is None:
+            reader = self._held[segment] = Reader(self._disk, segment, sealed=sealed)
+            if len(self._held) > self._most:
+                self._held.popitem(last=False)
+        else:
+            self._held.move_to_end(segment)
+        return reader
+
+    def drop(self, segment: Segment) -> None:
+        self._held.pop(segment, None)

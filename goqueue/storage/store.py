@@ -1,0 +1,321 @@
+"""A data directory: its lock, its format, all of its logs.
+
+    {data}/FORMAT     which version of the layout this is
+    {data}/lock       held while a process uses the directory; names that process
+    {data}/clean      how each log ended; stands only between a clean stop and the next start
+    {data}/logs/…     the logs, at any depth; a directory with segments in it is a log
+    {data}/trash/…    deleted logs on their way out
+
+Everything here runs on the owner's thread. With a `deliver` the flusher has its own thread and its
+reports reach the owner through it; without, the owner calls `flush`.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.errors import (
+    DataDirectoryForeign,
+    FormatUnsupported,
+    LogExists,
+    LogNameInvalid,
+    LogNotFound,
+    PathInvalid,
+)
+from goqueue.limits import FLUSH_INTERVAL_SECONDS, LOG_DEPTH_MAX, LOG_NAME_BYTES_MAX, TAIL_BYTES
+from goqueue.storage.disk import Disk, Entry, Lock, read_all, replace
+from goqueue.storage.flusher import Flusher, Mode, Report
+from goqueue.storage.log import Log, LogSettings, Resources
+from goqueue.storage.recovery import CleanState, Recovered, recover
+from goqueue.storage.segment import Readers, base_offset_of
+from goqueue.storage.tail import TailBudget
+
+FORMAT_VERSION = 1
+_OURS = frozenset({"FORMAT", "lock", "clean", "clean.tmp", "FORMAT.tmp", "logs", "trash"})
+_NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """How a data directory is kept."""
+
+    flush: Mode = "always"
+    flush_interval_ns: int = round(FLUSH_INTERVAL_SECONDS * NANOSECONDS)
+    tail_bytes: int = TAIL_BYTES
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+class Store:
+    """The logs of one data directory. `open` it, and `close` it for a quick next start."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        clock: Clock,
+        settings: StoreSettings,
+        deliver: Callable[[Callable[[], None]], None] | None,
+    ) -> None:
+        self.path = path
+        self.settings = settings
+        self.logs: dict[str, Log] = {}
+        self.recovered: dict[str, Recovered] = {}
+        """What was found in each log when it was opened."""
+        self._disk = disk
+        self._deliver = deliver
+        self._reports: deque[Report] = deque()
+        self._leaving: dict[str, list[Log]] = {}
+        self._lock: Lock
+        flusher = Flusher(clock, settings.flush, settings.flush_interval_ns, self._report)
+        self.resources = Resources(disk, clock, flusher, Readers(disk), TailBudget(settings.tail_bytes))
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        clock: Clock,
+        *,
+        owner: str,
+        settings: StoreSettings | None = None,
+        deliver: Callable[[Callable[[], None]], None] | None = None,
+    ) -> Self:
+        """Take the directory, making it if it is not there, and recover every log in it.
+
+        `owner` names this process to whoever comes second. `deliver` has to run what it is given
+        on the owner's thread.
+        """
+        store = cls(disk, path, clock, settings or StoreSettings(), deliver)
+        claim(disk, path, create=True)
+        store._lock = disk.lock(f"{path}/lock", owner)
+        try:
+            store._recover()
+        except BaseException:
+            store._lock.release()
+            raise
+        if deliver is not None:
+            store.resources.flusher.start()
+        return store
+
+    def _recover(self) -> None:
+        root = f"{self.path}/logs"
+        self._disk.make_directory(root)
+        self.empty_trash()
+        clean = self._take_clean_marker()
+        for name in find_logs(self._disk, root):
+            found = recover(self._disk, f"{root}/{name}", clean.get(name))
+            self.recovered[name] = found
+            self.logs[name] = Log(name, self.resources, self.settings.log, found)
+
+    def _take_clean_marker(self) -> dict[str, CleanState]:
+        """Read the marker and remove it: from now on a stop is not clean until it has been made so."""
+        path = f"{self.path}/clean"
+        if self._disk.kind(path) == "absent":
+            return {}
+        states = parse_clean_marker(read_all(self._disk, path))
+        self._disk.remove(path)
+        self._disk.sync_directory(self.path)
+        return states
+
+    def log(self, name: str) -> Log:
+        """The log of this name."""
+        try:
+            return self.logs[name]
+        except KeyError:
+            raise LogNotFound(f"there is no log {name!r}", log=name) from None
+
+    def create(self, name: str, settings: LogSettings | None = None) -> Log:
+        """A new, empty log."""
+        check_name(name)
+        if name in self.logs:
+            raise LogExists(f"log {name} exists already", log=name)
+        if any(name == leaving or name.startswith(f"{leaving}/") for leaving in self._leaving):
+            raise LogExists(f"log {name} is still being deleted", hint="try again in a moment", log=name)
+        directory = f"{self.path}/logs/{name}"
+        self._disk.make_directory(directory)
+        log = Log(name, self.resources, settings or self.settings.log, recover(self._disk, directory))
+        self.logs[name] = log
+        return log
+
+    def delete(self, name: str) -> None:
+        """Remove a log and those below it: at once from view, from its place when the flusher lets go."""
+        self.log(name)
+        names = [one for one in self.logs if one == name or one.startswith(f"{name}/")]
+        leaving = self._leaving[name] = [self.logs.pop(one) for one in names]
+        for log in list(leaving):
+            log.close()
+        if self._deliver is None:
+            self.flush()
+
+    def _let_go(self, log: Log) -> None:
+        """The flusher has no file of this log open any more."""
+        for name, leaving in list(self._leaving.items()):
+            if log in leaving:
+                leaving.remove(log)
+            if not leaving:
+                self._move_to_trash(name)
+                del self._leaving[name]
+
+    def _move_to_trash(self, name: str) -> None:
+        """The files wait there for `empty_trash`."""
+        self._disk.make_directory(f"{self.path}/trash")
+        taken = {entry.name for entry in self._disk.entries(f"{self.path}/trash")}
+        free = next(str(number) for number in range(len(taken) + 1) if str(number) not in taken)
+        directory = f"{self.path}/logs/{name}"
+        self._disk.rename(directory, f"{self.path}/trash/{free}")
+        self._disk.sync_directory(f"{self.path}/trash")
+        self._disk.sync_directory(directory.rpartition("/")[0])
+
+    def empty_trash(self) -> None:
+        """Remove what was deleted. May run on any thread."""
+        trash = f"{self.path}/trash"
+        if self._disk.kind(trash) == "directory":
+            for entry in self._disk.entries(trash):
+                _remove_tree(self._disk, f"{trash}/{entry.name}")
+
+    def reopen(self, name: str) -> Recovered:
+        """Read again what the disk holds of a fenced log, and lift the fence."""
+        log = self.log(name)
+        assert log.fence is not None, "only a fenced log is read again"
+        for segment in log.segments:
+            self.resources.readers.drop(segment)
+        found = self.recovered[name] = recover(self._disk, log.directory)
+        log.adopt(found)
+        return found
+
+    def flush(self) -> None:
+        """Write and sync all that waits, on this thread: only where the flusher has none of its own."""
+        assert self._deliver is None, "the flusher has its own thread"
+        self.resources.flusher.flush()
+
+    def settle(self) -> None:
+        """Hand the flusher's reports to the logs."""
+        while self._reports:
+            for log, outcome in self._reports.popleft():
+                assert isinstance(log, Log)
+                if outcome.released:
+                    self._let_go(log)
+                else:
+                    log.settle(outcome)
+
+    def close(self) -> None:
+        """Write what is left, and leave the marker of a clean stop."""
+        self.resources.flusher.stop()
+        self.settle()
+        states = {
+            log.name: (log.next_offset, log.last_time, log.active.first_time, log.active.size)
+            for log in self.logs.values()
+            if log.fence is None
+        }
+        for log in self.logs.values():
+            log.close()
+        self.resources.flusher.flush()
+        try:
+            replace(self._disk, f"{self.path}/clean", json.dumps({"format": 1, "logs": states}).encode())
+        finally:
+            self._lock.release()
+
+    def _report(self, report: Report) -> None:
+        self._reports.append(report)
+        if self._deliver is not None:
+            self._deliver(self.settle)
+        else:
+            self.settle()
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path} {len(self.logs)} logs>"
+
+
+def claim(disk: Disk, path: str, *, create: bool) -> None:
+    """Make sure that a path is a data directory that this version understands."""
+    kind = disk.kind(path)
+    if kind == "absent" and create:
+        disk.make_directory(path)
+    elif kind == "absent":
+        raise PathInvalid(f"{path} does not exist", hint="name the broker's data directory", path=path)
+    elif kind != "directory":
+        raise PathInvalid(f"{path} is not a directory", hint="name a directory", path=path)
+    names = {entry.name for entry in disk.entries(path)} - {"lost+found"}
+    if "FORMAT" in names:
+        _check_format(path, read_all(disk, f"{path}/FORMAT"))
+    elif names - _OURS or (not create and "logs" not in names):
+        found = ", ".join(sorted(names - _OURS)[:3]) or "nothing"
+        raise DataDirectoryForeign(
+            f"{path} is not a GoQueue data directory: it holds {found}",
+            hint="name an empty directory, or one that a broker has used",
+            path=path,
+        )
+    elif create:
+        replace(disk, f"{path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
+
+
+def _check_format(path: str, content: bytes) -> None:
+    word, _, version = content.decode("ascii", "replace").strip().partition(" ")
+    if word != "goqueue" or not version.isdecimal():
+        raise FormatUnsupported(
+            f"{path}/FORMAT says {content[:40]!r}, which no version of GoQueue writes",
+            hint="restore the file; this version writes 'goqueue 1'",
+        )
+    if int(version) > FORMAT_VERSION:
+        raise FormatUnsupported(
+            f"{path} has format {version}, this version of GoQueue knows up to {FORMAT_VERSION}",
+            hint="install a newer version of GoQueue",
+        )
+
+
+def check_name(name: str) -> None:
+    """Refuse what could leave the directory or would not fit a file system."""
+    parts = name.split("/")
+    for part in parts:
+        if not part or part in (".", "..") or len(part) > LOG_NAME_BYTES_MAX or not _NAME_CHARACTERS.issuperset(part):
+            raise LogNameInvalid(
+                f"{name[:300]!r} is not a log name: {part[:300]!r} cannot be a part of one",
+                hint=f"1 to {LOG_NAME_BYTES_MAX} of A-Z a-z 0-9 . _ - between slashes, not . or ..",
+            )
+    if len(parts) > LOG_DEPTH_MAX:
+        raise LogNameInvalid(f"{name[:300]!r} has {len(parts)} parts, {LOG_DEPTH_MAX} is the most")
+
+
+def find_logs(disk: Disk, root: str, *, depth: int = LOG_DEPTH_MAX) -> list[str]:
+    """The names of all logs below a directory."""
+    found = []
+    for entry in disk.entries(root) if depth else ():
+        if entry.kind == "directory":
+            inner = find_logs(disk, f"{root}/{entry.name}", depth=depth - 1)
+            if is_log(disk.entries(f"{root}/{entry.name}")):
+                found.append(entry.name)
+            found += (f"{entry.name}/{name}" for name in inner)
+    return found
+
+
+def is_log(entries: list[Entry]) -> bool:
+    return any(entry.kind == "file" and base_offset_of(entry.name, "log") is not None for entry in entries)
+
+
+def parse_clean_marker(content: bytes) -> dict[str, CleanState]:
+    """The states in a marker; none where it cannot be read: then every log is surveyed."""
+    try:
+        note: Any = json.loads(content)
+        if note["format"] != 1:
+            return {}
+        return {name: CleanState(*map(_whole_or_none, state)) for name, state in note["logs"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _whole_or_none(value: Any) -> Any:
+    if value is not None and type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
+
+
+def _remove_tree(disk: Disk, path: str) -> None:
+    if disk.kind(path) != "directory":
+        disk.remove(path)
+        return
+    for entry in disk.entries(path):
+        _remove_tree(disk, f"{path}/{entry.name}")
+    disk.remove_directory(path)

@@ -1,0 +1,196 @@
+"""Reading a stretch of a segment for what it really holds: verified frames, and damage between them.
+
+Recovery, `fsck`, compaction and the repair of an index all go through `survey`.
+
+The rules for going on behind damage, which must not fall for a frame that somebody put inside a value:
+
+* damage holds at least one message, so the next offset is at least two above the last good one;
+* times do not fall, and offsets stay below the ceiling (the next trusted index entry, or what follows
+  the stretch);
+* candidates are accepted backward from the far end. Real frames lead there in falling offsets; a
+  forged one would have to use an offset that the real frames behind it already have.
+
+What must stay true: a length that was read never makes this read more than `FRAME_BYTES_MAX`, and
+no frame is handed out whose checksum or order is wrong.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from goqueue.errors import FrameInvalid
+from goqueue.limits import FRAME_BYTES_MAX, FRAME_HEADER_BYTES, OFFSET_MAX, SCAN_CHUNK_BYTES
+from goqueue.storage import frame, scan
+from goqueue.storage.disk import File
+from goqueue.storage.index import Index
+from goqueue.storage.scan import Bytes, Frames
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes from `position` to `end` that are not frames in order.
+
+    The messages from `first_offset` up to, not including, `next_offset` were there or may have been.
+    """
+
+    position: int
+    end: int
+    first_offset: int
+    next_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What to survey, and what is known of its surroundings."""
+
+    start: int
+    end: int
+    first_offset: int
+    """No frame in it has a smaller offset."""
+    ceiling: int = OFFSET_MAX
+    """No frame in it has this offset or a greater one."""
+    first_time: int = 0
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far the survey has come."""
+
+    position: int
+    offset: int
+    """The offset of the last good frame."""
+    time: int
+
+
+def survey(file: File, stretch: Stretch, index: Index | None = None) -> Iterator[Frames | Damage]:
+    """Yield verified frames in order, and damage. A yielded buffer is reused once the next is asked for."""
+    place = _Place(stretch.start, stretch.first_offset - 1, stretch.first_time)
+    buffer = np.empty(min(SCAN_CHUNK_BYTES, max(1, stretch.end - stretch.start)), np.uint8)
+    while place.position < stretch.end:
+        size = min(SCAN_CHUNK_BYTES, stretch.end - place.position)
+        content, good = _read(file, buffer, place, size, index)
+        if not len(good) and (longer := scan.announced(content, 0, stretch.end - place.position)) > len(content):
+            content, good = _read(file, np.empty(longer, np.uint8), place, longer, index)
+        if len(good):
+            yield from _pass(place, good)
+            continue
+        yield from _salvage(file, place, stretch, index)
+
+
+def _read(file: File, buffer: Bytes, place: _Place, size: int, index: Index | None) -> tuple[Bytes, Frames]:
+    """A chunk, and the verified frames in order that it starts with."""
+    content = buffer[: file.read(place.position, buffer[:size].data)]
+    entries = None
+    if index is not None:
+        first = index.before_position(place.position)
+        last = index.before_position(place.position + len(content))
+        entries = np.array(index.positions[max(first, 0) : last + 1], np.int64) - place.position
+    frames = replace(scan.walk(content, 0, entries), origin=place.position)
+    good = frames.first(scan.verify(frames))
+    return content, good.first(scan.in_order(good, place.offset, place.time))
+
+
+def _pass(place: _Place, good: Frames) -> Iterator[Frames]:
+    place.position = good.origin + good.end
+    place.offset, place.time = int(good.offsets[-1]), int(good.timestamps[-1])
+    yield good
+
+
+def _salvage(file: File, place: _Place, stretch: Stretch, index: Index | None) -> Iterator[Frames | Damage]:
+    """Damage starts here. Find the healthy frames up to the next place that can be trusted, or for one window."""
+    start, known_end, reason = place.position, False, ""
+    while True:
+        end, ceiling, known_end = _boundary(file, place, stretch, index)
+        content = np.empty(end - place.position, np.uint8)
+        content = content[: file.read(place.position, content.data)]
+        reason = reason or _reason(content, place)
+        healthy = _healthy(content, place, ceiling)
+        if healthy or known_end:
+            break
+        place.position += FRAME_BYTES_MAX
+    origin, done = place.position, start
+    for position in healthy:
+        length = frame.measure(content.data, position)
+        if origin + position > done:
+            next_offset = frame.offset_at(content.data, position)
+            yield Damage(done, origin + position, place.offset + 1, next_offset, reason)
+        only = Frames(content, np.array([position]), np.array([length]), position + length, origin)
+        done = origin + position + length
+        yield from _pass(place, only)
+    if known_end and done < end:
+        next_offset = ceiling if ceiling < OFFSET_MAX else place.offset + 2
+        yield Damage(done, end, place.offset + 1, next_offset, reason)
+        place.position, place.offset = end, next_offset - 1
+
+
+def _boundary(file: File, place: _Place, stretch: Stretch, index: Index | None) -> tuple[int, int, bool]:
+    """Where the window ends, the offset that comes there, and whether frames really end there.
+
+    A window that ends anywhere is long enough to hold whole each frame that starts in its first half.
+    """
+    index = index or Index()
+    for number in range(index.before_position(place.position) + 1, len(index)):
+        position, offset = index.positions[number], index.offsets[number]
+        if position >= stretch.end or position - place.position > FRAME_BYTES_MAX:
+            break
+        if offset > place.offset + 1 and believable(file, position, offset, stretch.end):
+            return position, offset, True
+    if stretch.end - place.position <= 2 * FRAME_BYTES_MAX:
+        return stretch.end, stretch.ceiling, True
+    return place.position + 2 * FRAME_BYTES_MAX, OFFSET_MAX, False
+
+
+def believable(file: File, position: int, offset: int, end: int) -> bool:
+    """Whether an index entry tells the truth: a sound frame with that offset starts there."""
+    header = bytearray(min(FRAME_HEADER_BYTES, max(0, end - position)))
+    file.read(position, memoryview(header))
+    length = scan.announced(np.frombuffer(header, np.uint8), 0, end - position)
+    if length < FRAME_HEADER_BYTES or frame.offset_at(header) != offset:
+        return False
+    whole = bytearray(length)
+    file.read(position, memoryview(whole))
+    try:
+        return frame.verify(whole) == length
+    except FrameInvalid:
+        return False
+
+
+def _healthy(content: Bytes, place: _Place, ceiling: int) -> list[int]:
+    """Where healthy frames start behind the damage that `content` begins with."""
+    places = scan.candidates(content, 1)
+    offsets = scan.column(content, ">u8", frame.AT_OFFSET)[places]
+    times = scan.column(content, ">u8", frame.AT_TIMESTAMP)[places]
+    places = places[(offsets >= place.offset + 2) & (offsets < ceiling) & (times >= place.time)]
+    sound, end = [], 0
+    for position in places.tolist():
+        if position >= end and (length := _sound(content, position)):
+            end = position + length
+            sound.append((position, end))
+    accepted: list[int] = []
+    bound, time, follower = ceiling, OFFSET_MAX, len(content)
+    for position, end in reversed(sound):
+        offset, stamped = frame.offset_at(content.data, position), frame.timestamp_at(content.data, position)
+        if offset < bound - (1 if end < follower else 0) and stamped <= time:
+            accepted.append(position)
+            bound, time, follower = offset, stamped, position
+    return accepted[::-1]
+
+
+def _sound(content: Bytes, position: int) -> int:
+    try:
+        return frame.verify(content.data, position)
+    except FrameInvalid:
+        return 0
+
+
+def _reason(content: Bytes, place: _Place) -> str:
+    if not content.any():
+        return "zeros"
+    try:
+        frame.verify(content.data)
+    except FrameInvalid as error:
+        return error.sentence
+    offset = frame.offset_at(content.data)
+    return f"offset {offset} or its time is out of order after offset {place.offset}"

@@ -1,0 +1,87 @@
+"""Replacing neighbouring segments by one, so that a crash leaves the old or the new, never a mixture.
+
+    1. the new content is written to `{base}.cleaned` and synced;
+    2. `{base}.swap` names the segments that it replaces; writing that file is the decision;
+    3. their indexes go, `.cleaned` takes the name of the first, the other logs go;
+    4. `{base}.swap` goes.
+
+Recovery repeats from step 3 where a `.swap` stands, and removes a `.cleaned` that nobody decided
+for. Each step may be repeated.
+"""
+
+import json
+
+from goqueue.storage.disk import Disk, Entry, read_all, replace
+from goqueue.storage.segment import Segment, base_offset_of
+
+
+def swap(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
+    """Steps 2 to 4, for a `.cleaned` that is on the device."""
+    note = json.dumps({"format": 1, "replaces": replaced}).encode()
+    replace(disk, _path(directory, base_offset, "swap"), note)
+    _carry_out(disk, directory, base_offset, replaced)
+
+
+def cleaned_path(directory: str, base_offset: int) -> str:
+    return _path(directory, base_offset, "cleaned")
+
+
+def finish_swap(disk: Disk, directory: str, entries: list[Entry]) -> bool:
+    """Finish or undo what a crash interrupted; True if there was anything."""
+    changed = False
+    for entry in entries:
+        base = base_offset_of(entry.name, "swap")
+        replaced = _replaced(disk, f"{directory}/{entry.name}", base) if base is not None else None
+        if base is not None and replaced is not None:
+            _carry_out(disk, directory, base, replaced)
+            changed = True
+    for entry in disk.entries(directory) if changed else entries:
+        base = base_offset_of(entry.name, "cleaned")
+        if base is not None or _is_temporary(entry.name):
+            disk.remove(f"{directory}/{entry.name}")
+            changed = True
+    return changed
+
+
+def _replaced(disk: Disk, path: str, base: int) -> list[int] | None:
+    """What a swap file decides, or None where it says nothing that could be meant: then nothing is removed."""
+    try:
+        note = json.loads(read_all(disk, path))
+        replaced = note["replaces"] if note["format"] == 1 else None
+    except (ValueError, TypeError, KeyError):
+        return None
+    if isinstance(replaced, list) and all(type(one) is int for one in replaced) and replaced[:1] == [base]:
+        return replaced
+    return None
+
+
+def _carry_out(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
+    segments = [Segment(directory, base) for base in replaced]
+    for segment in segments:
+        for path in (segment.index_path, segment.timeindex_path):
+            _remove(disk, path)
+    disk.sync_directory(directory)
+    cleaned = cleaned_path(directory, base_offset)
+    if disk.kind(cleaned) == "file":
+        disk.rename(cleaned, segments[0].path)
+    for segment in segments[1:]:
+        _remove(disk, segment.path)
+    disk.sync_directory(directory)
+    _remove(disk, _path(directory, base_offset, "swap"))
+    disk.sync_directory(directory)
+
+
+def _remove(disk: Disk, path: str) -> None:
+    if disk.kind(path) != "absent":
+        disk.remove(path)
+
+
+def _path(directory: str, base_offset: int, suffix: str) -> str:
+    return f"{Segment(directory, base_offset).stem}.{suffix}"
+
+
+def _is_temporary(name: str) -> bool:
+    """What `replace` leaves behind when it is interrupted."""
+    stem = name.removesuffix(".tmp")
+    kinds = ("index", "timeindex", "swap")
+    return stem != name and (stem == "compacted" or any(base_offset_of(stem, kind) is not None for kind in kinds))

@@ -1,0 +1,189 @@
+"""The disk side of one log: what the flusher does with the chunks that the owner handed over.
+
+A writer lives on the flusher's thread. The owner gives it chunks through a deque and gets outcomes
+back, nothing else is shared.
+
+What must stay true:
+
+* a segment is synced before its successor is created, so only the last one can have a torn tail;
+* a new file's name is synced before anything in it counts as durable;
+* the mark in the index moves only after the sync that it speaks of;
+* after a failure nothing more is written until the owner has seen it: chunks that were handed over
+  meanwhile are dropped up to the `RESUME` that the owner puts behind them.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from goqueue.errors import DiskFull, GoQueueError, PathInvalid
+from goqueue.storage.disk import Disk, File, file_size
+from goqueue.storage.index import PAIR_BYTES, mark
+from goqueue.storage.segment import Segment
+from goqueue.storage.tail import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Ends the pause after a failure."""
+
+
+RESUME: Final = Resume()
+Queue = deque[Chunk | Resume]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How far a log has come in a round, and what stopped it."""
+
+    written: Chunk | None = None
+    """The last chunk that is in the file."""
+    durable: Chunk | None = None
+    """The last chunk that is on the device."""
+    failure: GoQueueError | None = None
+    fenced: bool = False
+    """Whether the disk's content is unknown now; otherwise the refused chunks were taken back cleanly."""
+    released: bool = False
+    """The log was closed, and its files have been let go of."""
+
+
+class Writer:
+    """Appends to the files of one log."""
+
+    def __init__(self, disk: Disk, queue: Queue) -> None:
+        self._disk = disk
+        self._queue = queue
+        self._segment: Segment | None = None
+        self._files: tuple[File, File, File] | None = None
+        self._entry_number = 0  # the first of the entries that wait for the sync
+        self._entries = b""
+        self._times = b""
+        self._last: Chunk | None = None  # written
+        self._paused = False
+        self.unsynced = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._files is not None
+
+    def write(self) -> Outcome:
+        """Write all that waits, without a sync."""
+        outcome = Outcome()
+        for segment, group in self._waiting():
+            try:
+                if segment is not self._segment:
+                    self._turn_to(segment, outcome, is_new=group[0].position == 0)
+                self._append(group)
+            except GoQueueError as error:
+                outcome.failure = error
+                outcome.fenced = not isinstance(error, DiskFull) or not self._take_back(segment, group)
+                self._pause(outcome)
+                break
+            outcome.written = self._last
+        return outcome
+
+    def sync(self, outcome: Outcome) -> None:
+        """Make durable what was written. A failure is final: the kernel may have dropped the pages."""
+        if self._files is None or not self.unsynced or outcome.fenced:
+            return
+        try:
+            self._files[0].sync()
+        except GoQueueError as error:
+            outcome.failure, outcome.fenced = error, True
+            self._pause(outcome)
+            return
+        self.unsynced = False
+        outcome.durable = self._last
+        self._write_index()
+
+    def close(self) -> None:
+        """Let the files go; the next chunk opens them again."""
+        for file in self._files or ():
+            file.close()
+        self._files = self._segment = None
+        self._entries, self._times = b"", b""
+        self.unsynced = False
+
+    def _waiting(self) -> Iterator[tuple[Segment, list[Chunk]]]:
+        """What waits, in order, a list a segment."""
+        chunks: list[Chunk] = []
+        while self._queue:
+            item = self._queue.popleft()
+            if isinstance(item, Resume):
+                self._paused = False
+            elif not self._paused:
+                chunks.append(item)
+        for segment, group in groupby(chunks, attrgetter("segment")):
+            yield segment, list(group)
+
+    def _append(self, group: list[Chunk]) -> None:
+        assert self._files is not None
+        self.unsynced = True
+        self._files[0].write(group[0].position, [chunk.frames.buffer.data for chunk in group])
+        if not self._entries:
+            self._entry_number = group[0].entry_number
+        self._entries += b"".join([chunk.entries for chunk in group])
+        self._times += b"".join([chunk.times for chunk in group])
+        self._last = group[-1]
+
+    def _turn_to(self, segment: Segment, outcome: Outcome, *, is_new: bool) -> None:
+        """Finish the segment before, and open this one."""
+        self.sync(outcome)
+        if outcome.failure is not None:
+            raise outcome.failure
+        self.close()
+        if is_new:
+            self._remove_empty(segment)
+        log, index, timeindex = (self._disk.open(path, "create" if is_new else "write") for path in segment.paths)
+        self._segment, self._files = segment, (log, index, timeindex)
+        if is_new:
+            self._disk.sync_directory(segment.directory)
+
+    def _remove_empty(self, segment: Segment) -> None:
+        """A file of this name can only be left from an append that was taken back or never answered."""
+        for path in segment.paths:
+            if self._disk.kind(path) == "absent":
+                continue
+            if path == segment.path and (size := file_size(self._disk, path)):
+                raise PathInvalid(f"{path} should be a new file, and has {size} bytes")
+            self._disk.remove(path)
+
+    def _write_index(self) -> None:
+        """Entries and the mark. An index that cannot be written is removed: it is rebuilt when needed."""
+        assert self._files is not None
+        assert self._segment is not None
+        assert self._last is not None
+        _, index, timeindex = self._files
+        place = self._entry_number * PAIR_BYTES
+        try:
+            if self._times:
+                timeindex.write(place, [self._times])
+            index.write(place, [self._entries + mark(self._last.next_offset, self._last.position + self._last.size)])
+        except GoQueueError:
+            with suppress(GoQueueError):
+                self._disk.remove(self._segment.index_path)
+        self._entry_number += len(self._entries) // PAIR_BYTES
+        self._entries, self._times = b"", b""
+
+    def _take_back(self, segment: Segment, group: list[Chunk]) -> bool:
+        """Leave no trace of a group that the disk had no room for."""
+        try:
+            if group[0].position == 0:
+                self.close()
+                for path in segment.paths:
+                    if self._disk.kind(path) != "absent":
+                        self._disk.remove(path)
+            elif self._files is not None:
+                self._files[0].truncate(group[0].position)
+        except GoQueueError:
+            return False
+        return True
+
+    def _pause(self, outcome: Outcome) -> None:
+        self._paused = True
+        if outcome.fenced:
+            self.close()

@@ -1,0 +1,1 @@
+"""`goqueue-cli`: the program for those who use topics."""

@@ -1,0 +1,26 @@
+"""What all tests share: how hard Hypothesis tries, and how often the crash suite kills."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Examples stay random from run to run; a failure prints the blob that repeats it. A slow machine is not a failure.
+settings.register_profile(
+    "default",
+    max_examples=100,
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=300)
+settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kills",
+        type=int,
+        default=200,
+        metavar="COUNT",
+        help="how many times the crash suite kills the broker with SIGKILL (default: 200)",
+    )

@@ -1,0 +1,64 @@
+"""What the storage tests need to speak briefly: a store on any disk, batches, and what a log holds."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from goqueue.errors import GoQueueError
+from goqueue.storage import frame, scan
+from goqueue.storage.disk import Disk
+from goqueue.storage.flusher import Mode
+from goqueue.storage.log import Log, LogSettings
+from goqueue.storage.scan import Frames
+from goqueue.storage.store import Store, StoreSettings
+from goqueue.testing.clock import ManualClock
+
+DATA = "/data"
+
+
+def open_store(
+    disk: Disk, clock: ManualClock | None = None, *, flush: Mode = "always", path: str = DATA, **settings: Any
+) -> Store:
+    """A store that is flushed by hand, with small segments unless told otherwise."""
+    log = LogSettings(**{"segment_bytes": 4096, **settings})
+    return Store.open(
+        disk, path, clock or ManualClock(), owner="this test", settings=StoreSettings(flush=flush, log=log)
+    )
+
+
+def batch(values: Iterable[bytes], **fields: Any) -> Frames:
+    """Frames as a client sends them."""
+    return scan.batch(bytearray(b"".join(frame.encode(value, **fields) for value in values)))
+
+
+class Answers:
+    """Collects what appends are told."""
+
+    def __init__(self) -> None:
+        self.given: list[GoQueueError | None] = []
+
+    def __call__(self, error: GoQueueError | None) -> None:
+        self.given.append(error)
+
+
+def append(store: Store, log: Log, *values: bytes, **fields: Any) -> range:
+    """Append and make durable; the offsets."""
+    appended = log.append(batch(values, **fields))
+    store.flush()
+    return range(appended.first_offset, appended.next_offset)
+
+
+def messages(log: Log, offset: int | None = None, *, max_bytes: int = 1000, skip: bool = False) -> list[frame.Message]:
+    """All messages from an offset on, the way a reader gets them."""
+    found: list[frame.Message] = []
+    offset = log.first_offset if offset is None else offset
+    while True:
+        read = log.read(offset, max_bytes, skip_damage=skip)
+        for buffer in read.buffers:
+            found += (frame.decode(buffer, position) for position in frame.walk(buffer))
+        if read.next_offset == offset:
+            return found
+        offset = read.next_offset
+
+
+def values(log: Log, offset: int | None = None, **options: Any) -> list[bytes]:
+    return [message.value for message in messages(log, offset, **options)]
