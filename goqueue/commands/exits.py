@@ -15,8 +15,8 @@ INTERRUPTED = 130
 _CODES: dict[type[errors.GoQueueError], int] = {
     errors.ConfigInvalid: USAGE,
     errors.AccessDenied: NOT_ALLOWED,
-    errors.DataDirectoryForeign: NOT_FOUND,
-    errors.DataDirectoryInUse: NOT_FOUND,
+    errors.DataDirectoryForeign: USAGE,
+    errors.DataDirectoryInUse: USAGE,
     errors.LogExists: NOT_FOUND,
     errors.LogNotFound: NOT_FOUND,
     errors.PathInvalid: NOT_FOUND,

@@ -24,5 +24,14 @@ COMMANDS = (
     Command("config check", "goqueue.commands.config:check", "Find every problem in a configuration file.", "read"),
     Command("config show", "goqueue.commands.config:show", "Show the settings in effect and their origin.", "read"),
     Command("config template", "goqueue.commands.config:template", "Write a complete configuration file.", "read"),
+    Command(
+        "fsck",
+        "goqueue.commands.fsck:fsck",
+        "Check every frame, its order and every index of a data directory.",
+        "danger",
+    ),
+    Command(
+        "serve", "goqueue.commands.serve:serve", "Start the broker, and stop it cleanly on ^C or SIGTERM.", "write"
+    ),
     Command("version", "goqueue.commands.main:version", "Print the version.", "read"),
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from goqueue.errors import RangeDamaged
+from goqueue.limits import OFFSET_MAX
 from goqueue.storage import scan
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader
@@ -70,9 +71,10 @@ class Extent:
         damages = self.reader.damages
         offset, skipped = self._beyond(damages)
         expected, position = hint
+        allowed = range(expected, expected + 1) if expected >= 0 else range(OFFSET_MAX)
         behind = max((damage.end for damage in damages if damage.next_offset <= offset), default=0)
         if behind > position:
-            expected, position = -1, behind
+            allowed, position = range(OFFSET_MAX), behind
         stop = min((damage.position for damage in damages if damage.position >= position), default=self.end)
         room = self.max_bytes + 2 * scan.PLAIN_BYTES
         while position < stop:
@@ -81,13 +83,15 @@ class Extent:
                 return None
             frames = scan.walk(content)
             announced = scan.announced(content, frames.end, stop - position)
-            if not announced or not _trustworthy(frames, expected):
+            if not announced or not _trustworthy(frames, allowed):
                 return None
             read = self._chosen(frames, offset, skipped)
             if read is not None:
                 return read
             position += frames.end
-            expected, room = -1, max(room, announced)
+            room = max(room, announced)
+            if len(frames):
+                allowed = range(int(frames.offsets[-1]) + 1, OFFSET_MAX)
         next_offset = next((damage.first_offset for damage in damages if damage.position == stop), self.next_offset)
         return Read((), max(offset, next_offset), skipped)
 
@@ -117,12 +121,13 @@ class Extent:
         return Read((view,), int(offsets[last - 1]) + 1, skipped)
 
 
-def _trustworthy(frames: Frames, expected: int) -> bool:
+def _trustworthy(frames: Frames, allowed: range) -> bool:
+    """Whether these frames are sound and in order, and the first has an offset that it may have."""
     if not len(frames):
         return True
     first = int(frames.offsets[0])
     return (
-        expected in (-1, first)
+        first in allowed
         and scan.verify(frames) == len(frames)
         and scan.in_order(frames, first - 1, 0) == len(frames)
     )

@@ -84,13 +84,14 @@ def encode(
 ) -> bytes:
     """One frame. `headers` are already encoded; offset and time may be stamped in later."""
     if headers is not NO_HEADERS and headers != NO_HEADERS:
+        assert len(headers) > len(NO_HEADERS), "encoded headers begin with their count"
         flags |= HAS_HEADERS
     key = key or b""
     try:
         fields = _AFTER_CRC.pack(offset, timestamp_ns, priority, 0, len(key), len(value), len(headers))
     except struct.error:
         fields = b""
-    if not fields or len(value) > VALUE_BYTES_MAX or priority >= PRIORITY_COUNT or flags > FLAGS_ALL:
+    if not fields or len(value) > VALUE_BYTES_MAX or priority >= PRIORITY_COUNT or not 0 <= flags <= FLAGS_ALL:
         _refuse_fields(key, value, headers, priority, flags, offset, timestamp_ns)
     rest = b"".join((fields, key, value, headers))
     return b"".join((_PREFIXES[flags], _CRC.pack(crc32c(rest, _STARTS[flags])), rest))
@@ -118,7 +119,10 @@ def encode_headers(headers: Mapping[str, bytes] | Headers) -> bytes:
         return NO_HEADERS
     parts = [_U16.pack(min(len(pairs), HEADERS_BYTES_MAX))]
     for name, value in pairs:
-        encoded = name.encode()
+        try:
+            encoded = name.encode()
+        except UnicodeEncodeError as error:
+            raise FrameInvalid(f"header {name[:40]!r} cannot be encoded: {error.reason}") from None
         if max(len(encoded), len(value)) > HEADERS_BYTES_MAX:
             raise MessageTooLarge(f"header {name[:40]!r} has more than {HEADERS_BYTES_MAX} bytes")
         parts += (_U16.pack(len(encoded)), encoded, _U16.pack(len(value)), value)
@@ -182,10 +186,16 @@ def verify(buffer: Buffer, position: int = 0) -> int:
     """The length of the frame at `position`, once its checksum has been found right."""
     length = measure(buffer, position)
     (stored,) = _CRC.unpack_from(buffer, position + AT_CRC)
-    found = crc32c(memoryview(buffer)[position + AT_OFFSET : position + length], _STARTS[buffer[position + AT_FLAGS]])
+    found = checksum_of(memoryview(buffer), position, length)
     if found != stored:
         raise FrameInvalid(f"the checksum is {found:08x}, the frame says {stored:08x}", position=position)
     return length
+
+
+def checksum_of(buffer: memoryview, position: int, length: int) -> int:
+    """The checksum that the frame of this length at `position` should have."""
+    checksum: int = crc32c(buffer[position + AT_OFFSET : position + length], _STARTS[buffer[position + AT_FLAGS]])
+    return checksum
 
 
 def walk(buffer: Buffer) -> Iterator[int]:
@@ -228,5 +238,4 @@ def timestamp_at(buffer: Buffer, position: int = 0) -> int:
 def stamp(buffer: bytearray | memoryview, position: int, length: int, offset: int, timestamp_ns: int) -> None:
     """Give a frame that someone else encoded its place: offset, append time, and the new checksum."""
     _STAMP.pack_into(buffer, position + AT_OFFSET, offset, timestamp_ns)
-    covered = memoryview(buffer)[position + AT_OFFSET : position + length]
-    _CRC.pack_into(buffer, position + AT_CRC, crc32c(covered, _STARTS[buffer[position + AT_FLAGS]]))
+    _CRC.pack_into(buffer, position + AT_CRC, checksum_of(memoryview(buffer), position, length))

@@ -137,14 +137,14 @@ def load(content: bytes, times: bytes, base_offset: int, size: int) -> Index | N
     Entries beyond the end of the log are left out; the mark may say more than the log has.
     """
     marked = _read_mark(content)
-    table = _table(content[:-MARK_BYTES] if marked else content)
-    table = table[: _plausible(table)]
-    table = table[: int(np.searchsorted(table[:, 1], size))]
+    # A write that was torn leaves no mark, and the last entry may be half of the mark that was there before.
+    table = _table(content[:-MARK_BYTES]) if marked else _table(content)[:-1]
+    table = table[: _plausible(table, size)]
     stamps = _table(times)[: len(table)]
     table = table[: len(stamps)]
     if len(table) and (table[0, 0] < base_offset or table[0, 1] != 0):
         return None
-    if not np.array_equal(stamps[:, 1], table[:, 0]) or (np.diff(stamps[:, 0]) < 0).any():
+    if not np.array_equal(stamps[:, 1], table[:, 0]) or (stamps[1:, 0] < stamps[:-1, 0]).any():
         return None
     if not len(table) and (size or marked is None):
         return None
@@ -154,8 +154,10 @@ def load(content: bytes, times: bytes, base_offset: int, size: int) -> Index | N
     return index
 
 
-def _plausible(table: Positions) -> int:
-    """How many entries rise in offset and position, with no frame smaller than a frame can be."""
-    steps = np.diff(table, axis=0)
-    wrong = (steps[:, 0] <= 0) | (steps[:, 1] < FRAME_BYTES_MIN)
-    return int(np.argmax(wrong)) + 1 if wrong.any() else len(table)
+def _plausible(table: Positions, size: int) -> int:
+    """How many entries lie within the log, with rising offsets and each in a later block than the one before."""
+    offsets, positions = table[:, 0], table[:, 1]
+    blocks = positions // INDEX_BLOCK_BYTES
+    wrong = (positions < 0) | (positions >= size)
+    wrong[1:] |= (offsets[1:] <= offsets[:-1]) | (blocks[1:] <= blocks[:-1])
+    return int(np.argmax(wrong)) if wrong.any() else len(table)

@@ -5,6 +5,10 @@ chain from the start are the frames (values may contain the magic: the chain dec
 entries of an index, one cursor an entry advances in lockstep with all others, and each must
 land on the entry behind it, which proves the index on the way.
 
+Two ways to verify. What a log holds is compared as a whole: one checksum over all of it with the
+checksums of the frames, combined. What somebody sends is compared frame by frame, because whoever
+chooses the checksums can choose wrong ones that cancel each other out.
+
 What must stay true: nothing here decides what is damage. A walk says how far plausible frames
 reach, a verification how many of them have the right checksum; the caller knows what it expected.
 """
@@ -18,12 +22,17 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from goqueue.errors import FrameInvalid
-from goqueue.limits import FRAME_HEADER_BYTES, PRIORITY_COUNT, VALUE_BYTES_MAX
+from goqueue.limits import FRAME_HEADER_BYTES, INDEX_BLOCK_BYTES, PRIORITY_COUNT, VALUE_BYTES_MAX
 from goqueue.storage import checksum, frame
 
 PLAIN_FRAMES = 128
 """Below this count the plain codec is faster: each numpy step costs a microsecond before it does anything."""
 PLAIN_BYTES = 4096
+COMBINED_FRAMES = 1024
+"""From this count on, combining checksums is faster than computing one a frame."""
+
+_MAGIC = int.from_bytes(frame.MAGIC, "big")
+_STEPS_MAX = INDEX_BLOCK_BYTES // (FRAME_HEADER_BYTES + len(frame.NO_HEADERS)) + 1  # frames that start in one block
 
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int64]
@@ -60,6 +69,10 @@ class Frames:
         return self._field(">u8", frame.AT_TIMESTAMP).astype(np.int64)
 
     @property
+    def checksums(self) -> NDArray[np.uint32]:
+        return self._field(">u4", frame.AT_CRC).astype(np.uint32)
+
+    @property
     def flags(self) -> Bytes:
         return self._field("u1", frame.AT_FLAGS)
 
@@ -91,11 +104,10 @@ def walk(buffer: Buffer, start: int = 0, entries: Positions | None = None) -> Fr
     content = as_bytes(buffer)
     if len(content) - start <= PLAIN_BYTES:
         return _steps(content, start)
-    if entries is not None and len(entries) > 1:
-        found = _lockstep(content, entries[entries >= start])
-        if found is not None and len(found) and found.positions[0] == start:
-            rest = _chain(content, found.end)
-            return _joined(content, found, rest)
+    if entries is not None:
+        found = _lockstep(content, np.append(start, entries[entries > start]))
+        if found is not None:
+            return _joined(content, found, _chain(content, found.end))
     return _chain(content, start)
 
 
@@ -189,7 +201,7 @@ def _orbit(following: Positions, positions: Positions, ends: Positions, lengths:
 
 
 def _lockstep(content: Bytes, entries: Positions) -> Frames | None:
-    """The frames from the first entry to the last, or None where an entry is not on the way."""
+    """The frames from the first entry to the last, or None where that is not the way of an index."""
     if len(entries) < 2 or entries[-1] > len(content):
         return None
     cursors, goals = entries[:-1].copy(), entries[1:]
@@ -201,7 +213,9 @@ def _lockstep(content: Bytes, entries: Positions) -> Frames | None:
     while going.any():
         rows.append(np.where(going, cursors, -1))
         here = cursors[going]
-        if here.max() > last or (magic[here] != 0x4751).any() or (version[here] != frame.VERSION).any():
+        if len(rows) > _STEPS_MAX or here.max() > last:
+            return None
+        if (magic[here] != _MAGIC).any() or (version[here] != frame.VERSION).any():
             return None
         lengths = _measured(content, here)
         if not lengths.all():
@@ -217,12 +231,10 @@ def _lockstep(content: Bytes, entries: Positions) -> Frames | None:
 
 def verify(frames: Frames) -> int:
     """How many frames from the first on have the right checksum. Needs a buffer that may be written to."""
-    if len(frames) < PLAIN_FRAMES:
-        return _verify_plainly(frames)
-    field = column(frames.buffer, ">u4", frame.AT_CRC)
-    stored = field[frames.positions]
+    if len(frames) < COMBINED_FRAMES:
+        return _verify_each(frames)
+    field, checksums = column(frames.buffer, ">u4", frame.AT_CRC), frames.checksums
     field[frames.positions] = 0
-    checksums = stored.astype(np.uint32)
     edges = np.append(frames.positions, frames.end)
 
     def sound(first: int, last: int) -> bool:
@@ -231,16 +243,15 @@ def verify(frames: Frames) -> int:
 
     count = len(frames)
     good = count if sound(0, count) else _first_unsound(sound, count)
-    field[frames.positions] = stored
+    field[frames.positions] = checksums
     return good
 
 
-def _verify_plainly(frames: Frames) -> int:
+def _verify_each(frames: Frames) -> int:
     content = frames.buffer.data
-    for number, position in enumerate(frames.positions.tolist()):
-        try:
-            frame.verify(content, position)
-        except FrameInvalid:
+    stored = frames.checksums.tolist()
+    for number, (position, length) in enumerate(zip(frames.positions.tolist(), frames.lengths.tolist(), strict=True)):
+        if frame.checksum_of(content, position, length) != stored[number]:
             return number
     return len(frames)
 
@@ -262,8 +273,8 @@ def in_order(frames: Frames, last_offset: int, last_timestamp: int) -> int:
     if not len(frames):
         return 0
     offsets, timestamps = frames.offsets, frames.timestamps
-    wrong = np.diff(offsets, prepend=last_offset) <= 0
-    wrong |= np.diff(timestamps, prepend=last_timestamp) < 0
+    wrong = offsets <= np.append(last_offset, offsets[:-1])  # not a difference, which could overflow
+    wrong |= timestamps < np.append(last_timestamp, timestamps[:-1])
     return int(np.argmax(wrong)) if wrong.any() else len(frames)
 
 
@@ -294,7 +305,7 @@ def stamp(frames: Frames, first_offset: int, timestamp: int) -> None:
 def batch(content: bytearray) -> Frames:
     """Frames that somebody sends, once all of them have been found sound; the bytes may be stamped in place."""
     frames = walk(content)
-    good = verify(frames)
+    good = _verify_each(frames)
     if good < len(frames) or frames.end < len(content):
         place = int(frames.positions[good]) if good < len(frames) else frames.end
         frame.verify(content, place)

@@ -229,6 +229,11 @@ class Store:
         return f"<Store {self.path} {len(self.logs)} logs>"
 
 
+def process_name(program: str, process_id: int) -> str:
+    """How a process that holds a data directory is named to whoever wants it as well."""
+    return f"{program} (process {process_id})"
+
+
 def claim(disk: Disk, path: str, *, create: bool) -> None:
     """Make sure that a path is a data directory that this version understands."""
     kind = disk.kind(path)

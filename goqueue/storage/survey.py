@@ -8,7 +8,9 @@ The rules for going on behind damage, which must not fall for a frame that someb
 * times do not fall, and offsets stay below the ceiling (the next trusted index entry, or what follows
   the stretch);
 * candidates are accepted backward from the far end. Real frames lead there in falling offsets; a
-  forged one would have to use an offset that the real frames behind it already have.
+  forged one would have to use an offset that the real frames behind it already have;
+* where the far end is nowhere in particular, candidates count only if they start so far before it that
+  the frames around them are whole in the window: a sound frame hides what is inside it.
 
 What must stay true: a length that was read never makes this read more than `FRAME_BYTES_MAX`, and
 no frame is handed out whose checksum or order is wrong.
@@ -64,6 +66,10 @@ class _Place:
     time: int
 
 
+_Span = tuple[int, int]
+"""Where a frame starts and ends."""
+
+
 def survey(file: File, stretch: Stretch, index: Index | None = None) -> Iterator[Frames | Damage]:
     """Yield verified frames in order, and damage. A yielded buffer is reused once the next is asked for."""
     place = _Place(stretch.start, stretch.first_offset - 1, stretch.first_time)
@@ -106,19 +112,15 @@ def _salvage(file: File, place: _Place, stretch: Stretch, index: Index | None) -
         content = np.empty(end - place.position, np.uint8)
         content = content[: file.read(place.position, content.data)]
         reason = reason or _reason(content, place)
-        healthy = _healthy(content, place, ceiling)
+        healthy = _healthy(content, place, ceiling, len(content) if known_end else FRAME_BYTES_MAX)
         if healthy or known_end:
             break
         place.position += FRAME_BYTES_MAX
     origin, done = place.position, start
-    for position in healthy:
-        length = frame.measure(content.data, position)
-        if origin + position > done:
-            next_offset = frame.offset_at(content.data, position)
-            yield Damage(done, origin + position, place.offset + 1, next_offset, reason)
-        only = Frames(content, np.array([position]), np.array([length]), position + length, origin)
-        done = origin + position + length
-        yield from _pass(place, only)
+    for run in _runs(content, healthy, origin):
+        yield Damage(done, origin + int(run.positions[0]), place.offset + 1, int(run.offsets[0]), reason)
+        done = origin + run.end
+        yield from _pass(place, run)
     if known_end and done < end:
         next_offset = ceiling if ceiling < OFFSET_MAX else place.offset + 2
         yield Damage(done, end, place.offset + 1, next_offset, reason)
@@ -157,25 +159,33 @@ def believable(file: File, position: int, offset: int, end: int) -> bool:
         return False
 
 
-def _healthy(content: Bytes, place: _Place, ceiling: int) -> list[int]:
-    """Where healthy frames start behind the damage that `content` begins with."""
+def _healthy(content: Bytes, place: _Place, ceiling: int, last: int) -> list[_Span]:
+    """The healthy frames that start up to `last`, behind the damage that `content` begins with."""
     places = scan.candidates(content, 1)
     offsets = scan.column(content, ">u8", frame.AT_OFFSET)[places]
     times = scan.column(content, ">u8", frame.AT_TIMESTAMP)[places]
-    places = places[(offsets >= place.offset + 2) & (offsets < ceiling) & (times >= place.time)]
+    plausible = (offsets >= place.offset + 2) & (offsets < ceiling) & (times >= place.time) & (places <= last)
     sound, end = [], 0
-    for position in places.tolist():
+    for position in places[plausible].tolist():
         if position >= end and (length := _sound(content, position)):
             end = position + length
             sound.append((position, end))
-    accepted: list[int] = []
+    accepted: list[_Span] = []
     bound, time, follower = ceiling, OFFSET_MAX, len(content)
     for position, end in reversed(sound):
         offset, stamped = frame.offset_at(content.data, position), frame.timestamp_at(content.data, position)
         if offset < bound - (1 if end < follower else 0) and stamped <= time:
-            accepted.append(position)
+            accepted.append((position, end))
             bound, time, follower = offset, stamped, position
     return accepted[::-1]
+
+
+def _runs(content: Bytes, spans: list[_Span], origin: int) -> Iterator[Frames]:
+    """Frames that follow each other without a gap, together."""
+    table = np.array(spans, np.int64).reshape(-1, 2)
+    for run in np.split(table, np.flatnonzero(table[1:, 0] != table[:-1, 1]) + 1):
+        if len(run):
+            yield Frames(content, run[:, 0], run[:, 1] - run[:, 0], int(run[-1, 1]), origin)
 
 
 def _sound(content: Bytes, position: int) -> int:
@@ -186,6 +196,8 @@ def _sound(content: Bytes, position: int) -> int:
 
 
 def _reason(content: Bytes, place: _Place) -> str:
+    if not len(content):
+        return "the file ends before"
     if not content.any():
         return "zeros"
     try:

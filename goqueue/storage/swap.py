@@ -80,6 +80,11 @@ def _path(directory: str, base_offset: int, suffix: str) -> str:
     return f"{Segment(directory, base_offset).stem}.{suffix}"
 
 
+def is_left_over(name: str) -> bool:
+    """Whether a file of this name stands only while something is changed, or after that was interrupted."""
+    return _is_temporary(name) or any(base_offset_of(name, kind) is not None for kind in ("swap", "cleaned"))
+
+
 def _is_temporary(name: str) -> bool:
     """What `replace` leaves behind when it is interrupted."""
     stem = name.removesuffix(".tmp")

@@ -1,0 +1,184 @@
+"""`goqueue fsck`: whether a data directory is sound, and what can be put right."""
+
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from multiprocessing import get_context
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from goqueue.clock import NANOSECONDS
+from goqueue.commands import exits, terminal
+from goqueue.commands.groups import UsageInvalid
+from goqueue.errors import AccessDenied, LogNotFound
+from goqueue.quantities import format_count, format_size
+from goqueue.storage import check
+from goqueue.storage.check import Finding, LogReport, SegmentReport, SegmentTask
+from goqueue.storage.disk import SystemDisk
+from goqueue.storage.store import claim, find_logs, process_name
+
+_PARALLEL_BYTES = 64 * 1024 * 1024  # below this a second process costs more than it saves
+_PROGRESS_BYTES = 512 * 1024 * 1024
+
+Plan = dict[str, tuple[list[SegmentTask], list[Finding]]]
+
+
+def fsck(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="The data directory.")],
+    logs: Annotated[
+        list[str] | None, typer.Argument(metavar="[LOG]...", help="Names or patterns; all logs without any.")
+    ] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Rebuild caches and cut torn tails.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Repair without asking.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many processes check.")] = os.cpu_count() or 1,
+    output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="How to print.")] = "table",
+) -> None:
+    """Check every frame, its order and every index of a data directory.
+
+    \b
+      goqueue fsck ./goqueue-data
+      goqueue fsck ./goqueue-data 'orders/*' -o json
+      goqueue fsck ./goqueue-data --repair
+
+    The broker must not be running. Nothing is changed without --repair, which shows first what it
+    will do. The exit code is 1 where messages are damaged or missing, or an index is wrong.
+    """
+    disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
+    claim(disk, directory, create=False)
+    with _held(disk, directory, for_repair=repair):
+        names = _chosen(find_logs(disk, root), logs or [])
+        reports = _check(disk, root, names, jobs)
+        repairs = [finding for report in reports for finding in report.findings if finding.repair]
+        if repair and repairs:
+            _agree(repairs, yes=yes)
+            for report in reports:
+                if any(finding.repair for finding in report.findings):
+                    check.repair(disk, f"{root}/{report.name}", report)
+            reports = _check(disk, root, names, jobs)
+    _show(reports, output)
+    if any(finding.is_damage for report in reports for finding in report.findings):
+        raise typer.Exit(exits.FAILED)
+
+
+@contextmanager
+def _held(disk: SystemDisk, directory: str, *, for_repair: bool) -> Iterator[None]:
+    """Keep a broker from starting meanwhile; what cannot be written to cannot be started on either."""
+    path = f"{directory}/lock"
+    lock = None
+    if for_repair or disk.kind(path) == "file":
+        try:
+            lock = disk.lock(path, process_name("goqueue fsck", os.getpid()))
+        except AccessDenied:
+            if for_repair:
+                raise
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _chosen(names: list[str], patterns: list[str]) -> list[str]:
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            known = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+            raise LogNotFound(f"no log matches {pattern!r}", hint=f"there are: {known}" if names else None)
+    return [name for name in names if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def _check(disk: SystemDisk, root: str, names: list[str], jobs: int) -> list[LogReport]:
+    planned = {name: check.plan(disk, name, f"{root}/{name}") for name in names}
+    tasks = [task for found, _ in planned.values() for task in found]
+    total = sum(task.segment.size for task in tasks)
+    done: dict[str, list[SegmentReport]] = defaultdict(list)
+    with _progress(total) as advance:
+        if jobs > 1 and len(tasks) > 1 and total > _PARALLEL_BYTES:
+            with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("forkserver")) as pool:
+                for report in pool.map(_check_one, tasks):
+                    done[report.task.log].append(report)
+                    advance(report.task.segment.size)
+        else:
+            for task in tasks:
+                done[task.log].append(check.check_segment(disk, task, advance))
+    return [check.summarise(name, done[name], strangers) for name, (_, strangers) in planned.items()]
+
+
+def _check_one(task: SegmentTask) -> SegmentReport:
+    return check.check_segment(SystemDisk(), task)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A bar, for people and long work only."""
+    if total < _PROGRESS_BYTES or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = (TextColumn("checking"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("checking", total=total)
+        yield lambda count: bar.update(task, advance=count)
+
+
+def _agree(repairs: list[Finding], *, yes: bool) -> None:
+    terminal.say("to repair:", *(f"  {finding.path}: {finding.repair}" for finding in repairs))
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageInvalid("nobody is here to agree to the repair", hint="add --yes to repair without asking")
+    typer.confirm(f"make {format_count(len(repairs), 'repair')}?", abort=True, err=True)
+
+
+def _show(reports: list[LogReport], output: str) -> None:
+    findings = [finding for report in reports for finding in report.findings]
+    damaged = sum(finding.is_damage for finding in findings)
+    if output == "json":
+        logs = [_as_json(report) for report in reports]
+        terminal.write(json.dumps({"sound": not damaged, "logs": logs}, indent=2) + "\n")
+        return
+    terminal.write_table(
+        ("LOG", "SEGMENTS", "MESSAGES", "SIZE", "OFFSETS", "LAST MESSAGE", "STATE"), map(_row, reports)
+    )
+    terminal.write_lines(f"{finding.path}: {finding.sentence}  [{finding.code}]" for finding in findings)
+    messages = sum(report.messages for report in reports)
+    terminal.say(
+        f"{format_count(len(reports), 'log')}, {format_count(messages, 'message')}, "
+        f"{format_size(sum(report.size for report in reports))}: "
+        + (format_count(damaged, "damage") if damaged else "no damage")
+    )
+    if any(finding.repair for finding in findings):
+        terminal.say("--repair would rebuild what is missing or wrong, and cut what was never answered")
+
+
+def _row(report: LogReport) -> tuple[str, ...]:
+    codes = list(dict.fromkeys(finding.code for finding in report.findings))
+    return (
+        report.name,
+        f"{report.segments:,}",
+        f"{report.messages:,}",
+        format_size(report.size),
+        f"{report.first_offset}-{report.next_offset - 1}" if report.next_offset > report.first_offset else "none",
+        _moment(report.last_time) or "-",
+        ", ".join(codes) or "sound",
+    )
+
+
+def _as_json(report: LogReport) -> dict[str, Any]:
+    findings = [{**asdict(finding), "damage": finding.is_damage} for finding in report.findings]
+    times = {"first_time": _moment(report.first_time), "last_time": _moment(report.last_time)}
+    return {**asdict(report), **times, "findings": findings}
+
+
+def _moment(time: int | None) -> str | None:
+    if time is None:
+        return None
+    return datetime.fromtimestamp(time // NANOSECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,277 @@
+"""Whether what is on disk is what it should be: the engine of `goqueue fsck`.
+
+Reads every frame of every segment, and changes nothing unless `repair` is called. Nothing may have
+the data directory open meanwhile: the caller holds its lock.
+
+Three kinds of findings. Damage means that messages are lost or unreadable. A cache that is wrong means
+that something changed bytes it should not have. The rest is what any crash may leave behind, and
+the next start would put right by itself.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from goqueue.limits import OFFSET_MAX
+from goqueue.storage.compaction import load_progress
+from goqueue.storage.disk import Disk, Entry, read_all
+from goqueue.storage.index import Index
+from goqueue.storage.recovery import find_segments, recover
+from goqueue.storage.scan import Frames
+from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index
+from goqueue.storage.survey import Damage, Stretch, survey
+from goqueue.storage.swap import is_left_over
+
+GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruined log helps nobody
+
+FindingCode = Literal[
+    "range_damaged",
+    "messages_missing",
+    "order_broken",
+    "index_wrong",
+    "index_missing",
+    "tail_torn",
+    "left_over",
+    "file_foreign",
+]
+DAMAGE: frozenset[FindingCode] = frozenset({"range_damaged", "messages_missing", "order_broken", "index_wrong"})
+"""What the disk or a person did; everything else may be left by a crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be."""
+
+    code: FindingCode
+    path: str
+    sentence: str
+    position: int | None = None
+    end: int | None = None
+    first_offset: int | None = None
+    next_offset: int | None = None
+    repair: str | None = None
+    """What `repair` would do about it, if it can do anything."""
+
+    @property
+    def is_damage(self) -> bool:
+        return self.code in DAMAGE
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTask:
+    """One segment to check, with what the names of its neighbours say about it."""
+
+    log: str
+    segment: Segment
+    ceiling: int | None
+    """The base offset of the next segment; None for the active one."""
+    gaps_below: int
+    """Offsets may be missing below this one: compaction removed them."""
+
+
+@dataclass(slots=True)
+class SegmentReport:
+    """What a segment holds."""
+
+    task: SegmentTask
+    messages: int = 0
+    next_offset: int = 0
+    first_time: int | None = None
+    last_time: int | None = None
+    findings: list[Finding] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LogReport:
+    """What a log holds."""
+
+    name: str
+    segments: int
+    messages: int
+    size: int
+    first_offset: int
+    next_offset: int
+    first_time: int | None
+    last_time: int | None
+    findings: list[Finding]
+
+
+def plan(disk: Disk, name: str, directory: str) -> tuple[list[SegmentTask], list[Finding]]:
+    """The segments of a log, to be checked in any order; and what its directory should not hold."""
+    entries = disk.entries(directory)
+    segments = find_segments(directory, entries)
+    gaps_below = load_progress(disk, directory).gaps
+    ceilings = [segment.base_offset for segment in segments[1:]] + [None]
+    tasks = [SegmentTask(name, *pair, gaps_below) for pair in zip(segments, ceilings, strict=True)]
+    strangers = [entry for entry in entries if entry.kind != "directory" and not _belongs(entry.name, segments)]
+    return tasks, [_stranger(directory, entry) for entry in strangers]
+
+
+def _belongs(name: str, segments: list[Segment]) -> bool:
+    stem, _, kind = name.partition(".")
+    is_ours = any(base_offset_of(f"{stem}.log", "log") == segment.base_offset for segment in segments)
+    is_cut = kind.endswith(".cut") and kind.removesuffix(".cut").isdecimal()
+    return name == "compacted" or (is_ours and (kind in ("log", "index", "timeindex") or is_cut))
+
+
+def _stranger(directory: str, entry: Entry) -> Finding:
+    path = f"{directory}/{entry.name}"
+    if is_left_over(entry.name):
+        return Finding("left_over", path, "left by an interrupted change", repair="finish or undo that change")
+    if any(base_offset_of(entry.name, kind) is not None for kind in ("index", "timeindex")):
+        return Finding("left_over", path, "an index without its log", repair="remove it")
+    return Finding("file_foreign", path, "not a file of GoQueue; it is left alone")
+
+
+def check_segment(disk: Disk, task: SegmentTask, progress: Callable[[int], None] = lambda _: None) -> SegmentReport:
+    """Verify every frame, their order, and that the index is what the log makes of it."""
+    segment = task.segment
+    report = SegmentReport(task, next_offset=segment.base_offset)
+    stored = load_index(disk, segment)
+    if stored is None and disk.kind(segment.index_path) == "file":
+        stored = Index()
+    rebuilt = Index()
+    ceiling = OFFSET_MAX if task.ceiling is None else task.ceiling
+    position = 0
+    for piece in survey(
+        disk.open(segment.path, "read"), Stretch(0, segment.size, segment.base_offset, ceiling), stored
+    ):
+        end = piece.end if isinstance(piece, Damage) else piece.origin + piece.end
+        progress(end - position)
+        position = end
+        if not isinstance(piece, Damage):
+            rebuilt.note_frames(piece)
+            _count(report, piece)
+        elif _is_torn(task, piece, stored):
+            report.findings.append(_torn(segment, piece))
+            break
+        else:
+            report.findings.append(_damaged(segment, piece))
+            report.next_offset = max(report.next_offset, piece.next_offset)
+    _check_end(report, stored)
+    if not any(finding.code == "range_damaged" for finding in report.findings):
+        _check_index(disk, report, rebuilt)
+    return report
+
+
+def _is_torn(task: SegmentTask, damage: Damage, stored: Index | None) -> bool:
+    """Whether a start would cut here: a write that nobody was told of, at the unvouched end of the active segment."""
+    vouched = stored.marked[1] if stored is not None and stored.marked else 0
+    at_end = stored is not None or damage.end == task.segment.size
+    return task.ceiling is None and at_end and damage.position >= vouched
+
+
+def _count(report: SegmentReport, frames: Frames) -> None:
+    offsets = frames.offsets
+    report.messages += len(frames)
+    if report.first_time is None:
+        report.first_time = int(frames.timestamps[0])
+    report.last_time = int(frames.timestamps[-1])
+    steps = np.diff(offsets, prepend=report.next_offset - 1)
+    for number in np.flatnonzero(steps > 1).tolist()[:GAPS_MAX]:
+        first, after = int(offsets[number] - steps[number]) + 1, int(offsets[number])
+        if after > report.task.gaps_below:
+            report.findings.append(_missing(report.task.segment, first, after))
+    report.next_offset = int(offsets[-1]) + 1
+
+
+def _check_end(report: SegmentReport, stored: Index | None) -> None:
+    """A segment ends where the next begins, and not before what had been synced."""
+    task = report.task
+    synced = stored.marked[0] if stored is not None and stored.marked else 0
+    end = task.ceiling if task.ceiling is not None else synced
+    if report.next_offset < end and end > task.gaps_below:
+        report.findings.append(_missing(task.segment, report.next_offset, end))
+        report.next_offset = end
+
+
+def _check_index(disk: Disk, report: SegmentReport, rebuilt: Index) -> None:
+    segment = report.task.segment
+    if not segment.size:
+        return
+    paths = (segment.index_path, segment.timeindex_path)
+    missing = [path for path in paths if disk.kind(path) == "absent"]
+    if missing:
+        sentence = "missing; reads of this segment make it anew"
+        report.findings.append(Finding("index_missing", missing[0], sentence, repair="rebuild it from the log"))
+        return
+    for path, wanted in zip(paths, (rebuilt.dump(), rebuilt.dump_times()), strict=True):
+        content = read_all(disk, path)
+        same = min(len(content), len(wanted)) // 16 * 16
+        behind = len(content) < len(wanted) and content[:same] == wanted[:same]
+        if behind and report.task.ceiling is None:
+            sentence = f"ends {len(wanted) - len(content)} bytes early, as after a crash"
+            report.findings.append(Finding("index_missing", path, sentence, repair="rebuild it from the log"))
+        elif not content.startswith(wanted):
+            sentence = "does not say what the log says"
+            report.findings.append(Finding("index_wrong", path, sentence, repair="rebuild it from the log"))
+
+
+def _damaged(segment: Segment, damage: Damage) -> Finding:
+    return Finding(
+        "range_damaged",
+        segment.path,
+        f"bytes {damage.position} to {damage.end}, offsets {damage.first_offset} to {damage.next_offset - 1}: "
+        f"{damage.reason}",
+        damage.position,
+        damage.end,
+        damage.first_offset,
+        damage.next_offset,
+    )
+
+
+def _torn(segment: Segment, damage: Damage) -> Finding:
+    sentence = f"the last {segment.size - damage.position} bytes are a write that was never answered: {damage.reason}"
+    repair = f"cut the file at byte {damage.position}"
+    return Finding("tail_torn", segment.path, sentence, damage.position, segment.size, repair=repair)
+
+
+def _missing(segment: Segment, first: int, after: int) -> Finding:
+    sentence = f"offsets {first} to {after - 1} are missing"
+    return Finding("messages_missing", segment.path, sentence, first_offset=first, next_offset=after)
+
+
+def summarise(name: str, reports: list[SegmentReport], findings: list[Finding]) -> LogReport:
+    """Put the reports of a log's segments together, in their order."""
+    found = list(findings)
+    last_time = 0
+    for report in reports:
+        if report.first_time is not None and report.last_time is not None:
+            if report.first_time < last_time:
+                sentence = "begins with an earlier time than the segment before ends with"
+                found.append(Finding("order_broken", report.task.segment.path, sentence))
+            last_time = report.last_time
+        found += report.findings
+    first_times = [report.first_time for report in reports if report.first_time is not None]
+    return LogReport(
+        name=name,
+        segments=len(reports),
+        messages=sum(report.messages for report in reports),
+        size=sum(report.task.segment.size for report in reports),
+        first_offset=reports[0].task.segment.base_offset if reports else 0,
+        next_offset=reports[-1].next_offset if reports else 0,
+        first_time=first_times[0] if first_times else None,
+        last_time=last_time or None,
+        findings=found,
+    )
+
+
+def repair(disk: Disk, directory: str, report: LogReport) -> None:
+    """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is."""
+    broken = {finding.path for finding in report.findings if finding.code in ("index_missing", "index_wrong")}
+    tasks, _ = plan(disk, report.name, directory)
+    for task in tasks:
+        if broken.isdisjoint(task.segment.paths):
+            continue
+        for path in (task.segment.index_path, task.segment.timeindex_path):
+            if disk.kind(path) != "absent":
+                disk.remove(path)
+        if task.ceiling is not None:
+            Reader(disk, task.segment, sealed=True).examine(task.segment.size, task.ceiling)
+    recover(disk, directory)
+    for finding in report.findings:
+        if finding.code == "left_over" and disk.kind(finding.path) == "file":
+            disk.remove(finding.path)
+    disk.sync_directory(directory)

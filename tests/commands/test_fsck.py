@@ -1,0 +1,208 @@
+"""`goqueue fsck` from outside, on real directories that were damaged by hand."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.storage.disk import SystemDisk
+from tests.storage.stores import append, open_store, values
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LOG = "00000000000000000000.log"
+INDEX = "00000000000000000000.index"
+
+
+def fsck(*words: str, answer: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "goqueue", "fsck", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        input=answer,
+    )
+
+
+def report(*words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(fsck(*words, "-o", "json").stdout)
+    return found
+
+
+def codes(found: dict[str, Any]) -> list[str]:
+    return [finding["code"] for log in found["logs"] for finding in log["findings"]]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with two logs, stopped cleanly."""
+    store = open_store(SystemDisk(), path=f"{tmp_path}/data", segment_bytes=1 << 20)
+    for name in ("orders/0", "orders/1"):
+        log = store.create(name)
+        for number in range(20):
+            append(store, log, *(b"%d" % number * 50 for _ in range(10)))
+    store.close()
+    return tmp_path / "data"
+
+
+def flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+
+
+def snapshot(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def test_a_sound_directory_is_reported_as_a_table_and_ends_with_0(data: Path) -> None:
+    done = fsck(str(data))
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0].split()[:3] == ["LOG", "SEGMENTS", "MESSAGES"]
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["orders/0", "orders/1"]
+    assert "no damage" in done.stderr
+
+
+def test_json_says_what_the_table_says(data: Path) -> None:
+    found = report(str(data))
+    assert found["sound"] is True
+    assert [(log["name"], log["messages"], log["next_offset"]) for log in found["logs"]] == [
+        ("orders/0", 200, 200),
+        ("orders/1", 200, 200),
+    ]
+
+
+def test_patterns_choose_logs_and_an_unknown_one_is_refused(data: Path) -> None:
+    assert [log["name"] for log in report(str(data), "*/1")["logs"]] == ["orders/1"]
+    done = fsck(str(data), "order")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "no log matches 'order'" in done.stderr
+
+
+def test_damage_is_named_by_its_bytes_and_offsets_and_ends_with_1(data: Path) -> None:
+    path = data / "logs/orders/0" / LOG
+    flip(path, 40)
+    done = fsck(str(data))
+    assert done.returncode == 1
+    assert f"{path}: bytes 0 to 86, offsets 0 to 0" in done.stdout
+
+
+def test_repair_leaves_damage_where_it_is(data: Path) -> None:
+    flip(data / "logs/orders/0" / LOG, 40)
+    assert fsck(str(data), "--repair", "--yes").returncode == 1
+    assert codes(report(str(data))) == ["range_damaged"]
+
+
+def test_a_missing_segment_is_missing_messages(tmp_path: Path) -> None:
+    store = open_store(SystemDisk(), path=str(tmp_path / "data"))
+    log = store.create("t")
+    for _ in range(60):
+        append(store, log, b"x" * 200)
+    store.close()
+    segments = sorted((tmp_path / "data/logs/t").glob("*.log"))
+    assert len(segments) > 2
+    segments[1].unlink()
+    assert "messages_missing" in codes(report(str(tmp_path / "data")))
+    assert fsck(str(tmp_path / "data")).returncode == 1
+
+
+def test_a_log_that_lost_its_synced_end_is_missing_messages(data: Path) -> None:
+    path = data / "logs/orders/1" / LOG
+    os.truncate(path, path.stat().st_size - 50)
+    found = report(str(data), "orders/1")
+    assert "messages_missing" in codes(found) or "range_damaged" in codes(found)
+    assert found["sound"] is False
+
+
+def test_what_a_crash_leaves_behind_is_no_damage_and_repair_clears_it(data: Path) -> None:
+    directory = data / "logs/orders/0"
+    with (directory / LOG).open("ab") as file:
+        file.write(b"GQ\x01 a write that was torn")
+    (directory / f"{INDEX}.tmp").write_bytes(b"half")
+    (data / "logs/orders/1" / INDEX).unlink()
+    assert fsck(str(data)).returncode == 0
+    assert sorted(codes(report(str(data)))) == ["index_missing", "left_over", "tail_torn"]
+    assert fsck(str(data), "--repair", "--yes").returncode == 0
+    assert codes(report(str(data))) == []
+    assert len(values(open_store(SystemDisk(), path=str(data)).log("orders/0"))) == 200
+
+
+def test_a_wrong_index_is_found_and_rebuilt(data: Path) -> None:
+    path = data / "logs/orders/0" / INDEX
+    right = path.read_bytes()
+    flip(path, 20)
+    assert fsck(str(data)).returncode == 1
+    assert codes(report(str(data))) == ["index_wrong"]
+    assert fsck(str(data), "--repair", "--yes").returncode == 0
+    assert path.read_bytes() == right
+
+
+def test_foreign_files_are_mentioned_and_left_alone(data: Path) -> None:
+    (data / "logs/orders/0/notes.txt").write_text("mine")
+    assert codes(report(str(data))) == ["file_foreign"]
+    assert fsck(str(data), "--repair", "--yes").returncode == 0
+    assert (data / "logs/orders/0/notes.txt").read_text() == "mine"
+
+
+def test_nothing_is_changed_without_repair(data: Path) -> None:
+    flip(data / "logs/orders/0" / LOG, 40)
+    (data / "logs/orders/1" / INDEX).write_bytes(b"garbage")
+    before = snapshot(data)
+    fsck(str(data))
+    after = snapshot(data)
+    before.pop(str(data / "lock"))
+    after.pop(str(data / "lock"))
+    assert after == before
+
+
+def test_repair_shows_its_plan_and_wants_a_yes_where_nobody_can_answer(data: Path) -> None:
+    (data / "logs/orders/1" / INDEX).unlink()
+    before = snapshot(data / "logs")
+    done = fsck(str(data), "--repair", answer="")
+    assert done.returncode == 2
+    assert "rebuild it from the log" in done.stderr
+    assert "--yes" in done.stderr
+    assert snapshot(data / "logs") == before
+
+
+def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
+    store = open_store(SystemDisk(), path=str(tmp_path / "data"), segment_bytes=16 << 20)
+    log = store.create("t")
+    for _ in range(70):
+        append(store, log, b"x" * (1 << 20))
+    store.close()
+    flip(sorted((tmp_path / "data/logs/t").glob("*.log"))[1], 3_000_000)
+    assert report(str(tmp_path / "data"), "--jobs", "1") == report(str(tmp_path / "data"), "--jobs", "2")
+
+
+def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    done = fsck(str(tmp_path / "data"))
+    assert (done.returncode, done.stdout) == (5, "")
+    assert f"{tmp_path}/data does not exist" in done.stderr.splitlines()[0]
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    done = fsck(str(tmp_path / "data"))
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "is not a directory" in done.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize("inner", ["", "etc"])
+def test_somebody_elses_directory_is_refused(tmp_path: Path, inner: str) -> None:
+    (tmp_path / "data" / inner).mkdir(parents=True)
+    done = fsck(str(tmp_path / "data"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is not a GoQueue data directory" in done.stderr.splitlines()[0]
+
+
+def test_a_directory_in_use_is_refused_and_names_who_uses_it(data: Path) -> None:
+    store = open_store(SystemDisk(), path=str(data))
+    done = fsck(str(data))
+    store.close()
+    assert done.returncode == 2
+    assert "in use by this test" in done.stderr

@@ -1,0 +1,119 @@
+"""`goqueue serve` as a real process: its banner, its end, and what it leaves."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from goqueue.storage.disk import SystemDisk
+from tests.storage.stores import append, open_store
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+END_OF_BANNER = "^C stops"
+
+
+@contextmanager
+def serving(*words: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
+    """A broker that has come up, and its banner."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "goqueue", "serve", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    banner: list[str] = []
+    for line in process.stderr:
+        banner.append(line.rstrip())
+        if banner[-1] == END_OF_BANNER:
+            break
+    try:
+        yield process, banner
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def refused(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "goqueue", "serve", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_cleanly_when_asked_to(tmp_path: Path, number: signal.Signals) -> None:
+    with serving("--data-dir", str(tmp_path / "data")) as (process, _):
+        process.send_signal(number)
+        _, narration = process.communicate()
+    assert (process.returncode, narration) == (0, "stopped cleanly\n")
+    assert (tmp_path / "data/clean").exists()
+
+
+def test_the_banner_says_what_is_there_and_how_the_last_run_ended(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    store = open_store(SystemDisk(), path=data)
+    append(store, store.create("orders/0"), b"a", b"b")
+    store.close()
+    with serving("--data-dir", data) as (_, banner):
+        assert f"{data}: 1 log, 2 messages" in banner[1]
+        assert "after a clean stop" in banner[3]
+    with serving("--data-dir", data) as (_, banner):
+        assert "the last stop was not clean, 1 log surveyed" in banner[3]
+
+
+def test_the_banner_names_what_recovery_cut_and_what_is_damaged(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    store = open_store(SystemDisk(), path=str(data), segment_bytes=1 << 20)
+    for name in ("torn", "rotten"):
+        log = store.create(name)
+        append(store, log, b"a" * 100)
+        append(store, log, b"b" * 100)
+    store.close()
+    (data / "clean").unlink()
+    with (data / "logs/torn/00000000000000000000.log").open("ab") as file:
+        file.write(b"torn")
+    content = bytearray((data / "logs/rotten/00000000000000000000.log").read_bytes())
+    content[60] ^= 1
+    (data / "logs/rotten/00000000000000000000.log").write_bytes(content)
+    with serving("--data-dir", str(data)) as (_, banner):
+        assert any(line.startswith("cut         torn: an unanswered write at bytes 272 to 276") for line in banner)
+        assert any(line.startswith("DAMAGE      rotten: offsets 0 to 0") for line in banner)
+
+
+def test_a_second_broker_is_refused_by_name(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with serving("--data-dir", data) as (process, _):
+        done = refused("--data-dir", data)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"in use by goqueue serve (process {process.pid})" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--data-dir", "/proc/version"), "is not a directory"),
+        (("--data-dir", "/etc"), "is not a GoQueue data directory"),
+        (("--config", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--storage-flush", "sometimes"), "is not one of always, interval"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_one_line(words: tuple[str, ...], sentence: str) -> None:
+    done = refused(*words)
+    assert done.returncode in (2, 5)
+    assert sentence in done.stderr.splitlines()[0]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_newer_format_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "FORMAT").write_text("goqueue 2\n")
+    done = refused("--data-dir", str(data))
+    assert done.returncode != 0
+    assert "format 2" in done.stderr
+    assert [path.name for path in data.iterdir()] == ["FORMAT"]

@@ -1,0 +1,105 @@
+"""The documentation is part of the program: what it says is run, and what exists is in it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from goqueue import errors
+from goqueue.commands import exits
+from goqueue.commands.registry import COMMANDS
+from goqueue.storage.check import FindingCode
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(page: str, language: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    return [block for name, block in found if name == language]
+
+
+def error_classes(base: type[errors.GoQueueError] = errors.GoQueueError) -> list[type[errors.GoQueueError]]:
+    return [base, *(found for child in base.__subclasses__() for found in error_classes(child))]
+
+
+def test_every_error_code_is_documented() -> None:
+    documented = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs/errors.md").read_text(), re.MULTILINE))
+    assert documented == {kind.code for kind in error_classes() if "code" in vars(kind)} - {"error"}
+
+
+def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    assert sorted(drawn) == sorted(kind.__name__ for kind in error_classes()[1:])
+
+
+def test_every_exit_code_is_documented() -> None:
+    documented = set(re.findall(r"^\| (\d+) \|", (ROOT / "docs/errors.md").read_text(), re.MULTILINE))
+    assert documented == {str(value) for name, value in vars(exits).items() if name.isupper() and type(value) is int}
+
+
+def test_every_finding_of_fsck_is_documented() -> None:
+    documented = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs/operations.md").read_text(), re.MULTILINE))
+    assert documented == set(get_args(FindingCode))
+
+
+def test_every_command_is_mentioned() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    for command in COMMANDS:
+        assert f"goqueue {command.path}" in text or command.path == "version"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    start, *rest = blocks("README.md", "sh")
+    assert start == "make run\n"
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/bin").symlink_to(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-euc", "".join(rest)], cwd=tmp_path, capture_output=True, text=True, check=False, env=_environment()
+    )
+    assert (done.returncode, done.stdout[:7]) == (0, "SETTING"), done.stderr
+
+
+def test_make_run_starts_the_broker(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        ["make", "-s", "run", f"ARGS=--data-dir {tmp_path}/data"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=_environment(),
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("^C"):
+            break
+    os.killpg(process.pid, 15)
+    assert "stopped cleanly" in process.communicate()[1]
+
+
+@pytest.mark.parametrize("page", ["docs/storage.md"])
+def test_the_examples_print_what_the_page_says(page: str, tmp_path: Path) -> None:
+    (printed,) = blocks(page, "")
+    done = subprocess.run(
+        [sys.executable, "-c", "".join(blocks(page, "python"))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment() | {"PYTHONPATH": str(ROOT)},
+    )
+    assert (done.stdout, done.stderr) == (printed, "")
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("GOQUEUE_", "MAKE"))}
