@@ -45,8 +45,8 @@ fmt: $(INSTALLED) ## format, and mend what the linter can
 	@$(RUN) ruff check --fix-only
 	@$(RUN) ruff format
 
-bench: $(INSTALLED) ## measure (SUITE=name for one suite)
-	@$(RUN) benchmarks $(SUITE)
+bench: $(INSTALLED) ## measure (SUITE=name for one suite, ARGS="..." goes on)
+	@$(RUN) benchmarks $(SUITE) $(ARGS)
 
 clean: ## remove the environment, caches and build results
 	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,9 +1,10 @@
-"""Makes the pictures of the documentation: `python docs/pictures.py` runs the real commands and draws what they print."""
+"""Makes the pictures of the documentation, from what the real commands print: `python docs/pictures.py`."""
 
 import re
 import subprocess
 import sys
 import tempfile
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
@@ -42,7 +43,7 @@ def draw(name: str, *words: str, directory: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "goqueue", *words], capture_output=True, text=True, check=False, cwd=directory
     )
-    console = Console(record=True, width=132, file=tempfile.TemporaryFile("w"), force_terminal=True)
+    console = Console(record=True, width=132, file=StringIO(), force_terminal=True)
     console.print(Text(f"$ goqueue {' '.join(words)}", style="bold"))
     for line in (done.stdout + done.stderr).splitlines():
         damage = "range_damaged" in line or "1 damage" in line

@@ -29,8 +29,8 @@ TAIL_BYTES = 64 * MIB  # newest frames of all logs together, kept to serve reade
 TAIL_BYTES_MIN = MIB  # less, and every reader goes to the disk
 TAIL_BYTES_MAX = 1024 * 1024 * MIB  # 1 TiB: what lies beyond is a mistaken unit
 SCAN_CHUNK_BYTES = 4 * MIB  # fits the last-level cache: vectorised steps gain nothing beyond it
-READERS_MAX = 256  # open sealed segments with their indexes: at most 64 MiB at the default sizes
-WRITERS_MAX = 512  # open active segments; a third file each would pass the usual limit of 1,024
+READERS_MAX = 128  # open segments with their indexes: at most 50 MiB at the default sizes
+WRITERS_MAX = 192  # logs with an active segment open, three files each: with the readers below the usual 1,024
 
 # --- durability ---
 FLUSH_INTERVAL_SECONDS = 1.0

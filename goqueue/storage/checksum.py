@@ -21,6 +21,7 @@ Lengths = NDArray[np.int64]
 Differences = NDArray[np.uint64]
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
+_DIRECT_PIECES = 1024
 
 
 def _byte_table() -> U32:
@@ -87,30 +88,40 @@ def _apply_chosen(tables: U32, digits: Lengths, registers: U32) -> U32:
 
 
 def combine(checksums: U32, lengths: Lengths) -> int:
-    """The checksum of the concatenation of pieces, from the checksums and lengths of the pieces."""
-    while len(checksums) > 1:
+    """The checksum of the concatenation of pieces, from the checksums and lengths of the pieces.
+
+    Neighbours are joined in a tree while there are many; the rest is shifted to the end in one step,
+    which takes more work for each and far fewer steps.
+    """
+    while len(checksums) > _DIRECT_PIECES:
         if len(checksums) % 2:  # a piece of no bytes in front changes nothing
             checksums = np.concatenate((np.zeros(1, np.uint32), checksums))
             lengths = np.concatenate((np.zeros(1, np.int64), lengths))
         checksums = shift(checksums[0::2], lengths[1::2]) ^ checksums[1::2]
         lengths = lengths[0::2] + lengths[1::2]
-    return int(checksums[0]) if len(checksums) else 0
+    behind = lengths.sum() - lengths.cumsum()
+    return int(np.bitwise_xor.reduce(shift(checksums, behind), initial=0))
+
+
+@cache
+def _byte_effects() -> U32:
+    """(16, 256): lin of each byte with 0, 1, ... 15 zero bytes behind it."""
+    return np.stack([shift(_BYTES, np.full(1, place)) for place in range(16)])
 
 
 def change(first: Differences, second: Differences, bytes_behind: Lengths) -> U32:
     """How checksums change when two big-endian u64 fields in a row are XORed with these numbers."""
-    effect = _field_effect(first)
     if len(second) and int(second.max()) == int(second.min()):  # one time for a whole batch
         second = second[:1]
-    return shift(shift(effect, np.full(1, 8)) ^ _field_effect(second), bytes_behind)
+    return shift(_field_effect(first, 8) ^ _field_effect(second, 0), bytes_behind)
 
 
-def _field_effect(differences: Differences) -> U32:
+def _field_effect(differences: Differences, bytes_behind: int) -> U32:
     """lin of eight bytes; bytes that no difference touches are not looked up."""
-    effect = np.zeros(len(differences), np.uint32)
+    effects = _byte_effects()
+    total = np.zeros(len(differences), np.uint32)
     used = int(np.bitwise_or.reduce(differences, initial=0))
-    for place in range(7, -1, -1):
+    for place in range(8):
         if (used >> (8 * place)) & 255:
-            contribution = _BYTES[(differences >> np.uint64(8 * place)) & np.uint64(255)]
-            effect ^= shift(contribution, np.full(1, place))
-    return effect
+            total ^= effects[place + bytes_behind][(differences >> np.uint64(8 * place)) & np.uint64(255)]
+    return total

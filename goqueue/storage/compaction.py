@@ -10,14 +10,16 @@ What must stay true:
 * the active segment is never touched, and readers keep the files that they have open;
 * segments are replaced oldest first, each time durably before the next: a tombstone never goes
   before the values that it deletes;
+* when the disk refuses, a segment is the old one still; or, when a replacement has been decided and
+  not carried out, the log is fenced until it has been read again;
 * a damaged segment stays as it is, and as it may hide values, tombstones behind it stay too.
 
 The file `compacted` in the log's directory says how far that has come: `clean`, below which
 every key has been compared with all others, and `gaps`, below which missing offsets are no loss.
 """
 
-import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -28,13 +30,14 @@ from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.limits import COMPACTION_KEYS_MAX, FRAME_HEADER_BYTES, TOMBSTONE_GRACE_SECONDS
 from goqueue.storage import frame
-from goqueue.storage.disk import Disk, read_all, replace
+from goqueue.storage.disk import Disk, read_all
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log
+from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, store_index
 from goqueue.storage.survey import Damage, Stretch, survey
-from goqueue.storage.swap import cleaned_path, swap
+from goqueue.storage.swap import carry_out, cleaned_path, decide, is_decided
 
 Mask = NDArray[np.bool_]
 
@@ -50,16 +53,22 @@ class Progress:
 def load_progress(disk: Disk, directory: str) -> Progress:
     """What the `compacted` file says; without it nothing has been compacted."""
     try:
-        note = json.loads(read_all(disk, _progress_path(directory)))
-        clean, gaps = note["clean"], note["gaps"]
-    except (GoQueueError, ValueError, TypeError, KeyError):
-        return Progress()
+        note = decode_note(read_all(disk, _progress_path(directory))) or {}
+    except GoQueueError:
+        note = {}
+    clean, gaps = note.get("clean"), note.get("gaps")
     return Progress(clean, gaps) if type(clean) is int and type(gaps) is int else Progress()
 
 
 def _store_progress(disk: Disk, directory: str, progress: Progress) -> None:
-    note = {"format": 1, "clean": progress.clean, "gaps": progress.gaps}
-    replace(disk, _progress_path(directory), json.dumps(note).encode())
+    write_note(disk, _progress_path(directory), clean=progress.clean, gaps=progress.gaps)
+
+
+def lower_progress(disk: Disk, directory: str, offset: int) -> None:
+    """Messages from this offset on will be others: none of them has been compared yet."""
+    progress = load_progress(disk, directory)
+    if max(progress.clean, progress.gaps) > offset:
+        _store_progress(disk, directory, Progress(min(progress.clean, offset), min(progress.gaps, offset)))
 
 
 def _progress_path(directory: str) -> str:
@@ -89,7 +98,10 @@ class Replacement:
 
 @dataclass(slots=True)
 class Compaction:
-    """The job: `plan_compaction` and `apply` on the owner's thread, `run` on any."""
+    """The job: `plan_compaction` and `apply` on the owner's thread, `run` on any.
+
+    `apply` is due after a `run` that raised as well: what it did until then is on disk.
+    """
 
     log: Log
     disk: Disk
@@ -99,6 +111,8 @@ class Compaction:
     keys_max: int = COMPACTION_KEYS_MAX
     replacements: list[Replacement] = field(default_factory=list)
     messages_removed: int = 0
+    failure: GoQueueError | None = None
+    """What ended `run` between the decision for a replacement and its end."""
 
     def run(self) -> None:
         """Compact on disk."""
@@ -116,6 +130,8 @@ class Compaction:
         """Let the log know its new segments."""
         for replacement in self.replacements:
             self.log.replace_segments(replacement.old, [replacement.new])
+        if self.failure is not None:
+            self.log.fence_off(self.failure)
 
     def _latest_offsets(self, clean: int) -> tuple[dict[bytes, int], int]:
         """The latest offset of each key in what is not clean yet, and how far that looked."""
@@ -137,26 +153,51 @@ class Compaction:
         """Rewrite what can be; return the offset below which nothing was damaged."""
         output: _Output | None = None
         clean, tombstones_before = in_reach[-1].next_offset, self.tombstones_before
-        for one in in_reach:
-            if output is not None and output.size + one.segment.size > self.segment_bytes:
+        try:
+            for one in in_reach:
+                if output is not None and output.size + one.segment.size > self.segment_bytes:
+                    self._finish(output)
+                    output = None
+                output = output or _Output(self.disk, one.segment)
+                if not output.add(one, latest, tombstones_before):
+                    self._finish(output)
+                    output = None
+                    clean, tombstones_before = min(clean, one.segment.base_offset), 0
+            if output is not None:
                 self._finish(output)
-                output = None
-            output = output or _Output(self.disk, one.segment)
-            if not output.add(one, latest, tombstones_before):
-                self._finish(output)
-                output = None
-                clean, tombstones_before = min(clean, one.segment.base_offset), 0
-        self._finish(output)
+        except GoQueueError:
+            if output is not None and self.failure is None:
+                with suppress(GoQueueError):  # recovery would remove it; a full disk cannot wait for that
+                    output.discard()
+            raise
         return clean
 
-    def _finish(self, output: "_Output | None") -> None:
-        if output is None:
-            return
-        if output.sources and (output.removed or len(output.sources) > 1):
-            self.replacements.append(Replacement([one.segment for one in output.sources], output.commit()))
-            self.messages_removed += output.removed
-        else:
+    def _finish(self, output: "_Output") -> None:
+        if not output.sources or (not output.removed and len(output.sources) == 1):
             output.discard()
+            return
+        output.complete()
+        old = [one.segment for one in output.sources]
+        self._swap(output.segment, [segment.base_offset for segment in old])
+        self.replacements.append(Replacement(old, output.segment))
+        self.messages_removed += output.removed
+        with suppress(GoQueueError):  # a cache that cannot be written is made again when it is needed
+            store_index(self.disk, output.segment, output.index)
+
+    def _swap(self, new: Segment, replaced: list[int]) -> None:
+        place = self.disk, new.directory, new.base_offset
+        try:
+            decide(*place, replaced)
+        except GoQueueError as error:
+            self.failure = error  # should the disk not even answer the next question
+            if not is_decided(*place):
+                self.failure = None
+            raise
+        try:
+            carry_out(*place, replaced)
+        except GoQueueError as error:
+            self.failure = error
+            raise
 
 
 class _Output:
@@ -168,14 +209,14 @@ class _Output:
         if disk.kind(self._path) != "absent":
             disk.remove(self._path)
         self._file = disk.open(self._path, "create")
-        self._segment = Segment(first.directory, first.base_offset)
-        self._index = Index()
+        self.segment = Segment(first.directory, first.base_offset)
+        self.index = Index()
         self.sources: list[Sealed] = []
         self.removed = 0
 
     @property
     def size(self) -> int:
-        return self._segment.size
+        return self.segment.size
 
     def add(self, one: Sealed, latest: dict[bytes, int], tombstones_before: int) -> bool:
         """Append what stays of a segment, byte for byte; nothing of it if it is damaged."""
@@ -183,8 +224,8 @@ class _Output:
         for frames in one.pieces():
             if isinstance(frames, Damage):
                 self._file.truncate(size)
-                self._index.cut(size)
-                self._segment.size = size
+                self.index.cut(size)
+                self.segment.size = size
                 return False
             stays = _staying(frames, latest, tombstones_before)
             removed += len(frames) - int(stays.sum())
@@ -195,7 +236,7 @@ class _Output:
         return True
 
     def _append(self, frames: Frames, stays: Mask) -> None:
-        segment = self._segment
+        segment = self.segment
         starts, lengths, times = frames.positions[stays], frames.lengths[stays], frames.timestamps[stays]
         places = segment.size + np.cumsum(lengths) - lengths
         breaks = np.flatnonzero(starts[1:] != starts[:-1] + lengths[:-1]) + 1
@@ -203,21 +244,17 @@ class _Output:
         content = frames.buffer.data
         runs = [content[starts[one] : starts[two - 1] + lengths[two - 1]] for one, two in pairwise(edges)]
         self._file.write(segment.size, runs)
-        self._index.note_many(frames.offsets[stays], places, times)
+        self.index.note_many(frames.offsets[stays], places, times)
         segment.size += int(lengths.sum())
         segment.last_time = int(times[-1])
 
-    def commit(self) -> Segment:
-        """Make it durable and put it in the place of its sources."""
-        segment = self._segment
+    def complete(self) -> None:
+        """Bring its content to the device."""
         self._file.sync()
         self._file.close()
-        swap(self._disk, segment.directory, segment.base_offset, [one.segment.base_offset for one in self.sources])
-        if len(self._index):
-            segment.first_time = self._index.times[0]
-        self._index.marked = (self.sources[-1].next_offset, segment.size)
-        store_index(self._disk, segment, self._index)
-        return segment
+        if len(self.index):
+            self.segment.first_time = self.index.times[0]
+        self.index.marked = (self.sources[-1].next_offset, self.size)
 
     def discard(self) -> None:
         self._file.close()
@@ -228,6 +265,7 @@ def plan_compaction(
     log: Log, disk: Disk, *, now_ns: int, tombstone_grace_seconds: float = TOMBSTONE_GRACE_SECONDS
 ) -> Compaction:
     """A job over all that is sealed now."""
+    log.refuse_unless_open()
     ends = [segment.base_offset for segment in log.segments[1:]]
     sealed = [Sealed(segment, end, log.reader(segment)) for segment, end in zip(log.sealed(), ends, strict=False)]
     before = now_ns - round(tombstone_grace_seconds * NANOSECONDS)

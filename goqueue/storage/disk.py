@@ -117,19 +117,28 @@ def file_size(disk: Disk, path: str) -> int:
         file.close()
 
 
-def replace(disk: Disk, path: str, content: Buffer) -> None:
-    """Give a file new content in one step: after a crash it is the old or the new, never a mixture."""
+def replace(disk: Disk, path: str, content: Buffer, *, durable: bool = True) -> None:
+    """Give a file new content in one step: after a crash it is the old or the new, never a mixture.
+
+    Not `durable` is for caches: a loss of power may leave nothing of either.
+    """
     temporary = f"{path}.tmp"
     if disk.kind(temporary) != "absent":
         disk.remove(temporary)
     file = disk.open(temporary, "create")
     try:
         file.write(0, [content])
-        file.sync()
+        if durable:
+            file.sync()
+    except GoQueueError:
+        with suppress(GoQueueError):
+            disk.remove(temporary)
+        raise
     finally:
         file.close()
     disk.rename(temporary, path)
-    disk.sync_directory(os.path.dirname(path))
+    if durable:
+        disk.sync_directory(os.path.dirname(path))
 
 
 def refuse(error: OSError, path: str) -> NoReturn:

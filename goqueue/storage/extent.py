@@ -127,9 +127,7 @@ def _trustworthy(frames: Frames, allowed: range) -> bool:
         return True
     first = int(frames.offsets[0])
     return (
-        first in allowed
-        and scan.verify(frames) == len(frames)
-        and scan.in_order(frames, first - 1, 0) == len(frames)
+        first in allowed and scan.verify(frames) == len(frames) and scan.in_order(frames, first - 1, 0) == len(frames)
     )
 
 

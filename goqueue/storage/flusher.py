@@ -36,19 +36,28 @@ Report = list[tuple[Flushable, Outcome]]
 class Flusher:
     """Either `start` the thread, or call `flush` from the owner's own: never both."""
 
-    def __init__(self, clock: Clock, mode: Mode, interval_ns: int, deliver: Callable[[Report], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        mode: Mode,
+        interval_ns: int,
+        deliver: Callable[[Report], None],
+        logs_open_max: int = WRITERS_MAX,
+    ) -> None:
         self.mode: Mode = mode
         self._clock = clock
         self._interval_ns = interval_ns
         self._deliver = deliver
         self._inbox: SimpleQueue[Flushable | None] = SimpleQueue()
-        self._open: OrderedDict[Writer, None] = OrderedDict()
+        self._logs_open_max = logs_open_max
+        self._open: OrderedDict[Flushable, None] = OrderedDict()
         self._unsynced: dict[Flushable, None] = {}
         self._synced_ns = clock.monotonic_ns()
         self._thread: threading.Thread | None = None
 
     def submit(self, log: Flushable) -> None:
         """Have the log's chunks written in the next round."""
+        assert self._thread is None or self._thread.is_alive(), "the flusher's thread has died"
         if not log.submitted:
             log.submitted = True
             self._inbox.put(log)
@@ -103,32 +112,35 @@ class Flusher:
         return self.mode == "always" or self._clock.monotonic_ns() - self._synced_ns >= self._interval_ns
 
     def _round(self, logs: Iterable[Flushable], *, sync: bool) -> None:
-        report: dict[Flushable, Outcome] = {}
+        outcomes: dict[Flushable, Outcome] = {}
         for log in logs:
             log.submitted = False
             if log.is_closed:
                 self._forget(log)
-                report[log] = Outcome(released=True)
+                outcomes[log] = Outcome(released=True)
                 continue
-            report[log] = log.writer.write()
+            self._make_room(log, outcomes)
+            outcomes[log] = log.writer.write()
             self._unsynced[log] = None
-            self._keep_open(log.writer)
         if sync:
             for log in self._unsynced:
-                log.writer.sync(report.setdefault(log, Outcome()))
+                log.writer.sync(outcomes.setdefault(log, Outcome()))
             self._unsynced.clear()
             self._synced_ns = self._clock.monotonic_ns()
-        if report:
-            self._deliver(list(report.items()))
+        if outcomes:
+            self._deliver(list(outcomes.items()))
 
     def _forget(self, log: Flushable) -> None:
         log.writer.close()
-        self._open.pop(log.writer, None)
+        self._open.pop(log, None)
         self._unsynced.pop(log, None)
 
-    def _keep_open(self, writer: Writer) -> None:
-        """Remember which writers have files open; the one unused for longest closes, once it is synced."""
-        self._open[writer] = None
-        self._open.move_to_end(writer)
-        while len(self._open) > WRITERS_MAX and not next(iter(self._open)).unsynced:
-            self._open.popitem(last=False)[0].close()
+    def _make_room(self, log: Flushable, outcomes: dict[Flushable, Outcome]) -> None:
+        """Have at most so many logs with open files: the one unused for longest is synced and closed."""
+        self._open[log] = None
+        self._open.move_to_end(log)
+        while len(self._open) > self._logs_open_max:
+            oldest, _ = self._open.popitem(last=False)
+            oldest.writer.sync(outcomes.setdefault(oldest, Outcome()))
+            self._unsynced.pop(oldest, None)
+            oldest.writer.close()

@@ -198,6 +198,12 @@ def checksum_of(buffer: memoryview, position: int, length: int) -> int:
     return checksum
 
 
+def checksums_of(buffer: memoryview, positions: list[int], ends: list[int], flags: list[int]) -> list[int]:
+    """The checksums that many frames should have: a loop of the interpreter a frame costs more than its CRC."""
+    covered = [buffer[position + AT_OFFSET : end] for position, end in zip(positions, ends, strict=True)]
+    return list(map(crc32c, covered, [_STARTS[flag] for flag in flags]))
+
+
 def walk(buffer: Buffer) -> Iterator[int]:
     """Where each frame starts. Raises at the first place that is not a verified frame."""
     position, end = 0, len(buffer)

@@ -20,14 +20,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from crc32c import crc32c
 
-from goqueue.limits import FRAME_HEADER_BYTES, INDEX_BLOCK_BYTES
-from goqueue.storage import frame
+from goqueue.limits import INDEX_BLOCK_BYTES
 from goqueue.storage.scan import Frames, Positions
 
 PAIR_BYTES = 16
 MARK_BYTES = 24
 MARK_MAGIC = b"GQIX"
-FRAME_BYTES_MIN = FRAME_HEADER_BYTES + len(frame.NO_HEADERS)
 
 
 def _column() -> "array[int]":
@@ -142,11 +140,11 @@ def load(content: bytes, times: bytes, base_offset: int, size: int) -> Index | N
     table = table[: _plausible(table, size)]
     stamps = _table(times)[: len(table)]
     table = table[: len(stamps)]
-    if len(table) and (table[0, 0] < base_offset or table[0, 1] != 0):
+    if len(table) and (table[0, 0] < base_offset or table[0, 1] != 0 or stamps[0, 0] <= 0):  # zeros are no entry
         return None
     if not np.array_equal(stamps[:, 1], table[:, 0]) or (stamps[1:, 0] < stamps[:-1, 0]).any():
         return None
-    if not len(table) and (size or marked is None):
+    if not len(table) and marked is None:
         return None
     index = Index(marked=marked)
     for column, values in ((index.offsets, table[:, 0]), (index.positions, table[:, 1]), (index.times, stamps[:, 0])):

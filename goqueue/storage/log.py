@@ -14,6 +14,7 @@ because nobody was ever told of them.
 
 from bisect import bisect_right
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -73,11 +74,14 @@ class Log:
         self._queue: Queue = deque()
         self.writer = Writer(resources.disk, self._queue)
         self._tail = Tail()
+        self.segments: list[Segment] = []
         self.adopt(recovered)
 
     def adopt(self, recovered: Recovered) -> None:
         """Take over what the disk holds: at the start, and after a fence or a truncation."""
         self._tail.clear()
+        for segment in self.segments:
+            self._resources.readers.drop(segment)
         self.directory = recovered.directory
         self.segments = recovered.segments
         self.next_offset = self.written_end = self.durable_end = recovered.next_offset
@@ -117,7 +121,7 @@ class Log:
     def append(self, frames: Frames, acknowledge: Acknowledge | None = None) -> Appended:
         """Give frames their offsets and time, in place. `acknowledge` hears when they are safe, or why not."""
         assert len(frames), "an append has at least one frame"
-        self._refuse_unless_open()
+        self.refuse_unless_open()
         now = max(self._resources.clock.now_ns(), self.last_time)
         size = len(frames.buffer)
         if self.active.size and (
@@ -137,12 +141,12 @@ class Log:
 
     def roll(self) -> None:
         """Start a new segment now, so that retention and compaction may have the one before."""
-        self._refuse_unless_open()
+        self.refuse_unless_open()
         if self.active.size:
             self._seal()
             self._enqueue(scan.walk(bytearray()), self.last_time, None)
 
-    def _refuse_unless_open(self) -> None:
+    def refuse_unless_open(self) -> None:
         if self.is_closed:
             raise LogClosed(f"log {self.name} is closed", hint="it is being deleted, or the broker is stopping")
         if self.fence is not None:
@@ -168,10 +172,16 @@ class Log:
         if segment.index is None:
             segment.index = load_index(self._resources.disk, segment)
         if segment.index is None:
-            segment.index = self.reader(segment).examine(segment.size, self.next_offset)
-            segment.index.marked = (self.next_offset, segment.size)
-            store_index(self._resources.disk, segment, segment.index)
+            next_offset = self._next_offset_of(segment)
+            segment.index = self.reader(segment).examine(segment.size, next_offset)
+            segment.index.marked = (next_offset, segment.size)
+            with suppress(GoQueueError):  # a cache that cannot be written is made again when it is needed
+                store_index(self._resources.disk, segment, segment.index)
         return segment.index
+
+    def _next_offset_of(self, segment: Segment) -> int:
+        number = self.segments.index(segment) + 1
+        return self.segments[number].base_offset if number < len(self.segments) else self.next_offset
 
     # --- what the flusher reports ---
 
@@ -194,11 +204,7 @@ class Log:
     def _give_up(self, failure: GoQueueError, *, fenced: bool) -> None:
         """Go back to what the disk has, and tell those who waited for more."""
         if fenced:
-            failure = self.fence = LogFenced(
-                f"log {self.name} is fenced after a failure: {failure}",
-                hint="look at the device; reopening the log reads again what it holds",
-                log=self.name,
-            )
+            failure = self.fence_off(failure)
         else:
             self._queue.append(RESUME)
         refused = list(self._unsettled)
@@ -208,18 +214,29 @@ class Log:
         for chunk in refused:
             chunk.answer(failure)
 
+    def fence_off(self, failure: GoQueueError) -> LogFenced:
+        """Refuse every change until the disk has been read again."""
+        self.fence = LogFenced(
+            f"log {self.name} is fenced after a failure: {failure}",
+            hint="look at the device; reopening the log reads again what it holds",
+            log=self.name,
+        )
+        return self.fence
+
     def _take_back(self, first: Chunk) -> None:
         """Undo the appends from this one on: nobody was told of them."""
         self._tail.cut(first)
         self.next_offset = first.first_offset
+        while self.active is not first.segment:
+            self._take_back_segment()
         first.segment.size = first.position
-        while len(self.segments) > 1 and (self.active is not first.segment or not first.position):
-            emptied = self.segments.pop()
-            self._sealed_bytes -= self.active.size
-            if emptied is first.segment:
-                break
-        if self.active is first.segment:
-            self.index_of(self.active).cut(first.position)
+        self.index_of(first.segment).cut(first.position)
+        if not first.position and first.segment is not self._readable[0]:  # of which nothing reached the disk
+            self._take_back_segment()
+
+    def _take_back_segment(self) -> None:
+        self.segments.pop()
+        self._sealed_bytes -= self.active.size
 
     def _let_go_of_sealed(self) -> None:
         """The index of a sealed segment is complete on disk now, and memory need not hold it."""
@@ -282,17 +299,13 @@ class Log:
 
     def moment(self, time: int) -> int | Moment:
         """Which offset is the first with this append time or a later one, or how to find out."""
-        found = self._tail.first_since(time)
-        if found is not None:
-            return min(found, self.readable_end)
-        bound = self._tail.first_offset
-        return Moment(
-            self._resources.disk,
-            tuple(segment for segment in self.segments if segment.size),
-            self.readable_end if bound is None else min(bound, self.readable_end),
-            self._readable,
-            time,
-        )
+        found, bound = self._tail.first_since(time), self._tail.first_offset
+        if found is not None:  # it may have been removed from disk since
+            return min(max(found, self.first_offset), self.readable_end)
+        limit = self.readable_end if bound is None else min(max(bound, self.first_offset), self.readable_end)
+        # What begins at the limit or behind it may not be on disk yet.
+        segments = tuple(segment for segment in self.segments if segment.size and segment.base_offset < limit)
+        return Moment(self._resources.disk, segments, limit, self._readable, time)
 
     def offset_for_time(self, time: int) -> int:
         """`moment`, found out on this thread."""
@@ -303,8 +316,7 @@ class Log:
 
     def sealed(self) -> list[Segment]:
         """The segments that will not change any more and whose successor is on the device."""
-        last = self._unsettled[0].segment if self._unsettled else self.active
-        return self.segments[: self.segments.index(last)]
+        return self.segments[: self.segments.index(self._readable[0])]
 
     def replace_segments(self, old: list[Segment], new: list[Segment]) -> None:
         """Put other segments in the place of neighbouring sealed ones; none to drop them."""

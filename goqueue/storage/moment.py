@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from goqueue.errors import PathInvalid
 from goqueue.limits import FRAME_HEADER_BYTES
 from goqueue.storage import frame
-from goqueue.storage.disk import Disk
+from goqueue.storage.disk import Disk, File
 from goqueue.storage.index import Index
 from goqueue.storage.segment import Segment, load_index
-from goqueue.storage.survey import Damage, Stretch, survey
+from goqueue.storage.survey import Damage, Stretch, believable, survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,13 @@ class Moment:
 
     def _find(self, segment: Segment) -> int | None:
         index = load_index(self.disk, segment) or Index()
-        entry = index.before_time(self.time)
-        start, first_offset = (index.positions[entry], index.offsets[entry]) if entry >= 0 else (0, segment.base_offset)
         end = self.readable[1] if segment is self.readable[0] else segment.size
         try:
             file = self.disk.open(segment.path, "read")
         except PathInvalid:
             return None
+        entry = true_entry(file, index, index.before_time(self.time), end)
+        start, first_offset = (index.positions[entry], index.offsets[entry]) if entry >= 0 else (0, segment.base_offset)
         for piece in survey(file, Stretch(start, end, first_offset), index):
             if isinstance(piece, Damage) or piece.timestamps[-1] < self.time:
                 continue
@@ -60,7 +60,25 @@ class Moment:
         return None
 
 
-def last_time(disk: Disk, segment: Segment) -> int:
+def true_entry(file: File, index: Index, number: int, end: int) -> int:
+    """The last entry, from this one down, whose frame is sound and has the offset and the time it says; or -1."""
+    header = bytearray(FRAME_HEADER_BYTES)
+    while number >= 0:
+        position = index.positions[number]
+        if believable(file, position, index.offsets[number], end):
+            file.read(position, memoryview(header))
+            if frame.timestamp_at(header) == index.times[number]:
+                break
+        number -= 1
+    return number
+
+
+def last_time(disk: Disk, segments: list[Segment]) -> int:
+    """The time of the last sound frame in these segments; 0 where there is none."""
+    return next((time for segment in reversed(segments) if (time := last_time_of(disk, segment))), 0)
+
+
+def last_time_of(disk: Disk, segment: Segment) -> int:
     """The time of the last sound frame of a segment; 0 where there is none."""
     index = load_index(disk, segment) or Index()
     for number in range(len(index) - 1, -1, -1):

@@ -15,13 +15,14 @@ synced. Then bad bytes before the last sound frame count as damage, and only wha
 
 from dataclasses import dataclass, field
 
+from goqueue.errors import GoQueueError
 from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES
 from goqueue.storage.disk import Disk, Entry, replace
-from goqueue.storage.index import FRAME_BYTES_MIN, Index
-from goqueue.storage.moment import last_time
+from goqueue.storage.index import Index
+from goqueue.storage.moment import last_time, true_entry
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Segment, base_offset_of, load_index, store_index
-from goqueue.storage.survey import Damage, Stretch, believable, survey
+from goqueue.storage.survey import Damage, Stretch, survey
 from goqueue.storage.swap import finish_swap
 
 
@@ -68,7 +69,7 @@ def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Reco
         entries = disk.entries(directory)
     segments = find_segments(directory, entries)
     if not segments:
-        segments = [Segment(directory, 0)]
+        segments = [Segment(directory, 0, index=Index())]
         disk.open(segments[0].path, "create").close()
         disk.sync_directory(directory)
         return Recovered(directory, segments, 0, 0)
@@ -116,25 +117,34 @@ class _Survey:
         self._index.marked = (self._next_offset, self._end)
         if len(self._index):
             segment.first_time, segment.last_time = self._index.times[0], self._last_time
-        store_index(self._disk, segment, self._index)
+        if self._index != self._known:
+            self._store_index()
         self._disk.sync_directory(segment.directory)
-        if not self._last_time and len(self._segments) > 1:
-            self._last_time = last_time(self._disk, self._segments[-2])
+        self._last_time = self._last_time or last_time(self._disk, self._segments[:-1])
         return Recovered(segment.directory, self._segments, self._next_offset, self._last_time, self._damages, cut)
+
+    def _store_index(self) -> None:
+        """Even a full disk can be opened: an index that cannot be written is removed, and made again when needed."""
+        segment = self._segment
+        try:
+            store_index(self._disk, segment, self._index)
+        except GoQueueError:
+            for path in (segment.index_path, segment.timeindex_path):
+                if self._disk.kind(path) != "absent":
+                    self._disk.remove(path)
 
     def _skip_to_last_entry(self, known: Index) -> None:
         """Begin at the last frame that the index knows and that is sound."""
-        for number in reversed(range(len(known))):
-            position, offset = known.positions[number], known.offsets[number]
-            if believable(self._file, position, offset, self._segment.size):
-                self._index = known.before(number)
-                self._end, self._next_offset, self._last_time = position, offset, known.times[number]
-                return
+        number = true_entry(self._file, known, len(known) - 1, self._segment.size)
+        if number >= 0:
+            self._index = known.before(number)
+            self._end, self._next_offset = known.positions[number], known.offsets[number]
+            self._last_time = known.times[number]
 
     def _take_vouched(self, known: Index) -> None:
         """What had been synced: bad bytes in it are damage, and its offsets have been given out."""
         offset, position = known.marked or (0, 0)
-        if position <= self._end or not _near(known, offset, position):
+        if position < self._end or not _near(known, position):
             return
         stretch = Stretch(self._end, min(position, self._segment.size), self._next_offset, offset, self._last_time)
         for piece in survey(self._file, stretch, known):
@@ -182,9 +192,7 @@ class _Survey:
         return path
 
 
-def _near(known: Index, offset: int, position: int) -> bool:
+def _near(known: Index, position: int) -> bool:
     """Whether a mark can belong to these entries: behind the last one there is at most a block and a frame."""
-    last_offset, last_position = (known.offsets[-1], known.positions[-1]) if len(known) else (offset, 0)
-    bytes_behind = position - last_position
-    messages_behind = offset - last_offset
-    return bytes_behind <= INDEX_BLOCK_BYTES + FRAME_BYTES_MAX and messages_behind * FRAME_BYTES_MIN <= bytes_behind
+    last_position = known.positions[-1] if len(known) else 0
+    return position - last_position <= INDEX_BLOCK_BYTES + FRAME_BYTES_MAX

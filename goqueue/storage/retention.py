@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from goqueue.errors import PathInvalid
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
-from goqueue.storage.moment import last_time
+from goqueue.storage.moment import last_time_of
 from goqueue.storage.segment import Segment
 
 
@@ -31,7 +31,7 @@ class Expiry:
         for segment in self.candidates:
             if freed + segment.size > self.bytes_to_free and not self._is_old(segment):
                 break
-            for path in segment.paths:
+            for path in reversed(segment.paths):  # the log last: should that fail, it can still be read
                 if self.disk.kind(path) != "absent":
                     self.disk.remove(path)
             self.disk.sync_directory(segment.directory)
@@ -46,7 +46,7 @@ class Expiry:
     def _is_old(self, segment: Segment) -> bool:
         if segment.last_time is None:
             try:
-                segment.last_time = last_time(self.disk, segment)
+                segment.last_time = last_time_of(self.disk, segment)
             except PathInvalid:
                 return True
         return segment.last_time < self.before_time
@@ -57,6 +57,7 @@ def plan_expiry(log: Log, disk: Disk, *, before_time: int = 0, bytes_kept: int |
 
     Only sealed segments go, so an active one whose messages are all old is sealed for the next time.
     """
+    log.refuse_unless_open()
     if log.active.size and log.last_time < before_time:
         log.roll()
     excess = max(0, log.size - bytes_kept) if bytes_kept is not None else 0

@@ -67,10 +67,10 @@ def base_offset_of(name: str, suffix: str) -> int | None:
 
 
 def store_index(disk: Disk, segment: Segment, index: Index) -> None:
-    """Write both files anew."""
+    """Write both files anew. They are caches: what a loss of power makes of them is not believed."""
     end = mark(*index.marked) if index.marked else b""
-    replace(disk, segment.timeindex_path, index.dump_times())
-    replace(disk, segment.index_path, index.dump() + end)
+    replace(disk, segment.timeindex_path, index.dump_times(), durable=False)
+    replace(disk, segment.index_path, index.dump() + end, durable=False)
 
 
 def load_index(disk: Disk, segment: Segment) -> Index | None:

@@ -10,17 +10,17 @@ Everything here runs on the owner's thread. With a `deliver` the flusher has its
 reports reach the owner through it; without, the owner calls `flush`.
 """
 
-import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     DataDirectoryForeign,
     FormatUnsupported,
     LogExists,
+    LogFenced,
     LogNameInvalid,
     LogNotFound,
     PathInvalid,
@@ -29,11 +29,13 @@ from goqueue.limits import FLUSH_INTERVAL_SECONDS, LOG_DEPTH_MAX, LOG_NAME_BYTES
 from goqueue.storage.disk import Disk, Entry, Lock, read_all, replace
 from goqueue.storage.flusher import Flusher, Mode, Report
 from goqueue.storage.log import Log, LogSettings, Resources
+from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.recovery import CleanState, Recovered, recover
 from goqueue.storage.segment import Readers, base_offset_of
 from goqueue.storage.tail import TailBudget
 
 FORMAT_VERSION = 1
+_VERSION_DIGITS_MAX = 9
 _OURS = frozenset({"FORMAT", "lock", "clean", "clean.tmp", "FORMAT.tmp", "logs", "trash"})
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
@@ -144,8 +146,10 @@ class Store:
         """Remove a log and those below it: at once from view, from its place when the flusher lets go."""
         self.log(name)
         names = [one for one in self.logs if one == name or one.startswith(f"{name}/")]
-        leaving = self._leaving[name] = [self.logs.pop(one) for one in names]
-        for log in list(leaving):
+        closing = [self.logs.pop(one) for one in names]
+        already = [one for one in self._leaving if one.startswith(f"{name}/")]
+        self._leaving[name] = closing + [log for one in already for log in self._leaving.pop(one)]
+        for log in closing:
             log.close()
         if self._deliver is None:
             self.flush()
@@ -172,16 +176,17 @@ class Store:
     def empty_trash(self) -> None:
         """Remove what was deleted. May run on any thread."""
         trash = f"{self.path}/trash"
-        if self._disk.kind(trash) == "directory":
-            for entry in self._disk.entries(trash):
+        if self._disk.kind(trash) == "directory" and (entries := self._disk.entries(trash)):
+            self._disk.sync_directory(trash)  # a log that is seen to be gone must not come back
+            for entry in entries:
                 _remove_tree(self._disk, f"{trash}/{entry.name}")
 
     def reopen(self, name: str) -> Recovered:
         """Read again what the disk holds of a fenced log, and lift the fence."""
         log = self.log(name)
         assert log.fence is not None, "only a fenced log is read again"
-        for segment in log.segments:
-            self.resources.readers.drop(segment)
+        if not log.is_settled:
+            raise LogFenced(f"log {name} still waits for answers", hint="try again in a moment", log=name)
         found = self.recovered[name] = recover(self._disk, log.directory)
         log.adopt(found)
         return found
@@ -192,14 +197,17 @@ class Store:
         self.resources.flusher.flush()
 
     def settle(self) -> None:
-        """Hand the flusher's reports to the logs."""
+        """Hand the flusher's reports to the logs: first answers, then what may fail."""
+        released: list[Log] = []
         while self._reports:
             for log, outcome in self._reports.popleft():
                 assert isinstance(log, Log)
                 if outcome.released:
-                    self._let_go(log)
+                    released.append(log)
                 else:
                     log.settle(outcome)
+        for log in released:
+            self._let_go(log)
 
     def close(self) -> None:
         """Write what is left, and leave the marker of a clean stop."""
@@ -214,7 +222,7 @@ class Store:
             log.close()
         self.resources.flusher.flush()
         try:
-            replace(self._disk, f"{self.path}/clean", json.dumps({"format": 1, "logs": states}).encode())
+            write_note(self._disk, f"{self.path}/clean", logs=states)
         finally:
             self._lock.release()
 
@@ -247,7 +255,7 @@ def claim(disk: Disk, path: str, *, create: bool) -> None:
     if "FORMAT" in names:
         _check_format(path, read_all(disk, f"{path}/FORMAT"))
     elif names - _OURS or (not create and "logs" not in names):
-        found = ", ".join(sorted(names - _OURS)[:3]) or "nothing"
+        found = ", ".join(map(ascii, sorted(names - _OURS)[:3])) or "nothing"
         raise DataDirectoryForeign(
             f"{path} is not a GoQueue data directory: it holds {found}",
             hint="name an empty directory, or one that a broker has used",
@@ -259,7 +267,7 @@ def claim(disk: Disk, path: str, *, create: bool) -> None:
 
 def _check_format(path: str, content: bytes) -> None:
     word, _, version = content.decode("ascii", "replace").strip().partition(" ")
-    if word != "goqueue" or not version.isdecimal():
+    if word != "goqueue" or not version.isdecimal() or len(version) > _VERSION_DIGITS_MAX:
         raise FormatUnsupported(
             f"{path}/FORMAT says {content[:40]!r}, which no version of GoQueue writes",
             hint="restore the file; this version writes 'goqueue 1'",
@@ -302,19 +310,8 @@ def is_log(entries: list[Entry]) -> bool:
 
 def parse_clean_marker(content: bytes) -> dict[str, CleanState]:
     """The states in a marker; none where it cannot be read: then every log is surveyed."""
-    try:
-        note: Any = json.loads(content)
-        if note["format"] != 1:
-            return {}
-        return {name: CleanState(*map(_whole_or_none, state)) for name, state in note["logs"].items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}
-
-
-def _whole_or_none(value: Any) -> Any:
-    if value is not None and type(value) is not int:
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
+    note = decode_note(content) or {}
+    return {name: CleanState(*state) for name, state in note.get("logs", {}).items()}
 
 
 def _remove_tree(disk: Disk, path: str) -> None:

@@ -111,7 +111,7 @@ def _salvage(file: File, place: _Place, stretch: Stretch, index: Index | None) -
         end, ceiling, known_end = _boundary(file, place, stretch, index)
         content = np.empty(end - place.position, np.uint8)
         content = content[: file.read(place.position, content.data)]
-        reason = reason or _reason(content, place)
+        reason = reason or _reason(content, place)  # what is wrong where it begins
         healthy = _healthy(content, place, ceiling, len(content) if known_end else FRAME_BYTES_MAX)
         if healthy or known_end:
             break
@@ -121,6 +121,7 @@ def _salvage(file: File, place: _Place, stretch: Stretch, index: Index | None) -
         yield Damage(done, origin + int(run.positions[0]), place.offset + 1, int(run.offsets[0]), reason)
         done = origin + run.end
         yield from _pass(place, run)
+        reason = _reason(content[run.end :], place)
     if known_end and done < end:
         next_offset = ceiling if ceiling < OFFSET_MAX else place.offset + 2
         yield Damage(done, end, place.offset + 1, next_offset, reason)

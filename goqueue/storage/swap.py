@@ -1,6 +1,6 @@
 """Replacing neighbouring segments by one, so that a crash leaves the old or the new, never a mixture.
 
-    1. the new content is written to `{base}.cleaned` and synced;
+    1. the new content is written to `{base}.cleaned` and synced, with its name;
     2. `{base}.swap` names the segments that it replaces; writing that file is the decision;
     3. their indexes go, `.cleaned` takes the name of the first, the other logs go;
     4. `{base}.swap` goes.
@@ -9,17 +9,22 @@ Recovery repeats from step 3 where a `.swap` stands, and removes a `.cleaned` th
 for. Each step may be repeated.
 """
 
-import json
-
-from goqueue.storage.disk import Disk, Entry, read_all, replace
+from goqueue.storage.disk import Disk, Entry, read_all
+from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.segment import Segment, base_offset_of
 
 
-def swap(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
-    """Steps 2 to 4, for a `.cleaned` that is on the device."""
-    note = json.dumps({"format": 1, "replaces": replaced}).encode()
-    replace(disk, _path(directory, base_offset, "swap"), note)
-    _carry_out(disk, directory, base_offset, replaced)
+def decide(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
+    """Step 2, for a `.cleaned` whose content is on the device.
+
+    A decision for a file whose name is lost would take the messages with it, so that name comes first.
+    """
+    disk.sync_directory(directory)
+    write_note(disk, _path(directory, base_offset, "swap"), replaces=replaced)
+
+
+def is_decided(disk: Disk, directory: str, base_offset: int) -> bool:
+    return disk.kind(_path(directory, base_offset, "swap")) != "absent"
 
 
 def cleaned_path(directory: str, base_offset: int) -> str:
@@ -33,7 +38,7 @@ def finish_swap(disk: Disk, directory: str, entries: list[Entry]) -> bool:
         base = base_offset_of(entry.name, "swap")
         replaced = _replaced(disk, f"{directory}/{entry.name}", base) if base is not None else None
         if base is not None and replaced is not None:
-            _carry_out(disk, directory, base, replaced)
+            carry_out(disk, directory, base, replaced)
             changed = True
     for entry in disk.entries(directory) if changed else entries:
         base = base_offset_of(entry.name, "cleaned")
@@ -45,17 +50,15 @@ def finish_swap(disk: Disk, directory: str, entries: list[Entry]) -> bool:
 
 def _replaced(disk: Disk, path: str, base: int) -> list[int] | None:
     """What a swap file decides, or None where it says nothing that could be meant: then nothing is removed."""
-    try:
-        note = json.loads(read_all(disk, path))
-        replaced = note["replaces"] if note["format"] == 1 else None
-    except (ValueError, TypeError, KeyError):
-        return None
+    note = decode_note(read_all(disk, path)) or {}
+    replaced = note.get("replaces")
     if isinstance(replaced, list) and all(type(one) is int for one in replaced) and replaced[:1] == [base]:
         return replaced
     return None
 
 
-def _carry_out(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
+def carry_out(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
+    """Steps 3 and 4."""
     segments = [Segment(directory, base) for base in replaced]
     for segment in segments:
         for path in (segment.index_path, segment.timeindex_path):

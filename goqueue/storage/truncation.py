@@ -1,16 +1,21 @@
 """Cutting a log back to an offset, as a replica does when its leader has another history.
 
 Every intermediate state is a shorter history of the same log: whole segments go newest first, each
-durably before the next; then the index says less, then the last segment ends earlier.
+durably before the next; then the index of the last one goes, then it ends earlier. When the disk
+refuses a step, the log is fenced until it has been read again.
 """
 
-from goqueue.errors import OffsetOutOfRange
+from contextlib import suppress
+from typing import Literal
+
+from goqueue.errors import GoQueueError, OffsetOutOfRange
+from goqueue.storage.compaction import lower_progress
 from goqueue.storage.disk import Disk
-from goqueue.storage.index import PAIR_BYTES, mark
+from goqueue.storage.index import Index
 from goqueue.storage.log import Log
-from goqueue.storage.moment import last_time
+from goqueue.storage.moment import last_time, last_time_of, true_entry
 from goqueue.storage.recovery import Recovered
-from goqueue.storage.segment import Segment
+from goqueue.storage.segment import Segment, store_index
 from goqueue.storage.survey import Damage, Stretch, survey
 
 
@@ -25,28 +30,54 @@ def truncate(log: Log, disk: Disk, offset: int) -> None:
         )
     if offset == log.next_offset:
         return
+    log.refuse_unless_open()
+    try:
+        lower_progress(disk, log.directory, offset)
+        recovered = _cut_back(log, disk, offset)
+    except GoQueueError as error:
+        log.fence_off(error)
+        raise
+    log.adopt(recovered)
+
+
+def _cut_back(log: Log, disk: Disk, offset: int) -> Recovered:
     segments = list(log.segments)
     while len(segments) > 1 and segments[-1].base_offset >= offset:
-        _remove(disk, segments.pop())
-    position = _position_of(log, disk, segments[-1], offset)
-    _shorten(log, disk, segments[-1], offset, position)
-    time = segments[-1].last_time or (last_time(disk, segments[-2]) if len(segments) > 1 else 0)
-    log.adopt(Recovered(log.directory, segments, offset, time))
+        _remove(disk, segments.pop(), "log")
+    segments[-1] = _shortened(log, disk, segments[-1], offset)
+    return Recovered(log.directory, segments, offset, last_time(disk, segments))
 
 
-def _remove(disk: Disk, segment: Segment) -> None:
-    for path in segment.paths:
+def _shortened(log: Log, disk: Disk, old: Segment, offset: int) -> Segment:
+    """First the index goes, so that nothing vouches for bytes that will be written anew."""
+    index = log.index_of(old)
+    position = _position_of(disk, old, index, offset)
+    index.cut(position)
+    index.marked = (offset, position)
+    _remove(disk, old, "index")
+    file = disk.open(old.path, "write")
+    file.truncate(position)
+    file.sync()
+    new = Segment(old.directory, old.base_offset, position, index=index)
+    if len(index):
+        new.first_time, new.last_time = index.times[0], last_time_of(disk, new)
+    with suppress(GoQueueError):  # a cache that cannot be written is made again when it is needed
+        store_index(disk, new, index)
+    return new
+
+
+def _remove(disk: Disk, segment: Segment, what: Literal["log", "index"]) -> None:
+    for path in segment.paths if what == "log" else (segment.index_path, segment.timeindex_path):
         if disk.kind(path) != "absent":
             disk.remove(path)
     disk.sync_directory(segment.directory)
 
 
-def _position_of(log: Log, disk: Disk, segment: Segment, offset: int) -> int:
+def _position_of(disk: Disk, segment: Segment, index: Index, offset: int) -> int:
     """Where the first message with this offset or a greater one starts."""
-    index = log.index_of(segment)
-    entry = index.before_offset(offset)
-    start, first_offset = (index.positions[entry], index.offsets[entry]) if entry >= 0 else (0, segment.base_offset)
     file = disk.open(segment.path, "read")
+    entry = true_entry(file, index, index.before_offset(offset), segment.size)
+    start, first_offset = (index.positions[entry], index.offsets[entry]) if entry >= 0 else (0, segment.base_offset)
     for piece in survey(file, Stretch(start, segment.size, first_offset), index):
         if isinstance(piece, Damage):
             if piece.next_offset >= offset:
@@ -54,17 +85,3 @@ def _position_of(log: Log, disk: Disk, segment: Segment, offset: int) -> int:
         elif (number := int(piece.offsets.searchsorted(offset))) < len(piece):
             return piece.origin + int(piece.positions[number])
     return segment.size
-
-
-def _shorten(log: Log, disk: Disk, segment: Segment, offset: int, position: int) -> None:
-    """First the index, so that no mark vouches for bytes that will be written anew."""
-    index = log.index_of(segment)
-    index.cut(position)
-    files = [disk.open(path, "write") for path in (segment.index_path, segment.timeindex_path, segment.path)]
-    for file, size in zip(files, (len(index) * PAIR_BYTES, len(index) * PAIR_BYTES, position), strict=True):
-        file.truncate(size)
-        file.sync()
-    files[0].write(len(index) * PAIR_BYTES, [mark(offset, position)])
-    segment.size, segment.index = position, index
-    segment.last_time = last_time(disk, segment) or None
-    segment.first_time = index.times[0] if len(index) else None

@@ -58,7 +58,9 @@ class Writer:
         self._disk = disk
         self._queue = queue
         self._segment: Segment | None = None
-        self._files: tuple[File, File, File] | None = None
+        self._file: File | None = None
+        self._index_files: tuple[File, File] | None = None
+        self._created: Segment | None = None  # whose file is new, and has nothing written to it yet
         self._entry_number = 0  # the first of the entries that wait for the sync
         self._entries = b""
         self._times = b""
@@ -68,7 +70,7 @@ class Writer:
 
     @property
     def is_open(self) -> bool:
-        return self._files is not None
+        return self._file is not None
 
     def write(self) -> Outcome:
         """Write all that waits, without a sync."""
@@ -80,7 +82,8 @@ class Writer:
                 self._append(group)
             except GoQueueError as error:
                 outcome.failure = error
-                outcome.fenced = not isinstance(error, DiskFull) or not self._take_back(segment, group)
+                refused = isinstance(error, DiskFull) and not outcome.fenced
+                outcome.fenced = not refused or not self._take_back(segment, group[0].position)
                 self._pause(outcome)
                 break
             outcome.written = self._last
@@ -88,10 +91,10 @@ class Writer:
 
     def sync(self, outcome: Outcome) -> None:
         """Make durable what was written. A failure is final: the kernel may have dropped the pages."""
-        if self._files is None or not self.unsynced or outcome.fenced:
+        if self._file is None or not self.unsynced or outcome.fenced:
             return
         try:
-            self._files[0].sync()
+            self._file.sync()
         except GoQueueError as error:
             outcome.failure, outcome.fenced = error, True
             self._pause(outcome)
@@ -102,9 +105,10 @@ class Writer:
 
     def close(self) -> None:
         """Let the files go; the next chunk opens them again."""
-        for file in self._files or ():
-            file.close()
-        self._files = self._segment = None
+        for file in (self._file, *(self._index_files or ())):
+            if file is not None:
+                file.close()
+        self._file = self._index_files = self._segment = None
         self._entries, self._times = b"", b""
         self.unsynced = False
 
@@ -121,9 +125,9 @@ class Writer:
             yield segment, list(group)
 
     def _append(self, group: list[Chunk]) -> None:
-        assert self._files is not None
-        self.unsynced = True
-        self._files[0].write(group[0].position, [chunk.frames.buffer.data for chunk in group])
+        assert self._file is not None
+        self._file.write(group[0].position, [chunk.frames.buffer.data for chunk in group])
+        self.unsynced, self._created = True, None
         if not self._entries:
             self._entry_number = group[0].entry_number
         self._entries += b"".join([chunk.entries for chunk in group])
@@ -137,48 +141,65 @@ class Writer:
             raise outcome.failure
         self.close()
         if is_new:
-            self._remove_empty(segment)
-        log, index, timeindex = (self._disk.open(path, "create" if is_new else "write") for path in segment.paths)
-        self._segment, self._files = segment, (log, index, timeindex)
-        if is_new:
-            self._disk.sync_directory(segment.directory)
+            self._make(segment)
+        self._file = self._disk.open(segment.path, "write")
+        with suppress(PathInvalid):  # it was removed, and is made again when it is needed
+            self._index_files = (
+                self._disk.open(segment.index_path, "write"),
+                self._disk.open(segment.timeindex_path, "write"),
+            )
+        self._segment = segment
 
-    def _remove_empty(self, segment: Segment) -> None:
-        """A file of this name can only be left from an append that was taken back or never answered."""
-        for path in segment.paths:
-            if self._disk.kind(path) == "absent":
-                continue
-            if path == segment.path and (size := file_size(self._disk, path)):
-                raise PathInvalid(f"{path} should be a new file, and has {size} bytes")
-            self._disk.remove(path)
+    def _make(self, segment: Segment) -> None:
+        """The files of a segment without frames. What stands there is left from appends that nobody was told of.
+
+        An empty log is kept: it may be the only one, and without it the log would begin anew.
+        """
+        if self._disk.kind(segment.path) == "absent":
+            self._created = segment
+            self._disk.open(segment.path, "create").close()
+        elif size := file_size(self._disk, segment.path):
+            raise PathInvalid(f"{segment.path} should be a new file, and has {size} bytes")
+        for path in (segment.index_path, segment.timeindex_path):
+            if self._disk.kind(path) != "absent":
+                self._disk.remove(path)
+            self._disk.open(path, "create").close()
+        self._disk.sync_directory(segment.directory)
 
     def _write_index(self) -> None:
         """Entries and the mark. An index that cannot be written is removed: it is rebuilt when needed."""
-        assert self._files is not None
         assert self._segment is not None
         assert self._last is not None
-        _, index, timeindex = self._files
         place = self._entry_number * PAIR_BYTES
+        end = mark(self._last.next_offset, self._last.position + self._last.size)
         try:
-            if self._times:
-                timeindex.write(place, [self._times])
-            index.write(place, [self._entries + mark(self._last.next_offset, self._last.position + self._last.size)])
+            if self._index_files is not None:
+                index, timeindex = self._index_files
+                if self._times:
+                    timeindex.write(place, [self._times])
+                index.write(place, [self._entries + end])
         except GoQueueError:
+            self._index_files = None
             with suppress(GoQueueError):
                 self._disk.remove(self._segment.index_path)
         self._entry_number += len(self._entries) // PAIR_BYTES
         self._entries, self._times = b"", b""
 
-    def _take_back(self, segment: Segment, group: list[Chunk]) -> bool:
-        """Leave no trace of a group that the disk had no room for."""
+    def _take_back(self, segment: Segment, position: int) -> bool:
+        """Leave no trace of a group that the disk had no room for.
+
+        A file that was made for it goes, durably: standing behind a log that went on before it, it would end that log.
+        """
         try:
-            if group[0].position == 0:
+            if self._created is segment:
+                self._created = None
                 self.close()
                 for path in segment.paths:
                     if self._disk.kind(path) != "absent":
                         self._disk.remove(path)
-            elif self._files is not None:
-                self._files[0].truncate(group[0].position)
+                self._disk.sync_directory(segment.directory)
+            elif self._file is not None:
+                self._file.truncate(position)
         except GoQueueError:
             return False
         return True

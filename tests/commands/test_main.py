@@ -131,7 +131,7 @@ def test_an_error_names_its_cause_and_its_next_step(capfd: pytest.CaptureFixture
     [
         (errors.ConfigInvalid("x"), 2),
         (errors.AccessDenied("x"), 4),
-        (errors.DataDirectoryInUse("x"), 5),
+        (errors.DataDirectoryInUse("x"), 2),
         (errors.PathInvalid("x"), 5),
         (errors.DiskFull("x"), 1),
         (OSError(28, "No space left on device"), 1),

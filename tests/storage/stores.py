@@ -1,9 +1,10 @@
 """What the storage tests need to speak briefly: a store on any disk, batches, and what a log holds."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from goqueue.errors import GoQueueError
+from goqueue.limits import TAIL_BYTES
 from goqueue.storage import frame, scan
 from goqueue.storage.disk import Disk
 from goqueue.storage.flusher import Mode
@@ -14,15 +15,23 @@ from goqueue.testing.clock import ManualClock
 
 DATA = "/data"
 
+Deliver = Callable[[Callable[[], None]], None]
+
 
 def open_store(
-    disk: Disk, clock: ManualClock | None = None, *, flush: Mode = "always", path: str = DATA, **settings: Any
+    disk: Disk,
+    clock: ManualClock | None = None,
+    *,
+    flush: Mode = "always",
+    path: str = DATA,
+    tail_bytes: int = TAIL_BYTES,
+    deliver: Deliver | None = None,
+    **settings: Any,
 ) -> Store:
     """A store that is flushed by hand, with small segments unless told otherwise."""
     log = LogSettings(**{"segment_bytes": 4096, **settings})
-    return Store.open(
-        disk, path, clock or ManualClock(), owner="this test", settings=StoreSettings(flush=flush, log=log)
-    )
+    chosen = StoreSettings(flush=flush, tail_bytes=tail_bytes, log=log)
+    return Store.open(disk, path, clock or ManualClock(), owner="this test", settings=chosen, deliver=deliver)
 
 
 def batch(values: Iterable[bytes], **fields: Any) -> Frames:

@@ -130,13 +130,24 @@ def test_making_a_directory_again_syncs_the_name_that_the_first_attempt_left_uns
 # --- handles ---
 
 
-def test_a_removed_file_takes_space_until_it_is_closed(disk: FaultyDisk) -> None:
+def test_a_removed_file_takes_space_until_all_its_handles_are_closed(disk: FaultyDisk) -> None:
     disk.capacity_bytes = 10
-    file = durable(disk, "/d/a", b"12345")
+    file, other = durable(disk, "/d/a", b"12345"), disk.open("/d/a", "read")
     disk.remove("/d/a")
-    assert disk.free_bytes("/") == 5
     file.close()
+    file.close()
+    assert disk.free_bytes("/") == 5
+    other.close()
     assert disk.free_bytes("/") == 10
+
+
+def test_a_file_that_came_back_keeps_its_space(disk: FaultyDisk) -> None:
+    disk.capacity_bytes = 10
+    durable(disk, "/d/a", b"12345").close()
+    disk.remove("/d/a")
+    after = disk.crash("synced")
+    after.open("/d/a", "read").close()
+    assert after.free_bytes("/") == 5
 
 
 def test_a_replaced_file_takes_space_until_its_last_user_lets_go(disk: FaultyDisk) -> None:

@@ -1,0 +1,1 @@
+"""Runs suites of measurements: choice, repeats, comparison, and the table."""

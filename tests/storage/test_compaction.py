@@ -1,0 +1,330 @@
+"""Key compaction: the newest message of every key stays where it is, and nothing else is lost."""
+
+import errno
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import DiskFailed, DiskFull, LogFenced, RangeDamaged
+from goqueue.storage import frame
+from goqueue.storage.compaction import Compaction, Progress, load_progress, plan_compaction
+from goqueue.storage.extent import Extent
+from goqueue.storage.log import Log
+from goqueue.storage.store import Store
+from goqueue.testing.clock import ManualClock
+from goqueue.testing.disk import FaultyDisk
+from tests.storage.stores import DATA, append, messages, open_store, values
+
+GRACE_SECONDS = 100
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def store(disk: FaultyDisk, clock: ManualClock) -> Store:
+    return open_store(disk, clock, tail_bytes=1)
+
+
+@pytest.fixture
+def log(store: Store) -> Log:
+    return store.create("t/0")
+
+
+def publish(store: Store, log: Log, letters: str, size: int = 0) -> None:
+    """One sealed segment: a letter is a key, a capital deletes it, `-` has none, `!` is a control record."""
+    for letter in letters:
+        value = b"%d" % log.next_offset + b"." * size
+        if letter == "!":
+            append(store, log, value, key=b"a", flags=frame.CONTROL)
+        elif letter.isupper():
+            append(store, log, b"", key=letter.lower().encode(), flags=frame.TOMBSTONE)
+        else:
+            append(store, log, value, key=None if letter == "-" else letter.encode())
+    log.roll()
+    store.flush()
+
+
+def plan(log: Log, store: Store, *, keys_max: int | None = None) -> Compaction:
+    resources = store.resources
+    job = plan_compaction(log, resources.disk, now_ns=resources.clock.now_ns(), tombstone_grace_seconds=GRACE_SECONDS)
+    if keys_max is not None:
+        job.keys_max = keys_max
+    return job
+
+
+def compact(log: Log, store: Store, *, keys_max: int | None = None) -> Compaction:
+    job = plan(log, store, keys_max=keys_max)
+    job.run()
+    job.apply()
+    return job
+
+
+def offsets(log: Log) -> list[int]:
+    return [message.offset for message in messages(log)]
+
+
+def test_only_the_newest_message_of_a_key_stays_at_its_offset(store: Store, log: Log) -> None:
+    publish(store, log, "abcab")
+    publish(store, log, "ca")
+    job = compact(log, store)
+    assert offsets(log) == [4, 5, 6]
+    assert values(log) == [b"4", b"5", b"6"]
+    assert job.messages_removed == 4
+    assert (log.first_offset, log.next_offset) == (0, 7)
+
+
+def test_messages_without_a_key_and_control_records_stay(store: Store, log: Log) -> None:
+    publish(store, log, "-a!-a")
+    publish(store, log, "a-!")
+    compact(log, store)
+    assert offsets(log) == [0, 2, 3, 5, 6, 7]
+
+
+def test_the_active_segment_is_never_touched(store: Store, log: Log) -> None:
+    publish(store, log, "ab")
+    append(store, log, b"newer", key=b"a")
+    active = log.active
+    compact(log, store)
+    assert log.active is active
+    assert offsets(log) == [0, 1, 2]
+
+
+def test_a_message_keeps_every_byte(store: Store, log: Log) -> None:
+    headers = frame.encode_headers([("name", b"value")])
+    append(store, log, b"old", key=b"k")
+    append(store, log, b"new", key=b"k", headers=headers, priority=1, flags=frame.TRANSACTIONAL)
+    log.roll()
+    store.flush()
+    before = messages(log)[1]
+    compact(log, store)
+    assert messages(log) == [before]
+
+
+def test_a_deletion_removes_older_values_at_once_and_itself_after_the_grace(
+    store: Store, log: Log, clock: ManualClock
+) -> None:
+    publish(store, log, "ab")
+    publish(store, log, "A")
+    compact(log, store)
+    assert [(message.offset, message.is_tombstone) for message in messages(log)] == [(1, False), (2, True)]
+    clock.advance(GRACE_SECONDS + 1)
+    compact(log, store)
+    assert offsets(log) == [1]
+
+
+def test_a_key_that_came_back_after_its_deletion_stays(store: Store, log: Log, clock: ManualClock) -> None:
+    publish(store, log, "aAa")
+    clock.advance(GRACE_SECONDS + 1)
+    compact(log, store)
+    assert offsets(log) == [2]
+
+
+def test_small_segments_are_joined_up_to_the_size_of_one(store: Store, log: Log) -> None:
+    for _ in range(8):
+        publish(store, log, "-", size=1500)
+    compact(log, store)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 6, 8]
+    assert offsets(log) == list(range(8))
+
+
+def test_a_segment_of_which_nothing_stays_becomes_empty_and_reads_pass_it(store: Store, log: Log) -> None:
+    publish(store, log, "aaa")
+    publish(store, log, "-", size=5000)
+    publish(store, log, "a")
+    compact(log, store)
+    assert log.segments[0].size == 0
+    assert offsets(log) == [3, 4]
+    assert log.read(1, 100).next_offset == 4
+
+
+def test_times_are_found_in_what_was_compacted(store: Store, log: Log, clock: ManualClock) -> None:
+    begin = clock.now_ns()
+    for letters in ("ab", "-a", "b-"):
+        publish(store, log, letters)
+        clock.advance(10)
+    compact(log, store)
+    assert offsets(log) == [2, 3, 4, 5]
+    assert [log.offset_for_time(begin + second * NANOSECONDS) for second in (0, 10, 11, 20, 21)] == [2, 2, 4, 4, 6]
+
+
+def test_what_a_compaction_left_is_the_same_after_a_restart(store: Store, log: Log, disk: FaultyDisk) -> None:
+    publish(store, log, "abab")
+    publish(store, log, "cc-")
+    compact(log, store)
+    found = messages(log)
+    store.close()
+    for keep in ("everything", "synced"):
+        left = open_store(disk.after_crash(keep)).logs["t/0"]
+        assert messages(left) == found
+        assert left.size == log.size
+
+
+def test_a_reader_that_had_begun_goes_on_in_the_old_segment(store: Store, log: Log) -> None:
+    publish(store, log, "aaa")
+    found = log.locate(0, 10_000)
+    assert isinstance(found, Extent)
+    compact(log, store)
+    assert [frame.offset_at(view, place) for view in found.load().buffers for place in frame.walk(view)] == [0, 1, 2]
+    assert offsets(log) == [2]
+
+
+def test_what_was_compared_once_is_not_compared_again(store: Store, log: Log, disk: FaultyDisk) -> None:
+    publish(store, log, "aab")
+    compact(log, store)
+    assert load_progress(disk, log.directory) == Progress(clean=3, gaps=3)
+    publish(store, log, "ba")
+    compact(log, store)
+    assert load_progress(disk, log.directory) == Progress(clean=5, gaps=5)
+    assert offsets(log) == [3, 4]
+
+
+def test_a_log_with_more_keys_than_fit_memory_is_compacted_in_steps(store: Store, log: Log, disk: FaultyDisk) -> None:
+    for letters in ("abc", "abd", "bce", "aae"):
+        publish(store, log, letters)
+    steps = []
+    while load_progress(disk, log.directory).clean < 12:
+        compact(log, store, keys_max=1)
+        steps.append(offsets(log))
+    assert len(steps) == 4
+    assert steps[-1] == [5, 6, 7, 10, 11]
+
+
+def test_with_nothing_sealed_nothing_is_done(store: Store, log: Log, disk: FaultyDisk) -> None:
+    append(store, log, b"x", key=b"a")
+    operations = disk.operations
+    compact(log, store)
+    assert disk.operations == operations
+
+
+# --- damage ---
+
+
+def damaged(store: Store, log: Log, disk: FaultyDisk, letters: str, number: int) -> None:
+    """A segment of which one message is damaged."""
+    first = log.next_offset
+    publish(store, log, letters, size=100)
+    disk.flip(f"{log.directory}/{first:020d}.log", number * 139 + 60)
+
+
+def test_a_damaged_segment_stays_as_it_is(store: Store, log: Log, disk: FaultyDisk) -> None:
+    publish(store, log, "ab")
+    damaged(store, log, disk, "aab", 1)
+    publish(store, log, "ab")
+    before = disk.read_file(f"{log.directory}/{2:020d}.log")
+    compact(log, store)
+    assert disk.read_file(f"{log.directory}/{2:020d}.log") == before
+    with pytest.raises(RangeDamaged):
+        messages(log)
+    assert [message.offset for message in messages(log, skip=True)] == [2, 4, 5, 6]
+
+
+def test_deletions_behind_damage_stay_as_it_may_hide_what_they_delete(
+    store: Store, log: Log, disk: FaultyDisk, clock: ManualClock
+) -> None:
+    publish(store, log, "xX")
+    damaged(store, log, disk, "-k-", 1)
+    publish(store, log, "K")
+    clock.advance(GRACE_SECONDS + 1)
+    for _ in range(2):
+        compact(log, store)
+        found = [(message.offset, message.is_tombstone) for message in messages(log, skip=True)]
+        assert found == [(2, False), (4, False), (5, True)]
+        assert load_progress(disk, log.directory).clean == 2
+
+
+# --- a disk that refuses ---
+
+
+def test_a_full_disk_leaves_the_old_segments_and_no_rubbish(store: Store, log: Log, disk: FaultyDisk) -> None:
+    publish(store, log, "aab")
+    disk.fail("write", errno.ENOSPC, path="*.cleaned")
+    job = plan(log, store)
+    with pytest.raises(DiskFull):
+        job.run()
+    job.apply()
+    assert log.fence is None
+    assert offsets(log) == [0, 1, 2]
+    assert not [path for path in disk.paths() if path.endswith("cleaned")]
+    compact(log, store)
+    assert offsets(log) == [1, 2]
+
+
+def test_a_replacement_that_stopped_half_way_fences_the_log_until_it_is_read_again(
+    store: Store, log: Log, disk: FaultyDisk
+) -> None:
+    publish(store, log, "aab")
+    disk.fail("rename", path="*.cleaned")
+    job = plan(log, store)
+    with pytest.raises(DiskFailed):
+        job.run()
+    job.apply()
+    with pytest.raises(LogFenced):
+        append(store, log, b"x")
+    with pytest.raises(LogFenced):
+        plan(log, store)
+    store.reopen("t/0")
+    assert offsets(log) == [1, 2]
+    assert append(store, log, b"x") == range(3, 4)
+
+
+def test_what_was_replaced_before_a_failure_is_taken_over(store: Store, log: Log, disk: FaultyDisk) -> None:
+    publish(store, log, "aa", size=1000)
+    publish(store, log, "--", size=1800)
+    publish(store, log, "bb", size=1000)
+    disk.fail("sync", path=f"*/{4:020d}.cleaned")
+    job = plan(log, store)
+    with pytest.raises(DiskFailed):
+        job.run()
+    job.apply()
+    assert offsets(log) == [1, 2, 3, 4, 5]
+    assert log.fence is None
+    assert offsets(open_store(disk.crash("synced")).logs["t/0"]) == [1, 2, 3, 4, 5]
+
+
+# --- the twin ---
+
+letters = st.text("abcABC-!", min_size=1, max_size=6)
+
+
+@given(rounds=st.lists(st.lists(letters, min_size=1, max_size=4), min_size=1, max_size=4), wait=st.booleans())
+def test_after_any_history_the_newest_values_are_those_of_a_dict(rounds: list[list[str]], wait: bool) -> None:
+    disk, clock = FaultyDisk(), ManualClock()
+    store = open_store(disk, clock, tail_bytes=1)
+    log = store.create("t/0")
+    twin: dict[str, int] = {}
+    others: list[int] = []
+    for segments in rounds:
+        for segment in segments:
+            for offset, letter in enumerate(segment, log.next_offset):
+                if letter in "-!":
+                    others.append(offset)
+                elif letter.isupper():
+                    twin.pop(letter.lower(), None)
+                else:
+                    twin[letter] = offset
+            publish(store, log, segment)
+        if wait:
+            clock.advance(GRACE_SECONDS + 1)
+        compact(log, store, keys_max=3)
+    found = messages(log)
+    newest = {m.key.decode(): m for m in found if m.key and not m.flags & frame.CONTROL}
+    assert {key: m.offset for key, m in newest.items() if not m.is_tombstone} == twin
+    assert [m.offset for m in found if not m.key or m.flags & frame.CONTROL] == others
+    assert messages(open_store(disk.crash("synced")).logs["t/0"]) == found
+
+
+def test_the_note_of_progress_stands_beside_the_log(store: Store, log: Log, disk: FaultyDisk) -> None:
+    assert load_progress(disk, f"{DATA}/logs/t/0") == Progress(0, 0)
+    publish(store, log, "a")
+    compact(log, store)
+    assert f"{DATA}/logs/t/0/compacted" in disk.paths()

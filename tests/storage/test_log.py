@@ -1,0 +1,420 @@
+"""A log: what appends and rolls do to its positions, who is answered when, and that it behaves like a list."""
+
+from functools import partial
+from itertools import pairwise
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import DiskFull, GoQueueError, LogClosed, OffsetOutOfRange
+from goqueue.storage import frame
+from goqueue.storage.log import Log
+from goqueue.storage.retention import plan_expiry
+from goqueue.storage.store import Store
+from goqueue.storage.truncation import truncate
+from goqueue.testing.clock import ManualClock
+from goqueue.testing.disk import FaultyDisk
+from tests.storage.stores import Answers, append, batch, messages, open_store, values
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(disk: FaultyDisk, clock: ManualClock) -> Store:
+    return open_store(disk, clock)
+
+
+@pytest.fixture
+def log(store: Store) -> Log:
+    return store.create("t/0")
+
+
+def bases(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+# --- positions ---
+
+
+def test_a_new_log_is_empty(log: Log) -> None:
+    assert (log.first_offset, log.durable_end, log.written_end, log.next_offset, log.size) == (0, 0, 0, 0, 0)
+    assert values(log) == []
+
+
+def test_an_append_says_where_it_went_at_once_and_is_read_once_it_is_durable(
+    store: Store, log: Log, clock: ManualClock
+) -> None:
+    appended = log.append(batch([b"one", b"two"]))
+    assert (appended.first_offset, appended.next_offset, appended.time) == (0, 2, clock.now_ns())
+    assert (log.next_offset, log.readable_end) == (2, 0)
+    assert values(log) == []
+    store.flush()
+    assert (log.next_offset, log.readable_end) == (2, 2)
+    assert values(log) == [b"one", b"two"]
+
+
+def test_the_size_counts_what_is_still_in_memory(store: Store, log: Log) -> None:
+    frames = batch([b"x" * 3000])
+    for count in range(1, 4):
+        log.append(batch([b"x" * 3000]))
+        assert log.size == count * len(frames.buffer)
+    store.flush()
+    assert log.size == sum(segment.size for segment in log.segments) == 3 * len(frames.buffer)
+
+
+def test_a_message_reads_as_it_was_written(store: Store, log: Log, clock: ManualClock) -> None:
+    headers = frame.encode_headers([("trace", b"1"), ("trace", b"2")])
+    append(store, log, b"value", key=b"key", headers=headers, priority=0, flags=frame.COMPRESSED)
+    (message,) = messages(log)
+    flags = frame.COMPRESSED | frame.HAS_HEADERS
+    expected = frame.Message(
+        0, clock.now_ns(), b"key", b"value", (("trace", b"1"), ("trace", b"2")), priority=0, flags=flags
+    )
+    assert message == expected
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 100])
+def test_only_offsets_of_the_log_can_be_read(store: Store, log: Log, offset: int) -> None:
+    append(store, log, b"one", b"two")
+    with pytest.raises(OffsetOutOfRange) as caught:
+        log.read(offset, 100)
+    assert caught.value.details == {"first": 0, "next": 2}
+
+
+# --- rolling ---
+
+
+def test_a_segment_ends_before_it_grows_too_large(store: Store, log: Log) -> None:
+    size = len(batch([b"x" * 1000]).buffer)
+    for _ in range(9):
+        append(store, log, b"x" * 1000)
+    assert bases(log) == [0, 3, 6]
+    assert [segment.size for segment in log.segments] == [3 * size] * 3
+
+
+def test_a_batch_is_never_divided(store: Store, log: Log) -> None:
+    append(store, log, b"small")
+    append(store, log, b"x" * 5000, b"y" * 5000)
+    append(store, log, b"small")
+    assert bases(log) == [0, 1, 3]
+
+
+def test_a_segment_ends_when_it_is_too_old(disk: FaultyDisk, clock: ManualClock) -> None:
+    store = open_store(disk, clock, segment_age_ns=10 * NANOSECONDS)
+    log = store.create("t/0")
+    append(store, log, b"first")
+    clock.advance(10)
+    append(store, log, b"not older than allowed")
+    clock.advance(0.001)
+    append(store, log, b"in the next segment")
+    assert bases(log) == [0, 2]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_age_of_a_segment_is_known_after_a_restart(disk: FaultyDisk, clock: ManualClock, clean: bool) -> None:
+    store = open_store(disk, clock, segment_age_ns=10 * NANOSECONDS)
+    append(store, store.create("t/0"), b"first")
+    if clean:
+        store.close()
+    clock.advance(11)
+    store = open_store(disk.crash("everything"), clock, segment_age_ns=10 * NANOSECONDS)
+    append(store, store.logs["t/0"], b"later")
+    assert bases(store.logs["t/0"]) == [0, 1]
+
+
+def test_rolling_starts_a_segment_and_an_empty_one_is_enough(store: Store, log: Log, disk: FaultyDisk) -> None:
+    append(store, log, b"one")
+    log.roll()
+    log.roll()
+    store.flush()
+    log.roll()
+    assert bases(log) == [0, 1]
+    assert disk.paths().count("/data/logs/t/0/00000000000000000001.log") == 1
+    assert append(store, log, b"two") == range(1, 2)
+    assert values(log) == [b"one", b"two"]
+
+
+def test_only_what_has_a_successor_on_disk_is_sealed(store: Store, log: Log) -> None:
+    append(store, log, b"one")
+    log.roll()
+    assert log.sealed() == []
+    store.flush()
+    assert log.sealed() == log.segments[:1]
+
+
+# --- answers ---
+
+
+def test_answers_come_in_the_order_of_appends(store: Store, log: Log) -> None:
+    given: list[int] = []
+
+    def note(number: int, error: GoQueueError | None) -> None:
+        assert error is None
+        given.append(number)
+
+    for number in range(20):
+        log.append(batch([b"x" * 700]), partial(note, number))
+    assert given == []
+    store.flush()
+    assert given == list(range(20))
+    assert log.is_settled
+
+
+def test_every_append_of_a_full_disk_is_refused_in_order_and_its_offsets_are_used_again(
+    disk: FaultyDisk, store: Store, log: Log
+) -> None:
+    append(store, log, b"kept")
+    answers = Answers()
+    for _ in range(5):
+        log.append(batch([b"x" * 3000]), answers)
+    disk.fail("write", 28, path="*.log")
+    store.flush()
+    assert [type(error) for error in answers.given] == [DiskFull] * 5
+    assert (bases(log), log.next_offset, log.fence) == ([0], 1, None)
+    assert append(store, log, b"next") == range(1, 2)
+    assert values(open_store(disk.crash("synced")).logs["t/0"]) == [b"kept", b"next"]
+
+
+def test_what_was_written_before_the_disk_was_full_is_answered(disk: FaultyDisk, store: Store, log: Log) -> None:
+    answers = Answers()
+    for _ in range(4):
+        log.append(batch([b"x" * 3000]), answers)
+    disk.fail("write", 28, path="*2.log")
+    store.flush()
+    assert [type(error) for error in answers.given] == [type(None), type(None), DiskFull, DiskFull]
+    assert values(log) == [b"x" * 3000] * 2
+
+
+def test_an_empty_segment_that_is_alone_survives_a_refusal(disk: FaultyDisk, store: Store, log: Log) -> None:
+    append(store, log, b"old")
+    log.roll()
+    store.flush()
+    job = plan_expiry(log, disk, bytes_kept=0)
+    job.run()
+    job.apply()
+    disk.fail("write", 28)
+    log.append(batch([b"refused"]))
+    store.flush()
+    assert open_store(disk.after_crash("synced")).logs["t/0"].next_offset == 1
+    assert append(store, log, b"next") == range(1, 2)
+
+
+def test_a_segment_that_was_refused_does_not_come_back_behind_the_one_that_went_on(
+    disk: FaultyDisk, store: Store, log: Log
+) -> None:
+    append(store, log, b"x" * 3000)
+    log.append(batch([b"too much" * 500]))
+    disk.fail("write", 28, path="*1.log")
+    store.flush()
+    assert append(store, log, b"fits") == range(1, 2)
+    assert bases(log) == [0]
+    for keep in ("everything", "synced"):
+        assert values(open_store(disk.after_crash(keep)).logs["t/0"]) == [b"x" * 3000, b"fits"]
+
+
+def test_the_first_write_after_a_start_may_be_refused(disk: FaultyDisk, store: Store, log: Log) -> None:
+    append(store, log, b"kept")
+    store.close()
+    store = open_store(disk)
+    log = store.logs["t/0"]
+    disk.fail("write", 28, path="*.log")
+    log.append(batch([b"refused"]))
+    store.flush()
+    assert append(store, log, b"next") == range(1, 2)
+    assert values(log) == [b"kept", b"next"]
+
+
+def test_the_first_write_after_a_truncation_may_be_refused(disk: FaultyDisk, store: Store, log: Log) -> None:
+    append(store, log, *[b"%d" % number for number in range(10)])
+    truncate(log, disk, 4)
+    disk.fail("write", 28, path="*.log")
+    log.append(batch([b"refused"]))
+    store.flush()
+    assert (log.durable_end, log.readable_end, log.next_offset) == (4, 4, 4)
+    assert append(store, log, b"next") == range(4, 5)
+    left = open_store(disk.crash("everything"))
+    assert left.recovered["t/0"].damages == []
+    assert values(left.logs["t/0"]) == [b"0", b"1", b"2", b"3", b"next"]
+
+
+def test_a_closed_log_refuses_and_answers_those_who_wait(log: Log) -> None:
+    answers = Answers()
+    log.append(batch([b"waiting"]), answers)
+    log.close()
+    assert [type(error) for error in answers.given] == [LogClosed]
+    with pytest.raises(LogClosed, match="t/0"):
+        log.append(batch([b"late"]))
+
+
+# --- time ---
+
+
+def test_times_never_fall_when_the_clock_is_set_back(disk: FaultyDisk, clock: ManualClock) -> None:
+    store = open_store(disk, clock)
+    store.create("t/0")
+    for stop in (True, False, True):
+        log = store.logs["t/0"]
+        append(store, log, b"x" * 1500)
+        clock.jump(-3600)
+        append(store, log, b"x" * 1500)
+        log.roll()
+        if stop:
+            store.close()
+        disk = disk.crash("everything")
+        store = open_store(disk, clock)
+    times = [message.timestamp_ns for message in messages(store.logs["t/0"])]
+    assert all(earlier <= later for earlier, later in pairwise(times))
+
+
+def test_times_do_not_fall_behind_segments_that_were_emptied(disk: FaultyDisk, clock: ManualClock) -> None:
+    store = open_store(disk, clock)
+    log = store.create("t/0")
+    append(store, log, b"kept")
+    time = log.last_time
+    for offset in (1, 2):  # as compaction may leave them
+        disk.write_file(f"/data/logs/t/0/{offset:020d}.log", b"")
+    clock.jump(-3600)
+    store = open_store(disk.crash("everything"), clock)
+    assert append(store, store.logs["t/0"], b"later") == range(2, 3)
+    assert [message.timestamp_ns for message in messages(store.logs["t/0"])] == [time, time]
+
+
+def test_a_time_is_found_although_newer_segments_are_not_on_disk_yet(disk: FaultyDisk, clock: ManualClock) -> None:
+    store = open_store(disk, clock, tail_bytes=1)
+    log = store.create("t/0")
+    append(store, log, b"x" * 4000)
+    clock.advance(1)
+    append(store, log, b"x" * 4000)
+    for _ in range(3):
+        clock.advance(1)
+        log.append(batch([b"x" * 4000]))
+    assert log.offset_for_time(0) == 0
+
+
+def test_a_time_is_never_found_before_the_first_offset(
+    disk: FaultyDisk, store: Store, log: Log, clock: ManualClock
+) -> None:
+    for _ in range(3):
+        append(store, log, b"x" * 4000)
+        clock.advance(1)
+    job = plan_expiry(log, disk, bytes_kept=5000)  # of what is still in memory
+    job.run()
+    job.apply()
+    assert [log.offset_for_time(clock.now_ns() - second * NANOSECONDS) for second in (9, 3, 2, 1, 0)] == [1, 1, 1, 2, 3]
+
+
+# --- the twin ---
+
+
+class LogAndList(RuleBasedStateMachine):
+    """Whatever is done to a log, a list of (value, time) behaves the same."""
+
+    @initialize(seed=st.integers(0, 2**32), tail_bytes=st.sampled_from([1, 3000, 10**6]))
+    def begin(self, seed: int, tail_bytes: int) -> None:
+        self.disk, self.clock = FaultyDisk(seed), ManualClock()
+        self.tail_bytes = tail_bytes
+        self.durable: list[tuple[bytes, int]] = []
+        self.waiting: list[tuple[bytes, int]] = []
+        self.first = 0
+        self._open()
+        self.store.create("t/0")
+
+    def _open(self) -> None:
+        self.store = open_store(self.disk, self.clock, tail_bytes=self.tail_bytes, segment_age_ns=60 * NANOSECONDS)
+
+    @property
+    def log(self) -> Log:
+        return self.store.logs["t/0"]
+
+    @rule(sizes=st.lists(st.integers(0, 2500), min_size=1, max_size=4), letter=st.sampled_from([b"a", b"b"]))
+    def append(self, sizes: list[int], letter: bytes) -> None:
+        contents = [letter * size for size in sizes]
+        appended = self.log.append(batch(contents))
+        assert appended.first_offset == len(self.durable) + len(self.waiting)
+        self.waiting += [(content, appended.time) for content in contents]
+
+    @rule()
+    def flush(self) -> None:
+        self.store.flush()
+        self.durable += self.waiting
+        self.waiting = []
+
+    @rule()
+    def full_disk(self) -> None:
+        self.disk.fail("write", 28, path="*.log")
+        self.store.flush()
+        self.disk.heal()
+        assert self.log.next_offset in (len(self.durable), len(self.durable) + len(self.waiting))
+        if self.log.next_offset > len(self.durable):
+            self.durable += self.waiting
+        self.waiting = []
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll()
+
+    @rule(seconds=st.sampled_from([0, 1, 30, 100]), jump=st.sampled_from([0, -50, 50]))
+    def wait(self, seconds: int, jump: int) -> None:
+        self.clock.advance(seconds)
+        self.clock.jump(jump)
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        if clean:
+            self.store.close()
+            self.durable += self.waiting
+        self.waiting = []
+        self.disk = self.disk.crash("everything" if clean else "synced")
+        self._open()
+
+    @rule(kept=st.integers(0, 9000))
+    def expire(self, kept: int) -> None:
+        job = plan_expiry(self.log, self.disk, bytes_kept=kept)
+        job.run()
+        job.apply()
+        assert self.log.first_offset >= self.first
+        self.first = self.log.first_offset
+
+    @precondition(lambda self: not self.waiting)
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        self.store.flush()
+        offset = data.draw(st.integers(self.first, len(self.durable)), "offset")
+        truncate(self.log, self.disk, offset)
+        del self.durable[offset:]
+
+    @rule(data=st.data(), max_bytes=st.integers(1, 8000))
+    def read(self, data: st.DataObject, max_bytes: int) -> None:
+        offset = data.draw(st.integers(self.first, len(self.durable)), "offset")
+        expected = [content for content, _ in self.durable[offset:]]
+        assert values(self.log, offset, max_bytes=max_bytes) == expected
+
+    @rule(data=st.data(), shift=st.sampled_from([-1, 0, 1]))
+    def look_up(self, data: st.DataObject, shift: int) -> None:
+        times = [0, self.clock.now_ns(), *(time for _, time in self.durable)]
+        time = data.draw(st.sampled_from(times), "time") + shift
+        kept = enumerate(self.durable[self.first :], self.first)
+        expected = next((offset for offset, (_, stamped) in kept if stamped >= time), len(self.durable))
+        assert self.log.offset_for_time(time) == expected
+
+    @invariant()
+    def positions_agree(self) -> None:
+        assert self.log.first_offset == self.first
+        assert self.log.durable_end == self.log.readable_end == len(self.durable)
+        assert self.log.next_offset == len(self.durable) + len(self.waiting)
+        assert self.log.size == sum(segment.size for segment in self.log.segments)
+
+
+LogAndList.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+TestLogAndList = LogAndList.TestCase

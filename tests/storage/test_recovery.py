@@ -1,0 +1,219 @@
+"""What an opened directory says of its logs: what was cut, what is damaged, and from where life goes on."""
+
+import pytest
+
+from goqueue.errors import RangeDamaged
+from goqueue.storage import frame
+from goqueue.storage.recovery import CleanState, Recovered, recover
+from goqueue.storage.store import Store
+from goqueue.testing.clock import ManualClock
+from goqueue.testing.disk import FaultyDisk
+from tests.storage.stores import DATA, append, open_store, values
+
+DIRECTORY = f"{DATA}/logs/t/0"
+CONTENTS = [b"%d" % number * 50 for number in range(200)]
+
+
+def path(base: int, suffix: str = "log") -> str:
+    return f"{DIRECTORY}/{base:020d}.{suffix}"
+
+
+def killed(*, segment_bytes: int = 100_000, count: int = 200) -> FaultyDisk:
+    """A log of small messages, one append each, whose process was killed."""
+    disk = FaultyDisk()
+    store = open_store(disk, segment_bytes=segment_bytes)
+    log = store.create("t/0")
+    for content in CONTENTS[:count]:
+        append(store, log, content)
+    return disk.crash("everything")
+
+
+def opened(disk: FaultyDisk) -> tuple[Store, Recovered]:
+    store = open_store(disk)
+    return store, store.recovered["t/0"]
+
+
+def last_log(disk: FaultyDisk) -> str:
+    return [name for name in disk.paths() if name.endswith(".log")][-1]
+
+
+def without_lock(disk: FaultyDisk) -> dict[str, bytes]:
+    return {name: disk.read_file(name) for name in disk.paths() if not name.endswith("lock")}
+
+
+# --- what recovery reads ---
+
+
+def test_an_empty_directory_becomes_an_empty_log() -> None:
+    disk = FaultyDisk()
+    disk.make_directory(DIRECTORY)
+    found = recover(disk, DIRECTORY)
+    assert (found.next_offset, found.last_time, [segment.base_offset for segment in found.segments]) == (0, 0, [0])
+    assert disk.crash("synced").paths() == [path(0)]
+
+
+def test_only_the_last_segment_is_surveyed_and_only_from_its_last_index_entry() -> None:
+    disk = killed(segment_bytes=10_000)
+    reads: list[str] = []
+
+    def note(operation: str, where: str) -> bool:
+        if operation == "read" and where.endswith(".log"):
+            reads.append(where)
+        return False
+
+    disk.fail(note)
+    opened(disk)
+    assert set(reads) == {last_log(disk)}
+    assert len(reads) < 10
+
+
+def test_recovering_again_changes_nothing() -> None:
+    disk = killed(segment_bytes=10_000)
+    disk.write_file(last_log(disk), disk.read_file(last_log(disk)) + b"torn")
+    _, first = opened(disk)
+    assert first.cut is not None
+    before, disk = without_lock(disk), disk.crash("everything")
+    _, second = opened(disk)
+    assert (second.cut, second.damages, second.next_offset) == (None, [], first.next_offset)
+    assert without_lock(disk) == before
+
+
+@pytest.mark.parametrize("size", [0, 1, 10**6])
+def test_a_marker_that_does_not_fit_is_not_believed(size: int) -> None:
+    found = recover(killed(), DIRECTORY, CleanState(150, 5, 3, size))
+    assert (found.was_clean, found.next_offset) == (False, 200)
+
+
+def test_a_marker_that_fits_is_believed_without_reading() -> None:
+    disk = killed()
+    size = len(disk.read_file(path(0)))
+    disk.fail("read", times="forever")
+    found = recover(disk, DIRECTORY, CleanState(200, 5, 3, size))
+    assert (found.was_clean, found.next_offset, found.last_time) == (True, 200, 5)
+
+
+# --- damage ---
+
+
+@pytest.mark.parametrize("number", [0, 1, 100, 198, 199])
+def test_damage_below_the_mark_is_kept_and_reported(number: int) -> None:
+    disk = killed()
+    positions = list(frame.walk(disk.read_file(path(0))))
+    disk.flip(path(0), positions[number] + 40)
+    size = len(disk.read_file(path(0)))
+    store, found = opened(disk)
+    log = store.logs["t/0"]
+    assert found.cut is None
+    assert len(disk.read_file(path(0))) == size
+    assert log.next_offset == 200
+    with pytest.raises(RangeDamaged) as caught:
+        values(log)
+    details = caught.value.details
+    assert (details["first_offset"], details["next_offset"]) == (number, number + 1)
+    assert values(log, skip=True) == [*CONTENTS[:number], *CONTENTS[number + 1 :]]
+    assert append(store, log, b"next") == range(200, 201)
+
+
+def test_damage_in_what_is_surveyed_is_reported_by_byte_and_offset() -> None:
+    disk = killed()
+    positions = list(frame.walk(disk.read_file(path(0))))
+    disk.flip(path(0), positions[195] + 40)
+    _, found = opened(disk)
+    (damage,) = found.damages
+    assert (damage.position, damage.end) == (positions[195], positions[196])
+    assert (damage.first_offset, damage.next_offset) == (195, 196)
+    assert "checksum" in damage.reason
+
+
+def test_a_damaged_last_message_that_was_answered_keeps_its_offset() -> None:
+    disk = killed()
+    disk.flip(path(0), len(disk.read_file(path(0))) - 1)
+    for _ in range(3):
+        store, found = opened(disk)
+        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(199, 200)]
+        assert store.logs["t/0"].next_offset == 200
+        disk = disk.crash("everything")
+
+
+def test_a_log_of_which_everything_is_damaged_gives_no_offset_twice() -> None:
+    disk = killed(count=3)
+    disk.overwrite(path(0), 0, bytes(len(disk.read_file(path(0)))))
+    for _ in range(3):
+        store, found = opened(disk)
+        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(0, 3)]
+        assert store.logs["t/0"].next_offset == 3
+        disk = disk.crash("everything")
+    store, _ = opened(disk)
+    assert append(store, store.logs["t/0"], b"next") == range(3, 4)
+    assert values(store.logs["t/0"], skip=True) == [b"next"]
+
+
+def test_a_log_whose_last_file_was_emptied_gives_no_offset_twice() -> None:
+    disk = killed(count=3)
+    disk.write_file(path(0), b"")
+    for _ in range(3):
+        store, found = opened(disk)
+        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(0, 3)]
+        assert store.logs["t/0"].next_offset == 3
+        disk = disk.crash("everything")
+
+
+def test_without_an_index_bad_bytes_with_sound_ones_behind_them_are_damage() -> None:
+    disk = killed()
+    positions = list(frame.walk(disk.read_file(path(0))))
+    disk.remove(path(0, "index"))
+    disk.flip(path(0), positions[50])
+    store, found = opened(disk)
+    assert found.cut is None
+    assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(50, 51)]
+    assert values(store.logs["t/0"], skip=True) == [*CONTENTS[:50], *CONTENTS[51:]]
+
+
+def test_without_an_index_what_follows_the_last_sound_message_is_cut() -> None:
+    disk = killed()
+    disk.remove(path(0, "index"))
+    disk.write_file(path(0), disk.read_file(path(0)) + b"torn")
+    store, found = opened(disk)
+    assert found.cut is not None
+    assert found.damages == []
+    assert values(store.logs["t/0"]) == CONTENTS
+
+
+# --- what is cut ---
+
+
+def test_a_cut_says_what_where_and_why() -> None:
+    disk = killed()
+    size = len(disk.read_file(path(0)))
+    disk.write_file(path(0), disk.read_file(path(0)) + b"GQ torn")
+    _, found = opened(disk)
+    cut = found.cut
+    assert cut is not None
+    assert (cut.path, cut.position, cut.end, cut.kept_in) == (path(0), size, size + 7, None)
+    assert cut.reason
+
+
+def test_the_next_offset_and_time_follow_the_last_message_that_stayed() -> None:
+    disk, clock = FaultyDisk(), ManualClock()
+    store = open_store(disk, clock)
+    log = store.create("t/0")
+    append(store, log, b"one")
+    time = log.last_time
+    clock.advance(10)
+    append(store, log, b"two")
+    left = disk.crash("everything")
+    left.remove(path(0, "index"))  # so that nobody knows that it was answered
+    left.write_file(path(0), left.read_file(path(0))[:-1])
+    found = recover(left, DIRECTORY)
+    assert (found.next_offset, found.last_time) == (1, time)
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_wrong_time_in_the_index_never_makes_the_log_delete_itself(bit: int) -> None:
+    whole = killed(count=120)
+    for position in range(len(whole.read_file(path(0, "timeindex")))):
+        disk = whole.after_crash("everything")
+        disk.flip(path(0, "timeindex"), position, bit)
+        store, found = opened(disk)
+        assert (found.cut, found.damages) == (None, [])
+        assert values(store.logs["t/0"], 60) == CONTENTS[60:120]

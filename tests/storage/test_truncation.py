@@ -1,0 +1,182 @@
+"""Cutting a log back: to every offset it is what a list would be, and life goes on from there."""
+
+import pytest
+
+from goqueue.errors import LogFenced, OffsetOutOfRange, RangeDamaged
+from goqueue.storage.compaction import load_progress, plan_compaction
+from goqueue.storage.log import Log
+from goqueue.storage.store import Store
+from goqueue.storage.truncation import truncate
+from goqueue.testing.clock import ManualClock
+from goqueue.testing.disk import FaultyDisk
+from tests.storage.stores import append, batch, messages, open_store, values
+
+CONTENTS = [b"%d-" % number * (number * 37 % 500) for number in range(30)]
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()
+
+
+def filled(disk: FaultyDisk, clock: ManualClock | None = None) -> tuple[Store, Log]:
+    """Messages in several segments and batches."""
+    store = open_store(disk, clock)
+    log = store.create("t/0")
+    for start in range(0, 30, 3):
+        append(store, log, *CONTENTS[start : start + 3])
+    assert len(log.segments) > 4
+    return store, log
+
+
+@pytest.mark.parametrize("restart", [None, True, False])
+@pytest.mark.parametrize("offset", range(31))
+def test_a_log_cut_back_to_any_offset_is_a_shorter_list(offset: int, restart: bool | None) -> None:
+    disk, clock = FaultyDisk(), ManualClock()
+    store, log = filled(disk, clock)
+    if restart is not None:  # then indexes are on disk only
+        if restart:
+            store.close()
+        disk = disk.crash("everything")
+        store = open_store(disk, clock)
+        log = store.logs["t/0"]
+    truncate(log, disk, offset)
+    assert values(log) == CONTENTS[:offset]
+    assert (log.next_offset, log.readable_end) == (offset, offset)
+    assert log.size == sum(segment.size for segment in log.segments)
+    assert append(store, log, b"new") == range(offset, offset + 1)
+    for keep in ("everything", "synced"):
+        left = open_store(disk.after_crash(keep))
+        assert left.recovered["t/0"].damages == []
+        assert values(left.logs["t/0"]) == [*CONTENTS[:offset], b"new"]
+
+
+@pytest.mark.parametrize("offset", [-1, 31, 1000])
+def test_only_to_an_offset_of_the_log(disk: FaultyDisk, offset: int) -> None:
+    _, log = filled(disk)
+    before = disk.operations
+    with pytest.raises(OffsetOutOfRange, match=f"cut back to {offset}"):
+        truncate(log, disk, offset)
+    assert disk.operations == before
+
+
+def test_cutting_nothing_off_touches_nothing(disk: FaultyDisk) -> None:
+    _, log = filled(disk)
+    before = disk.operations
+    truncate(log, disk, 30)
+    assert disk.operations == before
+
+
+def test_times_go_on_from_the_last_message_that_stayed(disk: FaultyDisk) -> None:
+    clock = ManualClock()
+    store = open_store(disk, clock)
+    log = store.create("t/0")
+    for content in CONTENTS:
+        append(store, log, content)
+        clock.advance(1)
+    kept = messages(log)[11].timestamp_ns
+    clock.jump(-100)
+    truncate(log, disk, 12)
+    assert log.last_time == kept
+    append(store, log, b"new")
+    assert messages(log)[12].timestamp_ns == kept
+
+
+@pytest.mark.parametrize("offset", [1, 5, 14, 25])
+def test_a_missing_index_does_not_matter_even_if_the_process_dies_on_the_way(offset: int) -> None:
+    for operation in range(1, 60):
+        disk = FaultyDisk()
+        store, _ = filled(disk)
+        store.close()
+        store = open_store(disk)
+        for path in disk.paths():
+            if path.endswith("index"):
+                disk.remove(path)
+        disk.crash_at(disk.operations + operation)
+        try:
+            truncate(store.logs["t/0"], disk, offset)
+        except BaseException:
+            left = open_store(disk.crash("everything"))
+            assert left.recovered["t/0"].damages == []
+            found = values(left.logs["t/0"])
+            assert found == CONTENTS[: len(found)]
+            assert left.logs["t/0"].next_offset == len(found) >= offset
+        else:
+            break
+
+
+@pytest.mark.parametrize("position", [0, 8, 15, 16, 31])
+def test_a_wrong_index_does_not_lead_the_cut_astray(disk: FaultyDisk, position: int) -> None:
+    store, log = filled(disk)
+    store.close()
+    for path in disk.paths():
+        if path.endswith(".index"):
+            disk.flip(path, min(position, len(disk.read_file(path)) - 30), 3)
+    log = open_store(disk).logs["t/0"]
+    truncate(log, disk, 17)
+    assert values(log) == CONTENTS[:17]
+
+
+def test_damage_that_was_cut_off_is_forgotten(disk: FaultyDisk) -> None:
+    store = open_store(disk, tail_bytes=1)
+    log = store.create("t/0")
+    append(store, log, *[b"%d" % number * 20 for number in range(20)])
+    append(store, log, b"behind")
+    disk.flip(log.active.path, log.active.size // 2)
+    with pytest.raises(RangeDamaged):
+        values(log)
+    truncate(log, disk, 2)
+    append(store, log, *[b"new" * 20] * 30)
+    append(store, log, b"behind")
+    assert values(log)[2:] == [*[b"new" * 20] * 30, b"behind"]
+
+
+def test_a_reader_that_had_begun_sees_the_old_messages_or_none(disk: FaultyDisk) -> None:
+    store = open_store(disk, tail_bytes=1)
+    log = store.create("t/0")
+    for content in CONTENTS:
+        append(store, log, content)
+    found = log.locate(12, 10_000)
+    truncate(log, disk, 3)
+    assert found.load().next_offset > 12  # type: ignore[union-attr]
+
+
+def test_a_cut_that_fails_fences_the_log(disk: FaultyDisk) -> None:
+    store, log = filled(disk)
+    disk.fail("remove", skip=1)
+    with pytest.raises(Exception, match="failed"):
+        truncate(log, disk, 10)
+    with pytest.raises(LogFenced):
+        log.append(batch([b"x"]))
+    store.reopen("t/0")
+    found = values(log)
+    assert found == CONTENTS[: len(found)]
+    truncate(log, disk, 10)
+    assert values(log) == CONTENTS[:10]
+
+
+def test_what_is_written_behind_a_cut_is_compacted_like_anything_else(disk: FaultyDisk) -> None:
+    clock = ManualClock()
+    store = open_store(disk, clock, tail_bytes=1)
+    log = store.create("t/0")
+
+    def publish(value: bytes, flags: int = 0) -> None:
+        append(store, log, value, key=b"key", flags=flags)
+        log.roll()
+        store.flush()
+
+    def compact() -> None:
+        job = plan_compaction(log, disk, now_ns=clock.now_ns(), tombstone_grace_seconds=0)
+        job.run()
+        job.apply()
+
+    for number in range(4):
+        publish(b"%d" % number)
+    compact()
+    truncate(log, disk, 1)
+    assert load_progress(disk, log.directory).clean == 1
+    publish(b"again")
+    publish(b"", flags=4)
+    clock.advance(10)
+    compact()
+    assert values(log) == []
