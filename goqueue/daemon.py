@@ -28,7 +28,7 @@ class Daemon:
 
     def start(self) -> Store:
         """Take the data directory and recover what is in it. Being told to stop meanwhile ends `run` at once."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: self.stop())
         _raise_file_limit()
         self._store = Store.open(

@@ -20,6 +20,7 @@
     │   └── RangeDamaged
     └── TransientError           nobody: the same request may succeed later
         ├── DiskFull
+        ├── FilesExhausted
         └── LogClosed
 
 An error carries a stable `code` for programs, a sentence that names the offending value for
@@ -133,6 +134,12 @@ class RangeDamaged(OperatorError):
 
 class DiskFull(TransientError):
     code = "disk_full"
+
+
+class FilesExhausted(TransientError):
+    """The process, or the machine, has as many files open as it may have."""
+
+    code = "files_exhausted"
 
 
 class LogClosed(TransientError):

@@ -17,6 +17,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.AccessDenied: NOT_ALLOWED,
     errors.DataDirectoryForeign: USAGE,
     errors.DataDirectoryInUse: USAGE,
+    errors.FormatUnsupported: USAGE,
     errors.LogExists: NOT_FOUND,
     errors.LogNotFound: NOT_FOUND,
     errors.PathInvalid: NOT_FOUND,

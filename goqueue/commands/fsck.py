@@ -20,12 +20,13 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from goqueue.clock import NANOSECONDS
 from goqueue.commands import exits, terminal
 from goqueue.commands.groups import UsageInvalid
-from goqueue.errors import AccessDenied, LogNotFound
+from goqueue.errors import AccessDenied, DataDirectoryForeign, LogNotFound
 from goqueue.quantities import format_count, format_size
 from goqueue.storage import check
 from goqueue.storage.check import Finding, LogReport, SegmentReport, SegmentTask
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.store import claim, find_logs, process_name
+from goqueue.storage.recovery import CleanState
+from goqueue.storage.store import check_directory, find_logs, process_name, read_clean_marker
 
 _PARALLEL_BYTES = 64 * 1024 * 1024  # below this a second process costs more than it saves
 _PROGRESS_BYTES = 512 * 1024 * 1024
@@ -54,18 +55,27 @@ def fsck(
     will do. The exit code is 1 where messages are damaged or missing, or an index is wrong.
     """
     disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
-    claim(disk, directory, create=False)
+    check_directory(disk, directory)
+    if disk.kind(root) == "absent":
+        raise DataDirectoryForeign(
+            f"{directory} is not a GoQueue data directory: it holds no logs",
+            hint="name a directory that a broker has used",
+        )
     with _held(disk, directory, for_repair=repair):
-        names = _chosen(find_logs(disk, root), logs or [])
-        reports = _check(disk, root, names, jobs)
+        clean = read_clean_marker(disk, directory)
+        names = _chosen(sorted({*find_logs(disk, root), *clean}), logs or [])
+        reports = _check(disk, root, names, clean, jobs)
         repairs = [finding for report in reports for finding in report.findings if finding.repair]
         if repair and repairs:
-            _agree(repairs, yes=yes)
+            _agree(repairs, sum(finding.is_damage for report in reports for finding in report.findings), yes=yes)
             for report in reports:
                 if any(finding.repair for finding in report.findings):
                     check.repair(disk, f"{root}/{report.name}", report)
-            reports = _check(disk, root, names, jobs)
+            reports = _check(disk, root, names, clean, jobs)
     _show(reports, output)
+    if repair and repairs and (left := sum(finding.repair is not None for r in reports for finding in r.findings)):
+        terminal.say_error(f"{format_count(left, 'repair')} could not be made", hint="is the disk full?")
+        raise typer.Exit(exits.FAILED)
     if any(finding.is_damage for report in reports for finding in report.findings):
         raise typer.Exit(exits.FAILED)
 
@@ -78,9 +88,10 @@ def _held(disk: SystemDisk, directory: str, *, for_repair: bool) -> Iterator[Non
     if for_repair or disk.kind(path) == "file":
         try:
             lock = disk.lock(path, process_name("goqueue fsck", os.getpid()))
-        except AccessDenied:
+        except AccessDenied as error:
             if for_repair:
                 raise
+            terminal.say(f"not locked, a broker may be writing meanwhile: {error}")
     try:
         yield
     finally:
@@ -96,7 +107,7 @@ def _chosen(names: list[str], patterns: list[str]) -> list[str]:
     return [name for name in names if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def _check(disk: SystemDisk, root: str, names: list[str], jobs: int) -> list[LogReport]:
+def _check(disk: SystemDisk, root: str, names: list[str], clean: dict[str, CleanState], jobs: int) -> list[LogReport]:
     planned = {name: check.plan(disk, name, f"{root}/{name}") for name in names}
     tasks = [task for found, _ in planned.values() for task in found]
     total = sum(task.segment.size for task in tasks)
@@ -110,7 +121,10 @@ def _check(disk: SystemDisk, root: str, names: list[str], jobs: int) -> list[Log
         else:
             for task in tasks:
                 done[task.log].append(check.check_segment(disk, task, advance))
-    return [check.summarise(name, done[name], strangers) for name, (_, strangers) in planned.items()]
+    return [
+        check.summarise(name, f"{root}/{name}", done[name], strangers, clean.get(name))
+        for name, (_, strangers) in planned.items()
+    ]
 
 
 def _check_one(task: SegmentTask) -> SegmentReport:
@@ -129,7 +143,9 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.update(task, advance=count)
 
 
-def _agree(repairs: list[Finding], *, yes: bool) -> None:
+def _agree(repairs: list[Finding], damaged: int, *, yes: bool) -> None:
+    if damaged:
+        terminal.say(f"found {format_count(damaged, 'damage')}; what is lost stays lost")
     terminal.say("to repair:", *(f"  {finding.path}: {finding.repair}" for finding in repairs))
     if yes:
         return

@@ -70,7 +70,7 @@ def _start(store: Store) -> str:
 
 
 def _findings(store: Store) -> list[str]:
-    lines = []
+    lines = [f"CLOSED      {name}: {error}" for name, error in store.unopened.items()]
     for name, found in store.recovered.items():
         if found.cut is not None:
             kept = f", kept in {found.cut.kept_in}" if found.cut.kept_in else ""

@@ -14,13 +14,14 @@ from typing import Literal
 
 import numpy as np
 
+from goqueue.errors import GoQueueError
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage.compaction import load_progress
-from goqueue.storage.disk import Disk, Entry, read_all
-from goqueue.storage.index import Index
-from goqueue.storage.recovery import find_segments, recover
+from goqueue.storage.disk import Disk, Entry, discard, read_all
+from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
+from goqueue.storage.recovery import CleanState, find_segments, recover
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index
+from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, write_index
 from goqueue.storage.survey import Damage, Stretch, survey
 from goqueue.storage.swap import is_left_over
 
@@ -29,6 +30,7 @@ GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruine
 FindingCode = Literal[
     "range_damaged",
     "messages_missing",
+    "file_unusable",
     "order_broken",
     "index_wrong",
     "index_missing",
@@ -36,7 +38,9 @@ FindingCode = Literal[
     "left_over",
     "file_foreign",
 ]
-DAMAGE: frozenset[FindingCode] = frozenset({"range_damaged", "messages_missing", "order_broken", "index_wrong"})
+DAMAGE: frozenset[FindingCode] = frozenset(
+    {"range_damaged", "messages_missing", "file_unusable", "order_broken", "index_wrong"}
+)
 """What the disk or a person did; everything else may be left by a crash."""
 
 
@@ -100,7 +104,7 @@ class LogReport:
 
 def plan(disk: Disk, name: str, directory: str) -> tuple[list[SegmentTask], list[Finding]]:
     """The segments of a log, to be checked in any order; and what its directory should not hold."""
-    entries = disk.entries(directory)
+    entries = disk.entries(directory) if disk.kind(directory) == "directory" else []
     segments = find_segments(directory, entries)
     gaps_below = load_progress(disk, directory).gaps
     ceilings = [segment.base_offset for segment in segments[1:]] + [None]
@@ -127,8 +131,18 @@ def _stranger(directory: str, entry: Entry) -> Finding:
 
 def check_segment(disk: Disk, task: SegmentTask, progress: Callable[[int], None] = lambda _: None) -> SegmentReport:
     """Verify every frame, their order, and that the index is what the log makes of it."""
-    segment = task.segment
-    report = SegmentReport(task, next_offset=segment.base_offset)
+    report = SegmentReport(task, next_offset=task.segment.base_offset)
+    try:
+        _check(disk, report, progress)
+    except GoQueueError as error:
+        path = error.details.get("path", task.segment.path)
+        report.findings.append(Finding("file_unusable", path, error.sentence))
+        report.next_offset = max(report.next_offset, task.ceiling or 0)
+    return report
+
+
+def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -> None:
+    task, segment = report.task, report.task.segment
     stored = load_index(disk, segment)
     if stored is None and disk.kind(segment.index_path) == "file":
         stored = Index()
@@ -153,7 +167,6 @@ def check_segment(disk: Disk, task: SegmentTask, progress: Callable[[int], None]
     _check_end(report, stored)
     if not any(finding.code == "range_damaged" for finding in report.findings):
         _check_index(disk, report, rebuilt)
-    return report
 
 
 def _is_torn(task: SegmentTask, damage: Damage, stored: Index | None) -> bool:
@@ -173,7 +186,7 @@ def _count(report: SegmentReport, frames: Frames) -> None:
     for number in np.flatnonzero(steps > 1).tolist()[:GAPS_MAX]:
         first, after = int(offsets[number] - steps[number]) + 1, int(offsets[number])
         if after > report.task.gaps_below:
-            report.findings.append(_missing(report.task.segment, first, after))
+            report.findings.append(_missing(report.task.segment.path, first, after))
     report.next_offset = int(offsets[-1]) + 1
 
 
@@ -183,7 +196,7 @@ def _check_end(report: SegmentReport, stored: Index | None) -> None:
     synced = stored.marked[0] if stored is not None and stored.marked else 0
     end = task.ceiling if task.ceiling is not None else synced
     if report.next_offset < end and end > task.gaps_below:
-        report.findings.append(_missing(task.segment, report.next_offset, end))
+        report.findings.append(_missing(task.segment.path, report.next_offset, end))
         report.next_offset = end
 
 
@@ -191,35 +204,55 @@ def _check_index(disk: Disk, report: SegmentReport, rebuilt: Index) -> None:
     segment = report.task.segment
     if not segment.size:
         return
-    paths = (segment.index_path, segment.timeindex_path)
-    missing = [path for path in paths if disk.kind(path) == "absent"]
+    missing = [path for path in segment.caches if disk.kind(path) == "absent"]
     if missing:
-        sentence = "missing; reads of this segment make it anew"
-        report.findings.append(Finding("index_missing", missing[0], sentence, repair="rebuild it from the log"))
+        report.findings.append(_index_missing(missing[0], "missing; readers have to survey the segment"))
         return
-    for path, wanted in zip(paths, (rebuilt.dump(), rebuilt.dump_times()), strict=True):
-        content = read_all(disk, path)
-        same = min(len(content), len(wanted)) // 16 * 16
-        behind = len(content) < len(wanted) and content[:same] == wanted[:same]
-        if behind and report.task.ceiling is None:
-            sentence = f"ends {len(wanted) - len(content)} bytes early, as after a crash"
-            report.findings.append(Finding("index_missing", path, sentence, repair="rebuild it from the log"))
-        elif not content.startswith(wanted):
-            sentence = "does not say what the log says"
-            report.findings.append(Finding("index_wrong", path, sentence, repair="rebuild it from the log"))
+    content, times = (read_all(disk, path) for path in segment.caches)
+    entries, is_marked = (content[:-MARK_BYTES], True) if read_mark(content) else (content, False)
+    if report.task.ceiling is not None and not is_marked:
+        report.findings.append(_index_wrong(segment.index_path, "does not end with a mark"))
+        return
+    for path, found, wanted in (
+        (segment.index_path, entries, rebuilt.dump()),
+        (segment.timeindex_path, times, rebuilt.dump_times()),
+    ):
+        if found == wanted:
+            continue
+        # A crash before the sync, or after it, leaves the index of the active segment behind.
+        if report.task.ceiling is None and wanted.startswith(found[: len(found) // PAIR_BYTES * PAIR_BYTES]):
+            report.findings.append(
+                _index_missing(path, f"ends {len(wanted) - len(found)} bytes early, as after a crash")
+            )
+        else:
+            report.findings.append(_index_wrong(path, "does not say what the log says"))
+
+
+def _index_missing(path: str, sentence: str) -> Finding:
+    return Finding("index_missing", path, sentence, repair="rebuild it from the log")
+
+
+def _index_wrong(path: str, sentence: str) -> Finding:
+    return Finding("index_wrong", path, sentence, repair="rebuild it from the log")
 
 
 def _damaged(segment: Segment, damage: Damage) -> Finding:
     return Finding(
         "range_damaged",
         segment.path,
-        f"bytes {damage.position} to {damage.end}, offsets {damage.first_offset} to {damage.next_offset - 1}: "
-        f"{damage.reason}",
+        f"bytes {damage.position} to {damage.end}, {offsets(damage.first_offset, damage.next_offset)}: {damage.reason}",
         damage.position,
         damage.end,
         damage.first_offset,
         damage.next_offset,
     )
+
+
+def offsets(first: int, after: int) -> str:
+    """How a range of offsets is told."""
+    if after <= first:
+        return "no offset"
+    return f"offset {first}" if after == first + 1 else f"offsets {first} to {after - 1}"
 
 
 def _torn(segment: Segment, damage: Damage) -> Finding:
@@ -228,14 +261,19 @@ def _torn(segment: Segment, damage: Damage) -> Finding:
     return Finding("tail_torn", segment.path, sentence, damage.position, segment.size, repair=repair)
 
 
-def _missing(segment: Segment, first: int, after: int) -> Finding:
-    sentence = f"offsets {first} to {after - 1} are missing"
-    return Finding("messages_missing", segment.path, sentence, first_offset=first, next_offset=after)
+def _missing(path: str, first: int, after: int) -> Finding:
+    sentence = f"{offsets(first, after)} missing behind this"
+    return Finding("messages_missing", path, sentence, first_offset=first, next_offset=after)
 
 
-def summarise(name: str, reports: list[SegmentReport], findings: list[Finding]) -> LogReport:
-    """Put the reports of a log's segments together, in their order."""
+def summarise(
+    name: str, directory: str, reports: list[SegmentReport], findings: list[Finding], clean: CleanState | None
+) -> LogReport:
+    """Put the reports of a log's segments together, in their order; and compare with how a clean stop left it."""
     found = list(findings)
+    end = reports[-1].next_offset if reports else 0
+    if clean is not None and end < clean.next_offset:
+        found.append(_missing(directory, end, clean.next_offset))
     last_time = 0
     for report in reports:
         if report.first_time is not None and report.last_time is not None:
@@ -265,11 +303,11 @@ def repair(disk: Disk, directory: str, report: LogReport) -> None:
     for task in tasks:
         if broken.isdisjoint(task.segment.paths):
             continue
-        for path in (task.segment.index_path, task.segment.timeindex_path):
-            if disk.kind(path) != "absent":
-                disk.remove(path)
+        discard(disk, *task.segment.caches)
         if task.ceiling is not None:
-            Reader(disk, task.segment, sealed=True).examine(task.segment.size, task.ceiling)
+            index = Reader(disk, task.segment).examine(task.segment.size, task.ceiling)
+            index.marked = (task.ceiling, task.segment.size)
+            write_index(disk, task.segment, index)
     recover(disk, directory)
     for finding in report.findings:
         if finding.code == "left_over" and disk.kind(finding.path) == "file":

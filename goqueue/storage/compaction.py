@@ -18,24 +18,25 @@ The file `compacted` in the log's directory says how far that has come: `clean`,
 every key has been compared with all others, and `gaps`, below which missing offsets are no loss.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
-from goqueue.limits import COMPACTION_KEYS_MAX, FRAME_HEADER_BYTES, TOMBSTONE_GRACE_SECONDS
+from goqueue.limits import COMPACTION_KEYS_MAX, FRAME_HEADER_BYTES, PINNED_SEGMENTS_MAX, TOMBSTONE_GRACE_SECONDS
 from goqueue.storage import frame
-from goqueue.storage.disk import Disk, read_all
+from goqueue.storage.disk import Disk, discard, read_all
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log
 from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Reader, Segment, store_index
+from goqueue.storage.segment import Reader, Segment, load_index, store_index
 from goqueue.storage.survey import Damage, Stretch, survey
 from goqueue.storage.swap import carry_out, cleaned_path, decide, is_decided
 
@@ -44,10 +45,11 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the compaction of a log has come, as offsets."""
+    """How far the compaction of a log has come, as offsets; and the time of the oldest tombstone that it left."""
 
     clean: int = 0
     gaps: int = 0
+    tombstone: int = 0
 
 
 def load_progress(disk: Disk, directory: str) -> Progress:
@@ -56,19 +58,20 @@ def load_progress(disk: Disk, directory: str) -> Progress:
         note = decode_note(read_all(disk, _progress_path(directory))) or {}
     except GoQueueError:
         note = {}
-    clean, gaps = note.get("clean"), note.get("gaps")
-    return Progress(clean, gaps) if type(clean) is int and type(gaps) is int else Progress()
+    facts: list[Any] = [note.get(name) for name in ("clean", "gaps", "tombstone")]
+    return Progress(*facts) if all(type(fact) is int for fact in facts) else Progress()
 
 
 def _store_progress(disk: Disk, directory: str, progress: Progress) -> None:
-    write_note(disk, _progress_path(directory), clean=progress.clean, gaps=progress.gaps)
+    write_note(disk, _progress_path(directory), **asdict(progress))
 
 
 def lower_progress(disk: Disk, directory: str, offset: int) -> None:
     """Messages from this offset on will be others: none of them has been compared yet."""
     progress = load_progress(disk, directory)
     if max(progress.clean, progress.gaps) > offset:
-        _store_progress(disk, directory, Progress(min(progress.clean, offset), min(progress.gaps, offset)))
+        lowered = replace(progress, clean=min(progress.clean, offset), gaps=min(progress.gaps, offset))
+        _store_progress(disk, directory, lowered)
 
 
 def _progress_path(directory: str) -> str:
@@ -77,15 +80,14 @@ def _progress_path(directory: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A segment to compact, with where it ends; its file is open and so cannot vanish."""
+    """A segment to compact, with where it ends."""
 
     segment: Segment
     next_offset: int
-    reader: Reader
 
-    def pieces(self) -> Iterator[Frames | Damage]:
+    def pieces(self, disk: Disk) -> Iterator[Frames | Damage]:
         stretch = Stretch(0, self.segment.size, self.segment.base_offset, self.next_offset)
-        return survey(self.reader.file, stretch, self.reader.index)
+        return survey(disk.open(self.segment.path, "read"), stretch, load_index(disk, self.segment))
 
 
 @dataclass(slots=True)
@@ -98,9 +100,10 @@ class Replacement:
 
 @dataclass(slots=True)
 class Compaction:
-    """The job: `plan_compaction` and `apply` on the owner's thread, `run` on any.
+    """The job: until it `is_done`, `run` it on any thread and then `apply` on the owner's.
 
-    `apply` is due after a `run` that raised as well: what it did until then is on disk.
+    `apply` is due after a `run` that raised as well: what it did until then is on disk. In between, the
+    segments that were replaced are pinned for readers, so a `run` ends when those are many.
     """
 
     log: Log
@@ -113,25 +116,46 @@ class Compaction:
     messages_removed: int = 0
     failure: GoQueueError | None = None
     """What ended `run` between the decision for a replacement and its end."""
+    is_done: bool = False
+    _oldest_tombstone: int = 0
+    _steps: Iterator[None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._steps = self._compact()
 
     def run(self) -> None:
         """Compact on disk."""
-        directory = self.log.directory
-        progress = load_progress(self.disk, directory)
-        latest, through = self._latest_offsets(progress.clean)
-        in_reach = [one for one in self.sealed if one.next_offset <= through]
-        if not in_reach:
-            return
-        _store_progress(self.disk, directory, Progress(progress.clean, max(progress.gaps, through)))
-        clean = self._rewrite(in_reach, latest)
-        _store_progress(self.disk, directory, Progress(clean, max(progress.gaps, through)))
+        self.is_done = True
+        for _ in self._steps:
+            if sum(len(replacement.old) for replacement in self.replacements) >= PINNED_SEGMENTS_MAX:
+                self.is_done = False
+                return
 
     def apply(self) -> None:
         """Let the log know its new segments."""
         for replacement in self.replacements:
             self.log.replace_segments(replacement.old, [replacement.new])
+        self.replacements.clear()
         if self.failure is not None:
             self.log.fence_off(self.failure)
+        if self.is_done:
+            self.log.job = None
+
+    def _compact(self) -> Iterator[None]:
+        """A step for each replacement."""
+        directory = self.log.directory
+        progress = load_progress(self.disk, directory)
+        latest, through = self._latest_offsets(progress.clean)
+        in_reach = [one for one in self.sealed if one.next_offset <= through]
+        is_due = through > progress.clean or 0 < progress.tombstone < self.tombstones_before
+        if not in_reach or not is_due:
+            return
+        progress = replace(progress, gaps=max(progress.gaps, through))
+        _store_progress(self.disk, directory, progress)
+        clean = yield from self._rewrite(in_reach, latest)
+        # Behind damage tombstones stay however old they are: there is nothing to come back for.
+        tombstone = self._oldest_tombstone if clean == through else 0
+        _store_progress(self.disk, directory, replace(progress, clean=clean, tombstone=tombstone))
 
     def _latest_offsets(self, clean: int) -> tuple[dict[bytes, int], int]:
         """The latest offset of each key in what is not clean yet, and how far that looked."""
@@ -142,26 +166,29 @@ class Compaction:
                 continue
             if len(latest) >= self.keys_max:
                 break
-            for frames in one.pieces():
+            for frames in one.pieces(self.disk):
                 if not isinstance(frames, Damage):
                     latest.update(zip(_keys(frames), frames.offsets.tolist(), strict=True))
             through = one.next_offset
         latest.pop(b"", None)
         return latest, through
 
-    def _rewrite(self, in_reach: list[Sealed], latest: dict[bytes, int]) -> int:
-        """Rewrite what can be; return the offset below which nothing was damaged."""
+    def _rewrite(self, in_reach: list[Sealed], latest: dict[bytes, int]) -> Generator[None, None, int]:
+        """Rewrite what can be, a step for each replacement; return the offset below which nothing was damaged."""
         output: _Output | None = None
         clean, tombstones_before = in_reach[-1].next_offset, self.tombstones_before
         try:
             for one in in_reach:
-                if output is not None and output.size + one.segment.size > self.segment_bytes:
+                self.log.refuse_unless_open()  # it may have been deleted meanwhile
+                if output is not None and not output.has_room_for(one, self.segment_bytes):
                     self._finish(output)
                     output = None
+                    yield
                 output = output or _Output(self.disk, one.segment)
                 if not output.add(one, latest, tombstones_before):
                     self._finish(output)
                     output = None
+                    yield
                     clean, tombstones_before = min(clean, one.segment.base_offset), 0
             if output is not None:
                 self._finish(output)
@@ -173,16 +200,19 @@ class Compaction:
         return clean
 
     def _finish(self, output: "_Output") -> None:
+        times = [time for time in (self._oldest_tombstone, output.oldest_tombstone) if time]
+        self._oldest_tombstone = min(times, default=0)
         if not output.sources or (not output.removed and len(output.sources) == 1):
             output.discard()
             return
         output.complete()
         old = [one.segment for one in output.sources]
+        for segment in old:
+            segment.pinned = Reader(self.disk, segment)
         self._swap(output.segment, [segment.base_offset for segment in old])
         self.replacements.append(Replacement(old, output.segment))
         self.messages_removed += output.removed
-        with suppress(GoQueueError):  # a cache that cannot be written is made again when it is needed
-            store_index(self.disk, output.segment, output.index)
+        store_index(self.disk, output.segment, output.index)
 
     def _swap(self, new: Segment, replaced: list[int]) -> None:
         place = self.disk, new.directory, new.base_offset
@@ -206,22 +236,25 @@ class _Output:
     def __init__(self, disk: Disk, first: Segment) -> None:
         self._disk = disk
         self._path = cleaned_path(first.directory, first.base_offset)
-        if disk.kind(self._path) != "absent":
-            disk.remove(self._path)
+        discard(disk, self._path)
         self._file = disk.open(self._path, "create")
         self.segment = Segment(first.directory, first.base_offset)
         self.index = Index()
         self.sources: list[Sealed] = []
         self.removed = 0
+        self.oldest_tombstone = 0
 
     @property
     def size(self) -> int:
         return self.segment.size
 
+    def has_room_for(self, one: Sealed, segment_bytes: int) -> bool:
+        return self.size + one.segment.size <= segment_bytes and len(self.sources) < PINNED_SEGMENTS_MAX
+
     def add(self, one: Sealed, latest: dict[bytes, int], tombstones_before: int) -> bool:
         """Append what stays of a segment, byte for byte; nothing of it if it is damaged."""
         size, removed = self.size, 0
-        for frames in one.pieces():
+        for frames in one.pieces(self._disk):
             if isinstance(frames, Damage):
                 self._file.truncate(size)
                 self.index.cut(size)
@@ -229,6 +262,9 @@ class _Output:
                 return False
             stays = _staying(frames, latest, tombstones_before)
             removed += len(frames) - int(stays.sum())
+            tombstones = frames.timestamps[stays & ((frames.flags & frame.TOMBSTONE) != 0)]
+            if len(tombstones) and not self.oldest_tombstone:
+                self.oldest_tombstone = int(tombstones[0])
             if stays.any():
                 self._append(frames, stays)
         self.sources.append(one)
@@ -267,9 +303,11 @@ def plan_compaction(
     """A job over all that is sealed now."""
     log.refuse_unless_open()
     ends = [segment.base_offset for segment in log.segments[1:]]
-    sealed = [Sealed(segment, end, log.reader(segment)) for segment, end in zip(log.sealed(), ends, strict=False)]
+    sealed = [Sealed(segment, end) for segment, end in zip(log.sealed(), ends, strict=False)]
     before = now_ns - round(tombstone_grace_seconds * NANOSECONDS)
-    return Compaction(log, disk, sealed, before, log.settings.segment_bytes)
+    job = Compaction(log, disk, sealed, before, log.settings.segment_bytes)
+    log.begin_job(job)
+    return job
 
 
 def _keys(frames: Frames) -> list[bytes]:
@@ -284,6 +322,8 @@ def _staying(frames: Frames, latest: dict[bytes, int], tombstones_before: int) -
     superseding = [latest.get(key, -1) for key in _keys(frames)]
     stays: Mask = np.array(superseding, np.int64) <= frames.offsets
     outdated = (frames.flags & frame.TOMBSTONE) != 0
+    outdated &= (frames.flags & frame.CONTROL) == 0
+    outdated &= frames.key_lengths > 0
     outdated &= frames.timestamps < tombstones_before
     stays &= ~outdated
     return stays

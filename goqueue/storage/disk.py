@@ -18,7 +18,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, NoReturn, Protocol
 
-from goqueue.errors import AccessDenied, DataDirectoryInUse, DiskFailed, DiskFull, GoQueueError, PathInvalid
+from goqueue.errors import (
+    AccessDenied,
+    DataDirectoryInUse,
+    DiskFailed,
+    DiskFull,
+    FilesExhausted,
+    GoQueueError,
+    PathInvalid,
+)
 from goqueue.limits import WRITE_BUFFERS_MAX
 
 Buffer = bytes | bytearray | memoryview
@@ -109,6 +117,13 @@ def read_all(disk: Disk, path: str) -> bytes:
         file.close()
 
 
+def discard(disk: Disk, *paths: str) -> None:
+    """Remove what is there of these files."""
+    for path in paths:
+        if disk.kind(path) != "absent":
+            disk.remove(path)
+
+
 def file_size(disk: Disk, path: str) -> int:
     file = disk.open(path, "read")
     try:
@@ -123,8 +138,7 @@ def replace(disk: Disk, path: str, content: Buffer, *, durable: bool = True) -> 
     Not `durable` is for caches: a loss of power may leave nothing of either.
     """
     temporary = f"{path}.tmp"
-    if disk.kind(temporary) != "absent":
-        disk.remove(temporary)
+    discard(disk, temporary)
     file = disk.open(temporary, "create")
     try:
         file.write(0, [content])
@@ -149,17 +163,21 @@ def refuse(error: OSError, path: str) -> NoReturn:
         case errno.ENOSPC | errno.EDQUOT:
             translated = DiskFull(
                 f"no space left on the device that holds {path}",
-                hint="free some space, or lower retention: writing resumes by itself",
+                hint="free some space: writing resumes by itself",
                 path=path,
             )
-        case errno.EACCES | errno.EPERM | errno.EROFS:
+        case errno.EROFS:
+            translated = AccessDenied(
+                f"not allowed to use {path}: {reason}", hint="mount the file system for writing", path=path
+            )
+        case errno.EACCES | errno.EPERM:
             translated = AccessDenied(f"not allowed to use {path}: {reason}", hint="check owner and mode", path=path)
         case errno.ENOENT:
             translated = PathInvalid(f"{path} does not exist", path=path)
         case errno.ENOTDIR | errno.EISDIR | errno.EEXIST | errno.ELOOP | errno.ENAMETOOLONG | errno.ENOTEMPTY:
             translated = PathInvalid(f"{path} cannot be used: {reason}", path=path)
         case errno.EMFILE | errno.ENFILE:
-            translated = DiskFailed(
+            translated = FilesExhausted(
                 f"cannot open {path}: {reason}", hint="raise the limit of open files (ulimit -n)", path=path
             )
         case _:
@@ -262,8 +280,8 @@ class SystemLock:
         except BlockingIOError:
             holder = os.pread(self._descriptor, 500, 0).decode("utf-8", "replace").strip() or "another process"
             raise in_use(path, holder) from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, owner.encode(), 0)
+        os.pwrite(self._descriptor, owner.encode(), 0)  # before the old name is cut off: the disk may be full
+        os.ftruncate(self._descriptor, len(owner.encode()))
 
     def release(self) -> None:
         if self._descriptor >= 0:
@@ -362,7 +380,7 @@ def _entry(item: "os.DirEntry[str]") -> Entry | None:
             return Entry(item.name, "file", item.stat().st_size)
         except FileNotFoundError:
             return None
-    return Entry(item.name, "directory" if item.is_dir() else "other", 0)
+    return Entry(item.name, "directory" if item.is_dir(follow_symlinks=False) else "other", 0)
 
 
 def in_use(path: str, holder: str) -> DataDirectoryInUse:

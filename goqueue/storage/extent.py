@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goqueue.errors import RangeDamaged
+from goqueue.errors import DiskFailed, RangeDamaged
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import scan
 from goqueue.storage.scan import Frames
@@ -55,16 +55,11 @@ class Extent:
         """Read and verify; always at least one whole frame where there is one."""
         read = self._attempt(self.hint) if self.hint else None
         if read is None:
-            self.reader.examine(self.end, self.next_offset)
-            read = self._attempt(self._looked_up())
+            index = self.reader.examine(self.end, self.next_offset)
+            read = self._attempt(index.start_for(index.before_offset(self.offset)))
         if read is None:
             raise RangeDamaged(f"{self.reader.segment.path} changed while it was read", hint="read again")
         return read
-
-    def _looked_up(self) -> tuple[int, int]:
-        index = self.reader.index
-        number = index.before_offset(self.offset) if index else -1
-        return (index.offsets[number], index.positions[number]) if index and number >= 0 else (-1, 0)
 
     def _attempt(self, hint: tuple[int, int]) -> Read | None:
         """The frames, or None where something is not as it should be."""
@@ -79,7 +74,10 @@ class Extent:
         room = self.max_bytes + 2 * scan.PLAIN_BYTES
         while position < stop:
             content = np.empty(min(room, stop - position), np.uint8)
-            if self.reader.file.read(position, content.data) < len(content):
+            try:
+                if self.reader.file.read(position, content.data) < len(content):
+                    return None
+            except DiskFailed:
                 return None
             frames = scan.walk(content)
             announced = scan.announced(content, frames.end, stop - position)

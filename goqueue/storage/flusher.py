@@ -54,10 +54,11 @@ class Flusher:
         self._unsynced: dict[Flushable, None] = {}
         self._synced_ns = clock.monotonic_ns()
         self._thread: threading.Thread | None = None
+        self.failure: BaseException | None = None
+        """What ended the thread against its will. An empty report tells the owner to look."""
 
     def submit(self, log: Flushable) -> None:
         """Have the log's chunks written in the next round."""
-        assert self._thread is None or self._thread.is_alive(), "the flusher's thread has died"
         if not log.submitted:
             log.submitted = True
             self._inbox.put(log)
@@ -72,13 +73,21 @@ class Flusher:
             self._inbox.put(None)
             self._thread.join()
             self._thread = None
-        self.flush()
+        if self.failure is None:
+            self.flush()
 
     def flush(self) -> None:
         """One round on the calling thread, with a sync whatever the mode."""
         self._round(self._gathered(), sync=True)
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        except BaseException as error:
+            self.failure = error
+            self._deliver([])
+
+    def _serve(self) -> None:
         while True:
             try:
                 first = self._inbox.get(timeout=self._patience())
@@ -120,7 +129,11 @@ class Flusher:
                 outcomes[log] = Outcome(released=True)
                 continue
             self._make_room(log, outcomes)
-            outcomes[log] = log.writer.write()
+            outcome = outcomes.setdefault(log, Outcome())
+            try:
+                log.writer.write(outcome)
+            except Exception as error:
+                log.writer.give_up(outcome, error)
             self._unsynced[log] = None
         if sync:
             for log in self._unsynced:

@@ -93,6 +93,10 @@ class Index:
         """The entries before this one."""
         return Index(self.offsets[:number], self.positions[:number], self.times[:number])
 
+    def start_for(self, number: int) -> tuple[int, int]:
+        """The offset and position of this entry; those of the beginning, whose offset is not known, for -1."""
+        return (self.offsets[number], self.positions[number]) if number >= 0 else (-1, 0)
+
     def cut(self, position: int) -> None:
         """Forget all entries from this position on."""
         count = bisect_left(self.positions, position)
@@ -112,7 +116,7 @@ def mark(offset: int, position: int) -> bytes:
     return pair + crc32c(pair).to_bytes(4, "big") + MARK_MAGIC
 
 
-def _read_mark(content: bytes) -> tuple[int, int] | None:
+def read_mark(content: bytes) -> tuple[int, int] | None:
     """The mark at the end of these bytes, if it was written whole."""
     offset, position = int.from_bytes(content[-24:-16], "big"), int.from_bytes(content[-16:-8], "big")
     whole = len(content) >= MARK_BYTES and content[-MARK_BYTES:] == mark(offset, position)
@@ -134,7 +138,7 @@ def load(content: bytes, times: bytes, base_offset: int, size: int) -> Index | N
 
     Entries beyond the end of the log are left out; the mark may say more than the log has.
     """
-    marked = _read_mark(content)
+    marked = read_mark(content)
     # A write that was torn leaves no mark, and the last entry may be half of the mark that was there before.
     table = _table(content[:-MARK_BYTES]) if marked else _table(content)[:-1]
     table = table[: _plausible(table, size)]

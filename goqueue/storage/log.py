@@ -14,7 +14,6 @@ because nobody was ever told of them.
 
 from bisect import bisect_right
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -22,6 +21,7 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, LogClosed, LogFenced, OffsetOutOfRange, PathInvalid
 from goqueue.limits import SEGMENT_AGE_SECONDS, SEGMENT_BYTES
 from goqueue.storage import scan
+from goqueue.storage.chunk import Acknowledge, Chunk
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Extent, Read
 from goqueue.storage.flusher import Flusher
@@ -31,7 +31,7 @@ from goqueue.storage.recovery import Recovered
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Readers, Segment, load_index, store_index
 from goqueue.storage.survey import Damage
-from goqueue.storage.tail import Acknowledge, Chunk, Tail, TailBudget
+from goqueue.storage.tail import Tail, TailBudget
 from goqueue.storage.writer import RESUME, Outcome, Queue, Writer
 
 
@@ -75,6 +75,8 @@ class Log:
         self.writer = Writer(resources.disk, self._queue)
         self._tail = Tail()
         self.segments: list[Segment] = []
+        self.job: object | None = None
+        """Retention or compaction, from its plan to the `apply` of its end."""
         self.adopt(recovered)
 
     def adopt(self, recovered: Recovered) -> None:
@@ -83,11 +85,16 @@ class Log:
         for segment in self.segments:
             self._resources.readers.drop(segment)
         self.directory = recovered.directory
-        self.segments = recovered.segments
+        assert self.job is None, "what a job works on is not read anew meanwhile"
+        self.segments = list(recovered.segments)
         self.next_offset = self.written_end = self.durable_end = recovered.next_offset
         self.last_time = recovered.last_time
         self.fence: LogFenced | None = None
+        self.is_stopping = False
+        """Appends are refused, and what waits is still written."""
         self.is_closed = False
+        self.is_released = False
+        """Closed, and the flusher has none of its files open."""
         self._sealed_bytes = sum(segment.size for segment in self.segments[:-1])
         self._readable = (self.active, self.active.size)  # where `readable_end` is
         self._unsettled: deque[Chunk] = deque()
@@ -147,10 +154,13 @@ class Log:
             self._enqueue(scan.walk(bytearray()), self.last_time, None)
 
     def refuse_unless_open(self) -> None:
-        if self.is_closed:
-            raise LogClosed(f"log {self.name} is closed", hint="it is being deleted, or the broker is stopping")
+        if self.is_stopping:
+            raise self._closed()
         if self.fence is not None:
             raise self.fence
+
+    def _closed(self) -> LogClosed:
+        return LogClosed(f"log {self.name} is closed", hint="it is being deleted, or the broker is stopping")
 
     def _seal(self) -> None:
         self._sealed_bytes += self.active.size
@@ -161,9 +171,8 @@ class Log:
         number = len(index)
         added = index.note(self.next_offset, segment.size, frames.positions, now) if len(frames) else 0
         entries = (index.dump(number), index.dump_times(number)) if added else (b"", b"")
-        chunk = Chunk(segment, segment.size, self.next_offset, now, frames, number, *entries, acknowledge)
+        chunk = Chunk(segment, segment.size, self.next_offset, frames, number, *entries, acknowledge)
         self._unsettled.append(chunk)
-        self._resources.tails.add(self._tail, chunk)
         self._queue.append(chunk)
         self._resources.flusher.submit(self)
 
@@ -175,8 +184,7 @@ class Log:
             next_offset = self._next_offset_of(segment)
             segment.index = self.reader(segment).examine(segment.size, next_offset)
             segment.index.marked = (next_offset, segment.size)
-            with suppress(GoQueueError):  # a cache that cannot be written is made again when it is needed
-                store_index(self._resources.disk, segment, segment.index)
+            store_index(self._resources.disk, segment, segment.index)
         return segment.index
 
     def _next_offset_of(self, segment: Segment) -> int:
@@ -185,34 +193,46 @@ class Log:
 
     # --- what the flusher reports ---
 
-    def settle(self, outcome: Outcome) -> None:
-        """Take note of how far the disk has come, and answer those who wait."""
+    def settle(self, outcome: Outcome) -> list[Chunk]:
+        """Take note of how far the disk has come; return the chunks whose appenders are to be told."""
         if outcome.written is not None:
             self.written_end = outcome.written.next_offset
         if outcome.durable is not None:
             self.durable_end = outcome.durable.next_offset
         reached = outcome.durable if self._resources.flusher.mode == "always" else outcome.written
-        if reached is not None and not reached.settled:
-            self._readable = (reached.segment, reached.position + reached.size)
-            while not reached.settled:
-                self._unsettled.popleft().answer(None)
+        settled = self._show(reached) if reached is not None and not reached.settled else []
         if outcome.failure is not None:
-            self._give_up(outcome.failure, fenced=outcome.fenced)
+            settled += self._give_up(outcome.failure, fenced=outcome.fenced)
         if self.is_settled:
             self._let_go_of_sealed()
+        return settled
 
-    def _give_up(self, failure: GoQueueError, *, fenced: bool) -> None:
-        """Go back to what the disk has, and tell those who waited for more."""
+    def _show(self, reached: Chunk) -> list[Chunk]:
+        """Let readers see all up to this chunk."""
+        self._readable = (reached.segment, reached.position + reached.size)
+        chunks: list[Chunk] = []
+        while not reached.settled:
+            chunks.append(self._unsettled.popleft())
+            chunks[-1].settle(None)
+        self._resources.tails.keep(self._tail, chunks)
+        return chunks
+
+    def _give_up(self, failure: GoQueueError, *, fenced: bool) -> list[Chunk]:
+        """Go back to what the disk has."""
         if fenced:
             failure = self.fence_off(failure)
         else:
             self._queue.append(RESUME)
+        if self._unsettled:
+            self._take_back(self._unsettled[0])
+        return self._refuse_unsettled(failure)
+
+    def _refuse_unsettled(self, verdict: GoQueueError) -> list[Chunk]:
         refused = list(self._unsettled)
         self._unsettled.clear()
-        if refused:
-            self._take_back(refused[0])
         for chunk in refused:
-            chunk.answer(failure)
+            chunk.settle(verdict)
+        return refused
 
     def fence_off(self, failure: GoQueueError) -> LogFenced:
         """Refuse every change until the disk has been read again."""
@@ -225,7 +245,6 @@ class Log:
 
     def _take_back(self, first: Chunk) -> None:
         """Undo the appends from this one on: nobody was told of them."""
-        self._tail.cut(first)
         self.next_offset = first.first_offset
         while self.active is not first.segment:
             self._take_back_segment()
@@ -250,6 +269,8 @@ class Log:
 
     def locate(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read | Extent:
         """What a read from this offset will get: frames in memory, or where to load them from."""
+        if self.is_closed:
+            raise self._closed()
         end = self.readable_end
         if not self.first_offset <= offset <= self.next_offset:
             raise self._out_of_range(offset)
@@ -266,9 +287,8 @@ class Log:
         if not stop:
             return Read((), next_offset)
         reader = self.reader(segment)
-        index = segment.index or reader.index
-        entry = index.before_offset(offset) if index else -1
-        hint = (index.offsets[entry], index.positions[entry]) if index and entry >= 0 else (-1, 0) if index else None
+        index = segment.index if segment.index is not None else reader.index
+        hint = index.start_for(index.before_offset(offset)) if index is not None else None
         return Extent(reader, offset, end, stop, next_offset, max_bytes, skip_damage, hint)
 
     def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read:
@@ -285,7 +305,7 @@ class Log:
     def reader(self, segment: Segment) -> Reader:
         """The segment's file, open for as long as somebody holds it."""
         try:
-            return self._resources.readers.get(segment, sealed=segment is not self.active and segment.index is None)
+            return self._resources.readers.get(segment)
         except PathInvalid:
             raise self._out_of_range(segment.base_offset) from None
 
@@ -299,6 +319,8 @@ class Log:
 
     def moment(self, time: int) -> int | Moment:
         """Which offset is the first with this append time or a later one, or how to find out."""
+        if self.is_closed:
+            raise self._closed()
         found, bound = self._tail.first_since(time), self._tail.first_offset
         if found is not None:  # it may have been removed from disk since
             return min(max(found, self.first_offset), self.readable_end)
@@ -318,6 +340,11 @@ class Log:
         """The segments that will not change any more and whose successor is on the device."""
         return self.segments[: self.segments.index(self._readable[0])]
 
+    def begin_job(self, job: object) -> None:
+        """Retention and compaction take turns: what one plans, the other must not take away."""
+        assert self.job is None, "a log has one job at a time, until the `apply` of its end"
+        self.job = job
+
     def replace_segments(self, old: list[Segment], new: list[Segment]) -> None:
         """Put other segments in the place of neighbouring sealed ones; none to drop them."""
         start = self.segments.index(old[0])
@@ -327,14 +354,12 @@ class Log:
         for segment in old:
             self._resources.readers.drop(segment)
 
-    def close(self) -> None:
-        """Refuse appends from now on, and have the flusher let the files go."""
-        self.is_closed = True
+    def close(self) -> list[Chunk]:
+        """Refuse everything from now on, and have the flusher let the files go; return the chunks that are too late."""
+        self.is_closed = self.is_stopping = True
         self._tail.clear()
-        closed = LogClosed(f"log {self.name} was closed before this was written")
-        while self._unsettled:
-            self._unsettled.popleft().answer(closed)
         self._resources.flusher.submit(self)
+        return self._refuse_unsettled(LogClosed(f"log {self.name} was closed before this was written"))
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "fenced" if self.fence else "open"

@@ -42,7 +42,10 @@ class Moment:
             return 0
         header = bytearray(FRAME_HEADER_BYTES)
         file.read(0, memoryview(header))
-        return frame.timestamp_at(header)
+        if believable(file, 0, frame.offset_at(header), segment.size):
+            return frame.timestamp_at(header)
+        pieces = survey(file, Stretch(0, segment.size, segment.base_offset))
+        return next((int(piece.timestamps[0]) for piece in pieces if not isinstance(piece, Damage)), 0)
 
     def _find(self, segment: Segment) -> int | None:
         index = load_index(self.disk, segment) or Index()
@@ -53,10 +56,15 @@ class Moment:
             return None
         entry = true_entry(file, index, index.before_time(self.time), end)
         start, first_offset = (index.positions[entry], index.offsets[entry]) if entry >= 0 else (0, segment.base_offset)
-        for piece in survey(file, Stretch(start, end, first_offset), index):
-            if isinstance(piece, Damage) or piece.timestamps[-1] < self.time:
-                continue
-            return int(piece.offsets[bisect_left(piece.timestamps, self.time)])
+        # If the index is right, the message is in the block of this entry or is the next entry itself.
+        near = index.positions[entry + 2] if entry + 2 < len(index) else end
+        found = self._search(file, Stretch(start, min(near, end), first_offset))
+        return found if found is not None or near >= end else self._search(file, Stretch(start, end, first_offset))
+
+    def _search(self, file: File, stretch: Stretch) -> int | None:
+        for piece in survey(file, stretch):
+            if not isinstance(piece, Damage) and piece.timestamps[-1] >= self.time:
+                return int(piece.offsets[bisect_left(piece.timestamps, self.time)])
         return None
 
 

@@ -14,6 +14,7 @@ synced. Then bad bytes before the last sound frame count as damage, and only wha
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from goqueue.errors import GoQueueError
 from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES
@@ -21,7 +22,7 @@ from goqueue.storage.disk import Disk, Entry, replace
 from goqueue.storage.index import Index
 from goqueue.storage.moment import last_time, true_entry
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Segment, base_offset_of, load_index, store_index
+from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, store_index
 from goqueue.storage.survey import Damage, Stretch, survey
 from goqueue.storage.swap import finish_swap
 
@@ -30,6 +31,8 @@ from goqueue.storage.swap import finish_swap
 class CleanState:
     """What a clean stop knew of a log."""
 
+    base_offset: int
+    """Of the active segment."""
     next_offset: int
     last_time: int
     first_time: int | None
@@ -73,11 +76,30 @@ def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Reco
         disk.open(segments[0].path, "create").close()
         disk.sync_directory(directory)
         return Recovered(directory, segments, 0, 0)
+    _make_missing_indexes(disk, segments, {entry.name for entry in entries})
     active = segments[-1]
-    if clean is not None and clean.size == active.size and clean.next_offset >= active.base_offset:
+    if clean is not None and (clean.base_offset, clean.size) == (active.base_offset, active.size):
         active.first_time, active.last_time = clean.first_time, clean.last_time
         return Recovered(directory, segments, clean.next_offset, clean.last_time, was_clean=True)
-    return _Survey(disk, segments).recovered()
+    known_end = max(clean.next_offset if clean is not None else 0, _end_of_lost_segments(disk, segments, entries))
+    return _Survey(disk, segments).recovered(known_end)
+
+
+def _end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entry]) -> int:
+    """What the marks say that stand behind the last segment: an index goes before its log does, so that log is lost."""
+    bases = [base for entry in entries if (base := base_offset_of(entry.name, "index")) is not None]
+    orphans = [Segment(segments[0].directory, base) for base in bases if base > segments[-1].base_offset]
+    marks = [index.marked for orphan in orphans if (index := load_index(disk, orphan)) is not None and index.marked]
+    return max((offset for offset, _ in marks), default=0)
+
+
+def _make_missing_indexes(disk: Disk, segments: list[Segment], names: set[str]) -> None:
+    """Of sealed segments: somebody deleted them, and without them each reader has to survey its segment."""
+    for segment, successor in pairwise(segments):
+        if segment.size and not all(path.rpartition("/")[2] in names for path in segment.caches):
+            index = Reader(disk, segment).examine(segment.size, successor.base_offset)
+            index.marked = (successor.base_offset, segment.size)
+            store_index(disk, segment, index)
 
 
 def find_segments(directory: str, entries: list[Entry]) -> list[Segment]:
@@ -106,12 +128,14 @@ class _Survey:
         self._end, self._next_offset, self._last_time = 0, self._segment.base_offset, 0
         self._damages: list[Damage] = []
 
-    def recovered(self) -> Recovered:
+    def recovered(self, known_end: int) -> Recovered:
+        """What is there. The offsets below `known_end` had been given out, whatever became of them."""
         segment = self._segment
         if self._known is not None:
             self._skip_to_last_entry(self._known)
             self._take_vouched(self._known)
         cut = self._take_rest()
+        self._note_loss(known_end)
         self._file.sync()
         segment.size, segment.index = self._end, self._index
         self._index.marked = (self._next_offset, self._end)
@@ -150,9 +174,13 @@ class _Survey:
         for piece in survey(self._file, stretch, known):
             self._take(piece)
         self._end = stretch.end
-        if self._next_offset < offset:
+        self._note_loss(offset)
+
+    def _note_loss(self, known_end: int) -> None:
+        """Offsets that had been given out, and whose messages are nowhere."""
+        if self._next_offset < known_end:
             reason = "what had been synced is missing"
-            self._take(Damage(self._end, self._end, self._next_offset, offset, reason))
+            self._take(Damage(self._end, self._end, self._next_offset, known_end, reason))
 
     def _take_rest(self) -> Cut | None:
         """What nobody vouches for: it ends at the first tear."""

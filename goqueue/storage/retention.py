@@ -7,8 +7,8 @@ crash the log begins where it began before, or later, and has no hole.
 
 from dataclasses import dataclass, field
 
-from goqueue.errors import PathInvalid
-from goqueue.storage.disk import Disk
+from goqueue.errors import GoQueueError
+from goqueue.storage.disk import Disk, discard
 from goqueue.storage.log import Log
 from goqueue.storage.moment import last_time_of
 from goqueue.storage.segment import Segment
@@ -16,7 +16,7 @@ from goqueue.storage.segment import Segment
 
 @dataclass(slots=True)
 class Expiry:
-    """Segments that may go, and what decides about it."""
+    """Segments that may go, and what decides about it. `apply` is due after a `run` that raised as well."""
 
     log: Log
     disk: Disk
@@ -24,32 +24,42 @@ class Expiry:
     before_time: int
     bytes_to_free: int
     removed: list[Segment] = field(default_factory=list)
+    failure: GoQueueError | None = None
+    """What left it open whether a segment that is gone stays gone: the log is fenced until it has been read again."""
 
     def run(self) -> None:
         """Remove what has to go. On any thread."""
         freed = 0
-        for segment in self.candidates:
-            if freed + segment.size > self.bytes_to_free and not self._is_old(segment):
+        for number, segment in enumerate(self.candidates):
+            if freed + segment.size > self.bytes_to_free and not self._is_old(number):
                 break
-            for path in reversed(segment.paths):  # the log last: should that fail, it can still be read
-                if self.disk.kind(path) != "absent":
-                    self.disk.remove(path)
-            self.disk.sync_directory(segment.directory)
+            if self.log.is_closed:
+                return
+            discard(self.disk, *segment.caches, segment.path)  # the log last: should that fail, it can still be read
+            try:
+                self.disk.sync_directory(segment.directory)
+            except GoQueueError as error:
+                self.failure = error
+                raise
             self.removed.append(segment)
             freed += segment.size
 
     def apply(self) -> None:
         """Let the log forget them. On the owner's thread."""
+        self.log.job = None
         if self.removed:
             self.log.replace_segments(self.removed, [])
+        if self.failure is not None:
+            self.log.fence_off(self.failure)
 
-    def _is_old(self, segment: Segment) -> bool:
-        if segment.last_time is None:
-            try:
+    def _is_old(self, number: int) -> bool:
+        """Whether all of it is; what cannot be read is as new as what follows it."""
+        for segment in self.candidates[number:]:
+            if segment.last_time is None:
                 segment.last_time = last_time_of(self.disk, segment)
-            except PathInvalid:
-                return True
-        return segment.last_time < self.before_time
+            if segment.last_time:
+                return segment.last_time < self.before_time
+        return False
 
 
 def plan_expiry(log: Log, disk: Disk, *, before_time: int = 0, bytes_kept: int | None = None) -> Expiry:
@@ -61,4 +71,6 @@ def plan_expiry(log: Log, disk: Disk, *, before_time: int = 0, bytes_kept: int |
     if log.active.size and log.last_time < before_time:
         log.roll()
     excess = max(0, log.size - bytes_kept) if bytes_kept is not None else 0
-    return Expiry(log, disk, log.sealed(), before_time, excess)
+    job = Expiry(log, disk, log.sealed(), before_time, excess)
+    log.begin_job(job)
+    return job

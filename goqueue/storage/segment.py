@@ -32,6 +32,8 @@ class Segment:
     last_time: int | None = None
     index: Index | None = None
     """Of the active segment, and of a sealed one while it is needed."""
+    pinned: "Reader | None" = None
+    """Set while the file goes: readers that come in the meantime still get what was in it."""
 
     @property
     def stem(self) -> str:
@@ -48,6 +50,11 @@ class Segment:
     @property
     def timeindex_path(self) -> str:
         return f"{self.stem}.timeindex"
+
+    @property
+    def caches(self) -> tuple[str, str]:
+        """The files that may be removed at any time."""
+        return self.index_path, self.timeindex_path
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -67,7 +74,13 @@ def base_offset_of(name: str, suffix: str) -> int | None:
 
 
 def store_index(disk: Disk, segment: Segment, index: Index) -> None:
-    """Write both files anew. They are caches: what a loss of power makes of them is not believed."""
+    """`write_index`, if that is possible: what is missing is made again when it is needed."""
+    with suppress(GoQueueError):
+        write_index(disk, segment, index)
+
+
+def write_index(disk: Disk, segment: Segment, index: Index) -> None:
+    """Write both files anew. What a loss of power leaves of them is not believed."""
     end = mark(*index.marked) if index.marked else b""
     replace(disk, segment.timeindex_path, index.dump_times(), durable=False)
     replace(disk, segment.index_path, index.dump() + end, durable=False)
@@ -83,29 +96,33 @@ def load_index(disk: Disk, segment: Segment) -> Index | None:
 
 
 class Reader:
-    """An open segment, good for any thread, and what is known of its content."""
+    """An open segment, good for any thread, and what is known of its content. It writes nothing: its file may have
+    lost its name to another one.
+    """
 
-    def __init__(self, disk: Disk, segment: Segment, *, sealed: bool) -> None:
+    def __init__(self, disk: Disk, segment: Segment) -> None:
         self.segment = segment
         self.file: File = disk.open(segment.path, "read")
-        self.index = load_index(disk, segment) if sealed else None
+        self.index = load_index(disk, segment) if segment.index is None else None
         self.damages: tuple[Damage, ...] = ()
-        self._disk = disk
-        self._sealed = sealed
+        marked = self.index.marked if self.index is not None else None
+        self._was_cut = marked is not None and marked[1] > segment.size
+        if self._was_cut:
+            self.index = None
 
     def examine(self, end: int, next_offset: int) -> Index:
         """Read all of it: afterwards the damage is known, and the index cannot be wrong."""
-        index, damages = Index(), []
+        index, damages, expected = Index(), [], self.segment.base_offset
         for piece in survey(self.file, Stretch(0, end, self.segment.base_offset, next_offset), self.index):
             if isinstance(piece, Damage):
                 damages.append(piece)
+                expected = piece.next_offset
             else:
                 index.note_frames(piece)
+                expected = int(piece.offsets[-1]) + 1
+        if self._was_cut and expected < next_offset:
+            damages.append(Damage(end, end, expected, next_offset, "the file ends before what had been synced"))
         self.index, self.damages = index, tuple(damages)
-        if self._sealed:
-            index.marked = (next_offset, end)
-            with suppress(GoQueueError):  # a cache that cannot be written is made again next time
-                store_index(self._disk, self.segment, index)
         return index
 
     def __repr__(self) -> str:
@@ -120,10 +137,12 @@ class Readers:
         self._most = most
         self._held: OrderedDict[Segment, Reader] = OrderedDict()
 
-    def get(self, segment: Segment, *, sealed: bool) -> Reader:
+    def get(self, segment: Segment) -> Reader:
+        if segment.pinned is not None:
+            return segment.pinned
         reader = self._held.get(segment)
         if reader is None:
-            reader = self._held[segment] = Reader(self._disk, segment, sealed=sealed)
+            reader = self._held[segment] = Reader(self._disk, segment)
             if len(self._held) > self._most:
                 self._held.popitem(last=False)
         else:

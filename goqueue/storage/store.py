@@ -11,21 +11,26 @@ reports reach the owner through it; without, the owner calls `flush`.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     DataDirectoryForeign,
+    DiskFailed,
+    DiskFull,
     FormatUnsupported,
+    GoQueueError,
     LogExists,
     LogFenced,
     LogNameInvalid,
     LogNotFound,
     PathInvalid,
+    RangeDamaged,
 )
 from goqueue.limits import FLUSH_INTERVAL_SECONDS, LOG_DEPTH_MAX, LOG_NAME_BYTES_MAX, TAIL_BYTES
+from goqueue.storage.chunk import Chunk, answer
 from goqueue.storage.disk import Disk, Entry, Lock, read_all, replace
 from goqueue.storage.flusher import Flusher, Mode, Report
 from goqueue.storage.log import Log, LogSettings, Resources
@@ -60,17 +65,22 @@ class Store:
         clock: Clock,
         settings: StoreSettings,
         deliver: Callable[[Callable[[], None]], None] | None,
+        lock: Lock,
     ) -> None:
         self.path = path
         self.settings = settings
         self.logs: dict[str, Log] = {}
         self.recovered: dict[str, Recovered] = {}
         """What was found in each log when it was opened."""
+        self.unopened: dict[str, GoQueueError] = {}
+        """The logs that the device did not let us open, and why: the others go on without them."""
         self._disk = disk
         self._deliver = deliver
         self._reports: deque[Report] = deque()
         self._leaving: dict[str, list[Log]] = {}
-        self._lock: Lock
+        """Deleted logs, by the name that was deleted: those that the flusher still has files of."""
+        self._lock = lock
+        self._is_closed = False
         flusher = Flusher(clock, settings.flush, settings.flush_interval_ns, self._report)
         self.resources = Resources(disk, clock, flusher, Readers(disk), TailBudget(settings.tail_bytes))
 
@@ -90,13 +100,15 @@ class Store:
         `owner` names this process to whoever comes second. `deliver` has to run what it is given
         on the owner's thread.
         """
-        store = cls(disk, path, clock, settings or StoreSettings(), deliver)
-        claim(disk, path, create=True)
-        store._lock = disk.lock(f"{path}/lock", owner)
+        if disk.kind(path) == "absent":
+            disk.make_directory(path)
+        check_directory(disk, path)
+        lock = disk.lock(f"{path}/lock", owner)
         try:
+            store = cls(disk, path, clock, settings or StoreSettings(), deliver, lock)
             store._recover()
         except BaseException:
-            store._lock.release()
+            lock.release()
             raise
         if deliver is not None:
             store.resources.flusher.start()
@@ -104,36 +116,48 @@ class Store:
 
     def _recover(self) -> None:
         root = f"{self.path}/logs"
+        if self._disk.kind(f"{self.path}/FORMAT") == "absent":
+            replace(self._disk, f"{self.path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
         self._disk.make_directory(root)
         self.empty_trash()
         clean = self._take_clean_marker()
         for name in find_logs(self._disk, root):
-            found = recover(self._disk, f"{root}/{name}", clean.get(name))
-            self.recovered[name] = found
-            self.logs[name] = Log(name, self.resources, self.settings.log, found)
+            try:
+                self._open(name, clean.get(name))
+            except (DiskFailed, DiskFull) as error:
+                self.unopened[name] = error
+        for name in clean.keys() - self.logs.keys() - self.unopened.keys():
+            self.unopened[name] = missing(name, clean[name])
+
+    def _open(self, name: str, clean: CleanState | None) -> None:
+        found = self.recovered[name] = recover(self._disk, f"{self.path}/logs/{name}", clean)
+        self.logs[name] = Log(name, self.resources, self.settings.log, found)
 
     def _take_clean_marker(self) -> dict[str, CleanState]:
         """Read the marker and remove it: from now on a stop is not clean until it has been made so."""
-        path = f"{self.path}/clean"
-        if self._disk.kind(path) == "absent":
-            return {}
-        states = parse_clean_marker(read_all(self._disk, path))
-        self._disk.remove(path)
-        self._disk.sync_directory(self.path)
+        states = read_clean_marker(self._disk, self.path)
+        if self._disk.kind(f"{self.path}/clean") != "absent":
+            self._disk.remove(f"{self.path}/clean")
+            self._disk.sync_directory(self.path)
         return states
 
     def log(self, name: str) -> Log:
         """The log of this name."""
+        if name in self.unopened:
+            error = self.unopened[name]
+            raise LogFenced(f"log {name} could not be opened: {error}", hint=error.hint, log=name) from error
         try:
             return self.logs[name]
         except KeyError:
-            raise LogNotFound(f"there is no log {name!r}", log=name) from None
+            hint = f"there are: {', '.join(list(self.logs)[:5])}" if self.logs else None
+            raise LogNotFound(f"there is no log {name!r}", hint=hint, log=name) from None
 
     def create(self, name: str, settings: LogSettings | None = None) -> Log:
         """A new, empty log."""
         check_name(name)
-        if name in self.logs:
+        if name in self.logs or name in self.unopened:
             raise LogExists(f"log {name} exists already", log=name)
+        self._finish_deletions()
         if any(name == leaving or name.startswith(f"{leaving}/") for leaving in self._leaving):
             raise LogExists(f"log {name} is still being deleted", hint="try again in a moment", log=name)
         directory = f"{self.path}/logs/{name}"
@@ -143,23 +167,27 @@ class Store:
         return log
 
     def delete(self, name: str) -> None:
-        """Remove a log and those below it: at once from view, from its place when the flusher lets go."""
+        """Remove a log and those below it: at once from view, from its place when nobody works on its files."""
+        if self.unopened.pop(name, None) is not None:
+            if self._disk.kind(f"{self.path}/logs/{name}") == "directory":
+                self._move_to_trash(name)
+            return
         self.log(name)
         names = [one for one in self.logs if one == name or one.startswith(f"{name}/")]
         closing = [self.logs.pop(one) for one in names]
         already = [one for one in self._leaving if one.startswith(f"{name}/")]
         self._leaving[name] = closing + [log for one in already for log in self._leaving.pop(one)]
-        for log in closing:
-            log.close()
+        for one in names:
+            self.recovered.pop(one, None)
+        too_late = [chunk for log in closing for chunk in log.close()]
         if self._deliver is None:
             self.flush()
+        answer(too_late)
 
-    def _let_go(self, log: Log) -> None:
-        """The flusher has no file of this log open any more."""
+    def _finish_deletions(self) -> None:
+        """Move away what the flusher has let go of and no job works on. What the disk refuses is tried again."""
         for name, leaving in list(self._leaving.items()):
-            if log in leaving:
-                leaving.remove(log)
-            if not leaving:
+            if all(log.is_released and log.job is None for log in leaving):
                 self._move_to_trash(name)
                 del self._leaving[name]
 
@@ -182,11 +210,15 @@ class Store:
                 _remove_tree(self._disk, f"{trash}/{entry.name}")
 
     def reopen(self, name: str) -> Recovered:
-        """Read again what the disk holds of a fenced log, and lift the fence."""
+        """Read again what the disk holds of a log that is fenced or could not be opened."""
+        if name in self.unopened:
+            self._open(name, None)
+            del self.unopened[name]
+            return self.recovered[name]
         log = self.log(name)
         assert log.fence is not None, "only a fenced log is read again"
-        if not log.is_settled:
-            raise LogFenced(f"log {name} still waits for answers", hint="try again in a moment", log=name)
+        if not log.is_settled or log.job is not None:
+            raise LogFenced(f"log {name} is still at work", hint="try again in a moment", log=name)
         found = self.recovered[name] = recover(self._disk, log.directory)
         log.adopt(found)
         return found
@@ -197,37 +229,53 @@ class Store:
         self.resources.flusher.flush()
 
     def settle(self) -> None:
-        """Hand the flusher's reports to the logs: first answers, then what may fail."""
-        released: list[Log] = []
+        """Hand the flusher's reports to the logs. All state is right before anybody is told."""
+        settled: list[Chunk] = []
         while self._reports:
             for log, outcome in self._reports.popleft():
                 assert isinstance(log, Log)
                 if outcome.released:
-                    released.append(log)
+                    log.is_released = True
                 else:
-                    log.settle(outcome)
-        for log in released:
-            self._let_go(log)
+                    settled += log.settle(outcome)
+        answer(settled)
+        if self._leaving:
+            self._finish_deletions()
+        if (failure := self.resources.flusher.failure) is not None:
+            raise RuntimeError("the flusher's thread has died") from failure
 
     def close(self) -> None:
         """Write what is left, and leave the marker of a clean stop."""
-        self.resources.flusher.stop()
-        self.settle()
-        states = {
-            log.name: (log.next_offset, log.last_time, log.active.first_time, log.active.size)
-            for log in self.logs.values()
-            if log.fence is None
-        }
+        if self._is_closed:
+            return
+        self._is_closed = True
         for log in self.logs.values():
-            log.close()
-        self.resources.flusher.flush()
+            log.is_stopping = True
         try:
+            self.resources.flusher.stop()
+            self.settle()
+            states = {
+                log.name: (
+                    log.active.base_offset,
+                    log.next_offset,
+                    log.last_time,
+                    log.active.first_time,
+                    log.active.size,
+                )
+                for log in self.logs.values()
+                if log.fence is None
+            }
+            answer([chunk for log in self.logs.values() for chunk in log.close()])
+            self.resources.flusher.flush()
             write_note(self._disk, f"{self.path}/clean", logs=states)
         finally:
             self._lock.release()
 
     def _report(self, report: Report) -> None:
+        """From the flusher's thread, if it has one. While closing the owner looks for itself."""
         self._reports.append(report)
+        if self._is_closed:
+            return
         if self._deliver is not None:
             self._deliver(self.settle)
         else:
@@ -242,27 +290,31 @@ def process_name(program: str, process_id: int) -> str:
     return f"{program} (process {process_id})"
 
 
-def claim(disk: Disk, path: str, *, create: bool) -> None:
-    """Make sure that a path is a data directory that this version understands."""
+def missing(name: str, clean: CleanState) -> RangeDamaged:
+    return RangeDamaged(
+        f"log {name} is gone: at the last clean stop it went up to offset {clean.next_offset}",
+        hint="is the right file system mounted? a log that was removed on purpose is not missed again",
+    )
+
+
+def check_directory(disk: Disk, path: str) -> None:
+    """Make sure that a path is a data directory that this version understands, or an empty directory."""
     kind = disk.kind(path)
-    if kind == "absent" and create:
-        disk.make_directory(path)
-    elif kind == "absent":
+    if kind == "absent":
         raise PathInvalid(f"{path} does not exist", hint="name the broker's data directory", path=path)
-    elif kind != "directory":
+    if kind != "directory":
         raise PathInvalid(f"{path} is not a directory", hint="name a directory", path=path)
     names = {entry.name for entry in disk.entries(path)} - {"lost+found"}
     if "FORMAT" in names:
+        if disk.kind(f"{path}/FORMAT") != "file":
+            raise FormatUnsupported(f"{path}/FORMAT is not a file", hint="restore it; this version writes 'goqueue 1'")
         _check_format(path, read_all(disk, f"{path}/FORMAT"))
-    elif names - _OURS or (not create and "logs" not in names):
-        found = ", ".join(map(ascii, sorted(names - _OURS)[:3])) or "nothing"
+    elif strangers := sorted(names - _OURS):
         raise DataDirectoryForeign(
-            f"{path} is not a GoQueue data directory: it holds {found}",
+            f"{path} is not a GoQueue data directory: it holds {', '.join(map(ascii, strangers[:3]))}",
             hint="name an empty directory, or one that a broker has used",
             path=path,
         )
-    elif create:
-        replace(disk, f"{path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
 
 
 def _check_format(path: str, content: bytes) -> None:
@@ -294,23 +346,30 @@ def check_name(name: str) -> None:
 
 def find_logs(disk: Disk, root: str, *, depth: int = LOG_DEPTH_MAX) -> list[str]:
     """The names of all logs below a directory."""
-    found = []
-    for entry in disk.entries(root) if depth else ():
-        if entry.kind == "directory":
-            inner = find_logs(disk, f"{root}/{entry.name}", depth=depth - 1)
-            if is_log(disk.entries(f"{root}/{entry.name}")):
-                found.append(entry.name)
-            found += (f"{entry.name}/{name}" for name in inner)
-    return found
+    tops = [entry for entry in disk.entries(root) if is_directory_of_ours(entry)]
+    return [name for top in tops for name in _logs_at(disk, root, top.name, depth)]
 
 
-def is_log(entries: list[Entry]) -> bool:
-    return any(entry.kind == "file" and base_offset_of(entry.name, "log") is not None for entry in entries)
+def is_directory_of_ours(entry: Entry) -> bool:
+    """Whether it can be part of a log's name."""
+    return entry.kind == "directory" and _NAME_CHARACTERS.issuperset(entry.name)
 
 
-def parse_clean_marker(content: bytes) -> dict[str, CleanState]:
-    """The states in a marker; none where it cannot be read: then every log is surveyed."""
-    note = decode_note(content) or {}
+def _logs_at(disk: Disk, root: str, name: str, depth: int) -> Iterator[str]:
+    """This directory if it is a log, and the logs below it."""
+    entries = disk.entries(f"{root}/{name}")
+    if any(entry.kind == "file" and base_offset_of(entry.name, "log") is not None for entry in entries):
+        yield name
+    for entry in entries if depth > 1 else ():
+        if is_directory_of_ours(entry):
+            yield from _logs_at(disk, root, f"{name}/{entry.name}", depth - 1)
+
+
+def read_clean_marker(disk: Disk, path: str) -> dict[str, CleanState]:
+    """How a clean stop left the logs; nothing where there is no marker that can be read: then every log is surveyed."""
+    if disk.kind(f"{path}/clean") != "file":
+        return {}
+    note = decode_note(read_all(disk, f"{path}/clean")) or {}
     return {name: CleanState(*state) for name, state in note.get("logs", {}).items()}
 
 

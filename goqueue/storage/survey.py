@@ -21,12 +21,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from goqueue.errors import FrameInvalid
+from goqueue.errors import DiskFailed, FrameInvalid
 from goqueue.limits import FRAME_BYTES_MAX, FRAME_HEADER_BYTES, OFFSET_MAX, SCAN_CHUNK_BYTES
 from goqueue.storage import frame, scan
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
 from goqueue.storage.scan import Bytes, Frames
+
+_BLOCK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def survey(file: File, stretch: Stretch, index: Index | None = None) -> Iterator
 
 def _read(file: File, buffer: Bytes, place: _Place, size: int, index: Index | None) -> tuple[Bytes, Frames]:
     """A chunk, and the verified frames in order that it starts with."""
-    content = buffer[: file.read(place.position, buffer[:size].data)]
+    content = buffer[: _fill(file, place.position, buffer[:size])]
     entries = None
     if index is not None:
         first = index.before_position(place.position)
@@ -96,6 +98,23 @@ def _read(file: File, buffer: Bytes, place: _Place, size: int, index: Index | No
     frames = replace(scan.walk(content, 0, entries), origin=place.position)
     good = frames.first(scan.verify(frames))
     return content, good.first(scan.in_order(good, place.offset, place.time))
+
+
+def _fill(file: File, position: int, content: Bytes) -> int:
+    """`file.read`, with zeros for what the device cannot read: one bad block must not cost its neighbours."""
+    try:
+        return file.read(position, content.data)
+    except DiskFailed:
+        return sum(_fill_block(file, position, content, start) for start in range(0, len(content), _BLOCK_BYTES))
+
+
+def _fill_block(file: File, position: int, content: Bytes, start: int) -> int:
+    block = content[start : start + _BLOCK_BYTES]
+    try:
+        return file.read(position + start, block.data)
+    except DiskFailed:
+        block[:] = 0
+        return len(block)
 
 
 def _pass(place: _Place, good: Frames) -> Iterator[Frames]:
@@ -110,7 +129,7 @@ def _salvage(file: File, place: _Place, stretch: Stretch, index: Index | None) -
     while True:
         end, ceiling, known_end = _boundary(file, place, stretch, index)
         content = np.empty(end - place.position, np.uint8)
-        content = content[: file.read(place.position, content.data)]
+        content = content[: _fill(file, place.position, content)]
         reason = reason or _reason(content, place)  # what is wrong where it begins
         healthy = _healthy(content, place, ceiling, len(content) if known_end else FRAME_BYTES_MAX)
         if healthy or known_end:

@@ -9,7 +9,7 @@ Recovery repeats from step 3 where a `.swap` stands, and removes a `.cleaned` th
 for. Each step may be repeated.
 """
 
-from goqueue.storage.disk import Disk, Entry, read_all
+from goqueue.storage.disk import Disk, Entry, discard, read_all
 from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.segment import Segment, base_offset_of
 
@@ -61,22 +61,16 @@ def carry_out(disk: Disk, directory: str, base_offset: int, replaced: list[int])
     """Steps 3 and 4."""
     segments = [Segment(directory, base) for base in replaced]
     for segment in segments:
-        for path in (segment.index_path, segment.timeindex_path):
-            _remove(disk, path)
+        discard(disk, *segment.caches)
     disk.sync_directory(directory)
     cleaned = cleaned_path(directory, base_offset)
     if disk.kind(cleaned) == "file":
         disk.rename(cleaned, segments[0].path)
     for segment in segments[1:]:
-        _remove(disk, segment.path)
+        discard(disk, segment.path)
     disk.sync_directory(directory)
-    _remove(disk, _path(directory, base_offset, "swap"))
+    discard(disk, _path(directory, base_offset, "swap"))
     disk.sync_directory(directory)
-
-
-def _remove(disk: Disk, path: str) -> None:
-    if disk.kind(path) != "absent":
-        disk.remove(path)
 
 
 def _path(directory: str, base_offset: int, suffix: str) -> str:

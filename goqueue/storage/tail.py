@@ -1,126 +1,112 @@
-"""The newest frames of a log, in memory: those not yet written, and some that readers may still want.
+"""The newest frames of a log, in memory for the readers that keep up.
 
-All tails of a data directory share one budget, first in, first out. A chunk leaves when the budget
-is spent and the chunk is settled: written, or taken back. What the disk does not have stays.
+Only what readers may see gets here, so all of it is in the files as well and may be dropped at any time.
+All tails of a data directory share one budget: first in, first out.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from goqueue.errors import GoQueueError
+import numpy as np
+
+from goqueue.storage import frame, scan
+from goqueue.storage.chunk import Chunk
 from goqueue.storage.extent import Read
-from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Segment
+from goqueue.storage.scan import Bytes, Positions
 
-Acknowledge = Callable[[GoQueueError | None], None]
-CHUNK_OVERHEAD_BYTES = 512
-"""What the objects around a chunk cost, so that a budget holds for tiny chunks as well."""
+SMALL_BYTES = 16 * 1024
+"""What is smaller is joined: a block costs two kilobytes and as much care whatever is in it."""
+BLOCK_OVERHEAD_BYTES = 2048
 
 
-@dataclass(slots=True, eq=False)
-class Chunk:
-    """Frames that were appended together, with all that the flusher needs to write them."""
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Frames with offsets that rise by one."""
 
-    segment: Segment
-    position: int
     first_offset: int
-    time: int
-    frames: Frames
-    entry_number: int
-    """How many entries the segment's index has before this chunk."""
-    entries: bytes
-    times: bytes
-    """What `.index` and `.timeindex` gain from that entry on."""
-    acknowledge: Acknowledge | None
-    settled: bool = False
+    buffer: Bytes
+    positions: Positions
 
     @property
     def next_offset(self) -> int:
-        return self.first_offset + len(self.frames)
+        return self.first_offset + len(self.positions)
 
     @property
-    def size(self) -> int:
-        return len(self.frames.buffer)
+    def first_time(self) -> int:
+        return frame.timestamp_at(self.buffer.data)
 
-    def answer(self, error: GoQueueError | None) -> None:
-        self.settled = True
-        if self.acknowledge is not None:
-            self.acknowledge(error)
+    @property
+    def cost_bytes(self) -> int:
+        return len(self.buffer) + self.positions.nbytes + BLOCK_OVERHEAD_BYTES
+
+    def first_since(self, time: int) -> int:
+        """The first offset with this time or a later one; the next offset if all are older."""
+        times = scan.column(self.buffer, ">u8", frame.AT_TIMESTAMP)[self.positions].astype(np.int64)
+        return self.first_offset + int(np.searchsorted(times, time))
 
     def read(self, offset: int, limit: int, max_bytes: int) -> tuple[memoryview, int]:
         """A view of the frames from `offset` on that fit, at least one; and the offset behind them."""
-        positions = self.frames.positions
+        positions, size = self.positions, len(self.buffer)
         first, last = offset - self.first_offset, min(limit, self.next_offset) - self.first_offset
         start = int(positions[first])
-        if self.size - start > max_bytes:
-            last = min(last, max(first + 1, bisect_right(positions, start + max_bytes, first) - 1))
-        end = int(positions[last]) if last < len(positions) else self.size
-        return self.frames.buffer.data[start:end], self.first_offset + last
+        if size - start > max_bytes:
+            last = min(last, max(first + 1, int(np.searchsorted(positions, start + max_bytes, "right")) - 1))
+        end = int(positions[last]) if last < len(positions) else size
+        return self.buffer.data[start:end], self.first_offset + last
 
 
 class Tail:
-    """Chunks that follow each other without a gap, numbered in the order of their arrival."""
+    """Blocks that follow each other without a gap, numbered in the order of their arrival."""
 
     def __init__(self) -> None:
-        self._chunks: dict[int, Chunk] = {}
+        self._blocks: dict[int, Block] = {}
         self._numbers = range(0)
 
     @property
     def first_offset(self) -> int | None:
-        return self._chunks[self._numbers.start].first_offset if self._numbers else None
+        return self._blocks[self._numbers.start].first_offset if self._numbers else None
 
-    def add(self, chunk: Chunk) -> None:
-        self._chunks[self._numbers.stop] = chunk
-        self._numbers = range(self._numbers.start, self._numbers.stop + 1)
+    def add(self, block: Block) -> int:
+        """Take a block, and return the number under which it can be dropped: joined to the last if that is small."""
+        numbers = self._numbers
+        if numbers and len(self._blocks[numbers[-1]].buffer) < SMALL_BYTES > len(block.buffer):
+            self._blocks[numbers[-1]] = _joined([self._blocks[numbers[-1]], block])
+        else:
+            self._blocks[numbers.stop] = block
+            self._numbers = range(numbers.start, numbers.stop + 1)
+        return self._numbers[-1]
 
-    def drop(self, chunk: Chunk) -> None:
-        """Let the oldest go, if this is it."""
-        first = self._numbers.start
-        if self._chunks.get(first) is chunk:
-            del self._chunks[first]
-            self._numbers = range(first + 1, self._numbers.stop)
-
-    def cut(self, chunk: Chunk) -> None:
-        """Forget this chunk and all behind it."""
-        stop = next((number for number in self._numbers if self._chunks[number] is chunk), self._numbers.stop)
-        for number in range(stop, self._numbers.stop):
-            del self._chunks[number]
-        self._numbers = range(self._numbers.start, stop)
+    def drop(self, number: int) -> None:
+        """Let the oldest go, if this is still its number."""
+        if self._numbers and number == self._numbers.start:
+            del self._blocks[number]
+            self._numbers = self._numbers[1:]
 
     def clear(self) -> None:
-        """Forget all of them, settled or not."""
-        for chunk in self._chunks.values():
-            chunk.settled = True
-        self._chunks.clear()
+        self._blocks.clear()
         self._numbers = range(self._numbers.stop, self._numbers.stop)
 
     def first_since(self, time: int) -> int | None:
         """The first offset with this time or a later one, unless it may be older than this tail."""
-        number = bisect_left(self._numbers, time, key=lambda number: self._chunks[number].time)
-        if not number:
-            return None
-        if number == len(self._numbers):
-            return self._chunks[self._numbers[-1]].next_offset
-        return self._chunks[self._numbers[number]].first_offset
+        place = bisect_left(self._numbers, time, key=lambda number: self._blocks[number].first_time)
+        return self._blocks[self._numbers[place - 1]].first_since(time) if place else None
 
     def read(self, offset: int, limit: int, max_bytes: int) -> Read:
         """The frames from `offset` on, which must be here."""
-        place = bisect_right(self._numbers, offset, key=lambda number: self._chunks[number].first_offset) - 1
+        place = bisect_right(self._numbers, offset, key=lambda number: self._blocks[number].first_offset) - 1
         views: list[memoryview] = []
         for number in self._numbers[place:]:
-            chunk = self._chunks[number]
+            block = self._blocks[number]
             if offset >= limit:
                 break
-            if not len(chunk.frames):
-                continue
-            view, after = chunk.read(offset, limit, max_bytes)
+            view, after = block.read(offset, limit, max_bytes)
             if views and len(view) > max_bytes:
                 break
             views.append(view)
             offset, max_bytes = after, max_bytes - len(view)
-            if offset < chunk.next_offset:
+            if offset < block.next_offset:
                 break
         return Read(tuple(views), offset)
 
@@ -131,17 +117,43 @@ class TailBudget:
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._held = 0
-        self._queue: deque[tuple[Tail, Chunk]] = deque()
+        self._queue: deque[tuple[Tail, int, int]] = deque()
 
     @property
     def held_bytes(self) -> int:
         return self._held
 
-    def add(self, tail: Tail, chunk: Chunk) -> None:
-        tail.add(chunk)
-        self._queue.append((tail, chunk))
-        self._held += chunk.size + CHUNK_OVERHEAD_BYTES
-        while self._held > self._most and self._queue[0][1].settled:
-            tail, oldest = self._queue.popleft()
-            self._held -= oldest.size + CHUNK_OVERHEAD_BYTES
-            tail.drop(oldest)
+    def keep(self, tail: Tail, chunks: Sequence[Chunk]) -> None:
+        """Add what readers may see now, and let the oldest of all go where that is too much."""
+        for block in _blocks(chunks):
+            cost = block.cost_bytes
+            self._queue.append((tail, tail.add(block), cost))
+            self._held += cost
+        while self._held > self._most:
+            oldest, number, cost = self._queue.popleft()
+            oldest.drop(number)
+            self._held -= cost
+
+
+def _blocks(chunks: Sequence[Chunk]) -> Iterator[Block]:
+    """The chunks as blocks, neighbours joined until they are no longer small."""
+    group: list[Block] = []
+    gathered = 0
+    for chunk in chunks:
+        if len(chunk.frames):
+            group.append(Block(chunk.first_offset, chunk.frames.buffer, chunk.frames.positions))
+            gathered += chunk.size
+        if gathered >= SMALL_BYTES:
+            yield _joined(group)
+            group, gathered = [], 0
+    if group:
+        yield _joined(group)
+
+
+def _joined(group: list[Block]) -> Block:
+    if len(group) == 1:
+        return group[0]
+    content = np.concatenate([block.buffer for block in group])
+    ends = np.cumsum([len(block.buffer) for block in group]).tolist()
+    shifted = [block.positions + start for block, start in zip(group, [0, *ends], strict=False)]
+    return Block(group[0].first_offset, content, np.concatenate(shifted))

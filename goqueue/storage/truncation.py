@@ -5,12 +5,11 @@ durably before the next; then the index of the last one goes, then it ends earli
 refuses a step, the log is fenced until it has been read again.
 """
 
-from contextlib import suppress
 from typing import Literal
 
 from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.storage.compaction import lower_progress
-from goqueue.storage.disk import Disk
+from goqueue.storage.disk import Disk, discard
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log
 from goqueue.storage.moment import last_time, last_time_of, true_entry
@@ -21,6 +20,9 @@ from goqueue.storage.survey import Damage, Stretch, survey
 
 def truncate(log: Log, disk: Disk, offset: int) -> None:
     """Remove all messages from this offset on. Needs the owner's thread, and all appends durable."""
+    log.refuse_unless_open()
+    assert log.job is None, "a truncation waits for the end of the log's job"
+    assert log.is_settled, "a truncation waits until every append and roll is on disk"
     assert log.durable_end == log.next_offset, "a truncation waits until everything is durable"
     if not log.first_offset <= offset <= log.next_offset:
         raise OffsetOutOfRange(
@@ -30,7 +32,6 @@ def truncate(log: Log, disk: Disk, offset: int) -> None:
         )
     if offset == log.next_offset:
         return
-    log.refuse_unless_open()
     try:
         lower_progress(disk, log.directory, offset)
         recovered = _cut_back(log, disk, offset)
@@ -61,16 +62,17 @@ def _shortened(log: Log, disk: Disk, old: Segment, offset: int) -> Segment:
     new = Segment(old.directory, old.base_offset, position, index=index)
     if len(index):
         new.first_time, new.last_time = index.times[0], last_time_of(disk, new)
-    with suppress(GoQueueError):  # a cache that cannot be written is made again when it is needed
-        store_index(disk, new, index)
+    store_index(disk, new, index)
     return new
 
 
 def _remove(disk: Disk, segment: Segment, what: Literal["log", "index"]) -> None:
-    for path in segment.paths if what == "log" else (segment.index_path, segment.timeindex_path):
-        if disk.kind(path) != "absent":
-            disk.remove(path)
+    """The index first and durably: an index with a mark but without its log is the proof of a loss."""
+    discard(disk, *segment.caches)
     disk.sync_directory(segment.directory)
+    if what == "log":
+        disk.remove(segment.path)
+        disk.sync_directory(segment.directory)
 
 
 def _position_of(disk: Disk, segment: Segment, index: Index, offset: int) -> int:

@@ -20,11 +20,11 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from goqueue.errors import DiskFull, GoQueueError, PathInvalid
-from goqueue.storage.disk import Disk, File, file_size
+from goqueue.errors import DiskFailed, GoQueueError, PathInvalid, TransientError
+from goqueue.storage.chunk import Chunk
+from goqueue.storage.disk import Disk, File, discard, file_size
 from goqueue.storage.index import PAIR_BYTES, mark
 from goqueue.storage.segment import Segment
-from goqueue.storage.tail import Chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,8 @@ class Writer:
     def is_open(self) -> bool:
         return self._file is not None
 
-    def write(self) -> Outcome:
-        """Write all that waits, without a sync."""
-        outcome = Outcome()
+    def write(self, outcome: Outcome) -> None:
+        """Write all that waits, without a sync. `outcome` is that of the round so far."""
         for segment, group in self._waiting():
             try:
                 if segment is not self._segment:
@@ -82,12 +81,16 @@ class Writer:
                 self._append(group)
             except GoQueueError as error:
                 outcome.failure = error
-                refused = isinstance(error, DiskFull) and not outcome.fenced
+                refused = isinstance(error, TransientError) and not outcome.fenced
                 outcome.fenced = not refused or not self._take_back(segment, group[0].position)
                 self._pause(outcome)
                 break
             outcome.written = self._last
-        return outcome
+
+    def give_up(self, outcome: Outcome, error: Exception) -> None:
+        """After a mistake of our own nobody knows what the disk holds."""
+        outcome.failure, outcome.fenced = DiskFailed(f"the flusher made a mistake: {error!r}"), True
+        self._pause(outcome)
 
     def sync(self, outcome: Outcome) -> None:
         """Make durable what was written. A failure is final: the kernel may have dropped the pages."""
@@ -126,6 +129,7 @@ class Writer:
 
     def _append(self, group: list[Chunk]) -> None:
         assert self._file is not None
+        assert self._follows(group[0]), "chunks are written one behind the other"
         self._file.write(group[0].position, [chunk.frames.buffer.data for chunk in group])
         self.unsynced, self._created = True, None
         if not self._entries:
@@ -133,6 +137,10 @@ class Writer:
         self._entries += b"".join([chunk.entries for chunk in group])
         self._times += b"".join([chunk.times for chunk in group])
         self._last = group[-1]
+
+    def _follows(self, chunk: Chunk) -> bool:
+        last = self._last
+        return last is None or last.segment is not chunk.segment or last.position + last.size == chunk.position
 
     def _turn_to(self, segment: Segment, outcome: Outcome, *, is_new: bool) -> None:
         """Finish the segment before, and open this one."""
@@ -160,9 +168,8 @@ class Writer:
             self._disk.open(segment.path, "create").close()
         elif size := file_size(self._disk, segment.path):
             raise PathInvalid(f"{segment.path} should be a new file, and has {size} bytes")
-        for path in (segment.index_path, segment.timeindex_path):
-            if self._disk.kind(path) != "absent":
-                self._disk.remove(path)
+        discard(self._disk, *segment.caches)
+        for path in segment.caches:
             self._disk.open(path, "create").close()
         self._disk.sync_directory(segment.directory)
 
@@ -194,9 +201,7 @@ class Writer:
             if self._created is segment:
                 self._created = None
                 self.close()
-                for path in segment.paths:
-                    if self._disk.kind(path) != "absent":
-                        self._disk.remove(path)
+                discard(self._disk, *segment.caches, segment.path)
                 self._disk.sync_directory(segment.directory)
             elif self._file is not None:
                 self._file.truncate(position)

@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import DiskFailed, DiskFull, LogFenced, RangeDamaged
+from goqueue.errors import DiskFailed, DiskFull, LogExists, LogFenced, RangeDamaged
 from goqueue.storage import frame
 from goqueue.storage.compaction import Compaction, Progress, load_progress, plan_compaction
 from goqueue.storage.extent import Extent
 from goqueue.storage.log import Log
+from goqueue.storage.retention import plan_expiry
 from goqueue.storage.store import Store
+from goqueue.storage.truncation import truncate
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import DATA, append, messages, open_store, values
@@ -328,3 +330,91 @@ def test_the_note_of_progress_stands_beside_the_log(store: Store, log: Log, disk
     publish(store, log, "a")
     compact(log, store)
     assert f"{DATA}/logs/t/0/compacted" in disk.paths()
+
+
+def test_nothing_is_read_again_while_nothing_is_new(store: Store, log: Log, clock: ManualClock) -> None:
+    publish(store, log, "aabA")
+    assert compact(log, store).messages_removed == 2
+    before = store.resources.disk.operations  # type: ignore[attr-defined]
+    clock.advance(GRACE_SECONDS / 2)
+    compact(log, store)
+    assert store.resources.disk.operations == before  # type: ignore[attr-defined]
+
+
+def test_readers_find_everything_between_the_replacement_on_disk_and_in_memory(store: Store, log: Log) -> None:
+    for letters in ("ab", "ac", "ad"):
+        publish(store, log, letters)
+    job = plan(log, store)
+    job.run()
+    assert offsets(log) == [0, 1, 2, 3, 4, 5]
+    job.apply()
+    assert offsets(log) == [1, 3, 4, 5]
+
+
+def test_a_log_of_many_small_segments_is_compacted_in_several_runs(
+    store: Store, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.storage.compaction.PINNED_SEGMENTS_MAX", 4)
+    for _ in range(10):
+        publish(store, log, "ab")
+    job, runs = plan(log, store), 0
+    while not job.is_done:
+        job.run()
+        job.apply()
+        runs += 1
+        assert offsets(log)[-2:] == [18, 19]
+    assert runs > 2
+    assert offsets(log) == [18, 19]
+
+
+def test_a_log_has_one_job_at_a_time(store: Store, log: Log) -> None:
+    publish(store, log, "ab")
+    job = plan(log, store)
+    with pytest.raises(AssertionError, match="one job at a time"):
+        plan_expiry(log, store.resources.disk, bytes_kept=0)
+    job.run()
+    job.apply()
+    plan_expiry(log, store.resources.disk, bytes_kept=0)
+
+
+def test_a_log_is_not_read_again_while_a_job_works_on_it(store: Store, log: Log) -> None:
+    publish(store, log, "aab")
+    job = plan(log, store)
+    log.fence_off(DiskFailed("the device failed"))
+    with pytest.raises(LogFenced, match="still at work"):
+        store.reopen("t/0")
+    with pytest.raises(LogFenced):
+        job.run()
+    job.apply()
+    store.reopen("t/0")
+    assert offsets(log) == [0, 1, 2]
+    assert append(store, log, b"on it goes") == range(3, 4)
+
+
+def test_a_job_does_not_touch_the_next_log_of_the_same_name(store: Store, log: Log) -> None:
+    publish(store, log, "aab")
+    expiry = plan_expiry(log, store.resources.disk, bytes_kept=0)
+    store.delete("t/0")
+    with pytest.raises(LogExists, match="still being deleted"):
+        store.create("t/0")
+    expiry.run()
+    expiry.apply()
+    new = store.create("t/0")
+    assert append(store, new, b"new") == range(1)
+    assert values(new) == [b"new"]
+
+
+def test_a_log_is_not_cut_back_while_a_job_works_on_it(store: Store, log: Log) -> None:
+    publish(store, log, "aab")
+    plan(log, store)
+    with pytest.raises(AssertionError, match="waits for the end of the log's job"):
+        truncate(log, store.resources.disk, 1)
+
+
+def test_deletions_without_a_key_and_in_control_records_stay(store: Store, log: Log, clock: ManualClock) -> None:
+    append(store, log, b"", flags=frame.TOMBSTONE)
+    append(store, log, b"", key=b"a", flags=frame.TOMBSTONE | frame.CONTROL)
+    publish(store, log, "ab")
+    clock.advance(GRACE_SECONDS + 1)
+    compact(log, store)
+    assert offsets(log) == [0, 1, 2, 3]

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.errors import AccessDenied, DataDirectoryInUse, DiskFailed, DiskFull, GoQueueError, PathInvalid
+from goqueue.errors import (
+    AccessDenied,
+    DataDirectoryInUse,
+    DiskFailed,
+    DiskFull,
+    FilesExhausted,
+    GoQueueError,
+    PathInvalid,
+)
 from goqueue.limits import WRITE_BUFFERS_MAX
 from goqueue.storage.disk import Disk, Entry, File, Mode, SystemDisk, SystemFile, read_all, refuse, replace
 from goqueue.testing.disk import FaultyDisk
@@ -427,7 +435,7 @@ def test_a_lock_needs_a_place_for_its_file(disk: Disk, home: str, name: str) -> 
         (errno.ENOENT, PathInvalid),
         (errno.ENOTDIR, PathInvalid),
         (errno.ELOOP, PathInvalid),
-        (errno.EMFILE, DiskFailed),
+        (errno.EMFILE, FilesExhausted),
         (errno.EIO, DiskFailed),
     ],
 )

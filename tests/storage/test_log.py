@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import DiskFull, GoQueueError, LogClosed, OffsetOutOfRange
 from goqueue.storage import frame
+from goqueue.storage.chunk import answer
 from goqueue.storage.log import Log
 from goqueue.storage.retention import plan_expiry
 from goqueue.storage.store import Store
@@ -251,7 +252,7 @@ def test_the_first_write_after_a_truncation_may_be_refused(disk: FaultyDisk, sto
 def test_a_closed_log_refuses_and_answers_those_who_wait(log: Log) -> None:
     answers = Answers()
     log.append(batch([b"waiting"]), answers)
-    log.close()
+    answer(log.close())
     assert [type(error) for error in answers.given] == [LogClosed]
     with pytest.raises(LogClosed, match="t/0"):
         log.append(batch([b"late"]))

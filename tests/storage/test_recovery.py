@@ -80,7 +80,7 @@ def test_recovering_again_changes_nothing() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 10**6])
 def test_a_marker_that_does_not_fit_is_not_believed(size: int) -> None:
-    found = recover(killed(), DIRECTORY, CleanState(150, 5, 3, size))
+    found = recover(killed(), DIRECTORY, CleanState(0, 150, 5, 3, size))
     assert (found.was_clean, found.next_offset) == (False, 200)
 
 
@@ -88,7 +88,7 @@ def test_a_marker_that_fits_is_believed_without_reading() -> None:
     disk = killed()
     size = len(disk.read_file(path(0)))
     disk.fail("read", times="forever")
-    found = recover(disk, DIRECTORY, CleanState(200, 5, 3, size))
+    found = recover(disk, DIRECTORY, CleanState(0, 200, 5, 3, size))
     assert (found.was_clean, found.next_offset, found.last_time) == (True, 200, 5)
 
 

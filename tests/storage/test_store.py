@@ -16,12 +16,13 @@ from goqueue.errors import (
     FormatUnsupported,
     GoQueueError,
     LogExists,
+    LogFenced,
     LogNameInvalid,
     LogNotFound,
     PathInvalid,
 )
 from goqueue.storage.disk import Disk, Entry, File, Mode, SystemDisk
-from goqueue.storage.store import claim, find_logs
+from goqueue.storage.store import check_directory, find_logs
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import DATA, Answers, append, batch, open_store, values
@@ -97,11 +98,11 @@ def test_what_cannot_be_read_is_refused_and_left_as_it_is(operation: str, code: 
 def test_a_directory_that_is_only_looked_at_has_to_be_there() -> None:
     disk = FaultyDisk()
     with pytest.raises(PathInvalid, match="does not exist"):
-        claim(disk, DATA, create=False)
-    disk.make_directory(DATA)
-    with pytest.raises(DataDirectoryForeign, match="nothing"):
-        claim(disk, DATA, create=False)
-    assert disk.paths() == []
+        check_directory(disk, DATA)
+    disk.write_file(f"{DATA}/notes.txt", b"mine")
+    with pytest.raises(DataDirectoryForeign, match=r"notes\.txt"):
+        check_directory(disk, DATA)
+    assert disk.paths() == [f"{DATA}/notes.txt"]
 
 
 def test_the_second_process_is_told_who_is_first() -> None:
@@ -144,11 +145,27 @@ def test_a_start_that_fails_gives_the_directory_free() -> None:
     store = open_store(disk)
     append(store, store.create("t/0"), b"kept")
     disk = disk.crash("everything")
-    disk.fail("truncate", path="*/t/0/*")
-    disk.fail("sync", path="*/t/0/*")
+    disk.fail("entries", path=f"{DATA}/logs")
     with pytest.raises(DiskFailed):
         open_store(disk)
     assert values(open_store(disk).logs["t/0"]) == [b"kept"]
+
+
+def test_a_log_that_the_device_does_not_give_keeps_no_other_from_opening() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    for name in ("t/0", "t/1"):
+        append(store, store.create(name), b"kept")
+    disk = disk.crash("everything")
+    disk.fail("sync", path="*/t/0/*")
+    store = open_store(disk)
+    assert values(store.log("t/1")) == [b"kept"]
+    with pytest.raises(LogFenced, match="t/0 could not be opened"):
+        store.log("t/0")
+    with pytest.raises(LogExists):
+        store.create("t/0")
+    store.reopen("t/0")
+    assert values(store.log("t/0")) == [b"kept"]
 
 
 # --- the logs in it ---

@@ -1,31 +1,37 @@
-"""The newest frames in memory: what they hold, what they give back, and what they may not lose."""
+"""The newest frames in memory: what they give back, and what makes room for what."""
 
-import numpy as np
+from itertools import accumulate, pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.storage import frame
+from goqueue.storage import frame, scan
+from goqueue.storage.chunk import Chunk
 from goqueue.storage.segment import Segment
-from goqueue.storage.tail import CHUNK_OVERHEAD_BYTES, Chunk, Tail, TailBudget
+from goqueue.storage.tail import BLOCK_OVERHEAD_BYTES, SMALL_BYTES, Tail, TailBudget
 from goqueue.testing.disk import FaultyDisk
-from tests.storage.stores import append, batch, open_store, values
+from tests.storage.stores import append, batch, messages, open_store, values
 
 SEGMENT = Segment("/data/logs/t/0", 0)
+PLENTY = 1 << 30
 
 
 def chunk(first_offset: int, count: int = 1, *, time: int = 0, size: int = 10) -> Chunk:
-    frames = batch([b"x" * size] * count) if count else batch([])
-    for number, position in enumerate(np.asarray(frames.positions).tolist()):
-        frame.stamp(frames.buffer.data, position, int(frames.lengths[number]), first_offset + number, time)
-    return Chunk(SEGMENT, 0, first_offset, time, frames, 0, b"", b"", None)
+    frames = batch([b"x" * size] * count)
+    scan.stamp(frames, first_offset, time)
+    return Chunk(SEGMENT, 0, first_offset, frames, 0, b"", b"", None)
 
 
-def tail_of(*counts: int) -> Tail:
-    tail, offset = Tail(), 0
-    for number, count in enumerate(counts):
-        tail.add(chunk(offset, count, time=100 * number))
-        offset += count
+def chunks_of(counts: list[int], **options: int) -> list[Chunk]:
+    edges = [0, *accumulate(counts)]
+    return [chunk(first, last - first, time=100 * n, **options) for n, (first, last) in enumerate(pairwise(edges))]
+
+
+def tail_of(counts: list[int], *, together: bool = True) -> Tail:
+    tail, budget, chunks = Tail(), TailBudget(PLENTY), chunks_of(counts)
+    for group in [chunks] if together else [[one] for one in chunks]:
+        budget.keep(tail, group)
     return tail
 
 
@@ -34,74 +40,68 @@ def read(tail: Tail, offset: int, limit: int, max_bytes: int) -> tuple[list[int]
     return [frame.offset_at(view, place) for view in found.buffers for place in frame.walk(view)], found.next_offset
 
 
+@pytest.mark.parametrize("together", [True, False])
 @given(
-    counts=st.lists(st.integers(0, 4), min_size=1, max_size=8).filter(any),
+    counts=st.lists(st.sampled_from([0, 1, 2, 3, 400]), min_size=1, max_size=8).filter(any),
     data=st.data(),
-    max_bytes=st.integers(1, 1000),
+    max_bytes=st.integers(1, 30_000),
 )
-def test_a_read_gives_what_a_list_would_give(counts: list[int], data: st.DataObject, max_bytes: int) -> None:
-    end = sum(counts)
-    offset = data.draw(st.integers(0, end - 1))
-    limit = data.draw(st.integers(offset + 1, end))
+def test_a_read_gives_whole_frames_in_order_as_many_as_fit(
+    together: bool, counts: list[int], data: st.DataObject, max_bytes: int
+) -> None:
+    offset = data.draw(st.integers(0, sum(counts) - 1))
+    limit = data.draw(st.integers(offset + 1, sum(counts)))
     fitting = max(1, max_bytes // len(batch([b"x" * 10]).buffer))
-    expected = list(range(offset, min(limit, offset + fitting)))
-    assert read(tail_of(*counts), offset, limit, max_bytes) == (expected, expected[-1] + 1)
+    found, next_offset = read(tail_of(counts, together=together), offset, limit, max_bytes)
+    assert found == list(range(offset, min(limit, offset + fitting)))
+    assert next_offset == found[-1] + 1
 
 
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize(("time", "found"), [(0, None), (1, 2), (100, 2), (101, 5), (200, 5), (201, 6)])
-def test_a_time_is_found_unless_it_may_be_older(time: int, found: int | None) -> None:
-    assert tail_of(2, 3, 1).first_since(time) == found
+def test_a_time_is_found_unless_it_may_be_older(time: int, found: int | None, together: bool) -> None:
+    assert tail_of([2, 3, 1], together=together).first_since(time) == found
 
 
-def test_a_tail_is_cut_where_an_append_was_taken_back() -> None:
-    tail = Tail()
-    chunks = [chunk(offset) for offset in range(4)]
-    for one in chunks:
-        tail.add(one)
-    tail.cut(chunks[2])
-    assert read(tail, 0, 2, 1000) == ([0, 1], 2)
-    tail.cut(chunks[0])
-    assert tail.first_offset is None
+def test_an_empty_tail_knows_no_offset_and_no_time() -> None:
+    assert (Tail().first_offset, Tail().first_since(5)) == (None, None)
 
 
-def test_a_cleared_tail_no_longer_waits_for_the_disk() -> None:
-    tail, one = Tail(), chunk(0)
-    tail.add(one)
+def test_a_cleared_tail_is_empty_and_takes_new_blocks() -> None:
+    tail, budget = Tail(), TailBudget(PLENTY)
+    budget.keep(tail, chunks_of([3]))
     tail.clear()
     assert tail.first_offset is None
-    assert one.settled
+    budget.keep(tail, [chunk(7)])
+    assert read(tail, 7, 8, 1000) == ([7], 8)
 
 
-def test_the_oldest_leaves_when_the_budget_is_spent() -> None:
+def test_the_oldest_of_all_tails_leaves_when_the_budget_is_spent() -> None:
     one, other = Tail(), Tail()
-    chunks = [chunk(offset, size=1000) for offset in range(6)]
-    budget = TailBudget(3 * (chunks[0].size + CHUNK_OVERHEAD_BYTES))
-    for number, each in enumerate(chunks):
-        each.settled = True
-        budget.add((one, other)[number % 2], each)
+    cost = len(chunk(0, size=SMALL_BYTES).frames.buffer) + 8 + BLOCK_OVERHEAD_BYTES
+    budget = TailBudget(3 * cost)
+    for offset in range(6):
+        budget.keep((one, other)[offset % 2], [chunk(offset, size=SMALL_BYTES)])
     assert (one.first_offset, other.first_offset) == (4, 3)
-    assert budget.held_bytes == 3 * (chunks[0].size + CHUNK_OVERHEAD_BYTES)
+    assert budget.held_bytes == 3 * cost
 
 
-def test_what_the_disk_does_not_have_never_leaves() -> None:
-    tail, budget = Tail(), TailBudget(1)
-    chunks = [chunk(offset, size=1000) for offset in range(5)]
-    for each in chunks:
-        budget.add(tail, each)
+def test_what_was_cleared_does_not_take_newer_blocks_with_it() -> None:
+    tail = Tail()
+    budget = TailBudget(5 * (SMALL_BYTES + BLOCK_OVERHEAD_BYTES + 100))
+    for offset in range(4):
+        budget.keep(tail, [chunk(offset, size=SMALL_BYTES)])
+    tail.clear()
+    for offset in range(4):
+        budget.keep(tail, [chunk(offset, size=SMALL_BYTES)])
     assert tail.first_offset == 0
-    for each in chunks:
-        each.settled = True
-    budget.add(tail, chunk(5))
-    assert tail.first_offset == 5
+    assert read(tail, 0, 4, PLENTY) == ([0, 1, 2, 3], 4)
 
 
-def test_tiny_chunks_count_with_what_they_cost() -> None:
-    tail, budget = Tail(), TailBudget(10 * CHUNK_OVERHEAD_BYTES)
-    for offset in range(100):
-        each = chunk(offset, size=0)
-        each.settled = True
-        budget.add(tail, each)
-    assert budget.held_bytes <= 10 * CHUNK_OVERHEAD_BYTES
+def test_many_small_appends_share_a_block_and_its_cost() -> None:
+    budget = TailBudget(PLENTY)
+    budget.keep(Tail(), chunks_of([1] * 300))
+    assert budget.held_bytes < 300 * (len(chunk(0).frames.buffer) + 8) + 2 * BLOCK_OVERHEAD_BYTES
 
 
 def test_all_logs_share_one_budget_and_read_the_same_from_memory_and_from_disk() -> None:
@@ -112,15 +112,16 @@ def test_all_logs_share_one_budget_and_read_the_same_from_memory_and_from_disk()
         contents.append(b"%d" % number * 100)
         for log in logs:
             append(store, log, contents[-1])
-        assert store.resources.tails.held_bytes <= 20_000 + 1000
+        assert store.resources.tails.held_bytes <= 20_000
     assert all(values(log) == contents for log in logs)
 
 
-def test_a_log_that_waits_holds_the_budget_open_and_loses_nothing() -> None:
-    store = open_store(FaultyDisk(), tail_bytes=1)
+def test_without_a_budget_everything_is_read_from_the_disk() -> None:
+    store = open_store(FaultyDisk(), tail_bytes=0)
     log = store.create("t/0")
     contents = [b"%d" % number for number in range(50)]
     for content in contents:
         log.append(batch([content]))
     store.flush()
     assert values(log) == contents
+    assert [message.offset for message in messages(log, 20)] == list(range(20, 50))
