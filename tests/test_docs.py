@@ -59,6 +59,20 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_has_a_place_that_was_to_be_filled(page: Path) -> None:
+    assert not re.findall(r"^[A-Z]{4,}$", page.read_text(), re.MULTILINE)
+
+
+def test_every_case_of_the_reliability_page_names_tests_that_exist() -> None:
+    rows = re.findall(r"^\| \d+ \|.*$", (ROOT / "docs/reliability.md").read_text(), re.MULTILINE)
+    assert len(rows) >= 18
+    for row in rows:
+        named = re.findall(r"`(tests/[^`]+)`", row)
+        assert named
+        assert all((ROOT / name).exists() for name in named), row
+
+
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     start, *rest = blocks("README.md", "sh")
     assert start == "make run\n"

@@ -19,7 +19,7 @@ from goqueue.limits import OFFSET_MAX
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk, Entry, discard, read_all
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
-from goqueue.storage.recovery import CleanState, find_segments, recover
+from goqueue.storage.recovery import CleanState, end_of_lost_segments, find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, write_index
 from goqueue.storage.survey import Damage, Stretch, survey
@@ -108,12 +108,19 @@ def plan(disk: Disk, name: str, directory: str) -> tuple[list[SegmentTask], list
     segments = find_segments(directory, entries)
     gaps_below = load_progress(disk, directory).gaps
     ceilings = [segment.base_offset for segment in segments[1:]] + [None]
-    tasks = [SegmentTask(name, *pair, gaps_below) for pair in zip(segments, ceilings, strict=True)]
-    strangers = [entry for entry in entries if entry.kind != "directory" and not _belongs(entry.name, segments)]
-    return tasks, [_stranger(directory, entry) for entry in strangers]
+    tasks = [SegmentTask(name, *pair, gaps_below) for pair in zip(segments, ceilings, strict=False)]
+    findings = [_stranger(directory, entry) for entry in entries if not _belongs(entry, segments)]
+    lost = end_of_lost_segments(disk, segments, entries)
+    if segments and lost:
+        sentence = f"a segment behind offset {segments[-1].base_offset} is gone; it went up to offset {lost - 1}"
+        findings.append(Finding("messages_missing", directory, sentence, next_offset=lost))
+    return tasks, findings
 
 
-def _belongs(name: str, segments: list[Segment]) -> bool:
+def _belongs(entry: Entry, segments: list[Segment]) -> bool:
+    name = entry.name
+    if entry.kind == "directory":  # of another log, below this one
+        return base_offset_of(name, "log") is None
     stem, _, kind = name.partition(".")
     is_ours = any(base_offset_of(f"{stem}.log", "log") == segment.base_offset for segment in segments)
     is_cut = kind.endswith(".cut") and kind.removesuffix(".cut").isdecimal()
@@ -122,6 +129,8 @@ def _belongs(name: str, segments: list[Segment]) -> bool:
 
 def _stranger(directory: str, entry: Entry) -> Finding:
     path = f"{directory}/{entry.name}"
+    if entry.kind != "file":
+        return Finding("file_unusable", path, "not a file, and stands where a segment should")
     if is_left_over(entry.name):
         return Finding("left_over", path, "left by an interrupted change", repair="finish or undo that change")
     if any(base_offset_of(entry.name, kind) is not None for kind in ("index", "timeindex")):

@@ -27,7 +27,9 @@ class Flushable(Protocol):
     writer: Writer
     submitted: bool
     """Whether the log waits for a round. The flusher clears it before it looks at what waits."""
-    is_closed: bool
+
+    @property
+    def is_closed(self) -> bool: ...
 
 
 Report = list[tuple[Flushable, Outcome]]
@@ -129,19 +131,23 @@ class Flusher:
                 outcomes[log] = Outcome(released=True)
                 continue
             self._make_room(log, outcomes)
-            outcome = outcomes.setdefault(log, Outcome())
-            try:
-                log.writer.write(outcome)
-            except Exception as error:
-                log.writer.give_up(outcome, error)
+            self._do(log, log.writer.write, outcomes)
             self._unsynced[log] = None
         if sync:
             for log in self._unsynced:
-                log.writer.sync(outcomes.setdefault(log, Outcome()))
+                self._do(log, log.writer.sync, outcomes)
             self._unsynced.clear()
             self._synced_ns = self._clock.monotonic_ns()
         if outcomes:
             self._deliver(list(outcomes.items()))
+
+    def _do(self, log: Flushable, step: Callable[[Outcome], None], outcomes: dict[Flushable, Outcome]) -> None:
+        """A mistake of our own with one log must not cost the others their answers."""
+        outcome = outcomes.setdefault(log, Outcome())
+        try:
+            step(outcome)
+        except Exception as error:
+            log.writer.give_up(outcome, error)
 
     def _forget(self, log: Flushable) -> None:
         log.writer.close()
@@ -154,6 +160,6 @@ class Flusher:
         self._open.move_to_end(log)
         while len(self._open) > self._logs_open_max:
             oldest, _ = self._open.popitem(last=False)
-            oldest.writer.sync(outcomes.setdefault(oldest, Outcome()))
+            self._do(oldest, oldest.writer.sync, outcomes)
             self._unsynced.pop(oldest, None)
             oldest.writer.close()

@@ -15,6 +15,7 @@ because nobody was ever told of them.
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
+from enum import IntEnum
 from operator import attrgetter
 
 from goqueue.clock import NANOSECONDS, Clock
@@ -63,6 +64,15 @@ class Appended:
     time: int
 
 
+class Stage(IntEnum):
+    """How near a log is to its end; it never goes back. A fence is another matter: it is lifted by reading anew."""
+
+    OPEN = 0
+    STOPPING = 1  # appends are refused, what waits is still written
+    CLOSED = 2  # nothing is read or written any more
+    RELEASED = 3  # the flusher has none of its files open
+
+
 class Log:
     """One append-only sequence of messages."""
 
@@ -70,6 +80,7 @@ class Log:
         self.name = name
         self.settings = settings
         self.submitted = False
+        self.stage = Stage.OPEN
         self._resources = resources
         self._queue: Queue = deque()
         self.writer = Writer(resources.disk, self._queue)
@@ -90,11 +101,6 @@ class Log:
         self.next_offset = self.written_end = self.durable_end = recovered.next_offset
         self.last_time = recovered.last_time
         self.fence: LogFenced | None = None
-        self.is_stopping = False
-        """Appends are refused, and what waits is still written."""
-        self.is_closed = False
-        self.is_released = False
-        """Closed, and the flusher has none of its files open."""
         self._sealed_bytes = sum(segment.size for segment in self.segments[:-1])
         self._readable = (self.active, self.active.size)  # where `readable_end` is
         self._unsettled: deque[Chunk] = deque()
@@ -117,6 +123,14 @@ class Log:
     def size(self) -> int:
         """Bytes of all frames, those still in memory included."""
         return self._sealed_bytes + self.active.size
+
+    @property
+    def is_closed(self) -> bool:
+        return self.stage >= Stage.CLOSED
+
+    def advance(self, stage: Stage) -> None:
+        assert stage >= self.stage, f"a log that is {self.stage.name} does not become {stage.name}"
+        self.stage = stage
 
     @property
     def is_settled(self) -> bool:
@@ -154,7 +168,7 @@ class Log:
             self._enqueue(scan.walk(bytearray()), self.last_time, None)
 
     def refuse_unless_open(self) -> None:
-        if self.is_stopping:
+        if self.stage > Stage.OPEN:
             raise self._closed()
         if self.fence is not None:
             raise self.fence
@@ -356,13 +370,13 @@ class Log:
 
     def close(self) -> list[Chunk]:
         """Refuse everything from now on, and have the flusher let the files go; return the chunks that are too late."""
-        self.is_closed = self.is_stopping = True
+        self.advance(Stage.CLOSED)
         self._tail.clear()
         self._resources.flusher.submit(self)
         return self._refuse_unsettled(LogClosed(f"log {self.name} was closed before this was written"))
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else "fenced" if self.fence else "open"
+        state = "fenced" if self.fence and not self.is_closed else self.stage.name.lower()
         return f"<Log {self.name} {self.first_offset}..{self.next_offset} {len(self.segments)} segments, {state}>"
 
 

@@ -4,12 +4,11 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from goqueue.errors import PathInvalid
-from goqueue.limits import FRAME_HEADER_BYTES
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk, File
 from goqueue.storage.index import Index
 from goqueue.storage.segment import Segment, load_index
-from goqueue.storage.survey import Damage, Stretch, believable, survey
+from goqueue.storage.survey import Damage, Stretch, sound_frame, survey, true_entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +39,9 @@ class Moment:
             file = self.disk.open(segment.path, "read")
         except PathInvalid:
             return 0
-        header = bytearray(FRAME_HEADER_BYTES)
-        file.read(0, memoryview(header))
-        if believable(file, 0, frame.offset_at(header), segment.size):
-            return frame.timestamp_at(header)
+        first = sound_frame(file, 0, segment.size)
+        if first is not None:
+            return frame.timestamp_at(first)
         pieces = survey(file, Stretch(0, segment.size, segment.base_offset))
         return next((int(piece.timestamps[0]) for piece in pieces if not isinstance(piece, Damage)), 0)
 
@@ -66,40 +64,3 @@ class Moment:
             if not isinstance(piece, Damage) and piece.timestamps[-1] >= self.time:
                 return int(piece.offsets[bisect_left(piece.timestamps, self.time)])
         return None
-
-
-def true_entry(file: File, index: Index, number: int, end: int) -> int:
-    """The last entry, from this one down, whose frame is sound and has the offset and the time it says; or -1."""
-    header = bytearray(FRAME_HEADER_BYTES)
-    while number >= 0:
-        position = index.positions[number]
-        if believable(file, position, index.offsets[number], end):
-            file.read(position, memoryview(header))
-            if frame.timestamp_at(header) == index.times[number]:
-                break
-        number -= 1
-    return number
-
-
-def last_time(disk: Disk, segments: list[Segment]) -> int:
-    """The time of the last sound frame in these segments; 0 where there is none."""
-    return next((time for segment in reversed(segments) if (time := last_time_of(disk, segment))), 0)
-
-
-def last_time_of(disk: Disk, segment: Segment) -> int:
-    """The time of the last sound frame of a segment; 0 where there is none."""
-    index = load_index(disk, segment) or Index()
-    for number in range(len(index) - 1, -1, -1):
-        start, first_offset = index.positions[number], index.offsets[number]
-        newest = _newest(disk, segment, Stretch(start, segment.size, first_offset))
-        if newest:
-            return newest
-    return _newest(disk, segment, Stretch(0, segment.size, segment.base_offset))
-
-
-def _newest(disk: Disk, segment: Segment, stretch: Stretch) -> int:
-    newest = 0
-    for piece in survey(disk.open(segment.path, "read"), stretch):
-        if not isinstance(piece, Damage):
-            newest = int(piece.timestamps[-1])
-    return newest

@@ -20,10 +20,9 @@ from goqueue.errors import GoQueueError
 from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES
 from goqueue.storage.disk import Disk, Entry, replace
 from goqueue.storage.index import Index
-from goqueue.storage.moment import last_time, true_entry
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, store_index
-from goqueue.storage.survey import Damage, Stretch, survey
+from goqueue.storage.segment import Reader, Segment, base_offset_of, last_time, load_index, store_index
+from goqueue.storage.survey import Damage, Stretch, survey, true_entry
 from goqueue.storage.swap import finish_swap
 
 
@@ -81,13 +80,15 @@ def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Reco
     if clean is not None and (clean.base_offset, clean.size) == (active.base_offset, active.size):
         active.first_time, active.last_time = clean.first_time, clean.last_time
         return Recovered(directory, segments, clean.next_offset, clean.last_time, was_clean=True)
-    known_end = max(clean.next_offset if clean is not None else 0, _end_of_lost_segments(disk, segments, entries))
+    known_end = max(clean.next_offset if clean is not None else 0, end_of_lost_segments(disk, segments, entries))
     return _Survey(disk, segments).recovered(known_end)
 
 
-def _end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entry]) -> int:
+def end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entry]) -> int:
     """What the marks say that stand behind the last segment: an index goes before its log does, so that log is lost."""
     bases = [base for entry in entries if (base := base_offset_of(entry.name, "index")) is not None]
+    if not segments:
+        return 0
     orphans = [Segment(segments[0].directory, base) for base in bases if base > segments[-1].base_offset]
     marks = [index.marked for orphan in orphans if (index := load_index(disk, orphan)) is not None and index.marked]
     return max((offset for offset, _ in marks), default=0)

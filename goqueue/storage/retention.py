@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from goqueue.errors import GoQueueError
 from goqueue.storage.disk import Disk, discard
 from goqueue.storage.log import Log
-from goqueue.storage.moment import last_time_of
-from goqueue.storage.segment import Segment
+from goqueue.storage.segment import Segment, last_time_of
 
 
 @dataclass(slots=True)

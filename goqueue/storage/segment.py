@@ -12,7 +12,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 
-from goqueue.errors import GoQueueError, PathInvalid
+from goqueue.errors import DiskFailed, GoQueueError, PathInvalid
 from goqueue.limits import OFFSET_MAX, READERS_MAX
 from goqueue.storage.disk import Disk, File, read_all, replace
 from goqueue.storage.index import Index, load, mark
@@ -90,9 +90,33 @@ def load_index(disk: Disk, segment: Segment) -> Index | None:
     """The index as the files have it; None where they are missing or cannot be right."""
     try:
         content, times = read_all(disk, segment.index_path), read_all(disk, segment.timeindex_path)
-    except PathInvalid:
+    except (PathInvalid, DiskFailed):
         return None
     return load(content, times, segment.base_offset, segment.size)
+
+
+def last_time(disk: Disk, segments: list[Segment]) -> int:
+    """The time of the last sound frame in these segments; 0 where there is none."""
+    return next((time for segment in reversed(segments) if (time := last_time_of(disk, segment))), 0)
+
+
+def last_time_of(disk: Disk, segment: Segment) -> int:
+    """The time of the last sound frame of a segment; 0 where there is none."""
+    index = load_index(disk, segment) or Index()
+    for number in range(len(index) - 1, -1, -1):
+        start, first_offset = index.positions[number], index.offsets[number]
+        newest = _newest(disk, segment, Stretch(start, segment.size, first_offset))
+        if newest:
+            return newest
+    return _newest(disk, segment, Stretch(0, segment.size, segment.base_offset))
+
+
+def _newest(disk: Disk, segment: Segment, stretch: Stretch) -> int:
+    newest = 0
+    for piece in survey(disk.open(segment.path, "read"), stretch):
+        if not isinstance(piece, Damage):
+            newest = int(piece.timestamps[-1])
+    return newest
 
 
 class Reader:

@@ -12,6 +12,7 @@ reports reach the owner through it; without, the owner calls `flush`.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -19,21 +20,22 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     DataDirectoryForeign,
     DiskFailed,
-    DiskFull,
     FormatUnsupported,
     GoQueueError,
+    LogClosed,
     LogExists,
     LogFenced,
     LogNameInvalid,
     LogNotFound,
     PathInvalid,
     RangeDamaged,
+    TransientError,
 )
 from goqueue.limits import FLUSH_INTERVAL_SECONDS, LOG_DEPTH_MAX, LOG_NAME_BYTES_MAX, TAIL_BYTES
 from goqueue.storage.chunk import Chunk, answer
 from goqueue.storage.disk import Disk, Entry, Lock, read_all, replace
 from goqueue.storage.flusher import Flusher, Mode, Report
-from goqueue.storage.log import Log, LogSettings, Resources
+from goqueue.storage.log import Log, LogSettings, Resources, Stage
 from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.recovery import CleanState, Recovered, recover
 from goqueue.storage.segment import Readers, base_offset_of
@@ -124,7 +126,7 @@ class Store:
         for name in find_logs(self._disk, root):
             try:
                 self._open(name, clean.get(name))
-            except (DiskFailed, DiskFull) as error:
+            except (DiskFailed, TransientError) as error:
                 self.unopened[name] = error
         for name in clean.keys() - self.logs.keys() - self.unopened.keys():
             self.unopened[name] = missing(name, clean[name])
@@ -154,12 +156,14 @@ class Store:
 
     def create(self, name: str, settings: LogSettings | None = None) -> Log:
         """A new, empty log."""
+        self._refuse_if_closed()
         check_name(name)
         if name in self.logs or name in self.unopened:
             raise LogExists(f"log {name} exists already", log=name)
-        self._finish_deletions()
-        if any(name == leaving or name.startswith(f"{leaving}/") for leaving in self._leaving):
-            raise LogExists(f"log {name} is still being deleted", hint="try again in a moment", log=name)
+        for leaving in [one for one in self._leaving if name == one or name.startswith(f"{one}/")]:
+            self._finish_deletion(leaving)
+            if leaving in self._leaving:
+                raise LogExists(f"log {name} is still being deleted", hint="try again in a moment", log=name)
         directory = f"{self.path}/logs/{name}"
         self._disk.make_directory(directory)
         log = Log(name, self.resources, settings or self.settings.log, recover(self._disk, directory))
@@ -168,28 +172,33 @@ class Store:
 
     def delete(self, name: str) -> None:
         """Remove a log and those below it: at once from view, from its place when nobody works on its files."""
-        if self.unopened.pop(name, None) is not None:
-            if self._disk.kind(f"{self.path}/logs/{name}") == "directory":
-                self._move_to_trash(name)
-            return
-        self.log(name)
-        names = [one for one in self.logs if one == name or one.startswith(f"{name}/")]
-        closing = [self.logs.pop(one) for one in names]
+        self._refuse_if_closed()
+        if name not in self.unopened:
+            self.log(name)
+        below = [one for one in (*self.logs, *self.unopened) if one == name or one.startswith(f"{name}/")]
         already = [one for one in self._leaving if one.startswith(f"{name}/")]
+        closing = [self.logs.pop(one) for one in below if one in self.logs]
         self._leaving[name] = closing + [log for one in already for log in self._leaving.pop(one)]
-        for one in names:
+        for one in below:
+            self.unopened.pop(one, None)
             self.recovered.pop(one, None)
         too_late = [chunk for log in closing for chunk in log.close()]
         if self._deliver is None:
             self.flush()
         answer(too_late)
+        self._finish_deletion(name)
 
     def _finish_deletions(self) -> None:
-        """Move away what the flusher has let go of and no job works on. What the disk refuses is tried again."""
-        for name, leaving in list(self._leaving.items()):
-            if all(log.is_released and log.job is None for log in leaving):
-                self._move_to_trash(name)
-                del self._leaving[name]
+        for name in list(self._leaving):
+            with suppress(GoQueueError):  # tried again by whoever wants the name back, and told to them
+                self._finish_deletion(name)
+
+    def _finish_deletion(self, name: str) -> None:
+        """Move it away, once the flusher has let go of it and no job works on it."""
+        leaving = self._leaving.get(name)
+        if leaving is not None and all(log.stage is Stage.RELEASED and log.job is None for log in leaving):
+            self._move_to_trash(name)
+            del self._leaving[name]
 
     def _move_to_trash(self, name: str) -> None:
         """The files wait there for `empty_trash`."""
@@ -197,9 +206,12 @@ class Store:
         taken = {entry.name for entry in self._disk.entries(f"{self.path}/trash")}
         free = next(str(number) for number in range(len(taken) + 1) if str(number) not in taken)
         directory = f"{self.path}/logs/{name}"
-        self._disk.rename(directory, f"{self.path}/trash/{free}")
+        if self._disk.kind(directory) != "absent":  # it may have gone before the disk refused the rest
+            self._disk.rename(directory, f"{self.path}/trash/{free}")
         self._disk.sync_directory(f"{self.path}/trash")
-        self._disk.sync_directory(directory.rpartition("/")[0])
+        parent = directory.rpartition("/")[0]
+        if self._disk.kind(parent) != "absent":
+            self._disk.sync_directory(parent)
 
     def empty_trash(self) -> None:
         """Remove what was deleted. May run on any thread."""
@@ -211,6 +223,7 @@ class Store:
 
     def reopen(self, name: str) -> Recovered:
         """Read again what the disk holds of a log that is fenced or could not be opened."""
+        self._refuse_if_closed()
         if name in self.unopened:
             self._open(name, None)
             del self.unopened[name]
@@ -222,6 +235,10 @@ class Store:
         found = self.recovered[name] = recover(self._disk, log.directory)
         log.adopt(found)
         return found
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise LogClosed(f"the data directory {self.path} is being closed", hint="try again after the restart")
 
     def flush(self) -> None:
         """Write and sync all that waits, on this thread: only where the flusher has none of its own."""
@@ -235,12 +252,11 @@ class Store:
             for log, outcome in self._reports.popleft():
                 assert isinstance(log, Log)
                 if outcome.released:
-                    log.is_released = True
+                    log.advance(Stage.RELEASED)
                 else:
                     settled += log.settle(outcome)
         answer(settled)
-        if self._leaving:
-            self._finish_deletions()
+        self._finish_deletions()
         if (failure := self.resources.flusher.failure) is not None:
             raise RuntimeError("the flusher's thread has died") from failure
 
@@ -250,7 +266,7 @@ class Store:
             return
         self._is_closed = True
         for log in self.logs.values():
-            log.is_stopping = True
+            log.advance(Stage.STOPPING)
         try:
             self.resources.flusher.stop()
             self.settle()

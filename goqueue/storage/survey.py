@@ -18,6 +18,7 @@ no frame is handed out whose checksum or order is wrong.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -105,13 +106,14 @@ def _fill(file: File, position: int, content: Bytes) -> int:
     try:
         return file.read(position, content.data)
     except DiskFailed:
-        return sum(_fill_block(file, position, content, start) for start in range(0, len(content), _BLOCK_BYTES))
+        first = -position % _BLOCK_BYTES or _BLOCK_BYTES  # the device's blocks begin at multiples of their size
+        edges = [0, *range(first, len(content), _BLOCK_BYTES), len(content)]
+        return sum(_fill_block(file, position + start, content[start:end]) for start, end in pairwise(edges))
 
 
-def _fill_block(file: File, position: int, content: Bytes, start: int) -> int:
-    block = content[start : start + _BLOCK_BYTES]
+def _fill_block(file: File, position: int, block: Bytes) -> int:
     try:
-        return file.read(position + start, block.data)
+        return file.read(position, block.data)
     except DiskFailed:
         block[:] = 0
         return len(block)
@@ -157,26 +159,39 @@ def _boundary(file: File, place: _Place, stretch: Stretch, index: Index | None) 
         position, offset = index.positions[number], index.offsets[number]
         if position >= stretch.end or position - place.position > FRAME_BYTES_MAX:
             break
-        if offset > place.offset + 1 and believable(file, position, offset, stretch.end):
+        if offset > place.offset + 1 and _starts(file, position, offset, stretch.end):
             return position, offset, True
     if stretch.end - place.position <= 2 * FRAME_BYTES_MAX:
         return stretch.end, stretch.ceiling, True
     return place.position + 2 * FRAME_BYTES_MAX, OFFSET_MAX, False
 
 
-def believable(file: File, position: int, offset: int, end: int) -> bool:
-    """Whether an index entry tells the truth: a sound frame with that offset starts there."""
-    header = bytearray(min(FRAME_HEADER_BYTES, max(0, end - position)))
-    file.read(position, memoryview(header))
-    length = scan.announced(np.frombuffer(header, np.uint8), 0, end - position)
-    if length < FRAME_HEADER_BYTES or frame.offset_at(header) != offset:
-        return False
-    whole = bytearray(length)
-    file.read(position, memoryview(whole))
-    try:
-        return frame.verify(whole) == length
-    except FrameInvalid:
-        return False
+def _starts(file: File, position: int, offset: int, end: int) -> bool:
+    found = sound_frame(file, position, end)
+    return found is not None and frame.offset_at(found) == offset
+
+
+def sound_frame(file: File, position: int, end: int) -> bytes | None:
+    """The frame that starts there, if one does and it is sound."""
+    header = np.zeros(min(FRAME_HEADER_BYTES, max(0, end - position)), np.uint8)
+    _fill(file, position, header)
+    length = scan.announced(header, 0, end - position)
+    if length < FRAME_HEADER_BYTES:
+        return None
+    whole = np.zeros(length, np.uint8)
+    _fill(file, position, whole)
+    return whole.tobytes() if _sound(whole, 0) == length else None
+
+
+def true_entry(file: File, index: Index, number: int, end: int) -> int:
+    """The last entry, from this one down, whose frame is sound and has the offset and the time that it says; or -1."""
+    while number >= 0:
+        found = sound_frame(file, index.positions[number], end)
+        said = (index.offsets[number], index.times[number])
+        if found is not None and (frame.offset_at(found), frame.timestamp_at(found)) == said:
+            break
+        number -= 1
+    return number
 
 
 def _healthy(content: Bytes, place: _Place, ceiling: int, last: int) -> list[_Span]:

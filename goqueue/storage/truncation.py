@@ -12,10 +12,9 @@ from goqueue.storage.compaction import lower_progress
 from goqueue.storage.disk import Disk, discard
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log
-from goqueue.storage.moment import last_time, last_time_of, true_entry
 from goqueue.storage.recovery import Recovered
-from goqueue.storage.segment import Segment, store_index
-from goqueue.storage.survey import Damage, Stretch, survey
+from goqueue.storage.segment import Segment, last_time, last_time_of, store_index
+from goqueue.storage.survey import Damage, Stretch, survey, true_entry
 
 
 def truncate(log: Log, disk: Disk, offset: int) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from goqueue.errors import DiskFull
+from goqueue.storage import check
 from goqueue.storage.disk import SystemDisk
-from tests.storage.stores import append, open_store, values
+from goqueue.testing.disk import FaultyDisk
+from tests.storage.stores import DATA, append, open_store, values
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LOG = "00000000000000000000.log"
@@ -206,3 +210,124 @@ def test_a_directory_in_use_is_refused_and_names_who_uses_it(data: Path) -> None
     store.close()
     assert done.returncode == 2
     assert "in use by this test" in done.stderr
+
+
+# --- what a kill, a device and a person leave ---
+
+
+@pytest.fixture
+def rolled(tmp_path: Path) -> Path:
+    """A data directory with a log of several segments, and one of another, stopped cleanly."""
+    store = open_store(SystemDisk(), path=f"{tmp_path}/rolled")
+    log, other = store.create("long"), store.create("short")
+    for number in range(60):
+        append(store, log, b"%d" % number * 100)
+    append(store, other, b"x")
+    assert len(log.segments) > 2
+    store.close()
+    return tmp_path / "rolled"
+
+
+def verdict(data: Path) -> tuple[int, list[str]]:
+    """How it ends, and what it found."""
+    return fsck(str(data)).returncode, codes(report(str(data)))
+
+
+def newest(data: Path, suffix: str = "log") -> Path:
+    return max((data / "logs/long").glob(f"*.{suffix}"))
+
+
+def test_an_index_that_a_kill_left_behind_is_no_damage(data: Path) -> None:
+    caches = [data / "logs/orders/0" / name for name in (INDEX, INDEX.replace("index", "timeindex"))]
+    old = [path.read_bytes() for path in caches]
+    store = open_store(SystemDisk(), path=str(data), segment_bytes=1 << 20)
+    append(store, store.log("orders/0"), *(b"newer" * 20 for _ in range(200)))
+    store.close()
+    (data / "clean").unlink()
+    for path, content in zip(caches, old, strict=True):
+        path.write_bytes(content)
+    assert verdict(data) == (0, ["index_missing", "index_missing"])
+    assert fsck(str(data), "--repair", "--yes").returncode == 0
+    assert verdict(data) == (0, [])
+
+
+def test_a_wrong_mark_of_a_sealed_segment_is_a_wrong_index(rolled: Path) -> None:
+    path = rolled / "logs/long" / INDEX
+    right = path.read_bytes()
+    for position in range(-16, 0):
+        path.write_bytes(right)
+        flip(path, position)
+        assert verdict(rolled) == (1, ["index_wrong"])
+    assert fsck(str(rolled), "--repair", "--yes").returncode == 0
+    assert path.read_bytes() == right
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_a_file_that_cannot_be_used_is_named_and_the_other_logs_are_checked(rolled: Path, suffix: str) -> None:
+    (path := newest(rolled, suffix)).unlink()
+    path.mkdir()
+    done, found = fsck(str(rolled)), report(str(rolled))
+    assert (done.returncode, codes(found)) == (1, ["file_unusable"])
+    assert f"{path}: " in done.stdout
+    assert [log["name"] for log in found["logs"]] == ["long", "short"]
+    assert found["logs"][1]["messages"] == 1
+
+
+def test_a_directory_in_place_of_the_newest_segment_is_damage(rolled: Path) -> None:
+    (path := newest(rolled)).unlink()
+    path.mkdir()
+    code, found = verdict(rolled)
+    assert code == 1
+    assert "file_unusable" in found
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_newest_segment_that_is_gone_is_missing_messages(rolled: Path, with_index: bool, clean: bool) -> None:
+    path = newest(rolled)
+    path.unlink()
+    if with_index:
+        path.with_suffix(".index").unlink()
+        path.with_suffix(".timeindex").unlink()
+    if not clean:
+        (rolled / "clean").unlink()
+    code, found = verdict(rolled)
+    if with_index and not clean:  # then nobody knows
+        assert (code, found) == (0, [])
+    else:
+        assert code == 1
+        assert "messages_missing" in found
+
+
+def test_a_log_whose_directory_is_gone_is_missing_messages(rolled: Path) -> None:
+    shutil.rmtree(rolled / "logs/long")
+    done = fsck(str(rolled))
+    assert done.returncode == 1
+    assert f"{rolled}/logs/long: offsets 0 to 59 missing behind this  [messages_missing]" in done.stdout
+    assert [log["messages"] for log in report(str(rolled))["logs"]] == [0, 1]
+
+
+def test_a_link_to_a_log_is_not_followed(rolled: Path) -> None:
+    (rolled / "logs/linked").symlink_to(rolled / "logs/long")
+    assert [log["name"] for log in report(str(rolled))["logs"]] == ["long", "short"]
+    assert fsck(str(rolled)).returncode == 0
+
+
+def test_a_repair_that_the_disk_refuses_says_so() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    for _ in range(30):
+        append(store, store.logs.get("t") or store.create("t"), b"x" * 400)
+    index = store.log("t").segments[0].index_path
+    store.close()
+    disk.remove(index)
+    directory = f"{DATA}/logs/t"
+    tasks, strangers = check.plan(disk, "t", directory)
+    found = check.summarise("t", directory, [check.check_segment(disk, task) for task in tasks], strangers, None)
+    assert [finding.code for finding in found.findings] == ["index_missing"]
+    disk.capacity_bytes = 0
+    with pytest.raises(DiskFull):
+        check.repair(disk, directory, found)
+    disk.capacity_bytes = None
+    check.repair(disk, directory, found)
+    assert all(check.check_segment(disk, task).findings == [] for task in tasks)

@@ -1,5 +1,6 @@
 """`goqueue serve` as a real process: its banner, its end, and what it leaves."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def refused(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_stops_cleanly_when_asked_to(tmp_path: Path, number: signal.Signals) -> None:
     with serving("--data-dir", str(tmp_path / "data")) as (process, _):
         process.send_signal(number)
@@ -83,6 +84,18 @@ def test_the_banner_names_what_recovery_cut_and_what_is_damaged(tmp_path: Path) 
     with serving("--data-dir", str(data)) as (_, banner):
         assert any(line.startswith("cut         torn: an unanswered write at bytes 272 to 276") for line in banner)
         assert any(line.startswith("DAMAGE      rotten: offsets 0 to 0") for line in banner)
+
+
+def test_the_banner_names_a_log_that_could_not_be_opened(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    store = open_store(SystemDisk(), path=str(data))
+    for name in ("lost", "kept"):
+        append(store, store.create(name), b"x")
+    store.close()
+    shutil.rmtree(data / "logs/lost")
+    with serving("--data-dir", str(data)) as (_, banner):
+        assert f"{data}: 1 log, 1 message" in banner[1]
+        assert any(line.startswith("CLOSED      lost: log lost is gone") for line in banner)
 
 
 def test_a_second_broker_is_refused_by_name(tmp_path: Path) -> None:

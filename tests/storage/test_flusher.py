@@ -9,7 +9,7 @@ from threading import Event, current_thread
 import pytest
 
 from goqueue.clock import NANOSECONDS, SystemClock
-from goqueue.errors import GoQueueError, LogFenced
+from goqueue.errors import FilesExhausted, GoQueueError, LogFenced
 from goqueue.storage.disk import Disk, SystemDisk
 from goqueue.storage.flusher import Flusher, Report
 from goqueue.storage.log import Log
@@ -326,3 +326,83 @@ def test_a_report_says_how_far_each_log_of_the_round_has_come() -> None:
     assert outcome.written is outcome.durable
     assert outcome.durable is not None
     assert outcome.durable.next_offset == 3
+
+
+# --- what nobody expected ---
+
+
+def test_a_mistake_of_our_own_costs_the_log_that_it_happened_to_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    answers = {name: Answers() for name in ("a", "b", "c")}
+    for name, given in answers.items():
+        store.create(name).append(batch([b"x"]), given)
+        store.log(name).append(batch([b"y"]), given)
+    monkeypatch.setattr(store.log("b").writer, "_append", raising(MemoryError("no room")))
+    store.flush()
+    assert answers["a"].given == answers["c"].given == [None, None]
+    assert [type(error) for error in answers["b"].given] == [LogFenced, LogFenced]
+    assert "MemoryError('no room')" in str(store.log("b").fence)
+    monkeypatch.undo()
+    store.reopen("b")
+    assert append(store, store.log("b"), b"after it") == range(1)
+    left = open_store(disk.crash("synced"))
+    assert [values(left.log(name)) for name in "abc"] == [[b"x", b"y"], [b"after it"], [b"x", b"y"]]
+
+
+def raising(error: BaseException) -> Callable[..., None]:
+    def raise_it(*_: object) -> None:
+        raise error
+
+    return raise_it
+
+
+def test_the_end_of_the_thread_reaches_the_owner_and_is_no_clean_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk()
+    owner = Owner(disk)
+    log = owner.store.create("t/0")
+    monkeypatch.setattr(log.writer, "_append", raising(SystemExit("the end")))
+    log.append(batch([b"x"]))
+    with pytest.raises(RuntimeError, match="has died") as caught:
+        owner.run_until(lambda: False)
+    assert isinstance(caught.value.__cause__, SystemExit)
+    with pytest.raises(RuntimeError, match="has died"):
+        owner.store.close()
+    assert "/data/clean" not in disk.paths()
+    assert not open_store(disk).recovered["t/0"].was_clean  # the lock was given back
+
+
+@pytest.mark.parametrize("order", [("other", "one"), ("one", "other")])
+def test_a_sync_that_fails_when_files_are_let_go_fences_the_log(order: tuple[str, str]) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, flush="interval")
+    with_room_for(store, 1)
+    logs = {name: store.create(name) for name in order}
+    flusher, answers = store.resources.flusher, Answers()
+    logs["one"].append(batch([b"first"]))
+    flusher._round(flusher._gathered(), sync=False)
+    disk.fail("sync", path="*/one/*")
+    for name in order:
+        logs[name].append(batch([b"second"]), answers if name == "other" else None)
+    flusher._round(flusher._gathered(), sync=False)
+    assert logs["one"].fence is not None
+    assert (logs["other"].fence, answers.given) == (None, [None])
+    assert logs["one"].durable_end == 0
+
+
+@pytest.mark.parametrize("operation", ["open", "create"])
+@pytest.mark.parametrize("path", ["*.log", "*.index", "*.timeindex"])
+def test_a_process_without_free_files_refuses_and_goes_on_when_it_has_some(operation: str, path: str) -> None:
+    disk, answers = FaultyDisk(), Answers()
+    store = open_store(disk)
+    log = store.create("t/0")
+    append(store, log, b"x" * 3000)
+    disk.fail(operation, errno.EMFILE, path=path)
+    log.append(batch([b"y" * 3000]), answers)
+    store.flush()
+    assert [type(error) for error in answers.given] == [FilesExhausted]
+    assert (log.fence, log.next_offset) == (None, 1)
+    assert append(store, log, b"z" * 3000) == range(1, 2)
+    left = open_store(disk.crash("synced"))
+    assert left.recovered["t/0"].damages == []
+    assert values(left.logs["t/0"]) == [b"x" * 3000, b"z" * 3000]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import DiskFull, GoQueueError, LogClosed, OffsetOutOfRange
+from goqueue.errors import DiskFull, GoQueueError, LogClosed, LogFenced, OffsetOutOfRange
 from goqueue.storage import frame
 from goqueue.storage.chunk import answer
 from goqueue.storage.log import Log
@@ -259,6 +259,62 @@ def test_a_closed_log_refuses_and_answers_those_who_wait(log: Log) -> None:
 
 
 # --- time ---
+
+
+def test_an_acknowledgement_that_raises_keeps_nobody_else_from_being_told(store: Store, log: Log) -> None:
+    answers = Answers()
+
+    def broken(_: GoQueueError | None) -> None:
+        raise ValueError("mine")
+
+    other = store.create("t/1")
+    for one in (log, other):
+        one.append(batch([b"x"]), answers)
+        one.append(batch([b"x"]), broken)
+        one.append(batch([b"x"]), answers)
+    with pytest.raises(ExceptionGroup) as caught:
+        store.flush()
+    assert answers.given == [None] * 4
+    assert len(caught.value.exceptions) == 2
+    assert (log.durable_end, other.durable_end) == (3, 3)
+    store.settle()
+
+
+def test_who_is_answered_may_append_again(store: Store, log: Log) -> None:
+    answers = Answers()
+
+    def again(_: GoQueueError | None) -> None:
+        log.append(batch([b"three"]), answers)
+
+    log.append(batch([b"one"]), again)
+    log.append(batch([b"two"]), answers)
+    store.flush()
+    assert answers.given == [None]
+    store.flush()
+    assert answers.given == [None, None]
+    assert values(log) == [b"one", b"two", b"three"]
+
+
+def test_who_is_told_that_the_log_is_fenced_may_read_it_again_and_go_on(
+    store: Store, disk: FaultyDisk, log: Log
+) -> None:
+    answers = Answers()
+
+    def insist(error: GoQueueError | None) -> None:
+        assert isinstance(error, LogFenced)
+        with pytest.raises(LogFenced):
+            log.append(batch([b"again"]))
+        store.reopen("t/0")
+        log.append(batch([b"again"]), answers)
+
+    append(store, log, b"one")
+    log.append(batch([b"refused"]), insist)
+    log.append(batch([b"refused as well"]), answers)
+    disk.fail("sync", path="*.log")
+    store.flush()
+    store.flush()
+    assert [type(error) for error in answers.given] == [LogFenced, type(None)]
+    assert values(log) == [b"one", b"again"]
 
 
 def test_times_never_fall_when_the_clock_is_set_back(disk: FaultyDisk, clock: ManualClock) -> None:

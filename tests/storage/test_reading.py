@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.errors import OffsetOutOfRange, RangeDamaged
+from goqueue.errors import DiskFailed, OffsetOutOfRange, RangeDamaged
 from goqueue.storage import frame, scan
 from goqueue.storage.extent import Extent
 from goqueue.storage.flusher import Mode
@@ -17,7 +17,7 @@ from goqueue.storage.log import Log, LogSettings
 from goqueue.storage.store import Store, StoreSettings
 from goqueue.storage.tail import BLOCK_OVERHEAD_BYTES
 from goqueue.testing.clock import ManualClock
-from goqueue.testing.disk import FaultyDisk
+from goqueue.testing.disk import FaultyDisk, FaultyFile
 from tests.storage.stores import DATA, append, batch, open_store, values
 
 SEALED = f"{DATA}/logs/t/00000000000000000000"
@@ -396,3 +396,57 @@ def test_a_sealed_segment_that_was_cut_between_two_messages_is_not_read_as_a_gap
         assert (met.value.details["first_offset"], met.value.details["next_offset"]) == (7, 10)
         assert values(log, skip=True) == [*(b"%d" % number for number in range(7)), b"behind"]
         store.close()
+
+
+# --- a device that cannot read ---
+
+
+def unreadable(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Have the device fail at every read of this block of any log."""
+    read = FaultyFile.read
+
+    def refusing(file: FaultyFile, position: int, into: memoryview) -> int:
+        if file._path.endswith(".log") and position < (number + 1) * 4096 and number * 4096 < position + len(into):
+            raise DiskFailed(f"the device failed at {file._path}")
+        return read(file, position, into)
+
+    monkeypatch.setattr(FaultyFile, "read", refusing)
+
+
+@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("spoil", [None, "index"])
+def test_a_block_that_cannot_be_read_costs_only_the_messages_in_it(
+    monkeypatch: pytest.MonkeyPatch, block: int, spoil: str | None
+) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, tail_bytes=1, segment_bytes=20_000)
+    log, contents = store.create("t"), [b"%03d" % number * 50 for number in range(120)]
+    for content in contents:
+        append(store, log, content)
+    assert len(log.segments) == 2
+    ends = [number * len(batch(contents[:1]).buffer) for number in range(log.segments[1].base_offset + 1)]
+    lost = [one for one in range(len(ends) - 1) if ends[one] < block * 4096 + 4096 and block * 4096 < ends[one + 1]]
+    first, after = lost[0], lost[-1] + 1
+    if spoil:
+        disk.remove(log.segments[0].index_path)
+    unreadable(monkeypatch, block)
+    with pytest.raises(RangeDamaged) as caught:
+        values(log, first)
+    assert (caught.value.details["first_offset"], caught.value.details["next_offset"]) == (first, after)
+    sealed = log.segments[1].base_offset
+    found = values(log, skip=True)
+    assert [value for value in found if value in contents[:sealed]] == contents[:first] + contents[after:sealed]
+
+
+@pytest.mark.parametrize("segment", [0, 1, 2])
+def test_a_time_is_found_although_that_of_a_first_message_is_wrong(segment: int) -> None:
+    there = filled([Batch([b"%d" % number * 200], 10) for number in range(60)])
+    starts = [one.base_offset for one in there.log.segments]
+    assert len(starts) > 3
+    for bit in range(8):
+        disk = there.disk.after_crash("everything")
+        disk.flip(f"{DATA}/logs/t/{starts[segment]:020d}.log", frame.AT_TIMESTAMP + 2, bit)
+        log = open_store(disk).log("t")
+        for offset, message in enumerate(there.messages):
+            expected = offset + 1 if offset == starts[segment] else offset
+            assert log.offset_for_time(message.timestamp_ns) == expected

@@ -217,3 +217,59 @@ def test_a_wrong_time_in_the_index_never_makes_the_log_delete_itself(bit: int) -
         store, found = opened(disk)
         assert (found.cut, found.damages) == (None, [])
         assert values(store.logs["t/0"], 60) == CONTENTS[60:120]
+
+
+# --- files that are gone ---
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_offsets_of_a_newest_segment_that_is_gone_are_not_given_out_again(clean: bool) -> None:
+    disk = killed(segment_bytes=10_000)
+    if clean:
+        open_store(disk).close()
+    lost = int(last_log(disk).rpartition("/")[2][:20])
+    disk.remove(last_log(disk))
+    for _ in range(2):
+        store, found = opened(disk)
+        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(lost, 200)]
+        assert not found.was_clean
+        assert store.logs["t/0"].next_offset == 200
+        disk = disk.crash("everything")
+    store, _ = opened(disk)
+    assert append(store, store.logs["t/0"], b"next") == range(200, 201)
+    assert values(store.logs["t/0"], skip=True) == [*CONTENTS[:lost], b"next"]
+
+
+def test_a_marker_that_speaks_of_another_segment_of_the_same_size_is_not_believed() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, segment_bytes=1000)
+    for _ in range(6):
+        append(store, store.logs.get("t/0") or store.create("t/0"), b"x" * 400)
+    assert [segment.base_offset for segment in store.logs["t/0"].segments] == [0, 2, 4]
+    store.close()
+    for suffix in ("log", "index", "timeindex"):
+        disk.remove(path(4, suffix))
+    store, found = opened(disk)
+    assert not found.was_clean
+    assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(4, 6)]
+    assert append(store, store.logs["t/0"], b"next") == range(6, 7)
+
+
+def test_messages_that_were_there_at_a_clean_stop_and_are_not_now_are_damage() -> None:
+    found = recover(killed(), DIRECTORY, CleanState(0, 250, 5, 3, 1))
+    assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(200, 250)]
+    assert found.next_offset == 250
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_a_missing_index_of_a_sealed_segment_is_made_again_at_the_next_start(suffix: str, clean: bool) -> None:
+    disk = killed(segment_bytes=10_000)
+    if clean:
+        open_store(disk).close()
+    complete = without_lock(disk)
+    disk.remove(path(0, suffix))
+    store, found = opened(disk)
+    assert (found.was_clean, found.damages) == (clean, [])
+    assert disk.read_file(path(0, suffix)) == complete[path(0, suffix)]
+    assert values(store.logs["t/0"]) == CONTENTS

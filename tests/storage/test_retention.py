@@ -149,6 +149,45 @@ def test_a_fenced_log_is_left_as_it_is(store: Store, log: Log, disk: FaultyDisk)
         plan_expiry(log, disk, bytes_kept=0)
 
 
+@pytest.mark.parametrize(("seconds", "first"), [(51, 3), (80, 3), (81, 9)])
+def test_a_segment_that_cannot_be_read_is_as_new_as_its_successor(
+    store: Store, disk: FaultyDisk, clock: ManualClock, seconds: int, first: int
+) -> None:
+    begin, unreadable = clock.now_ns() - 150 * NANOSECONDS, store.logs["t/0"].segments[1]
+    store.close()
+    disk.overwrite(unreadable.path, 0, bytes(unreadable.size))
+    log = open_store(disk, clock).logs["t/0"]
+    expire(log, disk, before_time=begin + seconds * NANOSECONDS)
+    assert log.first_offset == first
+
+
+def test_when_nobody_knows_whether_a_segment_stays_gone_the_log_is_read_again(
+    store: Store, log: Log, disk: FaultyDisk
+) -> None:
+    disk.fail("sync_directory", path="*/t/0", skip=1)
+    job = plan_expiry(log, disk, bytes_kept=0)
+    with pytest.raises(DiskFailed):
+        job.run()
+    job.apply()
+    with pytest.raises(LogFenced):
+        log.append(batch([b"x"]))
+    assert store.reopen("t/0").damages == []
+    assert log.first_offset == 6
+    assert len(values(log)) == 9
+    assert append(store, log, b"new") == range(15, 16)
+
+
+def test_the_expiry_of_a_deleted_log_removes_nothing(store: Store, log: Log, disk: FaultyDisk) -> None:
+    job = plan_expiry(log, disk, bytes_kept=0)
+    store.delete("t/0")
+    before = disk.paths()
+    job.run()
+    assert disk.paths() == before
+    assert job.removed == []
+    job.apply()
+    assert append(store, store.create("t/0"), b"new") == range(1)
+
+
 def test_a_segment_that_compaction_emptied_goes_with_its_neighbours(disk: FaultyDisk, clock: ManualClock) -> None:
     for base in (0, 5, 9):
         disk.write_file(f"/data/logs/t/0/{base:020d}.log", b"")

@@ -15,11 +15,13 @@ from goqueue.errors import (
     DiskFailed,
     FormatUnsupported,
     GoQueueError,
+    LogClosed,
     LogExists,
     LogFenced,
     LogNameInvalid,
     LogNotFound,
     PathInvalid,
+    RangeDamaged,
 )
 from goqueue.storage.disk import Disk, Entry, File, Mode, SystemDisk
 from goqueue.storage.store import check_directory, find_logs
@@ -93,6 +95,13 @@ def test_what_cannot_be_read_is_refused_and_left_as_it_is(operation: str, code: 
     disk.heal()
     assert snapshot(disk) == before
     assert values(open_store(disk).logs["t/0"]) == [b"kept"]
+
+
+def test_a_format_that_is_a_directory_is_refused() -> None:
+    disk = FaultyDisk()
+    disk.make_directory(f"{DATA}/FORMAT")
+    with pytest.raises(FormatUnsupported, match="FORMAT is not a file"):
+        open_store(disk)
 
 
 def test_a_directory_that_is_only_looked_at_has_to_be_there() -> None:
@@ -248,6 +257,16 @@ def test_files_that_are_not_ours_are_left_alone() -> None:
     assert {name: disk.read_file(f"{DATA}/logs/{name}") for name in foreign} == foreign
 
 
+@pytest.mark.parametrize("name", ["ü x", "t/ü", "t/a b/0"])
+def test_a_directory_whose_name_is_no_log_name_is_no_log(name: str) -> None:
+    disk = FaultyDisk()
+    open_store(disk).create("t/0")
+    disk = disk.crash("everything")
+    disk.write_file(f"{DATA}/logs/{name}/{0:020d}.log", b"somebody's")
+    assert list(open_store(disk).logs) == ["t/0"]
+    assert disk.read_file(f"{DATA}/logs/{name}/{0:020d}.log") == b"somebody's"
+
+
 def test_a_deleted_log_is_gone_with_those_below_it() -> None:
     disk, answers = FaultyDisk(), Answers()
     store = open_store(disk)
@@ -270,9 +289,9 @@ def test_a_log_with_a_deleted_name_begins_anew() -> None:
         assert append(store, log, b"%d" % turn) == range(1)
         store.delete("t/0")
     assert append(store, store.create("t/0"), b"last") == range(1)
-    left = open_store(disk.crash("synced"))
-    assert values(left.logs["t/0"]) == [b"last"]
-    assert not [path for path in disk.crash("synced").paths() if path.startswith("/trash")]
+    left = disk.crash("synced")
+    assert values(open_store(left).logs["t/0"]) == [b"last"]
+    assert not [path for path in left.paths() if "/trash/" in path]
 
 
 def test_a_fenced_log_can_be_deleted() -> None:
@@ -290,10 +309,99 @@ def test_a_deletion_that_fails_costs_no_other_log_its_answers() -> None:
     store = open_store(disk)
     store.create("going")
     store.create("staying").append(batch([b"x"]), answers)
-    disk.fail("rename", path="*/going")
+    disk.fail("rename", path="*/going", times="forever")
     with pytest.raises(DiskFailed):
         store.delete("going")
     assert answers.given == [None]
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [("rename", "*/going"), ("make_directory", "*/trash"), ("sync_directory", "*/trash"), ("sync_directory", "*/logs")],
+)
+@pytest.mark.parametrize("retry", ["create", "settle"])
+def test_a_deletion_that_the_disk_refused_is_tried_again(operation: str, path: str, retry: str) -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    append(store, store.create("going"), b"old")
+    disk.fail(operation, path=path, times=2)  # when the flusher has let go, and when the owner tries
+    with pytest.raises(DiskFailed):
+        store.delete("going")
+    assert list(store.logs) == []
+    if retry == "settle":
+        store.settle()
+        assert disk.kind(f"{DATA}/logs/going") == "absent"
+    assert append(store, store.create("going"), b"new") == range(1)
+    assert values(open_store(disk.crash("synced")).logs["going"]) == [b"new"]
+
+
+def test_whoever_wants_a_deleted_name_back_is_told_that_the_disk_refuses() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    store.create("going")
+    disk.fail("rename", path="*/going", times="forever")
+    with pytest.raises(DiskFailed):
+        store.delete("going")
+    with pytest.raises(DiskFailed):
+        store.create("going")
+    disk.heal()
+    assert append(store, store.create("going"), b"new") == range(1)
+
+
+def test_a_deleted_log_is_neither_read_nor_searched() -> None:
+    store = open_store(FaultyDisk())
+    log = store.create("t/0")
+    append(store, log, b"x")
+    store.delete("t/0")
+    with pytest.raises(LogClosed, match="t/0"):
+        log.read(0, 100)
+    with pytest.raises(LogClosed, match="t/0"):
+        log.offset_for_time(0)
+
+
+def stopped_and_robbed(name: str) -> FaultyDisk:
+    """A directory of two logs that was stopped cleanly, and of which one log was removed afterwards."""
+    disk = FaultyDisk()
+    store = open_store(disk)
+    for one in ("t/0", "t/1"):
+        append(store, store.create(one), b"kept")
+    store.close()
+    directory = f"{DATA}/logs/{name}"
+    for entry in disk.entries(directory):
+        disk.remove(f"{directory}/{entry.name}")
+    disk.remove_directory(directory)
+    return disk.crash("everything")
+
+
+def test_a_log_that_was_there_at_the_clean_stop_is_missed() -> None:
+    store = open_store(stopped_and_robbed("t/0"))
+    assert list(store.logs) == ["t/1"]
+    assert isinstance(store.unopened["t/0"], RangeDamaged)
+    with pytest.raises(LogFenced, match="t/0 is gone: at the last clean stop it went up to offset 1"):
+        store.log("t/0")
+    with pytest.raises(LogExists):
+        store.create("t/0")
+
+
+def test_a_log_that_is_missed_can_be_given_up() -> None:
+    store = open_store(stopped_and_robbed("t/0"))
+    store.delete("t/0")
+    assert store.unopened == {}
+    with pytest.raises(LogNotFound):
+        store.log("t/0")
+    assert append(store, store.create("t/0"), b"new") == range(1)
+
+
+def test_a_log_that_could_not_be_opened_can_be_deleted() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    append(store, store.create("t/0"), b"old")
+    disk = disk.crash("everything")
+    disk.fail("sync", path="*/t/0/*")
+    store = open_store(disk)
+    store.delete("t/0")
+    assert append(store, store.create("t/0"), b"new") == range(1)
+    assert values(open_store(disk.crash("synced")).logs["t/0"]) == [b"new"]
 
 
 # --- starts and stops ---
@@ -377,6 +485,42 @@ def test_a_stop_writes_what_waits() -> None:
     store.close()
     assert answers.given == [None]
     assert values(open_store(disk.crash("synced")).logs["t/0"]) == [b"x"]
+
+
+def test_closing_twice_is_harmless_even_when_somebody_else_has_the_directory_by_then() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    append(store, store.create("t/0"), b"x")
+    store.close()
+    marker = snapshot(disk)
+    store.close()
+    assert snapshot(disk) == marker
+    other = open_store(disk)
+    append(other, other.log("t/0"), b"y")
+    before = snapshot(disk)
+    store.close()
+    assert snapshot(disk) == before
+    with pytest.raises(DataDirectoryInUse):
+        open_store(disk)
+
+
+def test_who_is_answered_during_a_stop_cannot_append_again() -> None:
+    disk, refusals = FaultyDisk(), list[GoQueueError]()
+    store = open_store(disk)
+    log = store.create("t/0")
+
+    def again(_: GoQueueError | None) -> None:
+        with pytest.raises(LogClosed) as caught:
+            log.append(batch([b"too late"]))
+        refusals.append(caught.value)
+
+    log.append(batch([b"x"]), again)
+    store.close()
+    assert len(refusals) == 1
+    store = open_store(disk.crash("synced"))
+    assert store.recovered["t/0"].was_clean
+    assert values(store.log("t/0")) == [b"x"]
+    assert append(store, store.log("t/0"), b"y") == range(1, 2)
 
 
 def test_names_of_logs_are_found_at_every_depth_and_no_deeper() -> None:

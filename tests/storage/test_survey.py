@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.errors import DiskFailed
 from goqueue.limits import FRAME_BYTES_MAX, OFFSET_MAX, SCAN_CHUNK_BYTES, VALUE_BYTES_MAX
 from goqueue.storage import frame, scan, survey
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
-from goqueue.storage.survey import Damage, Stretch, believable
+from goqueue.storage.survey import Damage, Stretch, sound_frame
 from tests.storage.samples import flipped, logs, starts
 
 
@@ -297,6 +298,35 @@ def test_a_forged_frame_where_a_window_ends_is_not_taken() -> None:
         assert [(one.first_offset, one.next_offset) for one in found.damages] == [(0, 1)]
 
 
+# --- a device that cannot read ---
+
+
+@dataclass
+class BadBlock(MemoryFile):
+    """A file of which the device cannot read one block."""
+
+    bad: range = range(0)
+
+    def read(self, position: int, into: memoryview) -> int:
+        if position < self.bad.stop and self.bad.start < position + len(into):
+            raise DiskFailed("the device failed")
+        return super().read(position, into)
+
+
+SMALL = log_of(*(bytes([65 + number % 26]) * (number * 37 % 700) for number in range(90)))
+
+
+@pytest.mark.parametrize("block", range(len(b"".join(SMALL)) // 4096 + 1))
+@pytest.mark.parametrize("index", [None, index_of(SMALL)], ids=["no index", "index"])
+def test_a_block_that_cannot_be_read_costs_only_the_messages_in_it(block: int, index: Index | None) -> None:
+    content, bad = b"".join(SMALL), range(block * 4096, block * 4096 + 4096)
+    found = surveyed(content, memory=BadBlock(content, bad=bad), index=index, next_offset=len(SMALL))
+    ends = [*starts(SMALL), len(content)]
+    lost = [number for number in range(len(SMALL)) if ends[number] < bad.stop and bad.start < ends[number + 1]]
+    assert found.frames == SMALL[: lost[0]] + SMALL[lost[-1] + 1 :]
+    assert [(one.first_offset, one.next_offset) for one in found.damages] == [(lost[0], lost[-1] + 1)]
+
+
 # --- memory ---
 
 
@@ -329,18 +359,23 @@ def test_healthy_frames_behind_damage_come_together() -> None:
 # --- entries of an index ---
 
 
+def is_found(file: File, position: int, offset: int, end: int) -> bool:
+    found = sound_frame(file, position, end)
+    return found is not None and frame.offset_at(found) == offset
+
+
 def test_only_an_entry_that_tells_the_truth_is_believed() -> None:
     file = MemoryFile(CONTENT).file
     for number in range(12):
-        assert believable(file, STARTS[number], number, len(CONTENT))
-        assert not believable(file, STARTS[number], number + 1, len(CONTENT))
-        assert not believable(file, STARTS[number] + 1, number, len(CONTENT))
-        assert not believable(file, STARTS[number], number, STARTS[number + 1] - 1)
-        assert not believable(
+        assert is_found(file, STARTS[number], number, len(CONTENT))
+        assert not is_found(file, STARTS[number], number + 1, len(CONTENT))
+        assert not is_found(file, STARTS[number] + 1, number, len(CONTENT))
+        assert not is_found(file, STARTS[number], number, STARTS[number + 1] - 1)
+        assert not is_found(
             MemoryFile(flipped(CONTENT, STARTS[number] + 36)).file, STARTS[number], number, len(CONTENT)
         )
-    assert not believable(file, len(CONTENT), 12, len(CONTENT))
-    assert not believable(file, len(CONTENT) + 5000, 12, len(CONTENT))
+    assert not is_found(file, len(CONTENT), 12, len(CONTENT))
+    assert not is_found(file, len(CONTENT) + 5000, 12, len(CONTENT))
 
 
 @given(st.lists(st.tuples(st.integers(0, 13), st.integers(0, len(CONTENT) + 100)), max_size=6), st.integers(0, 11))

@@ -1,5 +1,7 @@
 """Cutting a log back: to every offset it is what a list would be, and life goes on from there."""
 
+from itertools import count
+
 import pytest
 
 from goqueue.errors import LogFenced, OffsetOutOfRange, RangeDamaged
@@ -8,7 +10,7 @@ from goqueue.storage.log import Log
 from goqueue.storage.store import Store
 from goqueue.storage.truncation import truncate
 from goqueue.testing.clock import ManualClock
-from goqueue.testing.disk import FaultyDisk
+from goqueue.testing.disk import Crashed, FaultyDisk, Keep
 from tests.storage.stores import append, batch, messages, open_store, values
 
 CONTENTS = [b"%d-" % number * (number * 37 % 500) for number in range(30)]
@@ -180,3 +182,47 @@ def test_what_is_written_behind_a_cut_is_compacted_like_anything_else(disk: Faul
     clock.advance(10)
     compact()
     assert values(log) == []
+
+
+def test_a_roll_that_is_not_on_disk_yet_is_not_cut_back(disk: FaultyDisk) -> None:
+    store, log = filled(disk)
+    log.roll()
+    with pytest.raises(AssertionError, match="every append and roll is on disk"):
+        truncate(log, disk, 10)
+    store.flush()
+    truncate(log, disk, 10)
+    assert values(log) == CONTENTS[:10]
+
+
+def test_a_fenced_log_is_not_cut_back(disk: FaultyDisk) -> None:
+    store, log = filled(disk)
+    disk.fail("sync", path="*.log")
+    append(store, log, b"lost")
+    before = disk.operations
+    with pytest.raises(LogFenced):
+        truncate(log, disk, 10)
+    assert disk.operations == before
+
+
+@pytest.mark.parametrize("keep", ["everything", "synced", "some"])
+@pytest.mark.parametrize("offset", [0, 4, 13, 27])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_cut_that_is_interrupted_is_never_taken_for_a_loss(offset: int, keep: Keep, restart: bool) -> None:
+    for operation in count(1):
+        disk = FaultyDisk(operation)
+        store, log = filled(disk)
+        if restart:
+            store.close()
+            log = open_store(disk).logs["t/0"]
+        disk.crash_at(disk.operations + operation)
+        try:
+            truncate(log, disk, offset)
+        except Crashed:
+            left = open_store(disk.crash(keep, torn=True))
+            found = values(left.logs["t/0"])
+            assert left.recovered["t/0"].damages == []
+            assert found == CONTENTS[: len(found)]
+            assert left.logs["t/0"].next_offset == len(found) >= offset
+        else:
+            assert operation > 5
+            break
