@@ -135,6 +135,8 @@ class Compaction:
         """Let the log know its new segments."""
         for replacement in self.replacements:
             self.log.replace_segments(replacement.old, [replacement.new])
+            for segment in replacement.old:
+                segment.pinned = None
         self.replacements.clear()
         if self.failure is not None:
             self.log.fence_off(self.failure)

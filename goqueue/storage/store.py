@@ -75,7 +75,7 @@ class Store:
         self.recovered: dict[str, Recovered] = {}
         """What was found in each log when it was opened."""
         self.unopened: dict[str, GoQueueError] = {}
-        """The logs that the device did not let us open, and why: the others go on without them."""
+        """The logs that could not be opened or are gone, and why: the others go on without them."""
         self._disk = disk
         self._deliver = deliver
         self._reports: deque[Report] = deque()
@@ -261,7 +261,7 @@ class Store:
             raise RuntimeError("the flusher's thread has died") from failure
 
     def close(self) -> None:
-        """Write what is left, and leave the marker of a clean stop."""
+        """Write what is left, and leave the marker of a clean stop. No job may be running any more."""
         if self._is_closed:
             return
         self._is_closed = True
