@@ -163,8 +163,18 @@ def test_debug_after_two_dashes_is_an_ordinary_word(capfd: pytest.CaptureFixture
 
 
 def test_an_interruption_ends_with_130() -> None:
-    program = "import os, signal, sys; from goqueue.commands import groups, main\n"
-    program += f"groups.root = lambda: os.kill(os.getpid(), {signal.SIGINT.value})\nsys.exit(main.main(['config']))"
+    program = f"""
+import os, sys
+from goqueue.commands import groups, main
+
+def interrupted():
+    os.kill(os.getpid(), {signal.SIGINT.value})
+    while True:  # until the interpreter takes notice
+        pass
+
+groups.root = interrupted
+sys.exit(main.main(["config"]))
+"""
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
