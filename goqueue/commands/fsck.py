@@ -54,6 +54,8 @@ def fsck(
     The broker must not be running. Nothing is changed without --repair, which shows first what it
     will do. The exit code is 1 where messages are damaged or missing, or an index is wrong.
     """
+    if not directory:
+        raise UsageInvalid("an empty path names no directory", hint="write . for the current one")
     disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
     check_directory(disk, directory)
     if disk.kind(root) == "absent":

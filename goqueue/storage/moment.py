@@ -26,8 +26,9 @@ class Moment:
     def load(self) -> int:
         """The offset of the first message that is not older than the time."""
         number = bisect_left(self.segments, self.time, key=self._first_time)
-        # Messages of that time may begin in the segment before the first one that starts at or after it.
-        for segment in self.segments[max(0, number - 1) : number + 1]:
+        # Messages of that time may begin in the segment before the first one that starts at or after it; and
+        # a segment that is gone or damaged leaves it to those behind it.
+        for segment in self.segments[max(0, number - 1) :]:
             found = self._find(segment)
             if found is not None:
                 return min(found, self.limit)

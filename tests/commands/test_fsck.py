@@ -189,6 +189,12 @@ def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert f"{tmp_path}/data does not exist" in done.stderr.splitlines()[0]
 
 
+def test_an_empty_path_is_refused() -> None:
+    done = fsck("")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "names no directory" in done.stderr
+
+
 def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
     done = fsck(str(tmp_path / "data"))

@@ -194,3 +194,16 @@ def test_a_segment_that_compaction_emptied_goes_with_its_neighbours(disk: Faulty
     store = open_store(disk, clock)
     expire(store.logs["t/0"], disk, before_time=1)
     assert (store.logs["t/0"].first_offset, store.logs["t/0"].next_offset) == (9, 9)
+
+
+def test_a_time_is_found_behind_segments_that_are_gone_and_not_yet_forgotten() -> None:
+    store = open_store(FaultyDisk(), tail_bytes=0)
+    log = store.create("t/0")
+    for _ in range(3):
+        append(store, log, b"x" * 3000)
+    job = plan_expiry(log, store.resources.disk, bytes_kept=3000)
+    job.run()
+    assert len(job.removed) == 2
+    assert log.offset_for_time(-1) == log.offset_for_time(0) == 2
+    job.apply()
+    assert log.offset_for_time(0) == 2
