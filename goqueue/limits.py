@@ -41,7 +41,7 @@ WRITE_BUFFERS_MAX = 1024  # buffers of one gathered write: the kernel's IOV_MAX
 # --- compaction ---
 TOMBSTONE_GRACE_SECONDS = 24 * 3600  # a reader this far behind still learns of a deletion
 PINNED_SEGMENTS_MAX = 64  # replaced files that stay open for readers until the log knows the new ones
-COMPACTION_KEYS_MAX = 5_000_000  # keys remembered by one pass: about 1 GiB of memory at the worst
+COMPACTION_KEYS_MAX = 5_000_000  # remembered by one pass, counted between segments: some 1 GiB for keys of 100 bytes
 
 # --- configuration ---
 CONFIG_BYTES_MAX = MIB  # of a file; a complete one has a few KiB

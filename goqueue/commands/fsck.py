@@ -31,8 +31,6 @@ from goqueue.storage.store import check_directory, find_logs, process_name, read
 _PARALLEL_BYTES = 64 * 1024 * 1024  # below this a second process costs more than it saves
 _PROGRESS_BYTES = 512 * 1024 * 1024
 
-Plan = dict[str, tuple[list[SegmentTask], list[Finding]]]
-
 
 def fsck(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The data directory.")],

@@ -111,7 +111,7 @@ def plan(disk: Disk, name: str, directory: str) -> tuple[list[SegmentTask], list
     tasks = [SegmentTask(name, *pair, gaps_below) for pair in zip(segments, ceilings, strict=False)]
     findings = [_stranger(directory, entry) for entry in entries if not _belongs(entry, segments)]
     lost = end_of_lost_segments(disk, segments, entries)
-    if segments and lost:
+    if lost:
         sentence = f"a segment behind offset {segments[-1].base_offset} is gone; it went up to offset {lost - 1}"
         findings.append(Finding("messages_missing", directory, sentence, next_offset=lost))
     return tasks, findings
@@ -129,7 +129,7 @@ def _belongs(entry: Entry, segments: list[Segment]) -> bool:
 
 def _stranger(directory: str, entry: Entry) -> Finding:
     path = f"{directory}/{entry.name}"
-    if entry.kind != "file":
+    if entry.kind != "file" and base_offset_of(entry.name, "log") is not None:
         return Finding("file_unusable", path, "not a file, and stands where a segment should")
     if is_left_over(entry.name):
         return Finding("left_over", path, "left by an interrupted change", repair="finish or undo that change")

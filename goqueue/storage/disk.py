@@ -104,8 +104,6 @@ class Disk(Protocol):
         """Take an exclusive lock that ends with this process, or say who holds it."""
         ...
 
-    def free_bytes(self, path: str) -> int: ...
-
 
 def read_all(disk: Disk, path: str) -> bytes:
     """The whole content of a small file."""
@@ -363,11 +361,6 @@ class SystemDisk:
                 lock.release()
                 raise
         return lock
-
-    def free_bytes(self, path: str) -> int:
-        with _translated(path):
-            found = os.statvfs(path)
-            return found.f_bavail * found.f_frsize
 
     def __repr__(self) -> str:
         return "<SystemDisk>"

@@ -30,9 +30,6 @@ class Read:
     def size(self) -> int:
         return sum(map(len, self.buffers))
 
-    def joined(self) -> bytes:
-        return b"".join(self.buffers)
-
 
 @dataclass(frozen=True, slots=True)
 class Extent:

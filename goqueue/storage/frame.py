@@ -37,7 +37,7 @@ NO_HEADERS = b"\x00\x00"
 """The headers of a message without any: their count."""
 
 # Where the fields are.
-AT_FLAGS, AT_CRC, AT_OFFSET, AT_TIMESTAMP, AT_PRIORITY, AT_RESERVED = 3, 4, 8, 16, 24, 25
+AT_FLAGS, AT_CRC, AT_OFFSET, AT_TIMESTAMP, AT_PRIORITY = 3, 4, 8, 16, 24
 AT_KEY_LENGTH, AT_VALUE_LENGTH, AT_HEADERS_LENGTH = 26, 28, 32
 
 _HEADER = struct.Struct(">2sBBIQQBBHIH")

@@ -16,7 +16,6 @@ synced. Then bad bytes before the last sound frame count as damage, and only wha
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from goqueue.errors import GoQueueError
 from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES
 from goqueue.storage.disk import Disk, Entry, replace
 from goqueue.storage.index import Index
@@ -86,9 +85,9 @@ def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Reco
 
 def end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entry]) -> int:
     """What the marks say that stand behind the last segment: an index goes before its log does, so that log is lost."""
-    bases = [base for entry in entries if (base := base_offset_of(entry.name, "index")) is not None]
     if not segments:
         return 0
+    bases = [base for entry in entries if (base := base_offset_of(entry.name, "index")) is not None]
     orphans = [Segment(segments[0].directory, base) for base in bases if base > segments[-1].base_offset]
     marks = [index.marked for orphan in orphans if (index := load_index(disk, orphan)) is not None and index.marked]
     return max((offset for offset, _ in marks), default=0)
@@ -124,7 +123,7 @@ class _Survey:
         self._file.forget_cache()  # what a failed sync left in memory is not on the device
         self._known = load_index(disk, self._segment)
         if self._known is None and disk.kind(self._segment.index_path) == "file":
-            self._known = Index()  # its writes were lost, and so nothing behind them had been answered
+            self._known = Index()  # its writes were lost, and nothing is vouched for
         self._index = Index()
         self._end, self._next_offset, self._last_time = 0, self._segment.base_offset, 0
         self._damages: list[Damage] = []
@@ -143,20 +142,10 @@ class _Survey:
         if len(self._index):
             segment.first_time, segment.last_time = self._index.times[0], self._last_time
         if self._index != self._known:
-            self._store_index()
+            store_index(self._disk, segment, self._index)
         self._disk.sync_directory(segment.directory)
         self._last_time = self._last_time or last_time(self._disk, self._segments[:-1])
         return Recovered(segment.directory, self._segments, self._next_offset, self._last_time, self._damages, cut)
-
-    def _store_index(self) -> None:
-        """Even a full disk can be opened: an index that cannot be written is removed, and made again when needed."""
-        segment = self._segment
-        try:
-            store_index(self._disk, segment, self._index)
-        except GoQueueError:
-            for path in (segment.index_path, segment.timeindex_path):
-                if self._disk.kind(path) != "absent":
-                    self._disk.remove(path)
 
     def _skip_to_last_entry(self, known: Index) -> None:
         """Begin at the last frame that the index knows and that is sound."""

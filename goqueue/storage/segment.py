@@ -9,12 +9,11 @@ so neither removal nor replacement of the name disturbs whoever still reads.
 """
 
 from collections import OrderedDict
-from contextlib import suppress
 from dataclasses import dataclass
 
 from goqueue.errors import DiskFailed, GoQueueError, PathInvalid
 from goqueue.limits import OFFSET_MAX, READERS_MAX
-from goqueue.storage.disk import Disk, File, read_all, replace
+from goqueue.storage.disk import Disk, File, discard, read_all, replace
 from goqueue.storage.index import Index, load, mark
 from goqueue.storage.survey import Damage, Stretch, survey
 
@@ -74,9 +73,14 @@ def base_offset_of(name: str, suffix: str) -> int | None:
 
 
 def store_index(disk: Disk, segment: Segment, index: Index) -> None:
-    """`write_index`, if that is possible: what is missing is made again when it is needed."""
-    with suppress(GoQueueError):
+    """`write_index`, if there is room: otherwise none stands there, and it is made again when it is needed.
+
+    An older one must not stay. Later entries would be written behind it at places that it does not reach.
+    """
+    try:
         write_index(disk, segment, index)
+    except GoQueueError:
+        discard(disk, *segment.caches)
 
 
 def write_index(disk: Disk, segment: Segment, index: Index) -> None:

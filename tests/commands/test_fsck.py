@@ -337,3 +337,9 @@ def test_a_repair_that_the_disk_refuses_says_so() -> None:
     disk.capacity_bytes = None
     check.repair(disk, directory, found)
     assert all(check.check_segment(disk, task).findings == [] for task in tasks)
+
+
+def test_a_link_in_the_directory_of_a_log_is_foreign_and_no_damage(data: Path) -> None:
+    (data / "logs/orders/0/elsewhere").symlink_to(data)
+    assert codes(report(str(data))) == ["file_foreign"]
+    assert fsck(str(data)).returncode == 0

@@ -445,12 +445,6 @@ def test_errors_of_the_system_become_ours_and_name_the_path(code: int, error: ty
     assert isinstance(caught.value.__cause__, OSError)
 
 
-def test_free_space_is_that_of_the_disk_which_holds_the_path(disk: Disk, home: str) -> None:
-    assert disk.free_bytes(home) > 0
-    with pytest.raises(PathInvalid):
-        disk.free_bytes(f"{home}/missing")
-
-
 # --- the real one alone ---
 
 

@@ -1,5 +1,7 @@
 """What an opened directory says of its logs: what was cut, what is damaged, and from where life goes on."""
 
+import errno
+
 import pytest
 
 from goqueue.errors import RangeDamaged
@@ -273,3 +275,17 @@ def test_a_missing_index_of_a_sealed_segment_is_made_again_at_the_next_start(suf
     assert (found.was_clean, found.damages) == (clean, [])
     assert disk.read_file(path(0, suffix)) == complete[path(0, suffix)]
     assert values(store.logs["t/0"]) == CONTENTS
+
+
+def test_an_index_that_a_full_disk_does_not_take_leaves_none_behind_and_the_log_works() -> None:
+    disk = killed(segment_bytes=10_000)
+    index = last_log(disk).removesuffix("log") + "index"
+    disk.write_file(index, disk.read_file(index)[:16])
+    disk.fail("write", errno.ENOSPC, path="*.tmp", times="forever")
+    store, _ = opened(disk)
+    assert not {index, index.replace(".index", ".timeindex")} & set(disk.paths())
+    log = next(iter(store.logs.values()))
+    before = values(log)
+    append(store, log, b"next")
+    assert values(log) == [*before, b"next"]
+    assert values(next(iter(opened(disk.crash("everything"))[0].logs.values()))) == [*before, b"next"]
