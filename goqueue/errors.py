@@ -2,15 +2,27 @@
 
     GoQueueError
     ├── CallerError              whoever asked must ask differently
+    │   ├── ChecksumMismatch
     │   ├── ConfigInvalid
+    │   ├── EndpointNotFound
     │   ├── FrameInvalid
     │   ├── LogExists
     │   ├── LogNameInvalid
     │   ├── LogNotFound
     │   ├── MessageTooLarge
-    │   └── OffsetOutOfRange
+    │   ├── MethodNotAllowed
+    │   ├── OffsetOutOfRange
+    │   ├── PartitionNotFound
+    │   ├── ProducerFenced
+    │   ├── RequestInvalid
+    │   ├── RequestTooLarge
+    │   ├── SequenceOutOfOrder
+    │   ├── TopicExists
+    │   ├── TopicNameInvalid
+    │   └── TopicNotFound
     ├── OperatorError            somebody must look at the machine
     │   ├── AccessDenied
+    │   ├── AddressUnavailable
     │   ├── DataDirectoryForeign
     │   ├── DataDirectoryInUse
     │   ├── DiskFailed
@@ -19,9 +31,14 @@
     │   ├── PathInvalid
     │   └── RangeDamaged
     └── TransientError           nobody: the same request may succeed later
+        ├── BrokerOverloaded
+        ├── BrokerStopping
+        ├── BrokerUnreachable
         ├── DiskFull
         ├── FilesExhausted
-        └── LogClosed
+        ├── LogClosed
+        ├── RequestTimedOut
+        └── TopicBusy
 
 An error carries a stable `code` for programs, a sentence that names the offending value for
 people, and where there is one a `hint` with the next step. What an error means in another
@@ -64,6 +81,18 @@ class ConfigInvalid(CallerError):
     code = "config_invalid"
 
 
+class ChecksumMismatch(CallerError):
+    """What arrived is not what its checksum says was sent."""
+
+    code = "checksum_mismatch"
+
+
+class EndpointNotFound(CallerError):
+    """No endpoint has this path."""
+
+    code = "endpoint_not_found"
+
+
 class FrameInvalid(CallerError):
     """Bytes that should be frames are not; `details["position"]` says where."""
 
@@ -86,14 +115,64 @@ class MessageTooLarge(CallerError):
     code = "message_too_large"
 
 
+class MethodNotAllowed(CallerError):
+    """The path is right, the method is not; `details["allowed"]` lists those that are."""
+
+    code = "method_not_allowed"
+
+
 class OffsetOutOfRange(CallerError):
     """`details` has `first` and `next`: the offsets that the log holds, and will hold next."""
 
     code = "offset_out_of_range"
 
 
+class PartitionNotFound(CallerError):
+    code = "partition_not_found"
+
+
+class ProducerFenced(CallerError):
+    """A newer incarnation of the same producer has taken over."""
+
+    code = "producer_fenced"
+
+
+class RequestInvalid(CallerError):
+    """A request has problems; `details["problems"]` lists all of them, each with its place."""
+
+    code = "request_invalid"
+
+
+class RequestTooLarge(CallerError):
+    code = "request_too_large"
+
+
+class SequenceOutOfOrder(CallerError):
+    """A batch does not follow the one before; `details["expected"]` is the sequence that would."""
+
+    code = "sequence_out_of_order"
+
+
+class TopicExists(CallerError):
+    code = "topic_exists"
+
+
+class TopicNameInvalid(CallerError):
+    code = "topic_name_invalid"
+
+
+class TopicNotFound(CallerError):
+    code = "topic_not_found"
+
+
 class AccessDenied(OperatorError):
     code = "access_denied"
+
+
+class AddressUnavailable(OperatorError):
+    """The address to listen on is taken, or is not this machine's."""
+
+    code = "address_unavailable"
 
 
 class DataDirectoryForeign(OperatorError):
@@ -132,6 +211,22 @@ class RangeDamaged(OperatorError):
     code = "range_damaged"
 
 
+class BrokerOverloaded(TransientError):
+    """As much is under way as the broker takes on; `details["retry_after"]` says how many seconds to wait."""
+
+    code = "broker_overloaded"
+
+
+class BrokerStopping(TransientError):
+    code = "broker_stopping"
+
+
+class BrokerUnreachable(TransientError):
+    """No answer came: nobody listens there, or the connection broke."""
+
+    code = "broker_unreachable"
+
+
 class DiskFull(TransientError):
     code = "disk_full"
 
@@ -144,3 +239,15 @@ class FilesExhausted(TransientError):
 
 class LogClosed(TransientError):
     code = "log_closed"
+
+
+class RequestTimedOut(TransientError):
+    """The request, or the answer to it, took longer than whoever waited was willing to."""
+
+    code = "request_timed_out"
+
+
+class TopicBusy(TransientError):
+    """The topic is being created or deleted."""
+
+    code = "topic_busy"

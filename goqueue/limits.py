@@ -49,6 +49,62 @@ CONFIG_DEPTH_MAX = 8  # of nested sections
 CONFIG_NODES_MAX = 10_000  # keys and values together; a hostile file is then refused in half a second
 CONFIG_PROBLEMS_MAX = 100  # reported of one file at a time, which is more than a person reads
 
+# --- HTTP ---
+PORT = 8080
+HTTP_HEADER_BYTES = 32 * KIB  # of one request's headers; browsers with many cookies stay below 16
+HTTP_HEADER_COUNT = 100  # a client behind three proxies sends some 30
+HTTP_URL_BYTES = 8 * KIB  # what servers and proxies agree on
+HTTP_BODY_BYTES = 32 * MIB  # the largest message twice over: as JSON with base64 it needs 22
+HTTP_HEADER_SECONDS = 10  # from the first byte of a request to the end of its headers
+HTTP_BODY_SECONDS = 30  # for each further step of a body
+HTTP_BODY_STEP_BYTES = 512 * KIB  # 17 KiB/s; so the largest body is in after half an hour at the latest
+HTTP_IDLE_SECONDS = 75  # beyond the 60 that load balancers keep a connection, so that they are the ones to close it
+HTTP_WRITE_SECONDS = 30  # for each further step of an answer to be taken by its reader
+HTTP_WRITE_STEP_BYTES = 64 * KIB  # what uvloop buffers before it asks for a pause
+HTTP_CONNECTIONS = 10_000  # some 10 KiB each
+HTTP_CONNECTIONS_SPARE = 256  # beyond the limit, to tell clients that it is reached; what comes on top is cut
+HTTP_BODIES_BYTES = 256 * MIB  # bodies of all requests that are unfinished or unanswered
+HTTP_PIPELINED = 16  # requests of one connection that wait behind the one being answered
+HTTP_DRAIN_BYTES = 64 * MIB  # thrown away behind a refusal: a client that only sends would not see it otherwise
+HTTP_DRAIN_SECONDS = 5
+HTTP_SLICE_BYTES = 4 * KIB  # handed to the parser at once: it cannot be stopped within, and 4 KiB are 160 requests
+HTTP_JOINED_BYTES = 64 * KIB  # larger bodies are written as they are; below, one copy is cheaper than two writes
+HTTP_BACKLOG = 2048  # connections the kernel holds until they are accepted
+
+# --- topics ---
+PARTITIONS = 3  # of a topic for which nobody said how many
+PARTITIONS_MAX = 1_000  # of one topic; each costs some 0.3 ms when it is created, all in one go
+RETENTION_HOURS = 168.0  # a week, so that a weekend's trouble can still be looked at
+RETENTION_HOURS_MAX = 100 * 365 * 24  # whoever wants longer wants null
+RETENTION_BYTES_MAX = 2**62  # fits a signed 64-bit number with room for sums
+MESSAGE_BYTES = MIB  # larger things belong in a store of files, with their address in the message
+MESSAGE_BYTES_MIN = KIB
+TOPIC_NAME_CHARACTERS_MAX = 255
+
+# --- producers ---
+PRODUCER_IDS_RESERVED = 1_000  # given out for each record of the catalog; a restart loses what is left of them
+PRODUCER_WINDOW = 5  # batches of one producer and partition that are known again
+PRODUCERS_MAX = 10_000  # remembered of one partition, the latest; some 1 KiB each
+SEQUENCE_COUNT = 2**31  # sequences are below it, and begin at 0 again
+SNAPSHOT_RECORDS = 1_000  # replayed at most, beside the snapshot: a few milliseconds
+
+# --- reads ---
+READ_BYTES = MIB  # of an answer that does not say how much; large enough that a request costs little for each message
+READ_BYTES_MAX = 16 * MIB
+READ_MESSAGES = 100  # of a JSON answer that does not say how many
+READ_MESSAGES_MAX = 10_000
+WAIT_SECONDS_MAX = 60  # of a long poll: below what proxies allow
+PUBLISH_MESSAGES_MAX = 10_000  # of a JSON request: more would hold the event loop for longer than 50 ms
+
+# --- work under way ---
+IN_FLIGHT_BYTES = 256 * MIB  # accepted and not yet durable; half a second of a fast disk
+STOP_SECONDS = 10.0  # for requests in progress when the broker stops
+UPKEEP_SECONDS = 30.0  # between two looks at what retention and compaction could remove
+
+# --- what operators see ---
+REQUESTS_LOGGED = 100  # in one second: a busy broker must not spend its time, or its disk, on telling so
+LAG_SECONDS = 0.5  # between two looks at how late the event loop is
+
 # --- names ---
 LOG_NAME_BYTES_MAX = 255  # of one part; the file systems' own limit
 LOG_DEPTH_MAX = 4  # parts of a name: topic, partition, and a log that belongs to a partition

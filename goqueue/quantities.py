@@ -1,8 +1,9 @@
-"""Sizes and durations as people write them, and numbers as people read them.
+"""Sizes, durations and times as people write them, and numbers as people read them.
 
 A size is a number with `B`, `KiB`, `MiB`, `GiB`, `TiB`, `PiB` (steps of 1,024) or `KB`, `MB`, `GB`,
 `TB`, `PB` (steps of 1,000); a number alone is bytes. A duration is one or more numbers with `d`,
 `h`, `m`, `s`, `ms`, `us` or `ns`, from large to small, as in `1h30m`; a number alone is seconds.
+A time is what RFC 3339 says, as in `2026-03-01T12:00:00.5Z` or with an offset such as `+02:00`.
 
 Reading is strict, since a misread unit is wrong by a factor of a thousand: one space may stand
 before a unit, and nothing else is forgiven. All arithmetic is on whole numbers, so `0.1s` is
@@ -11,12 +12,15 @@ exactly 100,000,000 nanoseconds on its way. Every refusal is a ValueError with o
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import date
+from functools import lru_cache
 from itertools import pairwise
 
 from goqueue.clock import NANOSECONDS
 
 SIZE_BYTES_MAX = 2**63 - 1  # what a signed 64-bit number holds
 DURATION_NS_MAX = 2**63 - 1  # the same: about 292 years
+TIME_NS_MAX = 2**63 - 1  # nanoseconds since 1970 in a signed 64-bit number end on 2262-04-11
 TEXT_CHARACTERS_MAX = 40  # far more than any of them needs; a million digits take seconds to read
 
 _BINARY = {"PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
@@ -36,6 +40,12 @@ _NUMBER = r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
 _SIZE = re.compile(rf"({_NUMBER}) ?([A-Za-z]*)")
 _PART = re.compile(rf"({_NUMBER}) ?([A-Za-z\u00b5\u03bc]+)")
 _DURATION = re.compile(rf"{_PART.pattern}(?: ?{_PART.pattern})*")
+
+_TIME = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+    r"(?:([+-])([0-9]{2}):([0-9]{2})|[Zz])"
+)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 # What people write for a unit in other programs, where the letters alone do not give it away.
 _ALIASES = {"min": "m", "mins": "m", "sec": "s", "secs": "s", "hr": "h", "hrs": "h", "\u00b5s": "us", "\u03bcs": "us"}
@@ -191,6 +201,56 @@ def format_count(count: int, noun: str = "", plural: str = "") -> str:
     if not noun:
         return f"{count:,}"
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds since the epoch: `2026-03-01T12:00:00Z`, `2026-03-01T14:00:00.123456789+02:00`."""
+    found = _TIME.fullmatch(text) if len(text) <= TEXT_CHARACTERS_MAX else None
+    if found is None:
+        raise ValueError(f"{quoted(text)} is not a time: write it as in 2026-03-01T12:00:00Z")
+    fraction, sign = found[7] or "", found[8]
+    if len(fraction) > 9:
+        raise ValueError(f"{quoted(text)} is finer than a nanosecond")
+    seconds = _day(text, *map(int, found.group(1, 2, 3))) * 86_400 + _clock(text, *map(int, found.group(4, 5, 6)))
+    if sign:
+        offset = _clock(text, int(found[9]), int(found[10]), 0)
+        seconds += offset if sign == "-" else -offset
+    time = seconds * NANOSECONDS + int(fraction.ljust(9, "0"))
+    if not 0 <= time <= TIME_NS_MAX:
+        raise ValueError(f"{quoted(text)} is outside of what can be stored: 1970-01-01 to 2262-04-11")
+    return time
+
+
+def _day(text: str, year: int, month: int, day: int) -> int:
+    """Days since the epoch."""
+    try:
+        return date(year, month, day).toordinal() - _EPOCH_DAY
+    except ValueError:
+        raise ValueError(f"{quoted(text)} names a day that no calendar has") from None
+
+
+def _clock(text: str, hour: int, minute: int, second: int) -> int:
+    """Seconds of a time of day, or of an offset."""
+    if second == 60:
+        raise ValueError(f"{quoted(text)} is a leap second, which no clock here counts")
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError(f"{quoted(text)} names an hour that no clock shows")
+    return hour * 3_600 + minute * 60 + second
+
+
+def format_time(time: int) -> str:
+    """`2026-03-01T12:00:00.000000000Z`: always as long, so that texts sort as their times do."""
+    if not 0 <= time <= TIME_NS_MAX:
+        raise ValueError(f"{time} nanoseconds since the epoch are outside of what can be written")
+    seconds, fraction = divmod(time, NANOSECONDS)
+    return f"{_second_text(seconds)}.{fraction:09d}Z"
+
+
+@lru_cache(maxsize=1024)  # messages that are read together were mostly appended in the same seconds
+def _second_text(seconds: int) -> str:
+    days, second = divmod(seconds, 86_400)
+    hour, rest = divmod(second, 3_600)
+    return f"{date.fromordinal(_EPOCH_DAY + days).isoformat()}T{hour:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 
 def _decimal(number: int, digits: int) -> str:

@@ -13,11 +13,14 @@ from goqueue.quantities import (
     DURATION_UNITS,
     SIZE_BYTES_MAX,
     SIZE_UNITS,
+    TIME_NS_MAX,
     format_count,
     format_duration,
     format_size,
+    format_time,
     parse_duration,
     parse_size,
+    parse_time,
     quoted,
 )
 
@@ -169,3 +172,60 @@ def test_counts_are_grouped_and_agree_with_their_noun() -> None:
 def test_a_quoted_value_is_short_and_cannot_move_the_cursor(text: str) -> None:
     assert quoted(text).isprintable()
     assert len(quoted("\U0001f600" * 1000)) < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01T00:00:00.000000001Z", 1),
+        ("1970-01-01t00:00:01.5z", 1_500_000_000),
+        ("1970-01-01T02:00:00+02:00", 0),
+        ("1969-12-31T22:30:00-01:30", 0),
+        ("2024-02-29T00:00:00Z", 1_709_164_800 * 10**9),
+        ("2262-04-11T23:47:16.854775807Z", TIME_NS_MAX),
+    ],
+)
+def test_a_time_is_read_to_the_nanosecond(text: str, time: int) -> None:
+    assert parse_time(text) == time
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("2026-06-30T23:59:60Z", "leap second"),
+        ("2026-02-29T00:00:00Z", "a day that no calendar has"),
+        ("2026-01-01T24:00:00Z", "an hour that no clock shows"),
+        ("2026-01-01T00:00:00+24:00", "an hour that no clock shows"),
+        ("2026-01-01T00:00:00.1234567891Z", "finer than a nanosecond"),
+        ("1969-12-31T23:59:59Z", "outside of what can be stored"),
+        ("1970-01-01T00:00:00+00:01", "outside of what can be stored"),
+        ("2262-04-11T23:47:16.854775808Z", "outside of what can be stored"),
+        *((text, "is not a time") for text in ("", "now", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01 00:00:00Z")),
+        *(
+            (text, "is not a time")
+            for text in ("2026-1-1T0:0:0Z", "2026-01-01T00:00:00Z\n", "\u0662026-01-01T00:00:00Z")
+        ),
+        *((text, "is not a time") for text in ("2026-01-01T00:00:00.Z", "2026-01-01T00:00:00,5Z", "1" * 1_000_000)),
+    ],
+)
+def test_a_time_that_cannot_be_meant_is_refused_with_its_reason(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as refusal:
+        parse_time(text)
+    assert len(str(refusal.value)) < 200
+
+
+@given(st.integers(0, TIME_NS_MAX))
+def test_a_time_is_read_back_as_it_was_written(time: int) -> None:
+    assert parse_time(format_time(time)) == time
+
+
+@given(st.lists(st.integers(0, TIME_NS_MAX)))
+def test_times_sort_as_their_texts_do(times: list[int]) -> None:
+    assert sorted(map(format_time, times)) == [format_time(time) for time in sorted(times)]
+
+
+@pytest.mark.parametrize("time", [-1, TIME_NS_MAX + 1])
+def test_a_time_beyond_the_range_is_not_written(time: int) -> None:
+    with pytest.raises(ValueError, match="outside of what can be written"):
+        format_time(time)

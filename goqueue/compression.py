@@ -1,0 +1,42 @@
+"""Values that their producer compressed. What is read is bounded: a small value must not ask for all memory."""
+
+from functools import cache
+from typing import Any
+
+from goqueue.errors import FrameInvalid
+from goqueue.limits import VALUE_BYTES_MAX
+
+
+def compress(value: bytes) -> bytes | None:
+    """The value as one zstd frame, or None where that would not make it shorter."""
+    shorter: bytes = _compressor().compress(value)
+    return shorter if len(shorter) < len(value) else None
+
+
+def decompress(value: bytes) -> bytes:
+    """A compressed value, up to the size that a value may have."""
+    library = _library()
+    try:
+        size = library.frame_content_size(value)
+        if size > VALUE_BYTES_MAX:
+            raise FrameInvalid(f"a compressed value says that it has {size} bytes, {VALUE_BYTES_MAX} is the most")
+        whole: bytes = library.ZstdDecompressor().stream_reader(value).read(VALUE_BYTES_MAX + 1)
+    except library.ZstdError as error:
+        raise FrameInvalid(f"a compressed value cannot be read: {error}") from None
+    if len(whole) > VALUE_BYTES_MAX:
+        raise FrameInvalid(f"a compressed value has more than {VALUE_BYTES_MAX} bytes")
+    if size >= 0 and len(whole) != size:
+        raise FrameInvalid(f"a compressed value ends after {len(whole)} of {size} bytes")
+    return whole
+
+
+@cache
+def _library() -> Any:
+    import zstandard  # noqa: PLC0415 - eight milliseconds that only compressed values cost
+
+    return zstandard
+
+
+@cache
+def _compressor() -> Any:
+    return _library().ZstdCompressor(level=3)
