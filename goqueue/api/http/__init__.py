@@ -1,0 +1,19 @@
+"""The HTTP/1.1 server: bytes to `Request`, `Response` to bytes, and everything a client may do wrong in between.
+
+    message     what a handler gets and gives
+    limits      how much, and how long
+    answer      a response as bytes
+    desk        what all connections of a server share
+    intake      bytes to requests, or to the reason why not; knows no socket
+    connection  one client: answers in order, closes in time
+    server      listening, the sweeper, the stop
+
+It is no framework and has no routes: whoever starts a `Server` hands in one function.
+"""
+
+from goqueue.api.http.desk import Observer
+from goqueue.api.http.limits import HttpLimits
+from goqueue.api.http.message import Handle, Request, Response
+from goqueue.api.http.server import Server
+
+__all__ = ["Handle", "HttpLimits", "Observer", "Request", "Response", "Server"]

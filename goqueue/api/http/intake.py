@@ -1,0 +1,359 @@
+"""Bytes to requests, or to the reason why not. Knows neither socket nor loop.
+
+    phase      what has come                        ends with
+    WAITING    nothing of a next request            its first byte: HEAD
+    HEAD       a part of its line and headers       the empty line: BODY
+    BODY       its headers                          its last byte: WAITING, or ENDED if it is the last
+    ENDED      the last request, or a mistake       nothing: whatever else comes is not read
+
+The parser is fed slices, since it can neither be stopped within one nor bound what it gathers. So what a
+client can make it hold is a slice more than the limits say.
+"""
+
+import re
+from collections import deque
+from enum import Enum, auto
+
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from goqueue.api.http.desk import Desk
+from goqueue.api.http.message import Request
+from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid, RequestTimedOut, RequestTooLarge
+from goqueue.limits import HTTP_SLICE_BYTES
+
+
+class Phase(Enum):
+    WAITING = auto()
+    HEAD = auto()
+    BODY = auto()
+    ENDED = auto()
+
+
+WAITING, HEAD, BODY, ENDED = Phase
+
+_SANE_ID = re.compile(r"[!-~]{1,128}")
+_WHOLE_URL = re.compile(r"https?://[^/?]*(.*)", re.IGNORECASE)
+_FIELD_OVERHEAD = len(": \r\n")
+_COMMON_NAMES = (
+    "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "expect", "host",
+    "traceparent", "transfer-encoding", "user-agent", "x-goqueue-checksum", "x-request-id",
+)  # fmt: skip
+_NAMES = {spelt.encode(): name for name in _COMMON_NAMES for spelt in (name, name.title())}
+"""Looked up instead of decoded: half the time of a header."""
+
+
+class Intake:
+    """The reading side of one connection. `requests` are complete; `refusal` comes after the last of them."""
+
+    __slots__ = (
+        "_began_ns", "_body", "_desk", "_gathered_bytes", "_headers", "_length", "_now_ns", "_parser", "_peer",
+        "_repeats", "_replaying", "_request", "_step_bytes", "_url", "deadline_ns", "expects_continue", "phase",
+        "refusal", "requests",
+    )  # fmt: skip
+
+    _request: Request | None
+    """The one that is incomplete, once its headers are complete."""
+
+    def __init__(self, desk: Desk, peer: str) -> None:
+        self._desk = desk
+        self._peer = peer
+        self._parser = HttpRequestParser(self)
+        self._replaying = False
+        self._gathered_bytes = 0
+        self._begin(0)
+        self.phase = WAITING
+        self.deadline_ns = 0
+        """When what is incomplete must have got further. Means something in the phases HEAD and BODY."""
+        self.requests: deque[Request] = deque()
+        self.refusal: GoQueueError | None = None
+        self.expects_continue = False
+        """Whether the client holds the body back until it is told to go on."""
+
+    def appetite(self, available: int) -> int:
+        """How much of what is there to feed next: a slice, or all of it where it can be nothing but body."""
+        if self.phase is BODY and self._length - len(self._body) >= available:
+            return available
+        return min(available, HTTP_SLICE_BYTES)
+
+    def feed(self, data: bytes | memoryview, now_ns: int) -> None:
+        """Take the next bytes, as many as `appetite` allows. Not in the phase ENDED."""
+        self._now_ns = now_ns
+        self._gathered_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(memoryview(data)[upgrade.args[0] :])
+        except HttpParserError as error:
+            self._explain(error)
+        if self._gathered_bytes > self._desk.limits.header_bytes and self.phase is not ENDED:
+            self._refuse(self._head_too_large())
+
+    def refuse(self, error: GoQueueError) -> None:
+        """Read no further. The connection says this behind all other answers, and ends."""
+        self._refuse(error)
+
+    def time_out(self) -> None:
+        """The deadline has passed."""
+        limits = self._desk.limits
+        if self.phase is HEAD:
+            sentence = f"the headers were not complete {limits.header_seconds:g} seconds after their first byte"
+        else:
+            step = limits.body_step_bytes
+            sentence = f"less than {step:,} bytes of the body came in {limits.body_seconds:g} seconds"
+        self._refuse(RequestTimedOut(sentence, hint="send the request again, on a new connection"))
+
+    def end(self) -> None:
+        """The client will send nothing more; an unfinished request is forgotten."""
+        self._let_go()
+        self.phase = ENDED
+
+    def abandon(self) -> None:
+        """Forget all requests, and what they hold."""
+        self.end()
+        self._desk.held_bytes -= sum(request.weight for request in self.requests)
+        self.requests.clear()
+
+    def extend(self, now_ns: int) -> None:
+        """Give an unfinished request its time anew: the server did not listen for a while."""
+        self.deadline_ns = now_ns + (self._desk.header_ns if self.phase is HEAD else self._desk.body_ns)
+
+    @property
+    def refused_id(self) -> str:
+        """The id of the request that was refused, where it got that far."""
+        return self._request.id if self._request is not None else self._desk.new_id()
+
+    @property
+    def refused_method(self) -> str:
+        return self._request.method if self._request is not None else ""
+
+    # --- what the parser calls ---
+
+    def on_message_begin(self) -> None:
+        if not self._replaying:
+            self.phase = HEAD
+            self.deadline_ns = self._now_ns + self._desk.header_ns
+            self._begin(self._now_ns)
+
+    def on_url(self, piece: bytes) -> None:
+        if self._replaying:
+            return
+        self._url += piece
+        most = self._desk.limits.url_bytes
+        if len(self._url) > most:
+            raise self._refuse(
+                RequestTooLarge(
+                    f"the URL is longer than {most:,} bytes",
+                    hint="send what is long in the body instead of the query",
+                )
+            )
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.phase is not HEAD:  # a trailer, or the replay of a head that is known
+            return
+        key = _NAMES.get(name) or name.decode("latin-1").lower()
+        headers = self._headers
+        if key in headers:
+            self._repeat(key, value.decode("latin-1"))
+        else:
+            headers[key] = value.decode("latin-1")
+        most = self._desk.limits.header_count
+        if len(headers) + self._repeats > most:
+            raise self._refuse(RequestTooLarge(f"the request has more than {most} headers", hint="send fewer headers"))
+
+    def on_headers_complete(self) -> None:
+        if self._replaying:
+            return
+        parser, headers = self._parser, self._headers
+        if self._gathered_bytes + HTTP_SLICE_BYTES > self._desk.limits.header_bytes:
+            self._check_head_size()
+        self._length = int(headers.get("content-length", 0))
+        lasts = parser.should_keep_alive()
+        # A request that lasts without saying so is HTTP/1.1, which is most of them.
+        connection = "" if lasts and "connection" not in headers else self._manners(parser.get_http_version(), lasts)
+        path, _, query = self._target().partition("?")
+        given = headers.get("x-request-id")
+        self._request = Request(
+            parser.get_method().decode(),
+            path,
+            query,
+            headers,
+            self._body,
+            given if given is not None and _SANE_ID.fullmatch(given) else self._desk.new_id(),
+            self._peer,
+            self._began_ns,
+            connection,
+        )
+        self.phase = BODY
+        if "host" not in headers or "transfer-encoding" in headers or "expect" in headers:
+            self._check_particulars(parser.get_http_version())
+        if self._length:
+            self._expect_body()
+        if parser.should_upgrade():
+            self._replaying = True
+
+    def on_body(self, piece: bytes) -> None:
+        body, desk = self._body, self._desk
+        body += piece
+        desk.held_bytes += len(piece)
+        self._gathered_bytes = 0
+        self.expects_continue = False
+        if len(body) >= self._step_bytes:
+            self._extend_body()
+        if len(body) > desk.limits.body_bytes:
+            raise self._refuse(self._body_too_large())
+        if desk.held_bytes > desk.limits.bodies_bytes:
+            raise self._refuse(self._overloaded())
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        if self._replaying or request is None:
+            return
+        request.weight = len(self._body)
+        self.expects_continue = False
+        self._request = None
+        self.requests.append(request)
+        self.phase = ENDED if request.connection == "close" else WAITING
+
+    # --- the head ---
+
+    def _begin(self, now_ns: int) -> None:
+        self._began_ns = now_ns
+        self._gathered_bytes = 0
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._repeats = 0
+        self._body = bytearray()
+        self._length = 0
+        self._step_bytes = 0
+        self._request = None
+        self._now_ns = now_ns
+
+    def _repeat(self, name: str, value: str) -> None:
+        if name == "host":
+            raise self._refuse(RequestInvalid("the request names its host twice", hint="send one `host` header"))
+        self._repeats += 1
+        self._headers[name] += f", {value}"
+
+    def _check_head_size(self) -> None:
+        fields = sum(len(name) + len(value) + _FIELD_OVERHEAD for name, value in self._headers.items())
+        if len(self._url) + fields > self._desk.limits.header_bytes:
+            raise self._refuse(self._head_too_large())
+
+    def _manners(self, version: str, lasts: bool) -> str:
+        """What the answer must say of the connection."""
+        if version not in {"1.0", "1.1"}:
+            raise self._refuse(
+                RequestInvalid(f"HTTP/{version} is not spoken here", hint="send the request as HTTP/1.1")
+            )
+        if not lasts:
+            return "close"
+        return "keep-alive" if version == "1.0" else ""
+
+    def _target(self) -> str:
+        """The path and the query. Proxies may send a whole URL, of which the rest is not ours to look at."""
+        target = self._url.decode("latin-1")
+        if target[:1] == "/":  # never so in a CONNECT
+            return target
+        if whole := _WHOLE_URL.match(target):
+            return "/" + whole[1].removeprefix("/")
+        if target == "*" and self._parser.get_method() == b"OPTIONS":
+            return target
+        if self._parser.get_method() == b"CONNECT":
+            raise self._refuse(RequestInvalid("CONNECT asks for a proxy, and this is none", hint="connect directly"))
+        raise self._refuse(
+            RequestInvalid(
+                f"{target[:100]!r} is not the target of a request here", hint="send a path that begins with /"
+            )
+        )
+
+    def _check_particulars(self, version: str) -> None:
+        headers = self._headers
+        if version == "1.1":
+            if "host" not in headers:
+                raise self._refuse(RequestInvalid("the request names no host", hint="send a `host` header"))
+            self.expects_continue = headers.get("expect", "").lower() == "100-continue"
+        coding = headers.get("transfer-encoding")
+        if coding is None:
+            self.expects_continue = self.expects_continue and self._length > 0
+        elif version != "1.1" or coding.lower() != "chunked":
+            raise self._refuse(
+                RequestInvalid(
+                    f"the transfer encoding {coding[:100]!r} of HTTP/{version} is not understood",
+                    hint="send `transfer-encoding: chunked` as HTTP/1.1, or a content-length",
+                )
+            )
+        else:
+            self._extend_body()
+
+    # --- the body ---
+
+    def _expect_body(self) -> None:
+        if self._length > self._desk.limits.body_bytes:
+            raise self._refuse(self._body_too_large())
+        if self._desk.held_bytes + self._length > self._desk.limits.bodies_bytes:
+            raise self._refuse(self._overloaded())
+        self._extend_body()
+
+    def _extend_body(self) -> None:
+        """The next step has its full time."""
+        self._step_bytes = len(self._body) + self._desk.limits.body_step_bytes
+        self.deadline_ns = self._now_ns + self._desk.body_ns
+
+    # --- what goes wrong ---
+
+    def _ignore_upgrade(self, rest: memoryview) -> None:
+        """Go on in HTTP/1.1, which is how a server declines.
+
+        The parser stops behind such a head and takes what follows for the other protocol. A new one is told as much
+        of the head as says where the body ends; it knows nothing of an upgrade.
+        """
+        chunked = "transfer-encoding" in self._headers
+        framing = "transfer-encoding: chunked" if chunked else f"content-length: {self._length}"
+        self._parser = HttpRequestParser(self)
+        self._parser.feed_data(f"POST / HTTP/1.1\r\n{framing}\r\n\r\n".encode())
+        self._replaying = False
+        if not chunked and not self._length:
+            self.on_message_complete()
+        if rest and self.phase is not ENDED:
+            self.feed(rest, self._now_ns)
+
+    def _explain(self, error: HttpParserError) -> None:
+        """The refusal of what the parser did not take, unless there is one."""
+        if self.phase is ENDED:  # by a refusal, or because a client said that it would close and went on
+            return
+        if isinstance(error, HttpParserCallbackError):
+            raise error
+        hint = "the request must be HTTP/1.1 as in RFC 9112; an HTTPS client needs the port that speaks TLS"
+        self._refuse(RequestInvalid(f"the request is malformed: {str(error)[:200]}", hint=hint))
+
+    def _refuse(self, error: GoQueueError) -> GoQueueError:
+        self.refusal = error
+        self.expects_continue = False
+        self._let_go()
+        self.phase = ENDED
+        return error
+
+    def _let_go(self) -> None:
+        """Give back what an unfinished body holds."""
+        if self.phase is BODY:
+            self._desk.held_bytes -= len(self._body)
+            self._body = bytearray()
+
+    def _head_too_large(self) -> RequestTooLarge:
+        most = self._desk.limits.header_bytes
+        return RequestTooLarge(f"the request's headers are larger than {most:,} bytes", hint="send less in headers")
+
+    def _body_too_large(self) -> RequestTooLarge:
+        most = self._desk.limits.body_bytes
+        size = f"{self._length:,} bytes" if self._length else "the chunks"
+        return RequestTooLarge(
+            f"{size} are too large for a body, which may have {most:,}", hint="send the messages in several requests"
+        )
+
+    def _overloaded(self) -> BrokerOverloaded:
+        most = self._desk.limits.bodies_bytes
+        return BrokerOverloaded(
+            f"the requests under way hold {most:,} bytes, which is all they may",
+            hint="wait, then try again",
+            retry_after=1,
+        )

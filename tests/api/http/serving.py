@@ -1,0 +1,201 @@
+"""What the tests of the HTTP server need to speak briefly: a real server, raw clients, and a way to wait."""
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import wraps
+from ssl import SSLContext
+from typing import Any, ParamSpec, cast
+
+import uvloop
+
+from goqueue.api.http import Handle, HttpLimits, Request, Response, Server
+from goqueue.api.http.connection import Connection
+from goqueue.testing.clock import ManualClock
+
+PATIENCE_SECONDS = 30
+HOST = b"host: broker\r\n"
+
+P = ParamSpec("P")
+
+
+def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test on a loop of its own, of the kind that the broker runs on."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        uvloop.run(patiently(test(*args, **kwargs)))
+
+    return run
+
+
+async def patiently(test: Awaitable[None]) -> None:
+    async with asyncio.timeout(4 * PATIENCE_SECONDS):
+        await test
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until something is so."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            turn = loop.create_future()
+            loop.call_soon(turn.set_result, None)
+            await turn
+
+
+class Recorder:
+    """An observer that remembers."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.closed = 0
+        self.answers: list[tuple[str, int, float]] = []
+        self.refusals: list[str] = []
+
+    def connection_opened(self) -> None:
+        self.opened += 1
+
+    def connection_closed(self) -> None:
+        self.closed += 1
+
+    def answered(self, request: Request, response: Response, seconds: float) -> None:
+        self.answers.append((request.path, response.status, seconds))
+
+    def refused(self, reason: str) -> None:
+        self.refusals.append(reason)
+
+
+@dataclass
+class Answer:
+    """What a client got."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def code(self) -> str:
+        """The code of an error."""
+        told = json.loads(self.body)
+        assert told["error"], "an error has a sentence"
+        assert told["hint"], "an error has a hint"
+        return str(told["code"])
+
+
+class Client:
+    """A raw connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def answer(self, *, of_head: bool = False) -> Answer:
+        """The next answer. An answer to HEAD ends with its headers."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        line, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        assert len(headers) == len(lines), "no header comes twice"
+        length = 0 if of_head else int(headers.get("content-length", 0))
+        return Answer(int(line.split(" ")[1]), headers, await self.reader.readexactly(length))
+
+    async def asks(self, data: bytes) -> Answer:
+        self.send(data)
+        return await self.answer()
+
+    async def rest(self) -> bytes:
+        """Everything up to the end of the connection."""
+        return await self.reader.read()
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):  # the server was first
+            await self.writer.wait_closed()
+
+    def reset(self) -> None:
+        """Leave in a way that the server can tell from having said all."""
+        connection = self.writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+class House:
+    """A running server, its clock and its observer, and the clients that came."""
+
+    def __init__(self, handle: Handle, limits: HttpLimits) -> None:
+        self.clock = ManualClock()
+        self.seen = Recorder()
+        self.faults: list[BaseException] = []
+        self.server = Server(handle, limits=limits, observer=self.seen, clock=self.clock)
+        self.clients: list[Client] = []
+
+    async def client(self, **options: Any) -> Client:
+        host, port = self.server.address
+        client = Client(*await asyncio.open_connection(host, port, **options))
+        self.clients.append(client)
+        return client
+
+    def guests(self) -> list[Connection]:
+        """The server's own view of its connections."""
+        return [cast(Connection, guest) for guest in self.server._desk.connections]
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.server.sweep()
+
+
+@asynccontextmanager
+async def serving(handle: Handle, *, tls: SSLContext | None = None, **limits: Any) -> AsyncIterator[House]:
+    """A server on a free port, which has forgotten nothing when it ends."""
+    house = House(handle, HttpLimits(**limits))
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: house.faults.append(context.get("exception") or Exception(context)))
+    await house.server.start("127.0.0.1", 0, ssl=tls)
+    try:
+        yield house
+    finally:
+        for client in house.clients:
+            await client.close()
+        await house.server.stop(0)
+    assert house.server.connections == 0
+    assert house.server.held_bytes == 0, "what bodies held is given back"
+    assert house.seen.opened == house.seen.closed
+
+
+def request(method: str = "GET", path: str = "/", body: bytes | None = None, *lines: str) -> bytes:
+    """One request as bytes."""
+    length = [] if body is None else [f"content-length: {len(body)}"]
+    head = "\r\n".join([f"{method} {path} HTTP/1.1", "host: broker", *length, *lines, "", ""])
+    return head.encode("latin-1") + (body or b"")
+
+
+def echo(request: Request) -> Response:
+    """Tells what it was asked."""
+    told = f"{request.method} {request.path}?{request.query} ".encode()
+    return Response(200, told + bytes(request.body), "text/plain")
+
+
+class Clerk:
+    """A handler whose answers are given by the test."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[Request, asyncio.Future[Response]]] = []
+
+    def __call__(self, request: Request) -> asyncio.Future[Response]:
+        future = asyncio.get_running_loop().create_future()
+        self.open.append((request, future))
+        return future
+
+    async def asked(self, count: int) -> None:
+        """Wait until so many requests have been handed over."""
+        await until(lambda: len(self.open) >= count)
+
+    def answer(self, place: int = 0, response: Response | None = None) -> None:
+        self.open[place][1].set_result(response or echo(self.open[place][0]))
