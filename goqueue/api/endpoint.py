@@ -1,0 +1,43 @@
+"""One row of the table of endpoints: everything that is said about one, said once.
+
+Routing, validation, the OpenAPI document, permissions and the labels of metrics are made from these rows.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from goqueue.errors import GoQueueError
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Permission = Literal["open", "read", "write", "admin"]
+"""Who may call it: everybody, whoever may read or write the topic, or an administrator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Endpoint:
+    """A method and a path, what goes in and what comes out."""
+
+    method: Method
+    path: str
+    """With its parameters in braces: `/topics/{topic}`."""
+    handler: Callable[..., Awaitable[Any]]
+    """Gets a `Call`; returns a value of the type `answer`, or a `Response` where the body is not JSON."""
+    summary: str
+    tag: str
+    query: type | None = None
+    """A msgspec struct whose fields are the query's parameters."""
+    body: type | None = None
+    """A msgspec struct that the JSON body is decoded to."""
+    frames: bool = False
+    """Whether the body may be frames instead (`application/vnd.goqueue.frames`)."""
+    answer: type | None = None
+    """A msgspec struct; None where the answer is not JSON."""
+    answer_type: str = "application/json"
+    status: int = 200
+    permission: Permission = "open"
+    errors: tuple[type[GoQueueError], ...] = ()
+    """What may be refused, besides a malformed request."""
+    example: Any = None
+    """An example of the body."""
+    answer_example: Any = None

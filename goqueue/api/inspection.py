@@ -1,0 +1,334 @@
+"""The slow way through a body, taken once it is known to be wrong: every problem with its place.
+
+The JSON is parsed so that nothing is lost that is wrong with it (names given twice, numbers that are none,
+half characters) and compared with the description of the type. What must stay true: any bytes give problems
+or none, in time that grows with their length, whatever they hold.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import inspect
+
+from goqueue.api.problems import ROOT, Enough, Place, Report
+from goqueue.api.scalars import SCALARS, decode_scalar
+from goqueue.quantities import format_count, quoted
+
+DEPTH_MAX = 64  # of nested lists and objects; no request has a use for ten
+DIGITS_MAX = 20  # of a whole number, with its sign; turning a million into a number would take seconds
+INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A number that is none, or that is too large to be one here."""
+
+    problem: str
+
+
+def _whole(text: str) -> int | Unusable:
+    number = int(text) if len(text) <= DIGITS_MAX else None
+    if number is None or not INTEGER_MIN <= number <= INTEGER_MAX:
+        return Unusable(f"is {quoted(text)[1:-1] if len(text) < 40 else text[:37] + '...'}, beyond 64 bits")
+    return number
+
+
+def _fraction(text: str) -> float | Unusable:
+    number = float(text)
+    return (
+        Unusable(f"is {text[:40]}, beyond what a number holds") if number in (float("inf"), -float("inf")) else number
+    )
+
+
+def _constant(text: str) -> Unusable:
+    return Unusable(f"is {text}, which JSON does not have")
+
+
+_PARSER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=_whole, parse_float=_fraction, parse_constant=_constant)
+"""Lists become lists and objects tuples of pairs, so that a name given twice is still there twice."""
+
+
+def inspect_body(kind: inspect.Type, body: bytes | bytearray) -> Report:
+    """All that is wrong with a body, as far as the description tells."""
+    report = Report("the body")
+    try:
+        parsed = _parse(body, report)
+        if not report.problems and is_deep(body):
+            report.add(ROOT, f"is nested deeper than {DEPTH_MAX} levels")
+        elif not report.problems:
+            inspect_value(kind, parsed, ROOT, report)
+    except Enough:
+        pass
+    return report
+
+
+def _parse(body: bytes | bytearray, report: Report) -> Any:
+    text = ""
+    try:
+        text = body.decode("utf-8")
+        if not text.strip(" \t\r\n"):
+            report.add(ROOT, "is empty, an object belongs here")
+            return None
+        return _PARSER.decode(text)
+    except UnicodeDecodeError as error:
+        report.add(ROOT, f"is not UTF-8: byte {error.start} is 0x{body[error.start]:02x}", "encode the body as UTF-8")
+    except json.JSONDecodeError as error:
+        at = len(text[: error.pos].encode("utf-8"))
+        report.add(ROOT, f"is not JSON at byte {at}: {_said(error, text)}", _syntax_hint(error, text))
+    except RecursionError:
+        report.add(ROOT, f"is nested deeper than {DEPTH_MAX} levels")
+    return None
+
+
+def _said(error: json.JSONDecodeError, text: str) -> str:
+    if error.pos >= len(text):
+        return "it ends too early"
+    what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
+    return f"{what}, where {quoted(text[error.pos])} stands"
+
+
+def _syntax_hint(error: json.JSONDecodeError, text: str) -> str | None:
+    if text.startswith("\ufeff"):
+        return "leave the byte order mark away"
+    if text[error.pos : error.pos + 1] == "'":
+        return "JSON has double quotes only"
+    if text[error.pos : error.pos + 1] in {"}", "]"} and text[: error.pos].rstrip().endswith(","):
+        return "a comma stands before the end"
+    return None
+
+
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def is_deep(body: bytes | bytearray) -> bool:
+    """Whether a body that is known to be JSON nests deeper than is allowed."""
+    bare = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]  # what stands outside of text
+    brackets = b"".join(bare).translate(_BRACKETS, _NO_BRACKETS)
+    for _ in range(DEPTH_MAX):  # each round takes away the innermost
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+_DIGITS = bytes.maketrans(bytes(range(256)), bytes(48 if byte in b"0123456789" else 32 for byte in range(256)))
+
+
+def has_long_number(body: bytes | bytearray) -> bool:
+    """Whether as many digits stand in a row, inside of text or not, as a number beyond 64 bits has."""
+    return b"0" * 19 in body.translate(_DIGITS)
+
+
+def inspect_value(kind: inspect.Type, found: Any, place: Place, report: Report) -> None:
+    """One value against the description of its type."""
+    if isinstance(kind, inspect.Metadata):
+        inspect_value(kind.type, found, place, report)
+    elif isinstance(found, Unusable):
+        report.add(place, found.problem)
+    elif isinstance(kind, inspect.UnionType):
+        _inspect_union(kind, found, place, report)
+    elif isinstance(kind, inspect.CustomType) and issubclass(kind.cls, SCALARS):
+        try:
+            decode_scalar(kind.cls, found)
+        except ValueError as error:
+            report.add(place, str(error))
+    elif isinstance(kind, (inspect.LiteralType, inspect.EnumType)):
+        _inspect_choice(kind, found, place, report)
+    elif isinstance(kind, inspect.AnyType):
+        _inspect_anything(found, place, report)
+    elif type(kind) in _SHAPES:
+        types, _, inspection = _SHAPES[type(kind)]
+        if type(found) in types:
+            inspection(kind, found, place, report)
+        else:
+            _report_type(found, noun(kind), place, report)
+
+
+def _inspect_union(kind: inspect.UnionType, found: Any, place: Place, report: Report) -> None:
+    if found is None and kind.includes_none:
+        return
+    others = [option for option in kind.types if not isinstance(option, inspect.NoneType)]
+    fitting = [option for option in others if _takes(option, found)]
+    if fitting or len(others) == 1:
+        inspect_value((fitting or others)[0], found, place, report)
+    else:
+        _report_type(found, noun(kind), place, report)
+
+
+def _takes(kind: inspect.Type, found: Any) -> bool:
+    """Whether a value is of the right sort for a type, whatever its bounds."""
+    if isinstance(kind, inspect.Metadata):
+        return _takes(kind.type, found)
+    shape = _SHAPES.get(type(kind))
+    return type(found) in shape[0] if shape else True
+
+
+def _report_type(found: Any, wanted: str, place: Place, report: Report) -> None:
+    if isinstance(found, float) and wanted == "a whole number":
+        report.add(place, f"is {found!r} where a whole number belongs")
+        return
+    hint = "write it without quotes" if isinstance(found, str) and wanted.endswith("number") else None
+    report.add(place, f"is {_sort(found)} where {wanted} belongs", hint)
+
+
+def noun(kind: inspect.Type) -> str:
+    """What a type is called in a sentence."""
+    if isinstance(kind, inspect.Metadata):
+        return noun(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return " or ".join(noun(option) for option in kind.types if not isinstance(option, inspect.NoneType))
+    if isinstance(kind, inspect.CustomType) and issubclass(kind.cls, SCALARS):
+        return kind.cls.noun
+    shape = _SHAPES.get(type(kind))
+    return shape[1] if shape else "another value"
+
+
+def _sort(found: Any) -> str:
+    if found is None or isinstance(found, bool):
+        return json.dumps(found)
+    return {str: "text", int: "a number", float: "a number", list: "a list", tuple: "an object"}[type(found)]
+
+
+def _inspect_choice(kind: inspect.LiteralType | inspect.EnumType, found: Any, place: Place, report: Report) -> None:
+    options = choices(kind)
+    if any(found == option and type(found) is type(option) for option in options):
+        return
+    shown = quoted(found) if isinstance(found, str) else _sort(found) if isinstance(found, (list, tuple)) else found
+    report.add(place, f"is {shown}, not one of {', '.join(map(str, options))}")
+
+
+def choices(kind: inspect.LiteralType | inspect.EnumType) -> list[Any]:
+    return list(kind.values) if isinstance(kind, inspect.LiteralType) else [member.value for member in kind.cls]
+
+
+def _inspect_anything(found: Any, place: Place, report: Report) -> None:
+    if isinstance(found, list):
+        for number, item in enumerate(found):
+            _inspect_anything(item, Place(number, place), report)
+    elif isinstance(found, tuple):
+        for name, item in _names(found, place, report).items():
+            _inspect_anything(item, Place(name, place), report)
+    elif isinstance(found, Unusable):
+        report.add(place, found.problem)
+    elif isinstance(found, str):
+        _inspect_characters(found, place, report)
+
+
+def _inspect_struct(kind: Any, found: Any, place: Place, report: Report) -> None:
+    fields, required = _fields_of(kind)
+    names = _names(found, place, report)
+    for name, value in names.items():
+        field = fields.get(name)
+        if field is None:
+            report.add_unknown(Place(name, place), "field", name, list(fields))
+        else:
+            inspect_value(field.type, value, Place(name, place), report)
+    for name in required:
+        if name not in names:
+            report.add(Place(name, place), "is missing")
+
+
+_FIELDS: dict[int, tuple[inspect.StructType, dict[str, inspect.Field], list[str]]] = {}
+"""By the identity of the description, which is kept here so that no other gets it."""
+
+
+def _fields_of(kind: inspect.StructType) -> tuple[dict[str, inspect.Field], list[str]]:
+    """The fields of a struct by their names, and the names of those that it must have."""
+    known = _FIELDS.get(id(kind))
+    if known is None:
+        fields = {field.encode_name: field for field in kind.fields}
+        known = _FIELDS[id(kind)] = (kind, fields, [name for name, field in fields.items() if field.required])
+    return known[1], known[2]
+
+
+def _inspect_dict(kind: Any, found: Any, place: Place, report: Report) -> None:
+    names = _names(found, place, report)
+    _inspect_length(kind, len(names), "entry", "entries", place, report)
+    for name, value in names.items():
+        here = Place(name, place)
+        inspect_value(kind.key_type, name, here, report)
+        inspect_value(kind.value_type, value, here, report)
+
+
+def _names(found: Any, place: Place, report: Report) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for name, value in found:
+        if name in names:
+            report.add(Place(name, place), "is given twice", "keep one")
+        elif not _is_text(name):
+            report.add(place, f"has the name {quoted(name)}, which holds half a character")
+        names[name] = value
+    return names
+
+
+def _inspect_list(kind: Any, found: Any, place: Place, report: Report) -> None:
+    _inspect_length(kind, len(found), "item", "items", place, report)
+    for number, item in enumerate(found):
+        inspect_value(kind.item_type, item, Place(number, place), report)
+
+
+def _inspect_text(kind: Any, found: Any, place: Place, report: Report) -> None:
+    if not _inspect_characters(found, place, report):
+        return
+    _inspect_length(kind, len(found), "character", "characters", place, report)
+    if kind.pattern is not None and not re.search(kind.pattern, found):
+        report.add(place, f"is {quoted(found)}, which does not fit {kind.pattern}")
+
+
+def _inspect_characters(found: str, place: Place, report: Report) -> bool:
+    """Whether the rest of what is asked of it can be looked at."""
+    if _is_text(found):
+        return True
+    report.add(place, "holds half a character: \\ud800 to \\udfff come in pairs")
+    return False
+
+
+def _is_text(found: str) -> bool:
+    if found.isascii():
+        return True
+    try:
+        found.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _inspect_length(kind: Any, length: int, one: str, many: str, place: Place, report: Report) -> None:
+    has = f"has {format_count(length, one, many)}"
+    if kind.min_length is not None and length < kind.min_length:
+        report.add(place, f"{has}, at least {kind.min_length:,} {'is' if kind.min_length == 1 else 'are'} needed")
+    elif kind.max_length is not None and length > kind.max_length:
+        report.add(place, f"{has}, at most {kind.max_length:,} {'is' if kind.max_length == 1 else 'are'} allowed")
+
+
+def _inspect_number(kind: Any, found: Any, place: Place, report: Report) -> None:
+    if kind.ge is not None and found < kind.ge:
+        report.add(place, f"is {found}, at least {kind.ge} is needed")
+    elif kind.gt is not None and found <= kind.gt:
+        report.add(place, f"is {found}, more than {kind.gt} is needed")
+    elif kind.le is not None and found > kind.le:
+        report.add(place, f"is {found}, at most {kind.le} is allowed")
+    elif kind.lt is not None and found >= kind.lt:
+        report.add(place, f"is {found}, less than {kind.lt} is needed")
+    elif kind.multiple_of is not None and found % kind.multiple_of:
+        report.add(place, f"is {found}, a multiple of {kind.multiple_of} is needed")
+
+
+def _accept(_kind: Any, _found: Any, _place: Place, _report: Report) -> None:
+    """Any value of the right type will do."""
+
+
+_Inspection = Callable[[Any, Any, Place, Report], None]
+_SHAPES: dict[type[inspect.Type], tuple[tuple[type, ...], str, _Inspection]] = {
+    inspect.StructType: ((tuple,), "an object", _inspect_struct),
+    inspect.DictType: ((tuple,), "an object", _inspect_dict),
+    inspect.ListType: ((list,), "a list", _inspect_list),
+    inspect.VarTupleType: ((list,), "a list", _inspect_list),
+    inspect.StrType: ((str,), "text", _inspect_text),
+    inspect.IntType: ((int,), "a whole number", _inspect_number),
+    inspect.FloatType: ((int, float), "a number", _inspect_number),
+    inspect.BoolType: ((bool,), "true or false", _accept),
+    inspect.NoneType: ((type(None),), "null", _accept),
+}

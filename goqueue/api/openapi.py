@@ -1,0 +1,197 @@
+"""The OpenAPI document, made from the table of endpoints, so that it cannot say anything else than what is served."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from goqueue.api.endpoint import Endpoint
+from goqueue.api.scalars import encode_scalar, scalar_schema
+from goqueue.errors import GoQueueError, RequestInvalid
+
+OPENAPI_VERSION = "3.1.0"
+FRAMES = "application/vnd.goqueue.frames"
+JSON = "application/json"
+
+_REF = "#/components/schemas/{name}"
+_ERROR = {
+    "title": "Error",
+    "description": "Why a request was refused.",
+    "type": "object",
+    "properties": {
+        "error": {"type": "string", "description": "A sentence for people that names the offending value."},
+        "code": {"type": "string", "description": "A stable code for programs."},
+        "hint": {"type": "string", "description": "The next step, where there is one."},
+        "details": {"type": "object", "description": "Facts for programs; which ones depends on the code."},
+    },
+    "required": ["error", "code"],
+    "additionalProperties": False,
+}
+_REQUEST_ID = {"description": "Names this request in the broker's log.", "schema": {"type": "string"}}
+_RETRY_AFTER = {"description": "Seconds to wait before trying again.", "schema": {"type": "integer", "minimum": 0}}
+_BYTES = {"description": "Frames back to back, as format.md describes them.", "contentMediaType": FRAMES}
+
+# Parameters of paths are text, except where their name says more.
+_IN_PATHS: dict[str, dict[str, Any]] = {
+    "partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+    "offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+}
+
+StatusOf = Callable[[type[GoQueueError]], int]
+
+
+def document(endpoints: Sequence[Endpoint], version: str, status_of: StatusOf) -> dict[str, Any]:
+    """The document; `status_of` says which status an error is answered with."""
+    schemas = _Schemas(endpoints)
+    paths: dict[str, dict[str, Any]] = {}
+    for row in endpoints:
+        methods = paths.setdefault(row.path, {})
+        if row.method.lower() in methods:
+            raise ValueError(f"{row.method} {row.path} stands in the table twice")
+        methods[row.method.lower()] = _operation(row, schemas, status_of)
+    return {
+        "openapi": OPENAPI_VERSION,
+        "info": {
+            "title": "GoQueue",
+            "version": version,
+            "description": "A durable message broker: a replayable log, acknowledgements, delays and dead letters.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}, {"url": "/v1"}],
+        "tags": [{"name": tag} for tag in sorted({row.tag for row in endpoints})],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components,
+            "headers": {"RequestId": _REQUEST_ID, "RetryAfter": _RETRY_AFTER},
+        },
+    }
+
+
+class _Schemas:
+    """The schemas of all types in the table, each under one name."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        kinds = {kind: None for row in endpoints for kind in (row.body, row.answer, row.query) if kind is not None}
+        refs, components = msgspec.json.schema_components(kinds, schema_hook=scalar_schema, ref_template=_REF)
+        self._refs = dict(zip(kinds, refs, strict=True))
+        queries = {row.query for row in endpoints} - {row.body for row in endpoints} - {row.answer for row in endpoints}
+        self._queries = {kind: components[_name(self._refs[kind])] for kind in kinds if kind in queries}
+        apart = {_name(self._refs[kind]) for kind in self._queries}
+        if "Error" in components:
+            raise ValueError("a type is named Error, as the schema of refusals is")
+        self.components = {"Error": _ERROR, **{name: made for name, made in components.items() if name not in apart}}
+
+    def reference(self, kind: type) -> dict[str, Any]:
+        return dict(self._refs[kind])
+
+    def parameters(self, kind: type) -> list[dict[str, Any]]:
+        """The fields of a struct as parameters of a query."""
+        schema = self._queries.get(kind) or self.components[_name(self._refs[kind])]
+        return [
+            _parameter(name, "query", field, required=name in schema.get("required", ()))
+            for name, field in schema["properties"].items()
+        ]
+
+
+def _name(reference: dict[str, Any]) -> str:
+    return str(reference["$ref"]).rpartition("/")[2]
+
+
+def _operation(row: Endpoint, schemas: _Schemas, status_of: StatusOf) -> dict[str, Any]:
+    parameters = [
+        _parameter(name, "path", _IN_PATHS.get(name, {"type": "string", "minLength": 1}), required=True)
+        for name in re.findall(r"\{(\w+)\}", row.path)
+    ]
+    if row.query is not None:
+        parameters += schemas.parameters(row.query)
+    operation: dict[str, Any] = {
+        "operationId": _operation_id(row),
+        "summary": row.summary,
+        "tags": [row.tag],
+        "x-goqueue-permission": row.permission,
+        "responses": {str(row.status): _answer(row, schemas), **_refusals(row, status_of)},
+    }
+    if parameters:
+        operation["parameters"] = parameters
+    if row.body is not None or row.frames:
+        operation["requestBody"] = {"required": True, "content": _body(row, schemas)}
+    return operation
+
+
+def _operation_id(row: Endpoint) -> str:
+    """`GET /topics/{topic}/messages` becomes `getTopicsTopicMessages`."""
+    words = re.findall(r"[A-Za-z0-9]+", row.path) or ["root"]
+    return row.method.lower() + "".join(word[0].upper() + word[1:] for word in words)
+
+
+def _parameter(name: str, place: str, schema: dict[str, Any], *, required: bool) -> dict[str, Any]:
+    schema = _without_null(schema)
+    described = schema.pop("description", None)
+    parameter: dict[str, Any] = {"name": name, "in": place, "required": required, "schema": schema}
+    if described is not None:
+        parameter["description"] = described
+    return parameter
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a parameter may be when it is there: leaving it away is the only way to give none."""
+    kept = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
+    if "enum" in kept:
+        kept["enum"] = [option for option in kept["enum"] if option is not None]
+    if "anyOf" in kept:
+        options = [option for option in kept.pop("anyOf") if option != {"type": "null"}]
+        kept = {**options[0], **kept} if len(options) == 1 else {**kept, "anyOf": options}
+    return kept
+
+
+def _body(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if row.body is not None:
+        content[JSON] = _with_example({"schema": schemas.reference(row.body)}, row.example)
+    if row.frames:
+        content[FRAMES] = {"schema": _BYTES}
+    return content
+
+
+def _answer(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": row.summary, "headers": _headers()}
+    if row.answer is not None:
+        answer["content"] = {JSON: _with_example({"schema": schemas.reference(row.answer)}, row.answer_example)}
+    elif row.answer_type != JSON:
+        shape = {"type": "string"} if row.answer_type.startswith("text/") else {"contentMediaType": row.answer_type}
+        answer["content"] = {row.answer_type: _with_example({"schema": shape}, row.answer_example)}
+    return answer
+
+
+def _with_example(media: dict[str, Any], example: Any) -> dict[str, Any]:
+    if example is not None:
+        media["example"] = msgspec.to_builtins(example, enc_hook=encode_scalar)
+    return media
+
+
+def _refusals(row: Endpoint, status_of: StatusOf) -> dict[str, Any]:
+    """What may be refused, by status: one answer may stand for several codes."""
+    kinds = set(row.errors)
+    if row.body is not None or row.query is not None:
+        kinds.add(RequestInvalid)
+    by_status: dict[int, list[str]] = {}
+    for kind in sorted(kinds, key=lambda kind: kind.code):
+        by_status.setdefault(status_of(kind), []).append(kind.code)
+    return {str(status): _refusal(status, codes) for status, codes in sorted(by_status.items())}
+
+
+def _refusal(status: int, codes: list[str]) -> dict[str, Any]:
+    code = {"properties": {"code": {"enum": codes}}}
+    return {
+        "description": "Refused: " + ", ".join(codes),
+        "headers": _headers(retry=status in {429, 503}),
+        "content": {JSON: {"schema": {"allOf": [{"$ref": _REF.format(name="Error")}, code]}}},
+    }
+
+
+def _headers(*, retry: bool = False) -> dict[str, Any]:
+    headers = {"x-request-id": {"$ref": "#/components/headers/RequestId"}}
+    if retry:
+        headers["Retry-After"] = {"$ref": "#/components/headers/RetryAfter"}
+    return headers

@@ -1,0 +1,1 @@
+"""What the broker tells its operators: metrics and log lines."""

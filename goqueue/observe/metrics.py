@@ -1,0 +1,272 @@
+"""What the broker counts, and how Prometheus reads it.
+
+Counting is done by the event loop alone, in plain attributes and dictionaries: no lock, no call into a
+library. A scrape, on the same thread, turns them into text. What must stay true: every metric stands in
+`METRICS`, numbers only grow where the table says counter, and no label has more values than a bound allows.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+TOPICS_MAX = 1_000  # label values of one metric; each is a time series that the scraper keeps
+OTHERS = "…others"
+"""Where topics beyond the bound are counted. No topic can be named so."""
+
+Kind = Literal["counter", "gauge", "histogram", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One row of the table from which the text for Prometheus and docs/metrics.md are made."""
+
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+_REQUEST = ("endpoint", "method", "status")
+METRICS: Mapping[str, Description] = {
+    "goqueue_build": Description("info", "The version that runs.", ("version",)),
+    "goqueue_http_requests": Description("counter", "Requests answered, by the template of their path.", _REQUEST),
+    "goqueue_http_request_seconds": Description(
+        "histogram", "From the first byte of a request to the last of its answer.", ("endpoint", "method")
+    ),
+    "goqueue_connections_open": Description("gauge", "Connections that are open now."),
+    "goqueue_connections": Description("counter", "Connections accepted."),
+    "goqueue_connections_refused": Description(
+        "counter", "Connections closed before a request, by reason.", ("reason",)
+    ),
+    "goqueue_messages_published": Description("counter", "Messages made durable.", ("topic",)),
+    "goqueue_bytes_published": Description("counter", "Bytes of frames made durable.", ("topic",)),
+    "goqueue_messages_read": Description("counter", "Messages given to readers.", ("topic",)),
+    "goqueue_bytes_read": Description("counter", "Bytes of frames given to readers.", ("topic",)),
+    "goqueue_publish_seconds": Description("histogram", "From the arrival of a batch until it is durable."),
+    "goqueue_flush_seconds": Description("histogram", "Rounds of writing and syncing; the count is that of rounds."),
+    "goqueue_sync_failures": Description("counter", "Writes and syncs that failed. Anything but 0 needs a person."),
+    "goqueue_loop_lag_seconds": Description("gauge", "How late the event loop was when it last looked."),
+    "goqueue_loop_delay_seconds": Description("histogram", "How late the event loop was, over time."),
+    "goqueue_in_flight_bytes": Description("gauge", "Bytes of requests that have arrived and are not answered."),
+    "goqueue_tail_bytes": Description("gauge", "Bytes of the newest frames held in memory."),
+    "goqueue_log_size_bytes": Description("gauge", "Bytes on disk of a topic's logs.", ("topic",)),
+}
+"""Counters are named without the `_total`, and the build without the `_info`, that Prometheus sees at the end."""
+
+_SECONDS = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+
+
+class Histogram:
+    """How often which duration was seen. A bound belongs to the bucket below it, as Prometheus has it."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...] = _SECONDS) -> None:
+        assert list(bounds) == sorted(set(bounds)), "bounds rise"
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.sum += seconds
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """What Prometheus wants: each bucket with all that is below it."""
+        total, buckets = 0, []
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
+            total += count
+            buckets.append((bound, float(total)))
+        return buckets
+
+
+@dataclass(slots=True)
+class TopicCounts:
+    """Bumped in place by whoever publishes or reads."""
+
+    messages_published: int = 0
+    bytes_published: int = 0
+    messages_read: int = 0
+    bytes_read: int = 0
+
+
+@dataclass(slots=True)
+class EndpointCounts:
+    """Of one method and path template."""
+
+    seconds: Histogram = field(default_factory=Histogram)
+    by_status: dict[int, int] = field(default_factory=dict)
+
+    def observe(self, status: int, seconds: float) -> None:
+        self.by_status[status] = self.by_status.get(status, 0) + 1
+        self.seconds.observe(seconds)
+
+
+class Metrics:
+    """All numbers of one broker. Attributes are public: hot paths bump them where they stand."""
+
+    def __init__(self, version: str, *, log_sizes: Callable[[], Mapping[str, int]] = dict) -> None:
+        """`log_sizes` is asked at each scrape: bytes on disk by topic."""
+        self.version = version
+        self.log_sizes = log_sizes
+        self.connections = 0
+        self.connections_open = 0
+        self.connections_refused: dict[str, int] = {}
+        self.publish_seconds = Histogram()
+        self.flush_seconds = Histogram()
+        self.sync_failures = 0
+        self.loop_lag = 0.0
+        self.loop_delay = Histogram()
+        self.in_flight_bytes = 0
+        self.tail_bytes = 0
+        self._endpoints: dict[tuple[str, str], EndpointCounts] = {}
+        self._topics: dict[str, TopicCounts] = {}
+        self._others = TopicCounts()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Scrape(self))
+        ProcessCollector(registry=self._registry)
+
+    def endpoint(self, method: str, template: str) -> EndpointCounts:
+        """To be asked for once, by whoever holds the table of endpoints; never by a path that a client wrote."""
+        counts = self._endpoints.get((method, template))
+        if counts is None:
+            counts = self._endpoints[method, template] = EndpointCounts()
+        return counts
+
+    def topic(self, name: str) -> TopicCounts:
+        """The counts of a topic, or those of all others once there are too many. Ask again after a deletion."""
+        counts = self._topics.get(name)
+        if counts is not None:
+            return counts
+        if len(self._topics) >= TOPICS_MAX:
+            return self._others
+        counts = self._topics[name] = TopicCounts()
+        return counts
+
+    def forget_topic(self, name: str) -> None:
+        """A deleted topic has no numbers any more, and its place is free for another."""
+        self._topics.pop(name, None)
+
+    def refuse_connection(self, reason: str) -> None:
+        """`reason` is one of few that the program knows."""
+        self.connections_refused[reason] = self.connections_refused.get(reason, 0) + 1
+
+    def observe_lag(self, seconds: float) -> None:
+        self.loop_lag = seconds
+        self.loop_delay.observe(seconds)
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The text of a scrape and its content type: OpenMetrics for whoever accepts it."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+    def endpoints(self) -> Iterator[tuple[str, str, EndpointCounts]]:
+        for (method, template), counts in self._endpoints.items():
+            yield template, method, counts
+
+    def topics(self) -> Iterator[tuple[str, TopicCounts]]:
+        yield from self._topics.items()
+        if self._others != TopicCounts():
+            yield OTHERS, self._others
+
+
+class _Scrape(Collector):
+    """The numbers of this moment as prometheus-client's families."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": self._metrics.version})
+        yield from self._requests()
+        yield from self._topics()
+        yield from self._plain()
+
+    def _requests(self) -> Iterator[Metric]:
+        requests, seconds = _counter("goqueue_http_requests"), _histogram("goqueue_http_request_seconds")
+        for template, method, counts in self._metrics.endpoints():
+            for status, count in counts.by_status.items():
+                requests.add_metric((template, method, str(status)), count)
+            seconds.add_metric((template, method), counts.seconds.buckets(), counts.seconds.sum)
+        refused = _counter("goqueue_connections_refused")
+        for reason, count in self._metrics.connections_refused.items():
+            refused.add_metric((reason,), count)
+        yield from (requests, seconds, refused)
+
+    def _topics(self) -> Iterator[Metric]:
+        for name in ("messages_published", "bytes_published", "messages_read", "bytes_read"):
+            family = _counter(f"goqueue_{name}")
+            for topic, counts in self._metrics.topics():
+                family.add_metric((topic,), getattr(counts, name))
+            yield family
+        sizes = _gauge("goqueue_log_size_bytes")
+        for topic, size in _bounded(self._metrics.log_sizes()).items():
+            sizes.add_metric((topic,), size)
+        yield sizes
+
+    def _plain(self) -> Iterator[Metric]:
+        """What has no labels."""
+        metrics = self._metrics
+        counters = {"connections": metrics.connections, "sync_failures": metrics.sync_failures}
+        gauges = {
+            "connections_open": metrics.connections_open,
+            "loop_lag_seconds": metrics.loop_lag,
+            "in_flight_bytes": metrics.in_flight_bytes,
+            "tail_bytes": metrics.tail_bytes,
+        }
+        histograms = {
+            "publish_seconds": metrics.publish_seconds,
+            "flush_seconds": metrics.flush_seconds,
+            "loop_delay_seconds": metrics.loop_delay,
+        }
+        for name, count in counters.items():
+            counter = _counter(f"goqueue_{name}")
+            counter.add_metric((), count)
+            yield counter
+        for name, value in gauges.items():
+            gauge = _gauge(f"goqueue_{name}")
+            gauge.add_metric((), value)
+            yield gauge
+        for name, seen in histograms.items():
+            histogram = _histogram(f"goqueue_{name}")
+            histogram.add_metric((), seen.buckets(), seen.sum)
+            yield histogram
+
+
+def _counter(name: str) -> CounterMetricFamily:
+    return CounterMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels)
+
+
+def _gauge(name: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels)
+
+
+def _histogram(name: str) -> HistogramMetricFamily:
+    return HistogramMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels)
+
+
+def _bounded(sizes: Mapping[str, int]) -> dict[str, int]:
+    """The largest topics by name, and the sum of the others."""
+    if len(sizes) <= TOPICS_MAX:
+        return dict(sizes)
+    largest = sorted(sizes, key=lambda topic: (-sizes[topic], topic))
+    kept = {topic: sizes[topic] for topic in largest[:TOPICS_MAX]}
+    return {**kept, OTHERS: sum(sizes[topic] for topic in largest[TOPICS_MAX:])}

@@ -1,0 +1,177 @@
+"""Metrics: what is counted comes out as Prometheus reads it, is bounded, and stands in the documentation."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from goqueue.observe.metrics import METRICS, OTHERS, TOPICS_MAX, Histogram, Metrics
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs/metrics.md"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def busy() -> Metrics:
+    """Metrics of a broker to which everything has happened once."""
+    metrics = Metrics("1.2.3", log_sizes=lambda: {"orders": 4096})
+    metrics.connections += 2
+    metrics.connections_open += 1
+    metrics.refuse_connection("too_many")
+    metrics.endpoint("POST", "/topics/{topic}/messages").observe(201, 0.003)
+    counts = metrics.topic("orders")
+    counts.messages_published += 3
+    counts.bytes_published += 300
+    counts.messages_read += 2
+    counts.bytes_read += 200
+    metrics.publish_seconds.observe(0.002)
+    metrics.flush_seconds.observe(0.001)
+    metrics.sync_failures += 1
+    metrics.observe_lag(0.25)
+    metrics.in_flight_bytes += 10
+    metrics.tail_bytes += 20
+    return metrics
+
+
+def families(metrics: Metrics) -> dict[str, Metric]:
+    text, _ = metrics.render()
+    return {family.name: family for family in parse_text(text.decode())}
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    """The one sample of this name with these labels."""
+    found = [
+        sample.value
+        for family in families(metrics).values()
+        for sample in family.samples
+        if sample.name == name and sample.labels == labels
+    ]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def test_what_was_counted_is_what_is_scraped() -> None:
+    metrics = busy()
+    request = {"endpoint": "/topics/{topic}/messages", "method": "POST"}
+    assert value(metrics, "goqueue_build_info", version="1.2.3") == 1
+    assert value(metrics, "goqueue_http_requests_total", status="201", **request) == 1
+    assert value(metrics, "goqueue_http_request_seconds_count", **request) == 1
+    assert value(metrics, "goqueue_http_request_seconds_bucket", le="0.0025", **request) == 0
+    assert value(metrics, "goqueue_http_request_seconds_bucket", le="0.005", **request) == 1
+    assert value(metrics, "goqueue_connections_total") == 2
+    assert value(metrics, "goqueue_connections_open") == 1
+    assert value(metrics, "goqueue_connections_refused_total", reason="too_many") == 1
+    assert value(metrics, "goqueue_messages_published_total", topic="orders") == 3
+    assert value(metrics, "goqueue_bytes_published_total", topic="orders") == 300
+    assert value(metrics, "goqueue_messages_read_total", topic="orders") == 2
+    assert value(metrics, "goqueue_bytes_read_total", topic="orders") == 200
+    assert value(metrics, "goqueue_publish_seconds_sum") == 0.002
+    assert value(metrics, "goqueue_flush_seconds_count") == 1
+    assert value(metrics, "goqueue_sync_failures_total") == 1
+    assert value(metrics, "goqueue_loop_lag_seconds") == 0.25
+    assert value(metrics, "goqueue_loop_delay_seconds_sum") == 0.25
+    assert value(metrics, "goqueue_in_flight_bytes") == 10
+    assert value(metrics, "goqueue_tail_bytes") == 20
+    assert value(metrics, "goqueue_log_size_bytes", topic="orders") == 4096
+
+
+def test_the_process_tells_of_its_memory_files_and_start() -> None:
+    names = families(busy()).keys()
+    assert {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"} <= names
+
+
+def test_a_broker_to_which_nothing_has_happened_can_be_scraped() -> None:
+    assert value(Metrics("0"), "goqueue_publish_seconds_count") == 0
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "text/html", "text/plain;version=0.0.4"])
+def test_the_text_format_is_the_answer_to_everybody(accept: str) -> None:
+    text, content_type = busy().render(accept)
+    assert content_type.startswith("text/plain")
+    assert {family.name for family in parse_text(text.decode())} >= METRICS.keys() - {"goqueue_build"}
+
+
+def test_openmetrics_is_the_answer_to_whoever_accepts_it() -> None:
+    text, content_type = busy().render(OPENMETRICS + ";q=0.8,*/*;q=0.1")
+    assert content_type.startswith("application/openmetrics-text")
+    kinds = {family.name: family.type for family in parse_openmetrics(text.decode())}  # type: ignore[no-untyped-call]
+    assert {name: kinds[name] for name in METRICS} == {name: row.kind for name, row in METRICS.items()}
+
+
+def test_labels_are_those_of_the_table() -> None:
+    text, _ = busy().render(OPENMETRICS)
+    for family in parse_openmetrics(text.decode()):  # type: ignore[no-untyped-call]
+        for sample in family.samples if family.name in METRICS else ():
+            assert set(sample.labels) - {"le"} == set(METRICS[family.name].labels)
+
+
+def test_a_topic_whose_name_needs_escapes_is_read_back() -> None:
+    metrics = Metrics("0")
+    metrics.topic('a"\n\\b').messages_read += 1
+    assert value(metrics, "goqueue_messages_read_total", topic='a"\n\\b') == 1
+
+
+def test_topics_beyond_the_bound_are_counted_together() -> None:
+    sizes = {f"t{number}": number for number in range(TOPICS_MAX + 3)}
+    metrics = Metrics("0", log_sizes=lambda: sizes)
+    for topic in sizes:
+        metrics.topic(topic).messages_published += 1
+    found = families(metrics)
+    assert len(found["goqueue_messages_published"].samples) == TOPICS_MAX + 1
+    assert value(metrics, "goqueue_messages_published_total", topic=OTHERS) == 3
+    assert len(found["goqueue_log_size_bytes"].samples) == TOPICS_MAX + 1
+    assert value(metrics, "goqueue_log_size_bytes", topic=OTHERS) == 0 + 1 + 2
+
+
+def test_a_deleted_topic_leaves_its_place_to_another() -> None:
+    metrics = Metrics("0")
+    for number in range(TOPICS_MAX):
+        metrics.topic(f"t{number}").messages_read += 1
+    metrics.forget_topic("t0")
+    metrics.forget_topic("never-there")
+    metrics.topic("new").messages_read += 1
+    assert value(metrics, "goqueue_messages_read_total", topic="t0") is None
+    assert value(metrics, "goqueue_messages_read_total", topic="new") == 1
+    assert value(metrics, "goqueue_messages_read_total", topic=OTHERS) is None
+
+
+def test_whoever_asks_twice_gets_the_same_counts() -> None:
+    metrics = Metrics("0")
+    assert metrics.topic("a") is metrics.topic("a")
+    assert metrics.endpoint("GET", "/") is metrics.endpoint("GET", "/")
+    assert metrics.endpoint("GET", "/") is not metrics.endpoint("POST", "/")
+
+
+@given(st.lists(st.floats(0, 100)))
+def test_a_histogram_counts_what_is_at_or_below_each_bound(seen: list[float]) -> None:
+    histogram = Histogram((0.001, 0.1, 10.0))
+    for seconds in seen:
+        histogram.observe(seconds)
+    below = [sum(seconds <= bound for seconds in seen) for bound in (0.001, 0.1, 10.0, math.inf)]
+    assert [count for _, count in histogram.buckets()] == below
+    assert [bound for bound, _ in histogram.buckets()] == ["0.001", "0.1", "10.0", "+Inf"]
+    assert histogram.count == len(seen)
+    assert histogram.sum == pytest.approx(math.fsum(seen))
+
+
+def test_names_follow_the_conventions() -> None:
+    for name, row in METRICS.items():
+        assert re.fullmatch(r"goqueue_[a-z_]+", name)
+        assert not name.endswith("_total")
+        assert row.kind != "histogram" or name.endswith("_seconds")
+        assert row.help.endswith(".")
+
+
+def test_the_page_lists_every_metric_with_its_kind_labels_and_help() -> None:
+    suffixes = {"counter": "_total", "info": "_info"}
+    expected = [
+        f"| `{name}{suffixes.get(row.kind, '')}` | {row.kind} | {', '.join(f'`{label}`' for label in row.labels)} "
+        f"| {row.help} |".replace("|  |", "| |")
+        for name, row in METRICS.items()
+    ]
+    assert re.findall(r"^\| `goqueue_\w+` \| .*$", PAGE.read_text(), re.MULTILINE) == expected
