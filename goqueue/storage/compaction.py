@@ -117,6 +117,8 @@ class Compaction:
     failure: GoQueueError | None = None
     """What ended `run` between the decision for a replacement and its end."""
     is_done: bool = False
+    interrupted: bool = False
+    """Set by the owner to have `run` end at the next segment."""
     _oldest_tombstone: int = 0
     _steps: Iterator[None] = field(init=False, repr=False)
 
@@ -127,7 +129,8 @@ class Compaction:
         """Compact on disk."""
         self.is_done = True
         for _ in self._steps:
-            if sum(len(replacement.old) for replacement in self.replacements) >= PINNED_SEGMENTS_MAX:
+            pinned = sum(len(replacement.old) for replacement in self.replacements)
+            if pinned >= PINNED_SEGMENTS_MAX or self.interrupted:
                 self.is_done = False
                 return
 

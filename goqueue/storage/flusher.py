@@ -56,6 +56,8 @@ class Flusher:
         self._unsynced: dict[Flushable, None] = {}
         self._synced_ns = clock.monotonic_ns()
         self._thread: threading.Thread | None = None
+        self.on_round: Callable[[int], None] = lambda _: None
+        """Hears, on the thread that did it, how many nanoseconds each round took."""
         self.failure: BaseException | None = None
         """What ended the thread against its will. An empty report tells the owner to look."""
 
@@ -123,6 +125,7 @@ class Flusher:
         return self.mode == "always" or self._clock.monotonic_ns() - self._synced_ns >= self._interval_ns
 
     def _round(self, logs: Iterable[Flushable], *, sync: bool) -> None:
+        began = self._clock.monotonic_ns()
         outcomes: dict[Flushable, Outcome] = {}
         for log in logs:
             log.submitted = False
@@ -139,6 +142,7 @@ class Flusher:
             self._unsynced.clear()
             self._synced_ns = self._clock.monotonic_ns()
         if outcomes:
+            self.on_round(self._clock.monotonic_ns() - began)
             self._deliver(list(outcomes.items()))
 
     def _do(self, log: Flushable, step: Callable[[Outcome], None], outcomes: dict[Flushable, Outcome]) -> None:

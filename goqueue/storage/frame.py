@@ -9,8 +9,9 @@ change unnoticed.
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from crc32c import crc32c
 
@@ -95,6 +96,42 @@ def encode(
         _refuse_fields(key, value, headers, priority, flags, offset, timestamp_ns)
     rest = b"".join((fields, key, value, headers))
     return b"".join((_PREFIXES[flags], _CRC.pack(crc32c(rest, _STARTS[flags])), rest))
+
+
+def encode_many(
+    values: Sequence[bytes],
+    keys: Sequence[bytes] | None = None,
+    headers: bytes = NO_HEADERS,
+    *,
+    priority: int = NORMAL,
+    flags: int = 0,
+) -> list[bytes]:
+    """`encode` of each, in half the time: what depends on the lengths alone is made once for each of them."""
+    shapes: dict[tuple[int, int], tuple[int, Callable[..., bytes], bytes]] = {}
+    if headers != NO_HEADERS:
+        flags |= HAS_HEADERS
+    frames: list[bytes] = []
+    add = frames.append
+    for key, value in zip(repeat(b"") if keys is None else keys, values, strict=keys is not None):
+        lengths = (len(key), len(value))
+        try:
+            start, pack, fields = shapes[lengths]
+        except KeyError:
+            start, pack, fields = shapes[lengths] = _shape(key, value, headers, priority, flags)
+        before = crc32c(key, start) if key else start
+        checksum = crc32c(headers, crc32c(value, before))
+        add(pack(_PREFIXES[flags], checksum, fields, key, value, headers))
+    return frames
+
+
+def _shape(
+    key: bytes, value: bytes, headers: bytes, priority: int, flags: int
+) -> tuple[int, Callable[..., bytes], bytes]:
+    """What frames with lengths as these have in common: their checksum so far, how to pack them, their fields."""
+    example = encode(value, key, headers, priority=priority, flags=flags)  # refuses what does not fit
+    fields = example[AT_OFFSET:FRAME_HEADER_BYTES]
+    layout = struct.Struct(f">4sI{len(fields)}s{len(key)}s{len(value)}s{len(headers)}s")
+    return crc32c(fields, _STARTS[flags]), layout.pack, fields
 
 
 def _refuse_fields(

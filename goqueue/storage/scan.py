@@ -311,7 +311,7 @@ def stamp(frames: Frames, first_offset: int, timestamp: int) -> None:
     crc_field[positions] = stored
 
 
-def batch(content: bytearray) -> Frames:
+def batch(content: bytearray | memoryview) -> Frames:
     """Frames that somebody sends, once all of them have been found sound; the bytes may be stamped in place."""
     if len(content) <= PLAIN_BYTES:
         frames = _steps(as_bytes(content), 0, frame.verify)

@@ -76,6 +76,8 @@ class Store:
         """What was found in each log when it was opened."""
         self.unopened: dict[str, GoQueueError] = {}
         """The logs that could not be opened or are gone, and why: the others go on without them."""
+        self.failures = 0
+        """Writes and syncs that the disk has refused."""
         self._disk = disk
         self._deliver = deliver
         self._reports: deque[Report] = deque()
@@ -173,9 +175,9 @@ class Store:
     def delete(self, name: str) -> None:
         """Remove a log and those below it: at once from view, from its place when nobody works on its files."""
         self._refuse_if_closed()
-        if name not in self.unopened:
-            self.log(name)
         below = [one for one in (*self.logs, *self.unopened) if one == name or one.startswith(f"{name}/")]
+        if not below:
+            self.log(name)
         already = [one for one in self._leaving if one.startswith(f"{name}/")]
         closing = [self.logs.pop(one) for one in below if one in self.logs]
         self._leaving[name] = closing + [log for one in already for log in self._leaving.pop(one)]
@@ -187,6 +189,10 @@ class Store:
             self.flush()
         answer(too_late)
         self._finish_deletion(name)
+
+    def is_leaving(self, name: str) -> bool:
+        """Whether a deleted log of this name, or one below it, is still in its place."""
+        return any(one == name or one.startswith(f"{name}/") for one in self._leaving)
 
     def _finish_deletions(self) -> None:
         for name in list(self._leaving):
@@ -254,6 +260,7 @@ class Store:
                 if outcome.released:
                     log.advance(Stage.RELEASED)
                 else:
+                    self.failures += outcome.failure is not None
                     settled += log.settle(outcome)
         answer(settled)
         self._finish_deletions()

@@ -1,0 +1,1 @@
+"""The rules: what topics, partitions and producers are, and what may be done with them. Silent and synchronous."""

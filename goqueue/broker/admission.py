@@ -1,0 +1,78 @@
+"""What a client may put into a topic: frames that are sound are looked at for what they say.
+
+The flags that end transactions and the header names that begin with `__` are the broker's own; the one mark that
+a producer may set stands on the first frame, as its first header.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from goqueue.broker.producers import MARK_NAME, Mark, mark_of
+from goqueue.errors import FrameInvalid, MessageTooLarge
+from goqueue.limits import FRAME_HEADER_BYTES, SEQUENCE_COUNT
+from goqueue.quantities import quoted
+from goqueue.storage import frame, scan
+from goqueue.storage.scan import Frames
+
+RESERVED_HEADER_PREFIX = "__"
+_CLIENT_FLAGS = frame.COMPRESSED | frame.HAS_HEADERS | frame.TOMBSTONE
+
+
+def admit(frames: Frames, message_bytes_max: int) -> Mark | None:
+    """The producer's mark, if these frames have one, once all of them may be stored."""
+    flags = frames.flags
+    if (flags & ~np.uint8(_CLIENT_FLAGS)).any():
+        raise FrameInvalid("a client may not set the flags of control records and transactions")
+    largest = int(frames.lengths.max()) - FRAME_HEADER_BYTES
+    if largest > message_bytes_max:
+        raise too_large(largest, message_bytes_max)
+    tombstones = frames.positions[(flags & frame.TOMBSTONE) != 0]
+    if len(tombstones) and not scan.column(frames.buffer, ">u2", frame.AT_KEY_LENGTH)[tombstones].all():
+        raise FrameInvalid("a tombstone needs a key: it says that what this key had is gone")
+    mark = None
+    for number in np.flatnonzero(flags & frame.HAS_HEADERS).tolist():
+        headers = list(frame.decode(frames.buffer.data, int(frames.positions[number])).headers)
+        if number == 0 and (mark := mark_of(headers)) is not None:
+            _check_count(mark, len(frames))
+            del headers[0]
+        check_header_names(name for name, _ in headers)
+    return mark
+
+
+def too_large(size: int, most: int) -> MessageTooLarge:
+    return MessageTooLarge(
+        f"a message has {size} bytes, at most {most} are allowed in this topic",
+        hint="send less, or raise max_message_bytes of the topic",
+    )
+
+
+def check_header_names(names: Iterable[str]) -> None:
+    """Refuse those that are the broker's own."""
+    for name in names:
+        if name.startswith(RESERVED_HEADER_PREFIX):
+            raise FrameInvalid(f"header {quoted(name)} begins with __, which is kept for the broker", hint="rename it")
+
+
+def _check_count(mark: Mark, count: int) -> None:
+    if mark.count != count:
+        raise FrameInvalid(f"the header {MARK_NAME} speaks of {mark.count} messages, {count} are there")
+
+
+def remainder(frames: Frames, mark: Mark, missing: int) -> tuple[Frames, Mark]:
+    """The last `missing` frames, the first of them with the mark that tells them apart."""
+    done = len(frames) - missing
+    rest = Mark(mark.producer, mark.epoch, (mark.sequence + done) % SEQUENCE_COUNT, missing)
+    first = frame.decode(frames.buffer.data, int(frames.positions[done]))
+    content = bytearray(
+        frame.encode(
+            first.value,
+            first.key,
+            frame.encode_headers([(MARK_NAME, rest.encode()), *first.headers]),
+            priority=first.priority,
+            flags=first.flags & ~frame.HAS_HEADERS,
+        )
+    )
+    if missing > 1:
+        content += frames.buffer.data[int(frames.positions[done + 1]) : frames.end]
+    return scan.batch(content), rest

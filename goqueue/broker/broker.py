@@ -1,0 +1,259 @@
+"""The broker's rules as one object: topics, their partitions, producer ids.
+
+Silent and synchronous. The shell's duties, in this order: persist (the store's flusher), then tell the
+waiting (`done`), and call `commit` soon after an `offer` that asks for it. Everything runs on the thread
+that owns the store.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from goqueue.broker.catalog import Catalog, Record, decode_record, encode_record
+from goqueue.broker.closed_log import ClosedLog
+from goqueue.broker.journal import Journal
+from goqueue.broker.partition import Partition
+from goqueue.broker.topic import TopicSettings, TopicSpec, check_topic_name, is_internal, log_name
+from goqueue.clock import Clock
+from goqueue.errors import GoQueueError, PartitionNotFound, TopicBusy, TopicNotFound
+from goqueue.partitioner import hash_named, partition_of
+from goqueue.quantities import quoted
+from goqueue.storage.disk import Disk
+from goqueue.storage.log import Log, LogSettings
+from goqueue.storage.store import Store
+
+CATALOG = "__metadata"
+_INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
+
+T = TypeVar("T")
+Told = Callable[[T | GoQueueError], None]
+"""Hears once: what came of it, durably, or why it was refused."""
+
+
+class Topic:
+    """A topic that can be used."""
+
+    def __init__(self, name: str, settings: TopicSettings, created_ns: int, partitions: list[Partition]) -> None:
+        self.name = name
+        self.settings = settings
+        self.created_ns = created_ns
+        self.partitions = partitions
+        self._hash = hash_named(settings.partitioner)
+        self._turn = 0
+
+    @property
+    def size(self) -> int:
+        return sum(partition.log.size for partition in self.partitions)
+
+    @property
+    def message_count(self) -> int:
+        """Of those that readers see; what compaction removed counts still."""
+        return sum(partition.high_watermark - partition.earliest for partition in self.partitions)
+
+    def adopt(self, settings: TopicSettings) -> None:
+        self.settings = settings
+        self._hash = hash_named(settings.partitioner)
+
+    def partition(self, number: int) -> Partition:
+        if not 0 <= number < len(self.partitions):
+            raise PartitionNotFound(
+                f"topic {quoted(self.name)} has no partition {number}",
+                hint=f"it has the partitions 0 to {len(self.partitions) - 1}",
+                partitions=len(self.partitions),
+            )
+        return self.partitions[number]
+
+    def place(self, key: bytes | None) -> Partition:
+        """By the key's hash; without a key the partitions take turns."""
+        if key:
+            return self.partitions[partition_of(key, len(self.partitions), self._hash)]
+        self._turn = (self._turn + 1) % len(self.partitions)
+        return self.partitions[self._turn]
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name} {len(self.partitions)} partitions>"
+
+
+class Broker:
+    """All topics of one data directory."""
+
+    def __init__(self, store: Store, disk: Disk, clock: Clock, log_settings: LogSettings) -> None:
+        self._store = store
+        self._disk = disk
+        self._clock = clock
+        self._log_settings = log_settings
+        self.topics: dict[str, Topic] = {}
+        self.unclaimed: list[str] = []
+        """Logs that no topic knows: they are left alone, and named to the operator."""
+        self._catalog = Catalog()
+        self._journal: Journal[Record]
+        self._next_producer = 0
+        self._awaiting_ids: list[Told[int]] = []
+
+    # --- start and stop ---
+
+    def open(self) -> None:
+        """Make the state from the logs, and finish what a crash has interrupted."""
+        name = log_name(CATALOG, 0)
+        log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
+        self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record)
+        self._journal.replay()
+        self._next_producer = self._catalog.producer_ids_below
+        self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
+        self._finish_deletions()
+        for record in self._catalog.topics.values():
+            self._attach(record.name)
+        known = {partition.log.name for topic in self.topics.values() for partition in topic.partitions}
+        self.unclaimed = sorted(self._store.logs.keys() - known)
+
+    def close(self) -> None:
+        """Write the snapshots that make the next start quick. The store is still open, and settled."""
+        self._journal.snapshot()
+
+    def _finish_deletions(self) -> None:
+        """Logs that stand although their topic was deleted: the crash came in between."""
+        for name in self._catalog.deleted:
+            if self._logs_of(name):
+                self._store.delete(name)
+
+    def _logs_of(self, topic: str) -> list[str]:
+        return [name for name in (*self._store.logs, *self._store.unopened) if name.startswith(f"{topic}/")]
+
+    def _attach(self, name: str) -> Topic:
+        """Make the topic usable, with the logs of those partitions that have none yet."""
+        record = self._catalog.topics[name]
+        partitions = [
+            Partition(name, number, self._log(name, number, record.settings)) for number in range(record.partitions)
+        ]
+        topic = self.topics[name] = Topic(name, record.settings, record.created_ns, partitions)
+        return topic
+
+    def _log(self, topic: str, number: int, settings: TopicSettings) -> Log:
+        name, log_settings = log_name(topic, number), self._settings_of(settings)
+        if name in self._store.unopened:
+            return ClosedLog(name, self._store.resources, log_settings, self._store.unopened[name])
+        if name not in self._store.logs:
+            return self._store.create(name, log_settings)
+        log = self._store.logs[name]
+        log.settings = log_settings
+        return log
+
+    def _settings_of(self, settings: TopicSettings) -> LogSettings:
+        size = settings.segment_bytes or self._log_settings.segment_bytes
+        return LogSettings(size, self._log_settings.segment_age_ns)
+
+    # --- topics ---
+
+    def topic(self, name: str) -> Topic:
+        """The topic of this name, internal ones included."""
+        topic = self.topics.get(name)
+        if topic is not None:
+            return topic
+        check_topic_name(name)
+        if name in self._catalog.topics:
+            raise TopicBusy(f"topic {quoted(name)} is being created", hint="try again in a moment", topic=name)
+        raise TopicNotFound(f"there is no topic {quoted(name)}", hint=self._nearest_hint(name), topic=name)
+
+    def _nearest_hint(self, name: str) -> str:
+        names = [one for one in self.topics if not is_internal(one)]
+        twin = next((one for one in names if one.lower() == name.lower()), None)
+        return f"did you mean {twin}?" if twin else f"create it: goqueue-cli topic create {name}"
+
+    def create_topic(self, spec: TopicSpec, told: Told[Topic]) -> None:
+        """Record it, make its logs, and tell."""
+        record = self._catalog.create_topic(spec, self._clock.now_ns())
+        if spec.name in self.topics or self._store.is_leaving(spec.name):
+            raise TopicBusy(f"topic {quoted(spec.name)} is still being deleted", hint="try again in a moment")
+
+        def settled(error: GoQueueError | None) -> None:
+            told(error) if error else self._make(spec.name, told)
+
+        self._journal.record([record], settled)
+
+    def _make(self, name: str, told: Told[Topic]) -> None:
+        """A topic whose logs cannot be made is taken back; should that be refused too, the next start makes them."""
+        try:
+            told(self._attach(name))
+        except GoQueueError as failure:
+            refusal = failure
+            with suppress(GoQueueError):
+                self._store.delete(name)
+            try:
+                self._journal.record([self._catalog.delete_topic(name)], lambda _: told(refusal))
+            except GoQueueError:
+                told(refusal)
+
+    def alter_topic(self, name: str, changes: dict[str, Any], told: Told[Topic]) -> None:
+        topic = self._own(name)
+        record = self._catalog.alter_topic(name, changes)
+
+        def settled(error: GoQueueError | None) -> None:
+            if error is None:
+                topic.adopt(record.settings)
+                for partition in topic.partitions:
+                    partition.log.settings = self._settings_of(record.settings)
+            told(error or topic)
+
+        self._journal.record([record], settled)
+
+    def delete_topic(self, name: str, told: Told[None]) -> None:
+        """Out of sight once that is durable; the files go when nobody works on them."""
+        topic = self._own(name)
+        record = self._catalog.delete_topic(name)
+
+        def settled(error: GoQueueError | None) -> None:
+            if error is None:
+                self.topics.pop(name, None)
+                with suppress(GoQueueError):  # what the disk refuses now is tried again later
+                    self._store.delete(name)
+                for partition in topic.partitions:
+                    partition.wake()
+            told(error)
+
+        self._journal.record([record], settled)
+
+    def _own(self, name: str) -> Topic:
+        """A topic that clients may change."""
+        topic = self.topic(name)
+        if is_internal(name):
+            raise TopicNotFound(f"topic {quoted(name)} is internal", hint="it cannot be changed or published to")
+        return topic
+
+    def for_publishing(self, name: str) -> Topic:
+        """The topic of this name, unless only the broker writes to it."""
+        return self._own(name) if is_internal(name) else self.topic(name)
+
+    def partitions(self) -> Iterator[tuple[Topic, Partition]]:
+        for topic in list(self.topics.values()):
+            for partition in topic.partitions:
+                yield topic, partition
+
+    # --- producers ---
+
+    def new_producer(self, told: Told[int]) -> None:
+        """An id that nobody else has had, or will have."""
+        if self._next_producer < self._catalog.producer_ids_below and not self._awaiting_ids:
+            self._next_producer += 1
+            told(self._next_producer - 1)
+            return
+        self._awaiting_ids.append(told)
+        if len(self._awaiting_ids) == 1:
+            self._reserve_ids()
+
+    def _reserve_ids(self) -> None:
+        first = self._catalog.producer_ids_below
+
+        def settled(error: GoQueueError | None) -> None:
+            waiting, self._awaiting_ids = self._awaiting_ids, []
+            self._next_producer = max(self._next_producer, first)
+            for told in waiting:
+                told(error) if error else self.new_producer(told)
+
+        try:
+            self._journal.record([self._catalog.reserve_producer_ids()], settled)
+        except GoQueueError:
+            self._awaiting_ids.clear()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Broker {len(self.topics)} topics>"

@@ -1,0 +1,268 @@
+"""One partition: its positions, what it takes, and what it gives.
+
+    earliest ≤ last_stable ≤ high_watermark ≤ durable_end ≤ log_end
+
+Small publishes gather until `commit` and become one append: on a busy broker those of many clients share its cost.
+
+The owner's duties: call `commit` soon after `offer`; have `load_producers` done before a batch with a mark comes;
+tell nobody that something is stored before its `done` was called.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+
+import numpy as np
+
+from goqueue.broker.admission import admit, remainder
+from goqueue.broker.producers import Batch, Mark, Piece, Producers, marks_in
+from goqueue.broker.work import Work
+from goqueue.errors import GoQueueError
+from goqueue.limits import READ_BYTES_MAX
+from goqueue.storage import scan
+from goqueue.storage.disk import Disk, read_all
+from goqueue.storage.extent import Extent, Read
+from goqueue.storage.log import Log
+from goqueue.storage.moment import Moment
+from goqueue.storage.note import decode_note, write_note
+from goqueue.storage.scan import Frames
+from goqueue.storage.survey import Damage
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where messages were stored."""
+
+    pieces: tuple[Piece, ...]
+    """One range of offsets; more only where a crash had kept a part of a batch that was sent again."""
+    time_ns: int
+    duplicate: bool = False
+
+    @property
+    def first_offset(self) -> int:
+        return self.pieces[0][0]
+
+    @property
+    def next_offset(self) -> int:
+        return self.pieces[-1][1]
+
+
+Done = Callable[[Placement | GoQueueError], None]
+"""Hears once: where the messages are, durably, or why they are not."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """Small publishes on their way into one append."""
+
+    frames: list[bytes] = field(default_factory=list)
+    waiting: list[tuple[int, Done]] = field(default_factory=list)
+    """How many frames each of them brought, and who is to be told."""
+
+
+class Partition:
+    """The rules of one partition over its log."""
+
+    def __init__(self, topic: str, number: int, log: Log) -> None:
+        self.topic = topic
+        self.number = number
+        self.log = log
+        self.producers: Producers | None = None if log.next_offset else Producers()
+        self.sealed_seen = -1
+        """How many segments were sealed when compaction last looked."""
+        self.producers_saved = -1
+        """The end of the log that the file of producers speaks of."""
+        self._gathered = _Gathered()
+        self._watchers: dict[Callable[[], None], None] = {}
+
+    # --- positions ---
+
+    @property
+    def earliest(self) -> int:
+        return self.log.first_offset
+
+    @property
+    def log_end(self) -> int:
+        return self.log.next_offset
+
+    @property
+    def durable_end(self) -> int:
+        return self.log.durable_end
+
+    @property
+    def high_watermark(self) -> int:
+        """No reader sees this offset: it is not yet on enough replicas, and one is enough."""
+        return self.log.readable_end
+
+    @property
+    def last_stable(self) -> int:
+        """The end for those who read what is committed."""
+        return self.high_watermark
+
+    # --- publish ---
+
+    def offer(self, frames: list[bytes], done: Done) -> bool:
+        """Take sound frames for the next commit. True for the first ones: somebody has to call it."""
+        is_first = not self._gathered.waiting
+        self._gathered.frames += frames
+        self._gathered.waiting.append((len(frames), done))
+        return is_first
+
+    def commit(self) -> None:
+        """Append all that has gathered."""
+        if not self._gathered.waiting:
+            return
+        gathered, self._gathered = self._gathered, _Gathered()
+        content = bytearray(b"".join(gathered.frames))
+        lengths = list(map(len, gathered.frames))
+        starts = [0, *accumulate(lengths[:-1])]
+        frames = Frames(
+            np.frombuffer(content, np.uint8), np.array(starts, np.int64), np.array(lengths, np.int64), len(content)
+        )
+        batch = Batch(0, len(lengths))
+        try:
+            appended = self.log.append(frames, partial(self._settle_gathered, batch, gathered.waiting))
+        except GoQueueError as error:
+            for _, done in gathered.waiting:
+                done(error)
+        else:
+            batch.first_offset, batch.time_ns = appended.first_offset, appended.time
+
+    def _settle_gathered(self, batch: Batch, waiting: list[tuple[int, Done]], error: GoQueueError | None) -> None:
+        self.wake()
+        offset = batch.first_offset
+        for count, done in waiting:
+            done(error or Placement(((offset, offset + count),), batch.time_ns))
+            offset += count
+
+    def publish(self, content: bytearray | memoryview, message_bytes_max: int, done: Done) -> None:
+        """Take a batch of frames that a client has encoded."""
+        frames = scan.batch(content)
+        mark = admit(frames, message_bytes_max)
+        if mark is None:
+            self._append(frames, None, (), done)
+            return
+        assert self.producers is not None, "the producers are loaded before a batch with a mark comes"
+        known = self.producers.look_up(mark)
+        if known.missing:
+            if known.batches:
+                frames, mark = remainder(frames, mark, known.missing)
+            self._append(frames, mark, known.batches, done)
+            return
+        self._answer_again(known.batches, done)
+
+    def _answer_again(self, batches: tuple[Batch, ...], done: Done) -> None:
+        """All of it is stored, or will be: tell where, as soon as the last of it is."""
+        placement = Placement(_pieces(batches), batches[-1].time_ns, duplicate=True)
+        last = batches[-1]
+        if last.settled:
+            done(placement)
+        else:
+            last.waiters.append(lambda error: done(error or placement))
+
+    def _append(self, frames: Frames, mark: Mark | None, before: tuple[Batch, ...], done: Done) -> None:
+        self.commit()  # what came earlier is stored earlier
+        batch = Batch(mark.sequence if mark else 0, len(frames))
+        appended = self.log.append(frames, partial(self._settle, mark, batch, before, done))
+        batch.first_offset, batch.time_ns = appended.first_offset, appended.time
+        if mark is not None and self.producers is not None:
+            self.producers.add(mark, batch)
+
+    def _settle(
+        self, mark: Mark | None, batch: Batch, before: tuple[Batch, ...], done: Done, error: GoQueueError | None
+    ) -> None:
+        batch.settled = error is None
+        if error is not None and mark is not None and self.producers is not None:
+            self.producers.take_back(mark, batch)
+        self.wake()
+        done(error or Placement(_pieces((*before, batch)), batch.time_ns))
+        for waiter in batch.waiters:
+            waiter(error)
+
+    # --- read ---
+
+    def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Work[Read]:
+        """Whole frames from this offset on; none only where the partition ends."""
+        skipped: tuple[Damage, ...] = ()
+        while True:
+            found = self.log.locate(offset, max_bytes, skip_damage=skip_damage)
+            read: Read = (yield found.load) if isinstance(found, Extent) else found
+            skipped += read.skipped
+            if read.buffers or read.next_offset == offset:
+                return Read(read.buffers, read.next_offset, skipped)
+            offset = read.next_offset
+
+    def offset_for_time(self, time_ns: int) -> Work[int]:
+        """The first offset with this append time or a later one."""
+        found = self.log.moment(time_ns)
+        offset: int = (yield found.load) if isinstance(found, Moment) else found
+        return offset
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], object]:
+        """Have this called once, when there may be more to read; returns how to be forgotten again."""
+        self._watchers[callback] = None
+        return lambda: self._watchers.pop(callback, None)
+
+    def wake(self) -> None:
+        """Tell all who watch."""
+        watchers, self._watchers = self._watchers, {}
+        for watcher in watchers:
+            watcher()
+
+    # --- producers ---
+
+    def load_producers(self, disk: Disk) -> Work[None]:
+        """Know again, after a start, who sent what last: from the note beside the log, and the log behind it."""
+        note = yield partial(_read_note, disk, self._note_path)
+        producers, offset = Producers(), self.earliest
+        if note is not None and self.earliest <= note["offset"] <= self.high_watermark:
+            producers, offset = Producers.from_facts(note["producers"]), note["offset"]
+        while offset < (end := self.high_watermark):
+            read = yield from self.read(max(offset, self.earliest), READ_BYTES_MAX, skip_damage=True)
+            for mark, first_offset, time_ns in (yield partial(_marks, read)):
+                producers.replay(mark, first_offset, time_ns, end)
+            offset = read.next_offset
+        if self.producers is None:
+            self.producers = producers
+
+    def save_producers(self, disk: Disk) -> Work[None]:
+        """Spare the next start a long look at the log."""
+        end = self.durable_end
+        if self.producers is None or self.producers_saved == end or end != self.log_end:
+            return
+        facts = self.producers.facts()
+        if facts or self.producers_saved >= 0:
+            yield partial(write_note, disk, self._note_path, offset=end, producers=facts)
+        self.producers_saved = end
+
+    def forget_producers(self) -> None:
+        """The log has been read anew, and may end earlier than it did."""
+        self.producers = None
+
+    @property
+    def _note_path(self) -> str:
+        return f"{self.log.directory}/producers"
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.topic}/{self.number} {self.earliest}..{self.high_watermark}..{self.log_end}>"
+
+
+def _pieces(batches: tuple[Batch, ...]) -> tuple[Piece, ...]:
+    """Their offsets, with neighbours joined."""
+    pieces: list[Piece] = []
+    for first, end in (batch.piece for batch in batches):
+        joins = pieces and pieces[-1][1] == first
+        pieces.append((pieces.pop()[0] if joins else first, end))
+    return tuple(pieces)
+
+
+def _read_note(disk: Disk, path: str) -> dict[str, list[object]] | None:
+    try:
+        return decode_note(read_all(disk, path)) if disk.kind(path) == "file" else None
+    except GoQueueError:
+        return None
+
+
+def _marks(read: Read) -> list[tuple[Mark, int, int]]:
+    return [found for buffer in read.buffers for found in marks_in(buffer)]

@@ -1,0 +1,195 @@
+"""Producers whose retries are known again: for each one the batches that a partition took last.
+
+The first frame of such a batch carries a mark as its first header, so what this table holds can be
+read again from the log after a restart. A crash may have kept the beginning of a batch only; then the retry
+brings the rest.
+
+What must stay true: a sequence follows the one before without a gap; what is asked again is answered with
+where it was stored the first time, and nothing is stored twice.
+"""
+
+import struct
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from goqueue.errors import FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder
+from goqueue.limits import FRAME_HEADER_BYTES, PRODUCER_WINDOW, PRODUCERS_MAX, SEQUENCE_COUNT
+from goqueue.storage import frame, scan
+
+MARK_NAME = "__producer"
+_MARK = struct.Struct(">qhII")
+_ENCODED_NAME = struct.pack(">H", len(MARK_NAME)) + MARK_NAME.encode() + struct.pack(">H", _MARK.size)
+
+Piece = tuple[int, int]
+"""A range of offsets: the first, and the one behind the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Who sent a batch, and which of its messages these are."""
+
+    producer: int
+    epoch: int
+    sequence: int
+    count: int
+
+    def encode(self) -> bytes:
+        return _MARK.pack(self.producer, self.epoch, self.sequence, self.count)
+
+    @classmethod
+    def decode(cls, content: bytes) -> "Mark":
+        if len(content) != _MARK.size:
+            raise FrameInvalid(f"the header {MARK_NAME} has {len(content)} bytes, {_MARK.size} belong there")
+        mark = cls(*_MARK.unpack(content))
+        if mark.producer < 0 or mark.epoch < 0 or mark.sequence >= SEQUENCE_COUNT or not mark.count:
+            raise FrameInvalid(f"the header {MARK_NAME} is impossible: {mark}")
+        return mark
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """What one append took from a producer."""
+
+    sequence: int
+    count: int
+    first_offset: int = -1
+    """Known once it has been appended."""
+    time_ns: int = 0
+    settled: bool = False
+    waiters: list[Callable[[GoQueueError | None], None]] = field(default_factory=list)
+    """Those who sent it again while it was on its way."""
+
+    @property
+    def piece(self) -> Piece:
+        return self.first_offset, self.first_offset + self.count
+
+    @property
+    def next_sequence(self) -> int:
+        return (self.sequence + self.count) % SEQUENCE_COUNT
+
+
+@dataclass(slots=True)
+class Producer:
+    epoch: int
+    batches: deque[Batch] = field(default_factory=lambda: deque(maxlen=PRODUCER_WINDOW))
+
+    def known(self, mark: Mark) -> list[Batch]:
+        """The batches, one after the other, that begin where this mark begins and reach no further than it."""
+        found: list[Batch] = []
+        wanted, left = mark.sequence, mark.count
+        for batch in self.batches:
+            if left and batch.sequence == wanted and batch.count <= left:
+                found.append(batch)
+                wanted, left = batch.next_sequence, left - batch.count
+            elif found and left:
+                return []
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How much of a batch is stored already."""
+
+    batches: tuple[Batch, ...]
+    missing: int
+    """How many of its last messages are not."""
+
+
+class Producers:
+    """The table of one partition."""
+
+    def __init__(self) -> None:
+        self._table: OrderedDict[int, Producer] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def look_up(self, mark: Mark) -> Known:
+        """What is stored of it, or why it may not be stored."""
+        producer = self._table.get(mark.producer)
+        if producer is None or mark.epoch > producer.epoch or not producer.batches:
+            return Known((), mark.count)
+        if mark.epoch < producer.epoch:
+            raise ProducerFenced(
+                f"producer {mark.producer} has epoch {producer.epoch} by now, this batch has {mark.epoch}",
+                hint="another producer has taken over; begin again with a new id",
+                epoch=producer.epoch,
+            )
+        expected = producer.batches[-1].next_sequence
+        if mark.sequence == expected:
+            return Known((), mark.count)
+        batches = producer.known(mark)
+        missing = mark.count - sum(batch.count for batch in batches)
+        if not batches or (missing and batches[-1] is not producer.batches[-1]):
+            raise SequenceOutOfOrder(
+                f"the batch of producer {mark.producer} begins with sequence {mark.sequence}, {expected} is next",
+                hint="a batch before it is missing, or it is older than the batches that are remembered",
+                expected=expected,
+            )
+        return Known(tuple(batches), missing)
+
+    def add(self, mark: Mark, batch: Batch) -> None:
+        """It has been appended."""
+        producer = self._table.get(mark.producer)
+        if producer is None or mark.epoch > producer.epoch:
+            producer = self._table[mark.producer] = Producer(mark.epoch)
+        producer.batches.append(batch)
+        self._table.move_to_end(mark.producer)
+        if len(self._table) > PRODUCERS_MAX:
+            self._table.popitem(last=False)
+
+    def take_back(self, mark: Mark, batch: Batch) -> None:
+        """It was refused by the disk, and with it all that came behind it."""
+        producer = self._table.get(mark.producer)
+        if producer is not None and batch in producer.batches:
+            while producer.batches.pop() is not batch:
+                pass
+
+    def replay(self, mark: Mark, first_offset: int, time_ns: int, next_offset: int) -> None:
+        """It was found in the log, which ends before `next_offset`."""
+        count = min(mark.count, next_offset - first_offset)
+        producer = self._table.get(mark.producer)
+        if producer is None or mark.epoch >= producer.epoch:
+            self.add(mark, Batch(mark.sequence, count, first_offset, time_ns, settled=True))
+
+    # --- snapshot ---
+
+    def facts(self) -> list[Any]:
+        """What is durable of it, as a note holds it."""
+        return [
+            [number, producer.epoch, [[b.sequence, b.count, b.first_offset, b.time_ns] for b in settled]]
+            for number, producer in self._table.items()
+            if (settled := [batch for batch in producer.batches if batch.settled])
+        ]
+
+    @classmethod
+    def from_facts(cls, facts: list[Any]) -> "Producers":
+        producers = cls()
+        for number, epoch, batches in facts:
+            producer = producers._table[number] = Producer(epoch)
+            producer.batches.extend(
+                Batch(sequence, count, offset, time_ns, settled=True) for sequence, count, offset, time_ns in batches
+            )
+        return producers
+
+
+def mark_of(headers: list[tuple[str, bytes]]) -> Mark | None:
+    """The mark among a frame's headers, if it has one."""
+    return Mark.decode(headers[0][1]) if headers and headers[0][0] == MARK_NAME else None
+
+
+def marks_in(buffer: memoryview) -> Iterator[tuple[Mark, int, int]]:
+    """Every mark in these frames, with the offset and the time of its frame."""
+    frames = scan.walk(buffer)
+    marked = frames.positions[(frames.flags & frame.HAS_HEADERS) != 0]
+    if not len(marked):
+        return
+    keys = scan.column(frames.buffer, ">u2", frame.AT_KEY_LENGTH)[marked].astype("i8")
+    values = scan.column(frames.buffer, ">u4", frame.AT_VALUE_LENGTH)[marked].astype("i8")
+    starts = marked + FRAME_HEADER_BYTES + keys + values + 2  # behind the count of the headers
+    for position, start in zip(marked.tolist(), starts.tolist(), strict=True):
+        if bytes(buffer[start : start + len(_ENCODED_NAME)]) == _ENCODED_NAME:
+            content = bytes(buffer[start + len(_ENCODED_NAME) : start + len(_ENCODED_NAME) + _MARK.size])
+            yield Mark.decode(content), frame.offset_at(buffer, position), frame.timestamp_at(buffer, position)

@@ -1,0 +1,102 @@
+"""What a topic is: its name, its settings, and the partitions that hold its messages."""
+
+import re
+from typing import Annotated, Literal
+
+import msgspec
+
+from goqueue.errors import TopicNameInvalid
+from goqueue.limits import (
+    MESSAGE_BYTES,
+    MESSAGE_BYTES_MIN,
+    PARTITIONS,
+    PARTITIONS_MAX,
+    RETENTION_BYTES_MAX,
+    RETENTION_HOURS,
+    RETENTION_HOURS_MAX,
+    SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN,
+    TOPIC_NAME_CHARACTERS_MAX,
+    VALUE_BYTES_MAX,
+)
+from goqueue.partitioner import Partitioner
+from goqueue.quantities import quoted
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+INTERNAL_PREFIX = "__"
+
+Partitions = Annotated[int, msgspec.Meta(ge=1, le=PARTITIONS_MAX, description="How many partitions it has.")]
+
+
+class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What can be set for each topic, and changed later."""
+
+    retention_hours: (
+        Annotated[
+            float,
+            msgspec.Meta(ge=0, le=RETENTION_HOURS_MAX, description="Older messages are removed; null keeps them."),
+        ]
+        | None
+    ) = RETENTION_HOURS
+    retention_bytes: (
+        Annotated[
+            int,
+            msgspec.Meta(
+                ge=0, le=RETENTION_BYTES_MAX, description="The oldest messages of a larger partition are removed."
+            ),
+        ]
+        | None
+    ) = None
+    cleanup: Annotated[
+        Literal["delete", "compact", "compact,delete"],
+        msgspec.Meta(description="Whether old messages are removed, or superseded ones of the same key, or both."),
+    ] = "delete"
+    max_message_bytes: Annotated[
+        int,
+        msgspec.Meta(ge=MESSAGE_BYTES_MIN, le=VALUE_BYTES_MAX, description="Key, value and headers of one message."),
+    ] = MESSAGE_BYTES
+    partitioner: Annotated[
+        Partitioner,
+        msgspec.Meta(description="The hash of keys; murmur2 places them where Kafka's default partitioner does."),
+    ] = "murmur3"
+    segment_bytes: (
+        Annotated[
+            int,
+            msgspec.Meta(
+                ge=SEGMENT_BYTES_MIN, le=SEGMENT_BYTES_MAX, description="Of a segment file; null: the broker's setting."
+            ),
+        ]
+        | None
+    ) = None
+
+
+class TopicSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as it was asked for."""
+
+    name: str
+    partitions: int = PARTITIONS
+    settings: TopicSettings = TopicSettings()
+
+
+def check_topic_name(name: str) -> None:
+    """Refuse what no topic may be called."""
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX or not _NAME.fullmatch(name) or name in (".", ".."):
+        raise TopicNameInvalid(
+            f"{quoted(name[:TOPIC_NAME_CHARACTERS_MAX])} cannot be the name of a topic",
+            hint=f"1 to {TOPIC_NAME_CHARACTERS_MAX} of A-Z a-z 0-9 . _ -, not . or ..",
+        )
+
+
+def check_new_topic_name(name: str) -> None:
+    """Refuse what a client may not call its topic."""
+    check_topic_name(name)
+    if is_internal(name):
+        raise TopicNameInvalid(f"{quoted(name)} begins with __, which is kept for internal topics", hint="leave it out")
+
+
+def is_internal(name: str) -> bool:
+    return name.startswith(INTERNAL_PREFIX)
+
+
+def log_name(topic: str, partition: int) -> str:
+    return f"{topic}/{partition}"
