@@ -1,58 +1,145 @@
 """The daemon: reads the configuration, builds the rooms, joins them, and owns their start and stop.
 
 The only place that knows all rooms. It owns the data directory for as long as it runs: recovery at the
-start, the thread that made it for everything in between, the marker of a clean stop at the end.
+start, the event loop for everything in between, the marker of a clean stop at the end.
 """
 
+import asyncio
+import gc
+import logging
 import os
 import resource
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
 
+import uvloop
+
+from goqueue import __version__
+from goqueue.api.call import App
+from goqueue.api.http import HttpLimits, Server
+from goqueue.api.observer import HttpObserver
+from goqueue.api.openapi import document
+from goqueue.api.router import Router
+from goqueue.api.status import status_of
+from goqueue.api.table import ENDPOINTS
 from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.config import Config
+from goqueue.observe.logs import AccessLog, configure
+from goqueue.observe.metrics import Metrics
+from goqueue.runtime.lag import LagMeter
+from goqueue.runtime.runtime import Runtime, RuntimeSettings
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import Store, StoreSettings, process_name
 
+_log = logging.getLogger("goqueue.daemon")
+
+_GARBAGE_THRESHOLD = 50_000
+"""New objects before the collector looks: requests make many and no cycles, and each look costs them a pause."""
+
 
 class Daemon:
-    """One broker process. `start` it, `run` it until somebody says `stop`, and it leaves cleanly."""
+    """One broker process: `run` it until somebody says `stop`, and it leaves cleanly."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._store: Store | None = None
-
-    def start(self) -> Store:
-        """Take the data directory and recover what is in it. Being told to stop meanwhile ends `run` at once."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: self.stop())
-        _raise_file_limit()
-        self._store = Store.open(
-            SystemDisk(),
-            os.path.abspath(self.config.data_dir),
-            SystemClock(),
-            owner=process_name("goqueue serve", os.getpid()),
-            settings=store_settings(self.config),
-            deliver=self._inbox.put,
+        clock = SystemClock()
+        self.metrics = Metrics(__version__, log_sizes=self._log_sizes)
+        settings = RuntimeSettings(config.server.in_flight_bytes, config.storage.upkeep_interval)
+        self.runtime = Runtime(SystemDisk(), clock, self.metrics, settings)
+        router = Router(ENDPOINTS, _app(config, self.runtime, self.metrics))
+        requests = config.log.requests
+        access = (
+            AccessLog(logging.getLogger("goqueue.requests"), per_second=requests, clock=clock) if requests else None
         )
-        return self._store
+        self.server = Server(
+            router, limits=_limits(config), observer=HttpObserver(self.metrics, router, access), clock=clock
+        )
+        self._lag = LagMeter(self.metrics.observe_lag)
+        self._stop: asyncio.Event
 
-    def run(self) -> None:
-        """Do what arrives, until told to stop; then write what is left."""
-        assert self._store is not None, "start comes before run"
+    @property
+    def address(self) -> str:
+        host, port = self.server.address
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @property
+    def store(self) -> Store:
+        return self.runtime.store
+
+    def run(self, started: Callable[["Daemon"], None]) -> None:
+        """Until told to stop. `started` is called when clients can come."""
+        _raise_file_limit()
+        logs = configure(self.config.log.level, self.config.log.format, sys.stderr)
         try:
-            while (job := self._inbox.get()) is not None:
-                job()
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._run(started))
         finally:
-            self._store.close()
+            logs.close()
+
+    async def _run(self, started: Callable[["Daemon"], None]) -> None:
+        self._stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, self.stop)
+        await self.start()
+        gc.freeze()
+        gc.set_threshold(_GARBAGE_THRESHOLD)
+        try:
+            started(self)
+            await self._stop.wait()
+        finally:
+            await self.close()
+
+    async def start(self) -> None:
+        """Take the data directory, recover what is in it, and listen."""
+        config = self.config
+        owner = process_name("goqueue serve", os.getpid())
+        self.runtime.start(os.path.abspath(config.data_dir), owner, store_settings(config))
+        try:
+            await self.server.start(config.server.host, config.server.port)
+        except BaseException:
+            await self.runtime.stop()
+            raise
+        self._lag.start()
+
+    async def close(self) -> None:
+        """Finish what is in progress, within bounds, and write what is left."""
+        self._lag.stop()
+        self.runtime.refuse_new_work()
+        await self.server.stop(self.config.server.stop_timeout)
+        await self.runtime.stop()
 
     def stop(self) -> None:
-        """From any thread, or from a signal."""
-        self._inbox.put(None)
+        """On the loop's thread, as a signal comes."""
+        self._stop.set()
+
+    def _log_sizes(self) -> dict[str, int]:
+        return {name: topic.size for name, topic in self.runtime.broker.topics.items()}
+
+
+def _app(config: Config, runtime: Runtime, metrics: Metrics) -> App:
+    topics = config.topics
+    return App(
+        runtime,
+        metrics,
+        topics.partitions,
+        {"retention_hours": topics.retention / 3600, "max_message_bytes": topics.max_message_bytes},
+        topics.auto_create,
+        document(ENDPOINTS, __version__, status_of),
+    )
+
+
+def _limits(config: Config) -> HttpLimits:
+    server = config.server
+    return HttpLimits(
+        body_bytes=server.request_bytes,
+        idle_seconds=server.idle_timeout,
+        connections=server.connections,
+        bodies_bytes=max(server.in_flight_bytes, server.request_bytes),
+    )
 
 
 def store_settings(config: Config) -> StoreSettings:

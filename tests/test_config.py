@@ -52,7 +52,7 @@ def test_the_strongest_source_wins_and_is_named(file: Path) -> None:
     file.write_text("data_dir: a\nstorage:\n  segment_bytes: 1MiB\n  tail_bytes: 1MiB\n  flush_interval: 2s\n")
     environment = {"GOQUEUE_STORAGE_SEGMENT_BYTES": "2MiB", "GOQUEUE_STORAGE_TAIL_BYTES": "2MiB"}
     config = load(str(file), environment, {"storage.tail_bytes": "3MiB", "data_dir": None})
-    origins = {setting.key: str(config.origin(setting)) for setting in SETTINGS}
+    origins = {setting.key: str(config.origin(setting)) for setting in SETTINGS if setting.section in ("", "storage")}
     assert (config.data_dir, config.storage.flush_interval) == ("a", 2.0)
     assert (config.storage.segment_bytes, config.storage.tail_bytes) == (2 * limits.MIB, 3 * limits.MIB)
     assert origins == {
@@ -62,6 +62,7 @@ def test_the_strongest_source_wins_and_is_named(file: Path) -> None:
         "storage.segment_bytes": "GOQUEUE_STORAGE_SEGMENT_BYTES",
         "storage.segment_age": "default",
         "storage.tail_bytes": "--storage-tail-bytes",
+        "storage.upkeep_interval": "default",
     }
 
 
@@ -213,9 +214,18 @@ def test_a_variable_meant_for_a_setting_must_be_right(variable: str, value: str,
     assert problems(None, {variable: value}) == [f"{variable}: {problem}"]
 
 
-@pytest.mark.parametrize("name", ["SERVER", "CONTEXT", "API_KEY", "TIMEOUT", "OUTPUT", "PORT", "PORT_80_TCP_ADDR"])
+@pytest.mark.parametrize("name", ["SERVER", "CONTEXT", "API_KEY", "TIMEOUT", "OUTPUT", "PORT_80_TCP_ADDR"])
 def test_variables_of_other_programs_are_left_alone(name: str) -> None:
     assert load(None, {f"GOQUEUE_{name}": "x", "HOME": "/"}) == Config()
+
+
+def test_the_address_of_a_service_of_our_name_is_no_setting() -> None:
+    assert (
+        load(None, {"GOQUEUE_PORT": "tcp://10.0.0.11:8080", "GOQUEUE_SERVER_PORT_": "tcp://10.0.0.11:8080"}) == Config()
+    )
+    assert problems(None, {"GOQUEUE_PORT": "9000"}) == [
+        "GOQUEUE_PORT: names no setting (did you mean GOQUEUE_SERVER_PORT?)"
+    ]
 
 
 # --- nothing else can happen ---

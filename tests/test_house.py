@@ -33,13 +33,22 @@ VOCABULARY = (
     "goqueue.quantities",
     "goqueue.clock",
     "goqueue.config",
+    "goqueue.partitioner",
+    "goqueue.compression",
 )
 
 # The house from the roof to the ground. A room may use the vocabulary and what stands beside it here, which
 # must stand below it. Where a single module is named, the rest of its room stays out of reach.
 HOUSE: dict[str, tuple[str, ...]] = {
     "goqueue.__main__": ("goqueue.commands",),
-    "goqueue.commands": ("goqueue.daemon", "goqueue.spark", "goqueue.client", "goqueue.backup", "goqueue.storage"),
+    "goqueue.commands": (
+        "goqueue.daemon",
+        "goqueue.broker",
+        "goqueue.spark",
+        "goqueue.client",
+        "goqueue.backup",
+        "goqueue.storage",
+    ),
     "goqueue_cli": ("goqueue.client",),
     "goqueue_admin": ("goqueue.client",),
     "goqueue.testing": ("goqueue.daemon", "goqueue.client", "goqueue.cluster", "goqueue.storage"),
@@ -80,6 +89,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "textual": ("goqueue_admin",),
     "pyspark": ("goqueue.spark",),
     "grpc": ("goqueue.observe",),
+    "uvloop": ("goqueue.daemon", "goqueue.testing"),
 }
 
 # Cores decide by what they are handed: no clock, no chance, no network, no log of their own.

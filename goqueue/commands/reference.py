@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goqueue.config import SETTINGS, Config, Setting
-from goqueue.config.settings import SECTIONS
+from goqueue.config.settings import SECTIONS, SWITCH
 from goqueue.quantities import DURATION_UNITS, SIZE_UNITS
 
 _WIDTH = 112
@@ -30,6 +30,7 @@ PURPOSES = {
     "dev": Purpose(
         "GoQueue on a developer's machine: little memory, small files, fast on a slow disk.",
         {
+            "topics.auto_create": ("true", "a program under development may publish before anything is set up."),
             "storage.flush": ("interval", "test data may be lost with the power; waiting for a slow disk costs more."),
             "storage.segment_bytes": ("8MiB", "segments roll often enough to be seen rolling."),
             "storage.segment_age": ("1d", "a topic that gets a message now and then rolls as well."),
@@ -43,6 +44,7 @@ PURPOSES = {
                 "/var/lib/goqueue",
                 "a disk of its own can be mounted there, which keeps other programs from filling it.",
             ),
+            "log.format": ("json", "a collector of logs takes the lines apart without guessing."),
             "storage.tail_bytes": ("256MiB", "consumers that are a little behind are still served from memory."),
         },
     ),
@@ -74,7 +76,7 @@ def _setting_lines(setting: Setting, value: str, reason: str) -> Iterator[str]:
     yield from _comment("; ".join(fact for fact in facts if fact), indent)
     if reason:
         yield from _comment(f"Why {value}: {reason}", indent)
-    yield f"{indent}{setting.name}: {_scalar(value)}"
+    yield f"{indent}{setting.name}: {_scalar(setting, value)}"
 
 
 def _comment(text: str, indent: str) -> list[str]:
@@ -89,13 +91,15 @@ def settings_yaml(config: Config) -> str:
             section = setting.section
             lines.append(f"{section}:")
         indent = "  " if section else ""
-        lines.append(f"{indent}{setting.name}: {_scalar(setting.format(config.value(setting)))}")
+        lines.append(f"{indent}{setting.name}: {_scalar(setting, setting.format(config.value(setting)))}")
     return "\n".join(lines) + "\n"
 
 
-def _scalar(text: str) -> str:
+def _scalar(setting: Setting, text: str) -> str:
     """Plain where any YAML reader takes it for text or a number; otherwise quoted, with escapes for all
     that is not seen, since a reader may fold, refuse or misread it."""
+    if setting.rule.kind is SWITCH:
+        return text
     plain = re.fullmatch(r"[A-Za-z0-9./][A-Za-z0-9./_-]*", text)
     if plain and text.lower() not in {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}:
         return text

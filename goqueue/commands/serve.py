@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from goqueue import __version__
+from goqueue.broker.topic import is_internal
 from goqueue.clock import NANOSECONDS
 from goqueue.commands import terminal
 from goqueue.commands.flags import setting_flags
@@ -26,25 +27,27 @@ def serve(
 
     \b
       goqueue serve
-      goqueue serve --data-dir /var/lib/goqueue
+      goqueue serve --data-dir /var/lib/goqueue --port 9000
       goqueue serve --config goqueue.yaml --storage-flush interval
 
-    Without a configuration it keeps its data in ./goqueue-data and syncs every message before it is
-    answered. `goqueue config template` writes a file to start from.
+    Without a configuration it listens on 127.0.0.1:8080, keeps its data in ./goqueue-data and syncs every
+    message before it is answered. `goqueue config template` writes a file to start from.
     """
     began = time.monotonic()
-    daemon = Daemon(load(config, os.environ, flags))
-    store = daemon.start()
-    for line in banner(store, time.monotonic() - began):
-        terminal.say(line)
-    daemon.run()
+
+    def started(daemon: Daemon) -> None:
+        for line in banner(daemon, time.monotonic() - began):
+            terminal.say(line)
+
+    Daemon(load(config, os.environ, flags)).run(started)
     terminal.say("stopped cleanly")
 
 
-def banner(store: Store, seconds: float) -> list[str]:
+def banner(daemon: Daemon, seconds: float) -> list[str]:
     """What a person wants to know at the start: where, how much, and what recovery found."""
+    store, topics = daemon.store, daemon.runtime.broker.topics
     logs = store.logs.values()
-    messages = sum(log.next_offset - log.first_offset for log in logs)
+    messages = sum(topic.message_count for name, topic in topics.items() if not is_internal(name))
     flush = store.settings.flush
     synced = (
         "before it is answered"
@@ -52,12 +55,13 @@ def banner(store: Store, seconds: float) -> list[str]:
         else f"within {format_duration(store.settings.flush_interval_ns / NANOSECONDS)}"
     )
     return [
-        f"GoQueue {__version__}",
-        f"data        {store.path}: {format_count(len(logs), 'log')}, {format_count(messages, 'message')}, "
+        f"GoQueue {__version__}  {daemon.address}",
+        f"data        {store.path}: {format_count(len(topics) - 1, 'topic')}, {format_count(messages, 'message')}, "
         f"{format_size(sum(log.size for log in logs))}",
         f"durability  every message is synced {synced}",
         f"start       {_start(store)}, ready after {format_duration(round(seconds, 3))}",
         *_findings(store),
+        *(f"unclaimed   {name}: no topic knows this log; it is left alone" for name in daemon.runtime.broker.unclaimed),
         "^C stops",
     ]
 

@@ -13,8 +13,10 @@ from goqueue import limits
 from goqueue.config.problem import Origin
 from goqueue.quantities import format_duration, format_size, parse_duration, parse_size, quoted
 
-Value = str | int | float
+Value = str | int | float  # a bool is an int
 PATH_CHARACTERS_MAX = 4096  # the kernel's PATH_MAX
+HOST_CHARACTERS_MAX = 253  # of a name in the domain name system
+INTEGER_DIGITS_MAX = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,27 @@ class Rule:
     kind: Kind
     least: Value | None = None
     most: Value | None = None
+    flag: str | None = None
+    """Where the usual one would be longer than people want to type."""
+
+
+def _parse_host(text: str) -> str:
+    if not text or len(text) > HOST_CHARACTERS_MAX or not all(c.isalnum() or c in ".:-_" for c in text):
+        raise ValueError(f"{quoted(text)} is not a host: write an address such as 127.0.0.1, ::1 or a name")
+    return text
+
+
+def _parse_integer(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= INTEGER_DIGITS_MAX):
+        raise ValueError(f"{quoted(text)} is not a whole number")
+    return int(text)
+
+
+def _parse_switch(text: str) -> bool:
+    try:
+        return {"true": True, "false": False}[text.lower()]
+    except KeyError:
+        raise ValueError(f"{quoted(text)} is neither true nor false") from None
 
 
 def _parse_path(text: str) -> str:
@@ -64,10 +87,15 @@ def _choice(*names: str) -> Kind:
 PATH = Kind("path", "PATH", _parse_path, str)
 SIZE = Kind("size", "SIZE", parse_size, lambda value: format_size(value, exact=True))
 DURATION = Kind("duration", "DURATION", parse_duration, lambda value: format_duration(value, exact=True))
+HOST = Kind("host", "HOST", _parse_host, str)
+INTEGER = Kind("number", "NUMBER", _parse_integer, str)
+SWITCH = Kind("true or false", "true|false", _parse_switch, lambda value: "true" if value else "false")
 
 
-def _rule(kind: Kind, sentence: str, *, least: Value | None = None, most: Value | None = None) -> dict[str, Rule]:
-    return {"rule": Rule(sentence, kind, least, most)}
+def _rule(
+    kind: Kind, sentence: str, *, least: Value | None = None, most: Value | None = None, flag: str | None = None
+) -> dict[str, Rule]:
+    return {"rule": Rule(sentence, kind, least, most, flag)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +146,122 @@ class StorageConfig:
             most=limits.TAIL_BYTES_MAX,
         ),
     )
+    upkeep_interval: float = field(
+        default=limits.UPKEEP_SECONDS,
+        metadata=_rule(
+            DURATION,
+            "How often the broker looks for messages that retention or compaction may remove.",
+            least=0.1,
+            most=3600,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """How clients reach the broker."""
+
+    host: str = field(
+        default="127.0.0.1",
+        metadata=_rule(
+            HOST,
+            "Address to listen on; 127.0.0.1 is reached from this machine alone, 0.0.0.0 from all its networks.",
+            flag="--host",
+        ),
+    )
+    port: int = field(
+        default=limits.PORT,
+        metadata=_rule(
+            INTEGER, "Port to listen on; 0 takes a free one and says which.", least=0, most=65535, flag="--port"
+        ),
+    )
+    request_bytes: int = field(
+        default=limits.HTTP_BODY_BYTES,
+        metadata=_rule(
+            SIZE,
+            "The largest body of a request; what is larger is refused before it is read.",
+            least=64 * limits.KIB,
+            most=1024 * limits.MIB,
+        ),
+    )
+    in_flight_bytes: int = field(
+        default=limits.IN_FLIGHT_BYTES,
+        metadata=_rule(
+            SIZE,
+            "Requests and messages that may be under way at once; beyond it clients are told to wait and try again.",
+            least=limits.MIB,
+            most=1024 * 1024 * limits.MIB,
+        ),
+    )
+    connections: int = field(
+        default=limits.HTTP_CONNECTIONS,
+        metadata=_rule(INTEGER, "Connections that may be open at once; more are refused.", least=1, most=1_000_000),
+    )
+    idle_timeout: float = field(
+        default=float(limits.HTTP_IDLE_SECONDS),
+        metadata=_rule(DURATION, "How long a connection may stay open without a request.", least=1, most=3600),
+    )
+    stop_timeout: float = field(
+        default=limits.STOP_SECONDS,
+        metadata=_rule(
+            DURATION, "How long requests in progress may take when the broker is stopped.", least=0.1, most=600
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsConfig:
+    """What a topic is like for which nobody said otherwise."""
+
+    auto_create: bool = field(
+        default=False,
+        metadata=_rule(SWITCH, "Whether publishing to a topic that does not exist creates it; else that is refused."),
+    )
+    partitions: int = field(
+        default=limits.PARTITIONS,
+        metadata=_rule(INTEGER, "How many partitions a new topic has.", least=1, most=limits.PARTITIONS_MAX),
+    )
+    retention: float = field(
+        default=limits.RETENTION_HOURS * 3600,
+        metadata=_rule(
+            DURATION,
+            "How long a new topic keeps its messages.",
+            least=1,
+            most=limits.RETENTION_HOURS_MAX * 3600,
+        ),
+    )
+    max_message_bytes: int = field(
+        default=limits.MESSAGE_BYTES,
+        metadata=_rule(
+            SIZE,
+            "The largest message of a new topic: key, value and headers together.",
+            least=limits.MESSAGE_BYTES_MIN,
+            most=limits.VALUE_BYTES_MAX,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """What the broker writes to stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = field(
+        default="info",
+        metadata=_rule(_choice("debug", "info", "warning", "error"), "The least important lines that are written."),
+    )
+    format: Literal["text", "json"] = field(
+        default="text",
+        metadata=_rule(_choice("text", "json"), "Lines for people, or a JSON object in each line."),
+    )
+    requests: int = field(
+        default=limits.REQUESTS_LOGGED,
+        metadata=_rule(
+            INTEGER,
+            "Requests that are logged in one second; of the others only the number is. 0 logs none.",
+            least=0,
+            most=100_000,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +275,10 @@ class Config:
             "Directory that holds everything the broker stores; a relative one starts where the broker is started.",
         ),
     )
+    server: ServerConfig = field(default_factory=ServerConfig, metadata={"section": ServerConfig})
+    topics: TopicsConfig = field(default_factory=TopicsConfig, metadata={"section": TopicsConfig})
     storage: StorageConfig = field(default_factory=StorageConfig, metadata={"section": StorageConfig})
+    log: LogConfig = field(default_factory=LogConfig, metadata={"section": LogConfig})
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 
     def value(self, setting: "Setting") -> Value:
@@ -159,7 +306,7 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        return f"--{self.key.replace('.', '-').replace('_', '-')}"
+        return self.rule.flag or f"--{self.key.replace('.', '-').replace('_', '-')}"
 
     @property
     def section(self) -> str:

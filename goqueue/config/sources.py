@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 PREFIX = "GOQUEUE_"
 CLIENT_VARIABLES = frozenset(
-    f"{PREFIX}{name}" for name in ("SERVER", "CONTEXT", "API_KEY", "TIMEOUT", "OUTPUT")
-)  # they speak to goqueue-cli and goqueue-admin
+    f"{PREFIX}{name}" for name in ("SERVER", "CONTEXT", "API_KEY", "TIMEOUT", "OUTPUT", "BUILD_COMMIT", "BUILD_TIME")
+)  # they speak to goqueue-cli and goqueue-admin; the last two are told by `/version`
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
@@ -101,17 +101,20 @@ def _read_environment(environment: Mapping[str, str], gathered: _Gathered) -> No
         setting = _BY_VARIABLE.get(name)
         if setting is None:
             if name.startswith(PREFIX) and name not in CLIENT_VARIABLES:
-                _doubt_variable(origin, gathered)
+                _doubt_variable(origin, environment[name], gathered)
         elif environment[name] == "":
             gathered.refuse(origin, setting.key, "is empty", "unset the variable to use the default")
         else:
             gathered.take(setting, environment[name], origin)
 
 
-def _doubt_variable(origin: Origin, gathered: _Gathered) -> None:
+def _doubt_variable(origin: Origin, value: str, gathered: _Gathered) -> None:
     """Refuse what was meant for us. Kubernetes gives every container variables named after services, such as
-    GOQUEUE_PORT, so an unknown name alone is no mistake: one in a section is, and one close to a setting."""
+    GOQUEUE_PORT with an address in it, so an unknown name alone is no mistake: one in a section is, and one
+    close to a setting."""
     rest = origin.name.removeprefix(PREFIX)
+    if "://" in value:
+        return
     suffixes = {setting.name.upper(): setting.variable for setting in SETTINGS}
     suffixes |= {setting.variable.removeprefix(PREFIX): setting.variable for setting in SETTINGS}
     guess = nearest(rest, list(suffixes), cutoff=0.75)

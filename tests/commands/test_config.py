@@ -65,11 +65,11 @@ def test_check_shows_what_is_in_effect_when_all_is_well() -> None:
     done = config("check", "configs/production.yaml", GOQUEUE_STORAGE_FLUSH="interval")
     assert (done.returncode, done.stderr) == (0, "configs/production.yaml is fine\n")
     rows = [line.split() for line in done.stdout.splitlines()]
-    assert rows[:3] == [
+    assert rows[:2] == [
         ["SETTING", "VALUE", "ORIGIN"],
         ["data_dir", "/var/lib/goqueue", "configs/production.yaml:7:11"],
-        ["storage.flush", "interval", "GOQUEUE_STORAGE_FLUSH"],
     ]
+    assert ["storage.flush", "interval", "GOQUEUE_STORAGE_FLUSH"] in rows
 
 
 def test_check_counts_a_broken_environment_as_well() -> None:
@@ -81,7 +81,8 @@ def test_check_counts_a_broken_environment_as_well() -> None:
 def test_show_needs_no_file_and_gives_json_with_raw_values() -> None:
     shown = json.loads(config("show", "-o", "json", "--storage-tail-bytes", "1MiB").stdout)
     assert [row["key"] for row in shown] == [setting.key for setting in SETTINGS]
-    assert (shown[-1]["value"], shown[-1]["text"], shown[-1]["origin"]["name"]) == (
+    tail = next(row for row in shown if row["key"] == "storage.tail_bytes")
+    assert (tail["value"], tail["text"], tail["origin"]["name"]) == (
         2**20,
         "1MiB",
         "--storage-tail-bytes",

@@ -1,0 +1,52 @@
+"""What a handler gets: the request, already understood, and the broker that it is for."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from goqueue.api.http.message import Request
+from goqueue.broker.broker import Topic
+from goqueue.errors import PartitionNotFound
+from goqueue.observe.metrics import Metrics
+from goqueue.quantities import quoted
+from goqueue.runtime.runtime import Runtime
+
+_PARTITION_DIGITS_MAX = 9
+
+
+@dataclass(slots=True)
+class App:
+    """What all handlers share."""
+
+    runtime: Runtime
+    metrics: Metrics
+    default_partitions: int
+    default_settings: dict[str, Any]
+    auto_create: bool = False
+    openapi: dict[str, Any] = field(default_factory=dict)
+    creating: "dict[str, asyncio.Future[Topic]]" = field(default_factory=dict)
+    """Topics that are being made because somebody publishes to them."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of one endpoint."""
+
+    app: App
+    request: Request
+    parameters: dict[str, str]
+    """What stands in the path, percent-decoded."""
+    query: Any = None
+    body: Any = None
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.app.runtime
+
+    @property
+    def partition(self) -> int:
+        """The partition's number in the path."""
+        text = self.parameters["partition"]
+        if text.isdecimal() and text.isascii() and len(text) <= _PARTITION_DIGITS_MAX:
+            return int(text)
+        raise PartitionNotFound(f"{quoted(text)} is not the number of a partition", hint="partitions count from 0")

@@ -1,0 +1,163 @@
+"""Whether the broker is well, and what it is."""
+
+import os
+import platform
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from goqueue import __version__
+from goqueue.api.call import Call
+from goqueue.api.http.message import Response
+from goqueue.api.openapi import JSON
+from goqueue.broker.topic import is_internal
+from goqueue.clock import NANOSECONDS
+from goqueue.quantities import format_time
+
+NODE = "0"
+_encode = msgspec.json.encode
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Where this program came from, as far as whoever built it has said."""
+
+    commit: str = os.environ.get("GOQUEUE_BUILD_COMMIT", "")
+    time: str = os.environ.get("GOQUEUE_BUILD_TIME", "")
+
+
+class ReadyQuery(msgspec.Struct, forbid_unknown_fields=True):
+    verbose: Annotated[bool, msgspec.Meta(description="With the single checks.")] = False
+
+
+class Health(msgspec.Struct):
+    status: Annotated[str, msgspec.Meta(description="ok, degraded or fail")]
+    timestamp: str
+
+
+class Liveness(msgspec.Struct, omit_defaults=True):
+    status: Annotated[str, msgspec.Meta(description="pass or fail")]
+    timestamp: str
+    uptime: Annotated[float, msgspec.Meta(description="In seconds.")]
+    message: str
+
+
+class Check(msgspec.Struct):
+    status: str
+    message: str
+    latency: Annotated[float, msgspec.Meta(description="Of the check, in seconds.")]
+
+
+class BrokerFacts(msgspec.Struct):
+    node_id: str
+    topic_count: int
+    total_size: int
+
+
+class Readiness(msgspec.Struct, omit_defaults=True):
+    status: str
+    timestamp: str
+    uptime: float
+    message: str
+    checks: dict[str, Check] | None = None
+    broker: BrokerFacts | None = None
+
+
+class Version(msgspec.Struct):
+    version: str
+    git_commit: str
+    build_time: str
+    python_version: str
+
+
+class TopicStats(msgspec.Struct):
+    partitions: int
+    messages: int
+    size_bytes: int
+
+
+class Stats(msgspec.Struct):
+    node_id: str
+    uptime: float
+    topics: int
+    total_size_bytes: int
+    topic_stats: dict[str, TopicStats]
+
+
+async def health(call: Call) -> Health:
+    status = "fail" if call.runtime.is_stopping else "degraded" if faults(call) else "ok"
+    return Health(status, _now(call))
+
+
+async def live(call: Call) -> Liveness:
+    return Liveness("pass", _now(call), _uptime(call), "the event loop answers")
+
+
+async def ready(call: Call) -> Response:
+    """Whether it takes messages: 503 while it stops."""
+    stopping, bad = call.runtime.is_stopping, faults(call)
+    status = "fail" if stopping else "pass"
+    message = "stopping" if stopping else f"{len(bad)} partitions take no messages" if bad else "ready"
+    answer = Readiness(status, _now(call), _uptime(call), message)
+    if call.query.verbose:
+        answer.checks = _checks(call, bad)
+        topics = [topic for name, topic in call.runtime.broker.topics.items() if not is_internal(name)]
+        answer.broker = BrokerFacts(NODE, len(topics), sum(topic.size for topic in topics))
+    return Response(503 if stopping else 200, _encode(answer))
+
+
+def faults(call: Call) -> list[str]:
+    """Partitions that take no messages, and why."""
+    return [
+        f"{partition.log.name}: {partition.log.fence.sentence}"
+        for _, partition in call.runtime.broker.partitions()
+        if partition.log.fence is not None
+    ]
+
+
+def _checks(call: Call, bad: list[str]) -> dict[str, Check]:
+    metrics, runtime = call.app.metrics, call.runtime
+    storage = "; ".join(bad[:5]) if bad else "all partitions take messages"
+    held, most = runtime.in_flight_bytes, runtime.settings.in_flight_bytes
+    return {
+        "storage": Check("fail" if bad else "pass", storage, 0.0),
+        "loop": Check("pass", f"last late by {metrics.loop_lag * 1000:.1f} ms", metrics.loop_lag),
+        "in_flight": Check("pass" if held < most else "fail", f"{held} of {most} bytes", 0.0),
+    }
+
+
+async def version(call: Call) -> Version:  # noqa: ARG001 - handlers have one form
+    build = Build()
+    return Version(__version__, build.commit, build.time, platform.python_version())
+
+
+async def stats(call: Call) -> Stats:
+    topics = {name: topic for name, topic in call.runtime.broker.topics.items() if not is_internal(name)}
+    return Stats(
+        NODE,
+        _uptime(call),
+        len(topics),
+        sum(topic.size for topic in topics.values()),
+        {name: TopicStats(len(one.partitions), one.message_count, one.size) for name, one in topics.items()},
+    )
+
+
+async def metrics(call: Call) -> Response:
+    call.app.metrics.in_flight_bytes = call.runtime.in_flight_bytes
+    call.app.metrics.tail_bytes = call.runtime.store.resources.tails.held_bytes
+    call.app.metrics.sync_failures = call.runtime.store.failures
+    body, kind = call.app.metrics.render(call.request.headers.get("accept", ""))
+    return Response(200, body, kind)
+
+
+async def openapi(call: Call) -> Any:
+    return Response(200, _encode(call.app.openapi), JSON)
+
+
+def _now(call: Call) -> str:
+    return format_time(call.runtime.clock.now_ns())
+
+
+def _uptime(call: Call) -> float:
+    return (call.runtime.clock.monotonic_ns() - call.runtime.began_ns) / NANOSECONDS

@@ -1,0 +1,262 @@
+"""Publishing: JSON for people, frames for the SDK. A request is understood as a whole before any of it is stored."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+
+from goqueue.api.call import Call
+from goqueue.api.problems import ROOT, Enough, Place, Report
+from goqueue.api.router import is_frames
+from goqueue.api.sections import check_sum, sections
+from goqueue.api.status import told
+from goqueue.api.text import EncodedText, Encoding, Priority, to_bytes
+from goqueue.api.topics import new_topic
+from goqueue.broker.admission import RESERVED_HEADER_PREFIX, too_large
+from goqueue.broker.broker import Topic
+from goqueue.broker.partition import Partition, Placement
+from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicNotFound
+from goqueue.limits import FRAME_HEADER_BYTES, PARTITIONS_MAX, PUBLISH_MESSAGES_MAX
+from goqueue.quantities import format_time
+from goqueue.storage import frame
+
+HeaderText = str | EncodedText
+Acks = Literal["none", "leader", "all"]
+_PRIORITIES = {name: number for number, name in enumerate(frame.PRIORITIES)}
+
+
+class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
+    acks: Annotated[
+        Acks,
+        msgspec.Meta(description="When to answer: before it is stored, when it is on disk here, or on all replicas."),
+    ] = "leader"
+
+
+class OutgoingMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """A message to be published."""
+
+    value: Annotated[str | None, msgspec.Meta(description="null with a key says that what the key had is gone.")]
+    key: str | None = None
+    partition: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)] | None = None
+    headers: dict[str, HeaderText | Annotated[list[HeaderText], msgspec.Meta(min_length=1)]] | None = None
+    """A name that is to come more than once has a list."""
+    priority: Priority | None = None
+    encoding: Annotated[Encoding | None, msgspec.Meta(description="How the value's bytes are written.")] = None
+    key_encoding: Annotated[Encoding | None, msgspec.Meta(description="How the key's bytes are written.")] = None
+
+
+class PublishRequest(msgspec.Struct, forbid_unknown_fields=True):
+    messages: Annotated[list[OutgoingMessage], msgspec.Meta(min_length=1, max_length=PUBLISH_MESSAGES_MAX)]
+
+
+class ErrorBody(msgspec.Struct, omit_defaults=True):
+    error: str
+    code: str
+    hint: str | None = None
+    details: dict[str, Any] | None = None
+
+
+class Published(msgspec.Struct):
+    """What became of one message, or of the frames of one partition. Offsets are null where the answer did not wait."""
+
+    partition: int
+    offset: int | msgspec.UnsetType | None = msgspec.UNSET
+    priority: int | msgspec.UnsetType = msgspec.UNSET
+    delayed: bool | msgspec.UnsetType = msgspec.UNSET
+    first_offset: int | msgspec.UnsetType | None = msgspec.UNSET
+    next_offset: int | msgspec.UnsetType | None = msgspec.UNSET
+    timestamp: str | msgspec.UnsetType = msgspec.UNSET
+    duplicate: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether these frames had been stored before."""
+    pieces: list[tuple[int, int]] | msgspec.UnsetType = msgspec.UNSET
+    """The ranges of offsets, where a crash has left them in more than one."""
+    error: ErrorBody | msgspec.UnsetType = msgspec.UNSET
+
+
+class PublishAnswer(msgspec.Struct):
+    results: list[Published]
+
+
+async def publish(call: Call) -> PublishAnswer:
+    """Store messages, and say where."""
+    topic = await _topic(call)
+    return PublishAnswer(await (_publish_frames if is_frames(call.request) else _publish_messages)(call, topic))
+
+
+async def _topic(call: Call) -> Topic:
+    """The topic, which is made if it is to be made by whoever publishes to it first."""
+    name, creating = call.parameters["topic"], call.app.creating
+    try:
+        return call.runtime.broker.for_publishing(name)
+    except TopicNotFound:
+        if not call.app.auto_create:
+            raise
+        made = creating[name] = asyncio.ensure_future(call.runtime.create_topic(new_topic(call.app, name, None, {})))
+        made.add_done_callback(lambda _: creating.pop(name, None))
+    except TopicBusy:
+        if name not in creating:
+            raise
+    return await asyncio.shield(creating[name])  # the others wait for it, should the first one leave
+
+
+# --- JSON ---
+
+_Offered = asyncio.Future[Placement] | GoQueueError
+
+
+async def _publish_messages(call: Call, topic: Topic) -> list[Published]:
+    messages: list[OutgoingMessage] = call.body.messages
+    contents = _understood(messages, topic)
+    partitions = [topic.place(key) if partition is None else partition for partition, key, _ in contents]
+    batches: dict[Partition, list[bytes]] = {}
+    places: list[int] = []
+    for partition, (_, _, content) in zip(partitions, contents, strict=True):
+        batch = batches.setdefault(partition, [])
+        places.append(len(batch))
+        batch.append(content)
+    answers = {one: _offer(call, one, frames) for one, frames in batches.items()}
+    outcomes = {one: await _outcome(answer, call) for one, answer in answers.items()}
+    _refuse_if_all_failed(list(outcomes.values()))
+    return [
+        _published(message, partition, place, outcomes[partition])
+        for message, partition, place in zip(messages, partitions, places, strict=True)
+    ]
+
+
+def _offer(call: Call, partition: Partition, frames: list[bytes]) -> _Offered:
+    try:
+        return call.runtime.offer(partition, frames, sum(map(len, frames)))
+    except GoQueueError as error:  # others may have been taken already
+        return error
+
+
+def _understood(messages: list[OutgoingMessage], topic: Topic) -> list[tuple[Partition | None, bytes | None, bytes]]:
+    """Of each message its partition, if it names one, its key and its frame; or a refusal, before any is stored."""
+    report, contents = Report("the body"), []
+    unfit: GoQueueError | None = None
+    with suppress(Enough):
+        for number, message in enumerate(messages):
+            place = f"messages[{number}]"
+            try:
+                partition = None if message.partition is None else topic.partition(message.partition)
+                contents.append((partition, *_encoded(message, place, topic.settings.max_message_bytes, report)))
+            except GoQueueError as error:
+                error.details.setdefault("place", place)
+                unfit = unfit or error
+    if report.problems:
+        raise report.refusal()
+    if unfit is not None:
+        raise unfit
+    return contents
+
+
+def _encoded(message: OutgoingMessage, place: str, most: int, report: Report) -> tuple[bytes | None, bytes]:
+    key, value, flags = None, b"", 0
+    if message.key is not None:
+        key = _bytes(message.key, message.key_encoding, place, ".key", report)
+    if message.value is not None:
+        value = _bytes(message.value, message.encoding, place, ".value", report)
+    elif message.key:
+        flags = frame.TOMBSTONE
+    else:
+        report.add(f"{place}.value", "is null, which needs a key: it says that what the key had is gone")
+    headers = frame.NO_HEADERS
+    if message.headers:
+        headers = frame.encode_headers(list(_headers(message.headers, f"{place}.headers", report)))
+    content = frame.encode(value, key, headers, priority=_priority(message), flags=flags)
+    if (size := len(content) - FRAME_HEADER_BYTES) > most:
+        raise too_large(size, most)
+    return key, content
+
+
+def _bytes(text: str, encoding: Encoding | None, place: str, name: str, report: Report) -> bytes:
+    try:
+        return to_bytes(text, encoding)
+    except ValueError as error:
+        report.add(f"{place}{name}", f"is not base64: {error}")
+        return b""
+
+
+def _headers(headers: "dict[str, Any]", place: str, report: Report) -> Iterator[tuple[str, bytes]]:
+    for name, texts in headers.items():
+        if name.startswith(RESERVED_HEADER_PREFIX):
+            report.add(str(Place(name, Place(place, ROOT))), "begins with __, which is kept for the broker", "rename it")
+        for text in texts if isinstance(texts, list) else (texts,):
+            if isinstance(text, str):
+                yield name, text.encode()
+            else:
+                yield name, _bytes(text.value, text.encoding, place, f".{name}", report)
+
+
+def _priority(message: OutgoingMessage) -> int:
+    if message.priority is None:
+        return frame.NORMAL
+    return _PRIORITIES[message.priority] if isinstance(message.priority, str) else message.priority
+
+
+async def _outcome(answer: _Offered, call: Call) -> Placement | GoQueueError | None:
+    """What became of it; None where nobody wants to wait for that, and it is not known yet."""
+    if isinstance(answer, GoQueueError):
+        return answer
+    if call.query.acks == "none" and not answer.done():
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody is told
+        return None
+    try:
+        return await answer
+    except GoQueueError as error:
+        return error
+
+
+def _refuse_if_all_failed(outcomes: Sequence[Placement | GoQueueError | None]) -> None:
+    """Nothing was stored: then the request has failed, and not only its parts."""
+    if all(isinstance(outcome, GoQueueError) for outcome in outcomes):
+        raise cast(GoQueueError, outcomes[0])
+
+
+def _published(
+    message: OutgoingMessage, partition: Partition, number: int, outcome: Placement | GoQueueError | None
+) -> Published:
+    shown = _priority(message)
+    if isinstance(outcome, GoQueueError):
+        return Published(partition.number, None, shown, False, error=ErrorBody(**told(outcome)))
+    return Published(partition.number, None if outcome is None else outcome.first_offset + number, shown, False)
+
+
+# --- frames ---
+
+
+async def _publish_frames(call: Call, topic: Topic) -> list[Published]:
+    check_sum(call.request)
+    found = list(sections(call.request.body))
+    if not found:
+        problem = {"place": "", "problem": "is empty: at least one section of frames belongs there"}
+        raise RequestInvalid(f"the body {problem['problem']}", problems=[problem])
+    answers = [(number, await _hand_over(call, topic, number, content)) for number, content in found]
+    outcomes = [(number, await _outcome(answer, call)) for number, answer in answers]
+    if len(outcomes) == 1:
+        _refuse_if_all_failed([outcomes[0][1]])
+    return [_section(number, outcome) for number, outcome in outcomes]
+
+
+async def _hand_over(call: Call, topic: Topic, number: int, content: memoryview) -> _Offered:
+    try:
+        return await call.runtime.publish(topic.partition(number), content, topic.settings.max_message_bytes)
+    except GoQueueError as error:
+        return error
+
+
+def _section(number: int, outcome: Placement | GoQueueError | None) -> Published:
+    if outcome is None:
+        return Published(number, first_offset=None, next_offset=None)
+    if isinstance(outcome, GoQueueError):
+        return Published(number, error=ErrorBody(**told(outcome)))
+    return Published(
+        number,
+        first_offset=outcome.first_offset,
+        next_offset=outcome.next_offset,
+        timestamp=format_time(outcome.time_ns),
+        duplicate=outcome.duplicate,
+        pieces=msgspec.UNSET if len(outcome.pieces) == 1 else list(outcome.pieces),
+    )

@@ -1,0 +1,176 @@
+"""Reading by offset and by time: JSON for people, frames for the SDK."""
+
+import asyncio
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from typing import Annotated, Literal
+
+import msgspec
+
+from goqueue.api.call import Call
+from goqueue.api.http.message import Response
+from goqueue.api.openapi import FRAMES
+from goqueue.api.scalars import Duration, Time
+from goqueue.api.sections import CHECKSUM_HEADER, checksum_of
+from goqueue.api.text import Message, shown
+from goqueue.broker.partition import Partition
+from goqueue.compression import decompress
+from goqueue.errors import RequestInvalid
+from goqueue.limits import (
+    KIB,
+    OFFSET_MAX,
+    READ_BYTES,
+    READ_BYTES_MAX,
+    READ_MESSAGES,
+    READ_MESSAGES_MAX,
+    WAIT_SECONDS_MAX,
+)
+from goqueue.storage import frame
+from goqueue.storage.extent import Read
+
+_TOLD_AT_ONCE = 100
+"""Messages that are turned into text on the loop; more are given to a thread, so that others are not kept waiting."""
+
+_MERGED_BYTES = 128 * KIB
+"""Read of each partition for an answer that merges all of them."""
+
+
+class Wait(Duration, most=WAIT_SECONDS_MAX):
+    noun = "a time to wait"
+
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=READ_MESSAGES_MAX, description="The most messages in a JSON answer.")]
+Isolation = Annotated[
+    Literal["read_committed", "read_uncommitted"],
+    msgspec.Meta(description="Whether messages of open transactions are seen."),
+]
+
+
+class TopicReadQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    limit: Limit = READ_MESSAGES
+    from_time: Time | None = None
+    to_time: Time | None = None
+    isolation: Isolation = "read_committed"
+
+
+class ReadQuery(TopicReadQuery, forbid_unknown_fields=True, kw_only=True):
+    offset: (
+        Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX, description="Where to begin; else at the earliest.")] | None
+    ) = None
+    max_bytes: Annotated[int, msgspec.Meta(ge=1, le=READ_BYTES_MAX, description="Of frames; one is given always.")] = (
+        READ_BYTES
+    )
+    wait: Wait | None = None
+    skip_damage: Annotated[bool, msgspec.Meta(description="Pass over damaged ranges instead of refusing.")] = False
+
+
+class Messages(msgspec.Struct):
+    messages: list[Message]
+    next_offset: int
+
+
+class TopicMessages(msgspec.Struct):
+    messages: list[Message]
+    next_offsets: dict[str, int]
+
+
+async def read(call: Call) -> Messages | Response:
+    """Messages of one partition."""
+    query: ReadQuery = call.query
+    partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
+    offset = await _start(call, partition, query)
+    wait = 0.0 if query.wait is None else float(query.wait)
+    found = await call.runtime.read(partition, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage)
+    _count(call, partition, found)
+    if FRAMES in call.request.headers.get("accept", ""):
+        return _as_frames(partition, found)
+    return await _told(found, query)
+
+
+async def _start(call: Call, partition: Partition, query: ReadQuery) -> int:
+    """Where to begin: an offset and a time together mean the later of the two."""
+    offset = partition.earliest if query.offset is None else query.offset
+    if query.from_time is None:
+        return offset
+    return max(offset, await call.runtime.perform(partition.offset_for_time(int(query.from_time))))
+
+
+def _count(call: Call, partition: Partition, found: Read) -> None:
+    counts = call.app.metrics.topic(partition.topic)
+    counts.bytes_read += found.size
+    if found.buffers:
+        counts.messages_read += found.next_offset - frame.offset_at(found.buffers[0])
+
+
+def _as_frames(partition: Partition, found: Read) -> Response:
+    headers = (
+        ("x-goqueue-next-offset", str(found.next_offset)),
+        ("x-goqueue-high-watermark", str(partition.high_watermark)),
+        ("x-goqueue-first-offset", str(partition.earliest)),
+        (CHECKSUM_HEADER, checksum_of(found.buffers)),
+    )
+    return Response(200, found.buffers, FRAMES, headers)
+
+
+async def _told(found: Read, query: ReadQuery) -> Messages | Response:
+    """As JSON; what is much is made on a thread, with its text."""
+    if found.next_offset - (frame.offset_at(found.buffers[0]) if found.buffers else 0) <= _TOLD_AT_ONCE:
+        return _messages(found, query.limit, query.to_time)
+    text = await asyncio.get_running_loop().run_in_executor(
+        None, lambda: msgspec.json.encode(_messages(found, query.limit, query.to_time))
+    )
+    return Response(200, text)
+
+
+def _messages(found: Read, limit: int, to_time: int | None, partition: int | None = None) -> Messages:
+    messages: list[Message] = []
+    for buffer in found.buffers:
+        position = 0
+        while position < len(buffer):
+            message = frame.decode(buffer, position)
+            if len(messages) == limit or (to_time is not None and message.timestamp_ns > to_time):
+                return Messages(messages, message.offset)
+            if not message.flags & frame.CONTROL:
+                messages.append(shown(message, decompress, partition))
+            position += frame.measure(buffer, position)
+    return Messages(messages, found.next_offset)
+
+
+async def read_topic(call: Call) -> TopicMessages:
+    """Messages of all partitions, in the order of their times."""
+    query: TopicReadQuery = call.query
+    if query.from_time is not None and query.to_time is not None and query.from_time > query.to_time:
+        raise RequestInvalid("from_time is later than to_time", problems=[])
+    topic = call.runtime.broker.topic(call.parameters["topic"])
+    parts = [await _part(call, partition, query) for partition in topic.partitions]
+    chosen = _earliest([part for _, _, part, _ in parts if part.messages], query.limit)
+    horizon = min((part.messages[-1].timestamp for _, _, part, is_cut in parts if is_cut), default=None)
+    if horizon is not None:  # what was not read yet may belong before what comes later than this
+        chosen = [message for message in chosen if message.timestamp <= horizon]
+    return TopicMessages(chosen, {str(one.number): _next(one, start, part, chosen) for one, start, part, _ in parts})
+
+
+async def _part(call: Call, partition: Partition, query: TopicReadQuery) -> tuple[Partition, int, Messages, bool]:
+    """The first messages of one partition, from where on, and whether more of that time may follow them."""
+    start = partition.earliest
+    if query.from_time is not None:
+        start = await call.runtime.perform(partition.offset_for_time(int(query.from_time)))
+    found = await call.runtime.read(partition, start, _MERGED_BYTES)
+    _count(call, partition, found)
+    part = _messages(found, query.limit, query.to_time, partition.number)
+    is_cut = bool(part.messages) and part.next_offset == found.next_offset < partition.last_stable
+    return partition, start, part, is_cut
+
+
+def _earliest(parts: list[Messages], limit: int) -> list[Message]:
+    found = merge(*(part.messages for part in parts), key=attrgetter("timestamp", "partition", "offset"))
+    return list(islice(found, limit))
+
+
+def _next(partition: Partition, start: int, part: Messages, chosen: list[Message]) -> int:
+    """Where the next read of this partition goes on."""
+    taken = [message.offset for message in chosen if message.partition == partition.number]
+    if len(taken) == len(part.messages):
+        return part.next_offset
+    return taken[-1] + 1 if taken else start

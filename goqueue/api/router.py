@@ -1,0 +1,124 @@
+"""From a request to the row of the table that answers it, and from what that gives to a response."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from goqueue.api.call import App, Call
+from goqueue.api.check import decode_body, decode_query
+from goqueue.api.endpoint import Endpoint
+from goqueue.api.http.message import Request, Response
+from goqueue.api.openapi import FRAMES, JSON
+from goqueue.api.scalars import encode_scalar
+from goqueue.api.status import refusal
+from goqueue.errors import EndpointNotFound, GoQueueError, MethodNotAllowed, RequestInvalid
+from goqueue.quantities import quoted
+
+Node = dict[str, Any]
+_PARAMETER, _ROWS = "{}", "/"
+_CACHED_PATHS_MAX = 4096  # the paths that clients use again and again; what comes on top is looked up
+_CACHED_CHARACTERS_MAX = 256  # of one of them, so that nobody fills the memory with inventions
+_encode = msgspec.json.Encoder(enc_hook=encode_scalar).encode
+
+Route = tuple[dict[str, Endpoint], tuple[str, ...]]
+"""The rows of a path by their methods, and the values of its parameters."""
+
+
+class Router:
+    """Answers requests by the table of endpoints."""
+
+    def __init__(self, endpoints: Sequence[Endpoint], app: App) -> None:
+        self._app = app
+        self._root: Node = {}
+        self._cache: dict[str, Route] = {}
+        for row in endpoints:
+            node = self._root
+            for part in row.path.strip("/").split("/"):
+                node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})
+            node.setdefault(_ROWS, {})[row.method] = row
+        self._names = {row.path: tuple(_parameters(row.path)) for row in endpoints}
+
+    def __call__(self, request: Request) -> Response | Awaitable[Response]:
+        """A response for whatever was sent."""
+        try:
+            row, parameters = self.find(request.method, request.path)
+        except GoQueueError as error:
+            return refusal(error)
+        return self._answer(row, parameters, request)
+
+    def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
+        """The row, and what stands in the path for its parameters."""
+        rows, values = self._cache.get(path) or self._match(path)
+        row = rows.get("GET" if method == "HEAD" else method)
+        if row is None:
+            allowed = sorted({*rows, *(("HEAD",) if "GET" in rows else ())})
+            raise MethodNotAllowed(
+                f"{path[:200]} does not know the method {method}",
+                hint=f"it knows {', '.join(allowed)}",
+                allowed=allowed,
+            )
+        return row, dict(zip(self._names[row.path], values, strict=True))
+
+    def _match(self, path: str) -> Route:
+        parts = path.strip("/").split("/")
+        if parts[0] == "v1":
+            del parts[0]
+        node, values = self._root, []
+        for part in parts:
+            if part in node and part not in (_PARAMETER, _ROWS):
+                node = node[part]
+            elif _PARAMETER in node and part:
+                node = node[_PARAMETER]
+                values.append(_decoded(part))
+            else:
+                raise _unknown(path)
+        if _ROWS not in node:
+            raise _unknown(path)
+        route = node[_ROWS], tuple(values)
+        if len(self._cache) < _CACHED_PATHS_MAX and len(path) <= _CACHED_CHARACTERS_MAX:
+            self._cache[path] = route
+        return route
+
+    async def _answer(self, row: Endpoint, parameters: dict[str, str], request: Request) -> Response:
+        try:
+            call = Call(self._app, request, parameters)
+            if row.query is not None:
+                call.query = decode_query(row.query, request.query)
+            elif request.query:
+                raise RequestInvalid(f"{row.path} takes no parameters, {quoted(request.query)} was sent", problems=[])
+            if row.body is not None and not (row.frames and is_frames(request)):
+                _refuse_other_content(row, request)
+                call.body = decode_body(row.body, request.body)
+            result = await row.handler(call)
+        except GoQueueError as error:
+            return refusal(error)
+        return result if isinstance(result, Response) else Response(row.status, _encode(result))
+
+
+def is_frames(request: Request) -> bool:
+    return request.headers.get("content-type") == FRAMES
+
+
+def _refuse_other_content(row: Endpoint, request: Request) -> None:
+    """Whoever says nothing, or what curl says of itself, means JSON."""
+    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if kind not in (JSON, "application/x-www-form-urlencoded", "text/plain", ""):
+        takes = f"{JSON} and {FRAMES}" if row.frames else JSON
+        raise RequestInvalid(
+            f"a body of the type {quoted(kind)} is not understood here", hint=f"send {takes}", problems=[]
+        )
+
+
+def _parameters(path: str) -> list[str]:
+    return [part[1:-1] for part in path.split("/") if part.startswith("{")]
+
+
+def _decoded(part: str) -> str:
+    """Percent-decoded; what is not UTF-8 will not be the name of anything."""
+    return unquote_to_bytes(part).decode("utf-8", "replace") if "%" in part else part
+
+
+def _unknown(path: str) -> EndpointNotFound:
+    return EndpointNotFound(f"there is nothing at {quoted(path[:200])}", hint="GET /openapi.json lists all endpoints")

@@ -1,0 +1,117 @@
+"""All endpoints. What a path does is said here and nowhere else."""
+
+from goqueue import errors
+from goqueue.api import health, producers, publishing, reading, topics
+from goqueue.api.endpoint import Endpoint
+from goqueue.api.openapi import FRAMES
+
+_MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
+_STORED = {"results": [{"partition": 1, "offset": 41, "priority": 2, "delayed": False}]}
+_NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy)
+_UNAVAILABLE = (errors.LogFenced, errors.DiskFull, errors.BrokerStopping)
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="GET", path="/health", handler=health.health, summary="Health in a word", tag="health",
+        answer=health.Health,
+    ),
+    Endpoint(
+        method="GET", path="/healthz", handler=health.live, summary="Whether the process lives", tag="health",
+        answer=health.Liveness,
+    ),
+    Endpoint(
+        method="GET", path="/livez", handler=health.live, summary="Whether the process lives", tag="health",
+        answer=health.Liveness,
+    ),
+    Endpoint(
+        method="GET", path="/readyz", handler=health.ready, summary="Whether it takes messages", tag="health",
+        query=health.ReadyQuery, answer=health.Readiness, errors=(errors.BrokerStopping,),
+    ),
+    Endpoint(
+        method="GET", path="/version", handler=health.version, summary="What is running", tag="health",
+        answer=health.Version,
+    ),
+    Endpoint(
+        method="GET", path="/stats", handler=health.stats, summary="Numbers of all topics", tag="health",
+        permission="read", answer=health.Stats,
+    ),
+    Endpoint(
+        method="GET", path="/metrics", handler=health.metrics, summary="Metrics for Prometheus", tag="health",
+        permission="read", answer_type="text/plain",
+    ),
+    Endpoint(
+        method="GET", path="/openapi.json", handler=health.openapi, summary="This document", tag="health",
+        answer_type="application/json",
+    ),
+    Endpoint(
+        method="GET", path="/topics", handler=topics.list_topics, summary="Names of all topics", tag="topics",
+        permission="read", query=topics.ListQuery, answer=topics.TopicNames,
+        answer_example={"topics": ["orders", "payments"]},
+    ),
+    Endpoint(
+        method="POST", path="/topics", handler=topics.create, summary="Create a topic", tag="topics",
+        permission="admin", body=topics.NewTopic, answer=topics.TopicMade, status=201,
+        errors=(errors.TopicNameInvalid, errors.TopicExists, errors.TopicBusy, *_UNAVAILABLE),
+        example={"name": "orders", "num_partitions": 6, "retention_hours": 72},
+        answer_example={"name": "orders", "partitions": 6, "created": True},
+    ),
+    Endpoint(
+        method="GET", path="/topics/{topic}", handler=topics.describe, summary="One topic", tag="topics",
+        permission="read", answer=topics.TopicDescription, errors=_NO_TOPIC,
+    ),
+    Endpoint(
+        method="DELETE", path="/topics/{topic}", handler=topics.delete, summary="Delete a topic and its messages",
+        tag="topics", permission="admin", answer=topics.TopicRemoved,
+        errors=(*_NO_TOPIC, *_UNAVAILABLE),
+        answer_example={"deleted": True, "name": "orders"},
+    ),
+    Endpoint(
+        method="PATCH", path="/admin/topics/{topic}", handler=topics.alter, summary="Change a topic's settings",
+        tag="topics", permission="admin", body=topics.TopicChanges, answer=topics.TopicDescription,
+        errors=(*_NO_TOPIC, *_UNAVAILABLE),
+        example={"retention_hours": 24},
+    ),
+    Endpoint(
+        method="GET", path="/topics/{topic}/partitions", handler=topics.list_partitions,
+        summary="Positions and sizes of a topic's partitions", tag="topics", permission="read",
+        answer=topics.PartitionList, errors=_NO_TOPIC,
+    ),
+    Endpoint(
+        method="GET", path="/topics/{topic}/partitions/{partition}/offset", handler=topics.offset_at_time,
+        summary="The first offset at or after a time", tag="topics", permission="read", query=topics.TimeQuery,
+        answer=topics.OffsetAtTime,
+        errors=(*_NO_TOPIC, errors.PartitionNotFound, errors.LogFenced),
+        answer_example={"partition": 0, "offset": 1024},
+    ),
+    Endpoint(
+        method="POST", path="/topics/{topic}/messages", handler=publishing.publish, summary="Publish messages",
+        tag="messages", permission="write", query=publishing.PublishQuery, body=publishing.PublishRequest, frames=True,
+        answer=publishing.PublishAnswer,
+        errors=(
+            *_NO_TOPIC, errors.PartitionNotFound,
+            errors.FrameInvalid, errors.ChecksumMismatch, errors.MessageTooLarge, errors.ProducerFenced,
+            errors.SequenceOutOfOrder, errors.BrokerOverloaded, *_UNAVAILABLE,
+        ),
+        example={"messages": [_MESSAGE]}, answer_example=_STORED,
+    ),
+    Endpoint(
+        method="GET", path="/topics/{topic}/messages", handler=reading.read_topic,
+        summary="Messages of all partitions in the order of their times", tag="messages", permission="read",
+        query=reading.TopicReadQuery, answer=reading.TopicMessages,
+        errors=(*_NO_TOPIC, errors.RangeDamaged, errors.LogFenced),
+    ),
+    Endpoint(
+        method="GET", path="/topics/{topic}/partitions/{partition}/messages", handler=reading.read,
+        summary=f"Messages of one partition, as JSON or, with Accept {FRAMES}, as frames", tag="messages",
+        permission="read", query=reading.ReadQuery, answer=reading.Messages,
+        errors=(
+            *_NO_TOPIC, errors.PartitionNotFound,
+            errors.OffsetOutOfRange, errors.RangeDamaged, errors.LogFenced,
+        ),
+    ),
+    Endpoint(
+        method="POST", path="/producers/init", handler=producers.init, summary="A new producer id", tag="messages",
+        permission="write", body=producers.NewProducer, answer=producers.ProducerIdentity,
+        errors=_UNAVAILABLE, example={}, answer_example={"producer_id": 7, "epoch": 0},
+    ),
+)  # fmt: skip

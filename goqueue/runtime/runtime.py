@@ -1,0 +1,244 @@
+"""The broker on an event loop: the rules are asked here, and here their answers are waited for.
+
+The loop's thread owns the store. The flusher and the readers of cold segments have threads of their own, and hand
+what they did back to the loop. Everything that has been accepted and is not yet durable is counted, and
+beyond a bound nothing more is accepted.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from goqueue.broker.broker import Broker, Told, Topic
+from goqueue.broker.partition import Done, Partition, Placement
+from goqueue.broker.topic import TopicSpec
+from goqueue.broker.work import Work
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
+from goqueue.limits import IN_FLIGHT_BYTES, UPKEEP_SECONDS
+from goqueue.observe.metrics import Metrics
+from goqueue.quantities import format_size
+from goqueue.runtime.upkeep import Upkeep
+from goqueue.storage.disk import Disk
+from goqueue.storage.extent import Read
+from goqueue.storage.store import Store, StoreSettings
+
+_READERS = 4  # threads for cold reads and background work: they wait for the disk, not for a core
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    in_flight_bytes: int = IN_FLIGHT_BYTES
+    upkeep_seconds: float = UPKEEP_SECONDS
+
+
+class Runtime:
+    """One broker at work. `start` it on the loop that is to own it, and `stop` it there."""
+
+    def __init__(self, disk: Disk, clock: Clock, metrics: Metrics, settings: RuntimeSettings | None = None) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.metrics = metrics
+        self.settings = settings or RuntimeSettings()
+        self.in_flight_bytes = 0
+        self.is_stopping = False
+        self.began_ns = clock.monotonic_ns()
+        self.store: Store
+        self.broker: Broker
+        self._loop: asyncio.AbstractEventLoop
+        self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
+        self._upkeep: Upkeep
+        self._to_commit: list[Partition] = []
+        self._loading: dict[Partition, asyncio.Task[None]] = {}
+
+    # --- start and stop ---
+
+    def start(self, path: str, owner: str, settings: StoreSettings) -> None:
+        """Take the data directory and recover what is in it; returns when that is done."""
+        self._loop = asyncio.get_running_loop()
+        self.store = Store.open(
+            self.disk,
+            path,
+            self.clock,
+            owner=owner,
+            settings=settings,
+            deliver=self._deliver,
+        )
+        try:
+            self.store.resources.flusher.on_round = self._observe_round
+            self.broker = Broker(self.store, self.disk, self.clock, settings.log)
+            self.broker.open()
+        except BaseException:
+            self.store.close()
+            raise
+        self._upkeep = Upkeep(self.broker, self.store, self.disk, self.clock, self.perform)
+        self._upkeep.start(self.settings.upkeep_seconds)
+
+    def refuse_new_work(self) -> None:
+        """From now on nothing is published or changed; who waits for messages goes home with what there is."""
+        self.is_stopping = True
+        for _, partition in self.broker.partitions():
+            partition.wake()
+
+    async def stop(self) -> None:
+        """Write what is left, and leave the marker of a clean stop."""
+        self.refuse_new_work()
+        self._commit()
+        await self._upkeep.stop()
+        await asyncio.gather(*self._loading.values(), return_exceptions=True)
+        for _, partition in self.broker.partitions():
+            await self.perform(partition.save_producers(self.disk))
+        self.broker.close()
+        self._threads.shutdown()
+        self.store.close()
+
+    def _deliver(self, job: Callable[[], None]) -> None:
+        """From the flusher's thread. Nobody listens any more once the loop has been closed."""
+        self._loop.call_soon_threadsafe(job)
+
+    def _observe_round(self, nanoseconds: int) -> None:
+        self.metrics.flush_seconds.observe(nanoseconds / NANOSECONDS)
+
+    def refuse_while_stopping(self) -> None:
+        if self.is_stopping:
+            raise BrokerStopping("the broker is stopping", hint="try again after the restart", retry_after=1)
+
+    # --- topics and producers ---
+
+    async def create_topic(self, spec: TopicSpec) -> Topic:
+        return await self._ask(partial(self.broker.create_topic, spec))
+
+    async def alter_topic(self, name: str, changes: dict[str, Any]) -> Topic:
+        return await self._ask(partial(self.broker.alter_topic, name, changes))
+
+    async def delete_topic(self, name: str) -> None:
+        await self._ask(partial(self.broker.delete_topic, name))
+        self.metrics.forget_topic(name)
+        self._upkeep.empty_trash()
+
+    async def new_producer(self) -> int:
+        return await self._ask(self.broker.new_producer)
+
+    async def _ask(self, rule: "Callable[[Told[T]], None]") -> T:
+        """Ask a rule whose answer comes when it is durable."""
+        self.refuse_while_stopping()
+        answer: asyncio.Future[T] = self._loop.create_future()
+        rule(lambda result: resolve(answer, result))
+        return await answer
+
+    # --- publish ---
+
+    def offer(self, partition: Partition, frames: list[bytes], size: int) -> "asyncio.Future[Placement]":
+        """Publish small frames, together with what others publish in the same turn of the loop."""
+        answer, done = self._accept(partition.topic, len(frames), size)
+        if partition.offer(frames, done):
+            if not self._to_commit:
+                self._loop.call_soon(self._commit)
+            self._to_commit.append(partition)
+        return answer
+
+    def _commit(self) -> None:
+        partitions, self._to_commit = self._to_commit, []
+        for partition in partitions:
+            partition.commit()
+
+    async def publish(
+        self, partition: Partition, content: bytearray | memoryview, message_bytes_max: int
+    ) -> "asyncio.Future[Placement]":
+        """Publish a batch of frames; what is returned is done when they are durable."""
+        if partition.producers is None:
+            await self._load_producers(partition)
+        answer, done = self._accept(partition.topic, 0, len(content))
+        try:
+            partition.publish(content, message_bytes_max, done)
+        except GoQueueError as error:
+            done(error)
+        return answer
+
+    def _accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], Done]":
+        """Count what comes in, until it is known what became of it."""
+        self.refuse_while_stopping()
+        if self.in_flight_bytes + size > self.settings.in_flight_bytes and self.in_flight_bytes:
+            raise BrokerOverloaded(
+                f"{format_size(self.in_flight_bytes)} are on their way to the disk, which is as much as may be",
+                hint="send again in a moment",
+                retry_after=1,
+            )
+        self.in_flight_bytes += size
+        answer: asyncio.Future[Placement] = self._loop.create_future()
+        counts, began = self.metrics.topic(topic), self.clock.monotonic_ns()
+
+        def done(result: Placement | GoQueueError) -> None:
+            self.in_flight_bytes -= size
+            if isinstance(result, Placement):
+                counts.messages_published += count or result.next_offset - result.first_offset
+                counts.bytes_published += size
+                self.metrics.publish_seconds.observe((self.clock.monotonic_ns() - began) / NANOSECONDS)
+            resolve(answer, result)
+
+        return answer, done
+
+    async def _load_producers(self, partition: Partition) -> None:
+        """Once after a start, however many wait for it."""
+        loading = self._loading.get(partition)
+        if loading is None:
+            loading = self._loading[partition] = self._loop.create_task(
+                self.perform(partition.load_producers(self.disk))
+            )
+            loading.add_done_callback(lambda _: self._loading.pop(partition))
+        await asyncio.shield(loading)
+
+    # --- read ---
+
+    async def read(
+        self, partition: Partition, offset: int, max_bytes: int, *, wait: float = 0, skip_damage: bool = False
+    ) -> Read:
+        """Whole frames from this offset on. With `wait` an empty answer is held back that long."""
+        read = await self.perform(partition.read(offset, max_bytes, skip_damage=skip_damage))
+        if not read.buffers and wait > 0 and not self.is_stopping:
+            await self._wait_for_more(partition, wait)
+            read = await self.perform(partition.read(offset, max_bytes, skip_damage=skip_damage))
+        return read
+
+    async def _wait_for_more(self, partition: Partition, seconds: float) -> None:
+        more = self._loop.create_future()
+        forget = partition.watch(lambda: resolve(more, None))
+        timer = self._loop.call_later(seconds, resolve, more, None)
+        try:
+            await more
+        finally:
+            timer.cancel()
+            forget()
+
+    async def perform(self, work: Work[T]) -> T:
+        """Do the jobs of a rule on threads, and everything between them here."""
+        try:
+            job = next(work)
+            while True:
+                try:
+                    result = await self._loop.run_in_executor(self._threads, job)
+                except Exception as error:  # whatever it is, it belongs to whoever yielded the job
+                    job = work.throw(error)
+                else:
+                    job = work.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    def __repr__(self) -> str:
+        return f"<Runtime {self.in_flight_bytes} bytes in flight>"
+
+
+def resolve(answer: "asyncio.Future[Any]", result: Any) -> None:
+    """Whoever waited may have gone."""
+    if answer.done():
+        return
+    if isinstance(result, GoQueueError):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)

@@ -1,0 +1,102 @@
+"""Background work: retention, compaction, notes of producers, the trash. One partition at a time.
+
+What must stay true: a job that was begun is applied before anything else happens to its log, so this task is not
+cancelled in the middle of one: it is told to stop, and awaited.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from goqueue.broker.broker import Broker
+from goqueue.broker.partition import Partition
+from goqueue.broker.upkeep import keep_up
+from goqueue.broker.work import Work
+from goqueue.clock import Clock
+from goqueue.errors import GoQueueError
+from goqueue.storage.compaction import Compaction
+from goqueue.storage.disk import Disk
+from goqueue.storage.store import Store
+
+_log = logging.getLogger("goqueue.upkeep")
+
+Perform = Callable[[Work[Any]], Awaitable[Any]]
+
+
+class Upkeep:
+    """Looks at every partition now and then."""
+
+    def __init__(self, broker: Broker, store: Store, disk: Disk, clock: Clock, perform: Perform) -> None:
+        self._broker = broker
+        self._store = store
+        self._disk = disk
+        self._clock = clock
+        self._perform = perform
+        self._wanted = asyncio.Event()
+        self._is_stopping = False
+        self._current: Partition | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, seconds: float) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(seconds))
+
+    async def stop(self) -> None:
+        """Let the job at hand come to its next resting place, and no other begin."""
+        self._is_stopping = True
+        self._wanted.set()
+        if self._current is not None and isinstance(job := self._current.log.job, Compaction):
+            job.interrupted = True
+        if self._task is not None:
+            await self._task
+
+    def empty_trash(self) -> None:
+        """There is something to remove."""
+        self._wanted.set()
+
+    async def _run(self, seconds: float) -> None:
+        while not self._is_stopping:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), seconds)
+            self._wanted.clear()
+            await self._look_at_all()
+
+    async def _look_at_all(self) -> None:
+        await self._attempt("the trash", self._trash())
+        for topic, partition in list(self._broker.partitions()):
+            if self._is_stopping:
+                return
+            if partition.log.is_closed:  # deleted since
+                continue
+            self._current = partition
+            work = keep_up(partition, topic.settings, self._disk, self._clock.now_ns())
+            await self._attempt(partition.log.name, self._stoppable(work))
+            self._current = None
+
+    def _trash(self) -> Work[None]:
+        yield self._store.empty_trash
+
+    def _stoppable(self, work: Work[None]) -> Work[None]:
+        """The same work, given up after a job when it is time to stop."""
+        try:
+            job = next(work)
+            while True:
+                try:
+                    result = yield job
+                except Exception as error:
+                    job = work.throw(error)
+                else:
+                    if self._is_stopping:
+                        work.close()
+                        return
+                    job = work.send(result)
+        except StopIteration:
+            return
+
+    async def _attempt(self, what: str, work: Work[None]) -> None:
+        """What the disk refuses now is tried again at the next look."""
+        try:
+            await self._perform(work)
+        except GoQueueError as error:
+            _log.warning("upkeep of %s failed: %s", what, error)

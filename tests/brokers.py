@@ -1,0 +1,68 @@
+"""A running broker for tests, and what they need to speak to it briefly."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from goqueue.testing.broker import LocalBroker
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[LocalBroker]:
+    """A broker on an empty directory."""
+    with LocalBroker(str(tmp_path / "data")) as local:
+        yield local
+
+
+class Answer:
+    """What came back, whatever it is."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        return str(self.json["code"])
+
+
+def ask(url: str, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
+    """One request on a connection of its own; a body that is not bytes is sent as JSON."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    try:
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request(method, path, content, headers or {})
+        response = connection.getresponse()
+        return Answer(response.status, {name.lower(): text for name, text in response.getheaders()}, response.read())
+    finally:
+        connection.close()
+
+
+def publish(url: str, topic: str, *values: str, **fields: Any) -> list[dict[str, Any]]:
+    """Publish and return what became of each message."""
+    answer = ask(url, "POST", f"/topics/{topic}/messages", {"messages": [{"value": one, **fields} for one in values]})
+    assert answer.status == 200, answer.body
+    results: list[dict[str, Any]] = answer.json["results"]
+    return results
+
+
+def read(url: str, topic: str, partition: int = 0, query: str = "") -> list[dict[str, Any]]:
+    answer = ask(url, "GET", f"/topics/{topic}/partitions/{partition}/messages?{query}")
+    assert answer.status == 200, answer.body
+    messages: list[dict[str, Any]] = answer.json["messages"]
+    return messages
+
+
+def create(url: str, name: str, partitions: int = 1, **settings: Any) -> None:
+    answer = ask(url, "POST", "/topics", {"name": name, "num_partitions": partitions, **settings})
+    assert answer.status == 201, answer.body
