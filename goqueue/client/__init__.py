@@ -1,0 +1,53 @@
+"""The SDK: `Client` for threads, `AsyncClient` for event loops. `docs/sdk.md` shows them at work."""
+
+from typing import TYPE_CHECKING, Any
+
+from goqueue.client.client import Client
+from goqueue.client.delivery import Deliveries, Delivery, Receipt
+from goqueue.client.endpoints import Offsets, TopicInfo
+from goqueue.client.message import Message
+from goqueue.client.producer import Producer
+from goqueue.client.producing import Options
+from goqueue.client.reader import Reader
+from goqueue.client.times import Nanoseconds
+
+if TYPE_CHECKING:
+    from goqueue.client.async_client import AsyncClient
+    from goqueue.client.async_producer import AsyncDeliveries, AsyncDelivery, AsyncProducer
+    from goqueue.client.async_reader import AsyncReader
+
+__all__ = [
+    "AsyncClient",
+    "AsyncDeliveries",
+    "AsyncDelivery",
+    "AsyncProducer",
+    "AsyncReader",
+    "Client",
+    "Deliveries",
+    "Delivery",
+    "Message",
+    "Nanoseconds",
+    "Offsets",
+    "Options",
+    "Producer",
+    "Reader",
+    "Receipt",
+    "TopicInfo",
+]
+
+_LATER = {
+    "AsyncClient": "async_client",
+    "AsyncDeliveries": "async_producer",
+    "AsyncDelivery": "async_producer",
+    "AsyncProducer": "async_producer",
+    "AsyncReader": "async_reader",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs asyncio is loaded when it is asked for: a script without it should not wait for it."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415 - only for those who come here
+
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

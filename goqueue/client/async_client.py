@@ -1,0 +1,189 @@
+"""The client for event loops: the surface of the one for threads, awaited."""
+
+import asyncio
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from goqueue.client import address, endpoints
+from goqueue.client.async_producer import AsyncProducer
+from goqueue.client.async_reader import AsyncReader
+from goqueue.client.asynchronous import AsyncConnection
+from goqueue.client.attempts import Attempts, tls_of
+from goqueue.client.calls import Call, Script
+from goqueue.client.delivery import Receipt
+from goqueue.client.endpoints import ANSWER_BYTES, TopicInfo
+from goqueue.client.outgoing import Headers, Key, Priority, Value
+from goqueue.client.producing import options_of
+from goqueue.client.reading import Place, begin, wish
+from goqueue.client.times import Moment, seconds
+from goqueue.errors import GoQueueError, RequestInvalid
+from goqueue.storage.frame import NORMAL
+
+if TYPE_CHECKING:
+    import ssl
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """A broker, as the tasks of one event loop use it. Any number of tasks may share one.
+
+    `server` is a URL; without one, the variable GOQUEUE_SERVER and then this machine. What the broker refuses is
+    raised as the error of `goqueue.errors` with its code. Within `timeout` a call is tried again after a passing
+    failure, if that can do no harm.
+    """
+
+    def __init__(
+        self,
+        server: str | None = None,
+        timeout: str | float = "30s",
+        *,
+        connect_timeout: str | float = "5s",
+        tls: "ssl.SSLContext | None" = None,
+    ) -> None:
+        self._address = address.parse(server)
+        self._timeout = seconds(timeout, "timeout")
+        self._connect_timeout = seconds(connect_timeout, "connect_timeout")
+        self._tls = tls_of(self._address, tls)
+        self._idle: list[AsyncConnection] = []
+        self._closed = False
+
+    # --- topics ---
+
+    async def create_topic(self, name: str, partitions: int | None = None, **settings: Any) -> TopicInfo:
+        """Create a topic; without a number of partitions it has as many as the broker's default."""
+        await self.call(endpoints.create_topic(name, partitions, settings))
+        return await self.topic(name)
+
+    async def topics(self, internal: bool = False) -> list[str]:
+        """The names of all topics; with `internal` also of those that the broker keeps for itself."""
+        return await self.call(endpoints.topics(internal))
+
+    async def topic(self, name: str) -> TopicInfo:
+        return await self.call(endpoints.topic(name))
+
+    async def alter_topic(self, name: str, **settings: Any) -> TopicInfo:
+        return await self.call(endpoints.alter_topic(name, settings))
+
+    async def delete_topic(self, name: str) -> None:
+        await self.call(endpoints.delete_topic(name))
+
+    async def offset_at(self, topic: str, partition: int, time: Moment) -> int:
+        """The offset of the first message at or after that time."""
+        return await self.call(endpoints.offset_at(topic, partition, time))
+
+    # --- messages ---
+
+    async def publish(
+        self,
+        topic: str,
+        value: Value,
+        key: Key = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        priority: Priority = NORMAL,
+    ) -> Receipt:
+        """Publish one message, durable when this returns.
+
+        When the connection breaks in between, it may be there all the same; a Producer, which is also faster from
+        two messages on, repeats without doing it twice.
+        """
+        return await self.call(endpoints.publish(topic, value, key, headers, partition, priority))
+
+    def producer(self, **options: Any) -> AsyncProducer:
+        """A producer, inside a running loop; `goqueue.client.Options` lists what may be said."""
+        self._check_open()
+        return AsyncProducer(self._connect(), self.topic, options_of(options), self._timeout)
+
+    async def reader(  # noqa: PLR0913 - each is a choice of its own, given by name
+        self,
+        topic: str,
+        partitions: Iterable[int] | int | None = None,
+        start: Place = "earliest",
+        until: Place | None = None,
+        *,
+        follow: bool = False,
+        on_missing: str = "raise",
+        skip_damage: bool = False,
+        max_bytes: int = ANSWER_BYTES,
+        wait: str | float = "5s",
+    ) -> AsyncReader:
+        """Read the messages of a topic, of all its partitions or of some.
+
+        `start` is "earliest", "latest", an offset, a mapping of partitions to offsets, or a time (datetime, RFC 3339
+        or `Nanoseconds`). Reading ends at `until`, given in the same way; without `follow` it ends at the latest
+        where the topic ended when it began, and with it new messages are waited for, in requests of `wait` each.
+        When an offset is not there (any more), `on_missing` goes on with "earliest" or "latest" instead of raising.
+        """
+        wanted = wish(
+            topic,
+            partitions,
+            wait,
+            start=start,
+            until=until,
+            follow=follow,
+            on_missing=on_missing,
+            skip_damage=skip_damage,
+            max_bytes=max_bytes,
+        )
+        return AsyncReader(await self._run(begin(wanted)), self._connect, self._timeout)
+
+    # --- the broker ---
+
+    async def version(self) -> dict[str, Any]:
+        return await self.call(endpoints.version())
+
+    async def health(self) -> dict[str, Any]:
+        return await self.call(endpoints.health())
+
+    async def call(self, call: Call[T]) -> T:
+        """Carry out a call, again if need be."""
+        self._check_open()
+        attempts = Attempts(call, self._timeout)
+        connection = self._idle.pop() if self._idle else self._connect()
+        try:
+            while True:
+                try:
+                    answer = await connection.exchange(call, attempts.left())
+                    return call.decode(answer)
+                except GoQueueError as error:
+                    await asyncio.sleep(attempts.after(error))
+        finally:
+            self._idle.append(connection)
+            if self._closed:
+                connection.close()
+
+    async def _run(self, script: Script[T]) -> T:
+        value: Any = None
+        while True:
+            try:
+                call = script.send(value)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            value = await self.call(call)
+
+    def _connect(self) -> AsyncConnection:
+        return AsyncConnection(self._address, self._connect_timeout, self._tls)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RequestInvalid("this client is closed", hint="make another one")
+
+    async def close(self) -> None:
+        """Close the client's own connections. Producers and readers are closed for themselves."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncClient {self._address}>"

@@ -1,0 +1,46 @@
+"""One call and its attempts, within one deadline."""
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from goqueue.client.address import Address
+from goqueue.client.calls import Call
+from goqueue.client.retry import Backoff, may_repeat
+from goqueue.errors import GoQueueError
+
+if TYPE_CHECKING:
+    import ssl
+
+
+class Attempts:
+    """How much time is left, and whether there is another attempt."""
+
+    def __init__(self, call: Call[Any], timeout: float) -> None:
+        self._call = call
+        self._deadline = time.monotonic() + timeout + call.patience
+        self._backoff = Backoff()
+
+    def left(self) -> float:
+        return self._deadline - time.monotonic()
+
+    def after(self, error: GoQueueError) -> float:
+        """Seconds to wait before the next attempt; raises the error when there is none."""
+        delay = self._backoff.next(error)
+        if not may_repeat(self._call, error) or delay >= self.left():
+            error.details.pop("unsent", None)
+            raise error
+        return delay
+
+    def pause(self, error: GoQueueError) -> None:
+        threading.Event().wait(self.after(error))
+
+
+def tls_of(address: Address, given: "ssl.SSLContext | None") -> "ssl.SSLContext | None":
+    if not address.secure:
+        return None
+    if given is not None:
+        return given
+    import ssl  # noqa: PLC0415 - eight milliseconds that only https costs
+
+    return ssl.create_default_context()

@@ -1,0 +1,54 @@
+"""One call as a value: what is asked, and how its answer is read. Both clients carry out the same calls."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from goqueue.client.address import Address
+from goqueue.storage.frame import Buffer
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer. The names of its headers are in small letters."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    body: bytes | bytearray
+
+    def header(self, name: bytes) -> str:
+        return self.headers.get(name, b"").decode("latin-1")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Generic[T]):
+    """A request, and the meaning of its answer.
+
+    An `idempotent` call may be sent again when nobody knows whether it arrived.
+    """
+
+    method: str
+    path: str
+    decode: Callable[[Answer], T]
+    body: Sequence[Buffer] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    idempotent: bool = True
+    patience: float = 0.0
+    """Seconds that the broker may hold the answer back on purpose."""
+
+    def parts(self, address: Address) -> list[Buffer]:
+        """The bytes on the wire; a body is not copied."""
+        lines = [
+            f"{self.method} {address.base}{self.path} HTTP/1.1",
+            f"host: {address.authority}",
+            *(f"{name}: {value}" for name, value in self.headers),
+        ]
+        if self.body or self.method not in {"GET", "DELETE"}:
+            lines.append(f"content-length: {sum(map(len, self.body))}")
+        return ["\r\n".join((*lines, "", "")).encode("latin-1"), *self.body]
+
+
+Script = Generator[Call[Any], Any, T]
+"""A procedure of several calls, each yielded and answered with what it decodes to."""

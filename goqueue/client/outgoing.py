@@ -1,0 +1,94 @@
+"""A message on its way into a frame: what a caller may hand over, and what is refused at the call."""
+
+from collections.abc import Mapping, Sequence
+
+from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, Topic
+from goqueue.client.delivery import Origin
+from goqueue.compression import compress
+from goqueue.errors import MessageTooLarge, PartitionNotFound, RequestInvalid
+from goqueue.storage.frame import (
+    COMPRESSED,
+    HAS_HEADERS,
+    NO_HEADERS,
+    NORMAL,
+    PRIORITIES,
+    TOMBSTONE,
+    encode_headers,
+)
+
+Value = bytes | bytearray | memoryview | str | None
+Key = bytes | str | None
+HeaderValue = bytes | str
+Headers = Mapping[str, HeaderValue] | Sequence[tuple[str, HeaderValue]]
+Priority = int | str
+
+COMPRESS_FROM_BYTES = 64
+"""Shorter values do not get shorter."""
+
+
+def as_bytes(given: object, what: str) -> bytes:
+    """Bytes as they are, text as UTF-8."""
+    if isinstance(given, str):
+        try:
+            return given.encode()
+        except UnicodeEncodeError as error:
+            raise RequestInvalid(f"the {what} {given[:40]!r} cannot be encoded: {error.reason}") from None
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        return bytes(given)
+    raise RequestInvalid(
+        f"the {what} is {type(given).__name__}, and must be bytes or text", hint="encode it first, as JSON for example"
+    )
+
+
+def as_priority(given: Priority) -> int:
+    if isinstance(given, str) and given in PRIORITIES:
+        return PRIORITIES.index(given)
+    if isinstance(given, int) and 0 <= given < len(PRIORITIES):
+        return given
+    raise RequestInvalid(f"{given!r} is not a priority", hint=f"write one of {', '.join(PRIORITIES)}")
+
+
+def as_headers(given: Headers | None) -> bytes:
+    """Encoded headers; names that begin with `__` are the broker's."""
+    if not given:
+        return NO_HEADERS
+    pairs = given.items() if isinstance(given, Mapping) else given
+    encoded = []
+    for name, value in pairs:
+        if name.startswith("__"):
+            raise RequestInvalid(f"{name!r} is no name for a header", hint="those that begin with __ are the broker's")
+        encoded.append((name, as_bytes(value, f"header {name[:40]!r}")))
+    together = encode_headers(encoded)
+    if len(together) > OWN_HEADERS_BYTES_MAX:
+        raise MessageTooLarge(f"the headers have {len(together)} bytes, {OWN_HEADERS_BYTES_MAX} is the most")
+    return together
+
+
+def origin_of(
+    value: Value, key: Key = None, headers: Headers | None = None, priority: Priority = NORMAL, *, shrink: bool = False
+) -> Origin:
+    """The slow and complete way, for everything that is not simply bytes."""
+    own_key = b"" if key is None else as_bytes(key, "key")
+    own_headers = as_headers(headers)
+    flags = 0 if own_headers is NO_HEADERS else HAS_HEADERS
+    if value is None:
+        if not own_key:
+            raise RequestInvalid("a tombstone needs a key", hint="None deletes a key; an empty message is b''")
+        return b"", own_key, own_headers, as_priority(priority), flags | TOMBSTONE
+    content = as_bytes(value, "value")
+    if shrink and len(content) >= COMPRESS_FROM_BYTES:
+        shorter = compress(content)
+        if shorter is not None:
+            content, flags = shorter, flags | COMPRESSED
+    return content, own_key, own_headers, as_priority(priority), flags
+
+
+def check_partition(topic: Topic, partition: int) -> None:
+    count = len(topic.lanes)
+    if not 0 <= partition < count:
+        raise PartitionNotFound(f"topic {topic.name} has no partition {partition}, but {count}: 0 to {count - 1}")
+
+
+def too_large(topic: Topic, length: int) -> MessageTooLarge:
+    most = topic.value_bytes_max
+    return MessageTooLarge(f"the value has {length} bytes, topic {topic.name} takes {most}")

@@ -1,0 +1,162 @@
+"""What the producers of threads and of event loops share: their options, topics and messages."""
+
+import os
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from goqueue.client.accumulator import Accumulator, Lane, Rules, Topic, topic_of
+from goqueue.client.delivery import Batch, OnDelivery, Origin
+from goqueue.client.dispatch import Dispatch
+from goqueue.client.endpoints import TopicInfo
+from goqueue.client.outgoing import Headers, Key, Priority, Value, check_partition, origin_of, too_large
+from goqueue.client.times import seconds
+from goqueue.clock import Clock
+from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid
+from goqueue.limits import KIB, MIB
+from goqueue.partitioner import hash_named
+from goqueue.storage.frame import NO_HEADERS, NORMAL, encode
+
+COMPRESSIONS = (None, "zstd")
+ACKS = ("leader", "all", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a producer gathers and sends.
+
+    A batch is sent when it has `batch_messages` or `batch_bytes`, when its first message is `linger` old, or when
+    somebody waits for it. While a request is under way, the next one gathers up to `request_bytes`.
+    """
+
+    batch_messages: int = 100
+    batch_bytes: int = 64 * KIB
+    linger: str | float = 0.005
+    request_bytes: int = MIB
+    buffer_bytes: int = 32 * MIB
+    max_block: str | float = 60.0
+    delivery_timeout: str | float = 120.0
+    compression: str | None = None
+    idempotent: bool = True
+    acks: str = "leader"
+
+    def __post_init__(self) -> None:
+        for name in ("batch_messages", "batch_bytes", "request_bytes", "buffer_bytes"):
+            if getattr(self, name) < 1:
+                raise RequestInvalid(f"{name} is {getattr(self, name)}, and must be at least 1")
+        for name, allowed in (("compression", COMPRESSIONS), ("acks", ACKS)):
+            if getattr(self, name) not in allowed:
+                known = ", ".join(map(repr, allowed))
+                raise RequestInvalid(f"{name} is {getattr(self, name)!r}", hint=f"known are {known}")
+
+    def rules(self) -> Rules:
+        return Rules(
+            self.batch_messages,
+            self.batch_bytes,
+            seconds(self.linger, "linger"),
+            self.request_bytes,
+            self.buffer_bytes,
+            seconds(self.delivery_timeout, "delivery_timeout"),
+            self.idempotent,
+        )
+
+
+def options_of(given: dict[str, Any]) -> Options:
+    try:
+        return Options(**given)
+    except TypeError:
+        known = ", ".join(Options.__slots__)
+        unknown = ", ".join(given.keys() - set(Options.__slots__))
+        raise RequestInvalid(f"a producer has no option {unknown}", hint=f"known are {known}") from None
+
+
+class Producing:
+    """The part that neither waits nor locks."""
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        self._options = options
+        self._max_block = seconds(options.max_block, "max_block")
+        self._shrink = options.compression is not None
+        rules = options.rules()
+        self._rules = rules
+        self._accumulator = Accumulator(rules, clock, self)
+        self._dispatch = Dispatch(self._accumulator, clock, options.acks)
+        self._topics: dict[str, Topic] = {}
+        self._former: dict[str, Topic] = {}
+        self._refusal: GoQueueError | None = None
+        """Set when nothing can be sent any more."""
+        _ALIVE.add(self)
+
+    def _know(self, name: str, facts: TopicInfo) -> Topic:
+        if facts.partitions < 1:
+            raise RequestInvalid(f"topic {name} has no partitions")
+        hash_key, most = hash_named(facts.partitioner), facts.value_bytes_max
+        topic = topic_of(name, facts.partitions, hash_key, most, self._former.get(name))
+        self._topics[name] = self._former[name] = topic
+        return topic
+
+    def _forget_outdated(self) -> None:
+        outdated = self._dispatch.outdated
+        while outdated:
+            self._topics.pop(outdated.pop(), None)
+
+    def _prepare(
+        self, topic: Topic, value: Value, key: Key, headers: Headers | None, partition: int | None, priority: Priority
+    ) -> tuple[bytes, Origin, Lane | None]:
+        """The frame, what it was made of, and where it belongs (None: wherever the sticky lane is)."""
+        origin: Origin
+        if type(value) is bytes and not headers and not self._shrink and (key is None or type(key) is bytes):
+            if len(value) > topic.value_bytes_max:
+                raise too_large(topic, len(value))
+            origin = (value, key or b"", NO_HEADERS, priority, 0)  # type: ignore[assignment]
+            if priority == NORMAL:
+                frame = encode(value, key)
+            else:
+                origin = origin_of(value, key, None, priority)
+                frame = encode(value, key, priority=origin[3])
+        else:
+            origin = origin_of(value, key, headers, priority, shrink=self._shrink)
+            if value is not None and len(origin[0]) > topic.value_bytes_max:
+                raise too_large(topic, len(origin[0]))
+            frame = encode(origin[0], origin[1], origin[2], priority=origin[3], flags=origin[4])
+        if partition is not None:
+            check_partition(topic, partition)
+            return frame, origin, topic.lanes[partition]
+        own_key = origin[1]
+        if own_key:
+            return frame, origin, topic.lanes[(topic.hash_key(own_key) & 0x7FFFFFFF) % len(topic.lanes)]
+        return frame, origin, None
+
+    def _overloaded(self) -> BrokerOverloaded:
+        return BrokerOverloaded(
+            f"{self._accumulator.buffered} bytes wait to be delivered, {self._rules.buffer_bytes} is the most",
+            hint="send more slowly, or give the producer a larger buffer_bytes",
+        )
+
+    def _closed(self) -> RequestInvalid:
+        return RequestInvalid("this producer is closed", hint="make another one with client.producer()")
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes that are neither acknowledged nor refused."""
+        return self._accumulator.buffered
+
+
+def callbacks_of(batches: list[Batch]) -> list[tuple[Batch, int, int, OnDelivery]]:
+    return [(batch, first, count, call) for batch in batches for first, count, call in batch.callbacks]
+
+
+_ALIVE: "weakref.WeakSet[Producing]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """In a child: the threads are gone and the locks may be held by one that was."""
+    for producer in list(_ALIVE):
+        producer.__dict__["_refusal"] = RequestInvalid(
+            "this producer belongs to the process that this one was forked from",
+            hint="make a producer in each process, after the fork",
+        )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

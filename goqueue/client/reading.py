@@ -1,0 +1,148 @@
+"""Where a reader begins, how far it goes, and what an answer means for it: no threads, no sockets.
+
+What must stay true: a lane's position is the offset of the first message that was not given out in an answer yet,
+so whoever stores positions and starts a new reader there misses nothing and gets nothing twice.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from goqueue.client import endpoints
+from goqueue.client.calls import Call, Script
+from goqueue.client.endpoints import ANSWER_BYTES, ANSWER_BYTES_MAX, Fetched, TopicInfo
+from goqueue.client.message import Message, decode
+from goqueue.client.times import Nanoseconds, seconds
+from goqueue.errors import GoQueueError, OffsetOutOfRange, PartitionNotFound, RequestInvalid
+from goqueue.limits import OFFSET_MAX
+
+Place = str | int | datetime | Nanoseconds | Mapping[int, int]
+"""`"earliest"`, `"latest"`, an offset, an offset for each partition, or a time."""
+
+MISSING = ("raise", "earliest", "latest")
+NEVER = OFFSET_MAX + 1
+WAIT_SECONDS_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a caller asked for.
+
+    Reading ends at `until`, and without `follow` at the latest where the partition ended when it began.
+    """
+
+    topic: str
+    partitions: tuple[int, ...] | None = None
+    start: Place = "earliest"
+    until: Place | None = None
+    follow: bool = False
+    on_missing: str = "raise"
+    skip_damage: bool = False
+    max_bytes: int = ANSWER_BYTES
+    wait: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.on_missing not in MISSING:
+            raise RequestInvalid(f"on_missing is {self.on_missing!r}", hint=f"known are {', '.join(MISSING)}")
+        if not 1 <= self.max_bytes <= ANSWER_BYTES_MAX:
+            raise RequestInvalid(f"max_bytes is {self.max_bytes}, and must be 1 to {ANSWER_BYTES_MAX}")
+        if not 0 < self.wait <= WAIT_SECONDS_MAX:
+            raise RequestInvalid(f"wait is {self.wait} seconds, and must be above 0 and at most {WAIT_SECONDS_MAX:g}")
+        if isinstance(self.until, str) and self.until in {"earliest", "latest"}:
+            raise RequestInvalid(f"until is {self.until!r}", hint='"now" ends where the topic ends now')
+
+
+def wish(topic: str, partitions: Iterable[int] | int | None, wait: str | float, **options: object) -> Wish:
+    chosen = (partitions,) if isinstance(partitions, int) else partitions
+    return Wish(topic, None if chosen is None else tuple(chosen), wait=seconds(wait, "wait"), **options)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One partition of a reader."""
+
+    wish: Wish
+    partition: int
+    position: int
+    end: int
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self.done = self.position >= self.end
+
+    def call(self) -> Call[Fetched]:
+        wish = self.wish
+        wait = wish.wait if wish.follow else 0.0
+        return endpoints.fetch(
+            wish.topic, self.partition, self.position, wish.max_bytes, wait, skip_damage=wish.skip_damage
+        )
+
+    def take(self, fetched: Fetched) -> list[Message]:
+        """The messages of an answer, and the position behind them."""
+        found = decode(self.wish.topic, self.partition, fetched.content, self.position, self.end)
+        stuck = fetched.next_offset <= self.position
+        self.position = max(self.position, min(fetched.next_offset, self.end))
+        self.done = self.position >= self.end or (stuck and not self.wish.follow)
+        return found
+
+    def missing(self, error: OffsetOutOfRange) -> None:
+        """Go on where the caller wants to when the position is outside; raises if that is not wanted."""
+        place = {"earliest": error.details.get("first"), "latest": error.details.get("next")}.get(self.wish.on_missing)
+        if not isinstance(place, int):
+            raise error
+        self.position = place
+        self.done = self.position >= self.end
+
+
+def begin(wish: Wish) -> Script[list[Lane]]:
+    """Ask for what the wish needs, and lay out the lanes."""
+    info: TopicInfo = yield endpoints.topic(wish.topic)
+    partitions = range(info.partitions) if wish.partitions is None else wish.partitions
+    lanes = []
+    for partition in partitions:
+        if not 0 <= partition < info.partitions:
+            raise PartitionNotFound(
+                f"topic {info.name} has no partition {partition}, but {info.partitions}: 0 to {info.partitions - 1}"
+            )
+        held = info.partition_offsets.get(str(partition))
+        if held is None:
+            raise PartitionNotFound(f"the broker does not say which offsets {info.name}/{partition} holds")
+        start = yield from _resolve(wish, wish.start, partition, held)
+        end = NEVER if wish.follow else held.latest
+        if wish.until is not None:
+            until = held.latest if wish.until == "now" else (yield from _resolve(wish, wish.until, partition, held))
+            end = min(end, until)
+        lanes.append(Lane(wish, partition, start, end))
+    return lanes
+
+
+def _resolve(wish: Wish, place: Place, partition: int, held: endpoints.Offsets) -> Script[int]:
+    if isinstance(place, Mapping):
+        try:
+            return place[partition]
+        except KeyError:
+            raise RequestInvalid(f"no offset is given for {wish.topic}/{partition}, only for {list(place)}") from None
+    if place == "earliest":
+        return held.earliest
+    if place == "latest":
+        return held.latest
+    if isinstance(place, int) and not isinstance(place, Nanoseconds):
+        if not 0 <= place <= OFFSET_MAX:
+            raise RequestInvalid(f"{place} is not an offset")
+        return place
+    offset: int = yield endpoints.offset_at(wish.topic, partition, place)
+    return offset
+
+
+def positions(lanes: Iterable[Lane]) -> dict[int, int]:
+    return {lane.partition: lane.position for lane in lanes}
+
+
+def outcome(lane: Lane, result: Fetched | GoQueueError) -> list[Message]:
+    """What an answer gives; errors that are not the lane's own business are raised."""
+    if isinstance(result, OffsetOutOfRange):
+        lane.missing(result)
+        return []
+    if isinstance(result, GoQueueError):
+        raise result
+    return lane.take(result)

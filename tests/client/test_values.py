@@ -1,0 +1,182 @@
+"""Addresses, times, keys and refusals: the small things that both clients speak."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue import errors
+from goqueue.client import refusals, times
+from goqueue.client.address import Address, parse, quote
+from goqueue.client.calls import Answer, Call
+from goqueue.client.retry import LONGEST_SECONDS, Backoff, may_repeat
+from goqueue.partitioner import hash_named, murmur2, partition_of
+
+# --- addresses ---
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://127.0.0.1:8080", Address("127.0.0.1", 8080)),
+        ("broker:9", Address("broker", 9)),
+        ("https://broker.example", Address("broker.example", 443, secure=True)),
+        ("http://[::1]:8080/base/", Address("::1", 8080, base="/base")),
+    ],
+)
+def test_an_address_is_read(url: str, address: Address) -> None:
+    assert parse(url) == address
+    assert parse(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "http://", "http://x:99999", "http://x:0", "http://x y", "http://x?q", "x\n"]
+)
+def test_what_is_no_address_is_refused_by_name(url: str) -> None:
+    with pytest.raises(errors.RequestInvalid) as refusal:
+        parse(url)
+    assert repr(url) in refusal.value.sentence
+
+
+def test_without_an_address_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOQUEUE_SERVER", "http://other:1")
+    assert parse(None) == Address("other", 1)
+    monkeypatch.delenv("GOQUEUE_SERVER")
+    assert str(parse(None)) == "http://127.0.0.1:8080"
+
+
+@pytest.mark.parametrize(("name", "part"), [("orders.eu-1", "orders.eu-1"), ("a/b?c", "a%2Fb%3Fc"), ("ü", "%C3%BC")])
+def test_a_name_is_one_part_of_a_path(name: str, part: str) -> None:
+    assert quote(name) == part
+
+
+# --- times ---
+
+
+def test_moments_agree_in_every_form() -> None:
+    moment = 1_700_000_000_123_456_000
+    zone = timezone(timedelta(hours=2))
+    for form in (moment, datetime.fromtimestamp(moment / 1e9, UTC), datetime.fromtimestamp(moment / 1e9, zone)):
+        assert times.nanoseconds(form) == moment
+    assert times.nanoseconds(times.to_text(moment + 789)) == moment + 789
+    assert times.nanoseconds(times.to_datetime(moment)) == moment
+
+
+@pytest.mark.parametrize("moment", [datetime(2026, 1, 1), "yesterday", -1, 2**63])  # noqa: DTZ001
+def test_a_time_that_could_mean_anything_is_refused(moment: times.Moment) -> None:
+    with pytest.raises(errors.RequestInvalid):
+        times.nanoseconds(moment)
+
+
+def test_durations_are_text_or_seconds() -> None:
+    assert (times.seconds("500ms", "wait"), times.seconds(2, "wait")) == (0.5, 2.0)
+    for wrong in ("soon", -1, float("nan"), float("inf")):
+        with pytest.raises(errors.RequestInvalid, match="wait"):
+            times.seconds(wrong, "wait")
+
+
+# --- keys ---
+
+
+@pytest.mark.parametrize(
+    ("key", "signed"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_that_of_kafka(key: bytes, signed: int) -> None:
+    assert murmur2(key) == signed % 2**32
+
+
+@given(st.binary(min_size=1), st.integers(1, 1000), st.sampled_from(["murmur2", "murmur3"]))
+def test_a_key_always_has_the_same_partition(key: bytes, partitions: int, name: str) -> None:
+    found = partition_of(key, partitions, hash_named(name))
+    assert 0 <= found < partitions
+    assert found == partition_of(key, partitions, hash_named(name))
+
+
+def test_murmur3_is_the_published_one() -> None:
+    assert hash_named("murmur3")(b"hello") == 0x248BFA47
+
+
+def test_a_partitioner_of_the_future_is_refused() -> None:
+    with pytest.raises(errors.OperatorError, match="crc64"):
+        hash_named("crc64")
+
+
+# --- refusals ---
+
+
+def answer(body: bytes, status: int, **headers: bytes) -> Answer:
+    return Answer(status, {name.replace("_", "-").encode(): value for name, value in headers.items()}, body)
+
+
+def test_a_refusal_becomes_the_error_with_its_code() -> None:
+    body = b'{"error":"no topic x","code":"topic_not_found","hint":"make it","details":{"name":"x"}}'
+    error = refusals.of_answer(answer(body, 404))
+    assert type(error) is errors.TopicNotFound
+    assert (error.sentence, error.hint, error.details) == ("no topic x", "make it", {"name": "x"})
+
+
+def test_every_code_has_its_class() -> None:
+    for code, kind in refusals.kinds().items():
+        assert type(refusals.of_record({"error": "x", "code": code})) is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (418, errors.CallerError),
+        (500, errors.OperatorError),
+        (503, errors.TransientError),
+        (502, errors.BrokerUnreachable),
+    ],
+)
+def test_an_unknown_code_becomes_a_general_error(status: int, kind: type[errors.GoQueueError]) -> None:
+    error = refusals.of_answer(answer(b'{"error":"odd","code":"brand_new"}', status))
+    assert type(error) is kind
+    assert (error.sentence, error.details["code"], error.details["status"]) == ("odd", "brand_new", status)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"error":7,"details":[],"hint":{}}', b"\xff"])
+def test_a_refusal_that_cannot_be_read_says_its_status(body: bytes) -> None:
+    assert refusals.of_answer(answer(body, 404)).sentence == "the answer is 404"
+
+
+def test_details_cannot_take_the_place_of_the_sentence() -> None:
+    error = refusals.of_record(
+        {"error": "x", "code": "topic_busy", "details": {"sentence": 1, "hint": 2, "self": 3, "a": 4}}
+    )
+    assert (error.sentence, error.details) == ("x", {"a": 4})
+
+
+# --- trying again ---
+
+
+def test_waits_grow_and_are_spread() -> None:
+    backoff, error = Backoff(), errors.BrokerUnreachable("x")
+    longest = [backoff.next(error, 1.0) for _ in range(30)]
+    assert longest == sorted(longest)
+    assert longest[-1] == LONGEST_SECONDS
+    assert Backoff().next(error, 0.0) == 0.0
+
+
+def test_the_broker_may_ask_for_more_time() -> None:
+    assert Backoff().next(errors.BrokerOverloaded("x", retry_after=3), 0.0) == 3.0
+    assert refusals.of_answer(answer(b"{}", 429, retry_after=b"7")).details["retry_after"] == 7.0
+
+
+def test_only_what_does_no_harm_is_repeated() -> None:
+    safe: Call[None] = Call("GET", "/", lambda _: None)
+    unsafe: Call[None] = Call("POST", "/", lambda _: None, idempotent=False)
+    passing, unsure = errors.BrokerStopping("x"), errors.BrokerUnreachable("x", unsure=True)
+    assert may_repeat(safe, unsure)
+    assert may_repeat(unsafe, passing)
+    assert not may_repeat(unsafe, unsure)
+    assert not may_repeat(safe, errors.TopicNotFound("x"))
