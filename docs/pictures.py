@@ -1,19 +1,24 @@
 """Makes the pictures of the documentation, from what the real commands print: `python docs/pictures.py`."""
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from goqueue.client import Client
 from goqueue.clock import SystemClock
 from goqueue.storage import frame, scan
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store
+from goqueue.testing.broker import LocalBroker
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -38,26 +43,62 @@ def make_data(directory: Path) -> None:
     (logs / "payments/1/00000000000000000000.index").unlink()
 
 
-def draw(name: str, *words: str, directory: Path) -> None:
-    """What a command prints, as an SVG."""
+def run(program: str, *words: str, directory: Path, server: str = "", stdin: str = "") -> list[Text]:
+    """What a person types, and what comes back."""
+    module = {"goqueue": "goqueue", "goqueue-cli": "goqueue_cli.main"}[program]
+    environment = os.environ | ({"GOQUEUE_SERVER": server} if server else {})
     done = subprocess.run(
-        [sys.executable, "-m", "goqueue", *words], capture_output=True, text=True, check=False, cwd=directory
+        [sys.executable, "-m", module, *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=directory,
+        env=environment,
     )
-    console = Console(record=True, width=132, file=StringIO(), force_terminal=True)
-    console.print(Text(f"$ goqueue {' '.join(words)}", style="bold"))
-    for line in (done.stdout + done.stderr).splitlines():
-        damage = "range_damaged" in line or "1 damage" in line
-        console.print(Text(line, style="red" if damage else ""), soft_wrap=False)
-    drawn = console.export_svg(title=f"goqueue {name}")
+    typed = f"$ {f'printf {stdin!r} | ' if stdin else ''}{program} {shlex.join(words)}"
+    lines = (done.stdout + done.stderr).splitlines()
+    return [Text(typed, style="bold"), *map(_coloured, lines), Text()]
+
+
+def _coloured(line: str) -> Text:
+    is_damage = "range_damaged" in line or "1 damage" in line
+    return Text(line, style="red" if is_damage else "")
+
+
+def draw(name: str, lines: list[Text], width: int) -> None:
+    """Lines of a terminal, as an SVG."""
+    console = Console(record=True, width=width, file=StringIO(), force_terminal=True)
+    for line in lines[:-1]:
+        console.print(line, soft_wrap=False)
+    drawn = console.export_svg(title="GoQueue")
     IMAGES.mkdir(exist_ok=True)
     # The fonts of whoever looks, instead of some that would be fetched.
     (IMAGES / f"{name}.svg").write_text(re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.DOTALL))
 
 
+def first_messages(directory: Path) -> list[Text]:
+    """What a newcomer types first."""
+    with LocalBroker(str(directory / "data")) as broker:
+        there: dict[str, Any] = {"directory": directory, "server": broker.url}
+        lines = run("goqueue-cli", "topic", "create", "orders", **there)
+        lines += run("goqueue-cli", "publish", "orders", "--key", "customer-4", '{"id": 17, "total": 42}', **there)
+        lines += run(
+            "goqueue-cli", "publish", "orders", "--key-separator", "=", stdin="anna=tea\nben=coffee\n", **there
+        )
+        lines += run("goqueue-cli", "consume", "orders", "--format", r"%T  %t/%p@%o  %k  %v\n", **there)
+        with Client(broker.url) as client, client.producer() as producer:
+            producer.send_many("orders", [b"%07d" % number for number in range(1_000_000)])
+        lines += run("goqueue-cli", "topic", "describe", "orders", **there)
+        lines += run("goqueue-cli", "topic", "describe", "ordrs", **there)
+    return lines
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         make_data(Path(directory) / "goqueue-data")
-        draw("fsck", "fsck", "goqueue-data", directory=Path(directory))
+        draw("fsck", run("goqueue", "fsck", "goqueue-data", directory=Path(directory)), 132)
+        draw("first", first_messages(Path(directory)), 100)
 
 
 if __name__ == "__main__":

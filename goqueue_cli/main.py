@@ -1,27 +1,16 @@
-"""The entry point of `goqueue-cli`, which has no commands yet."""
+"""The entry point of `goqueue-cli`."""
 
 import sys
 
-from goqueue import __version__
-
-HELP = """\
-Usage: goqueue-cli [--help] [--version]
-
-goqueue-cli is for those who use topics: publishing, consuming, groups, dead letters; its commands
-arrive with the broker's network interface.
-"""
+from goqueue.console import entry
 
 
-def main() -> int:
-    match sys.argv[1:]:
-        case ["--version"]:
-            print(f"goqueue-cli {__version__}")
-        case ["--help" | "-h"]:
-            print(HELP, end="")
-        case _:
-            print("error: goqueue-cli has no commands yet\nhint: goqueue-cli --help", file=sys.stderr)
-            return 2
-    return 0
+def main(arguments: list[str] | None = None) -> int:
+    """The program of the command line when there are no `arguments`: it then ends here."""
+    code = entry.main("goqueue-cli", "goqueue_cli.registry", sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        entry.leave(code)
+    return code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all tests share: how hard Hypothesis tries, and how often the crash suite kills."""
+"""What all tests share: how hard Hypothesis tries, how often the crash suite kills, how many lives are simulated."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,3 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="COUNT",
         help="how many times the crash suite kills the broker with SIGKILL (default: 200)",
     )
+    parser.addoption(
+        "--seeds",
+        type=int,
+        default=500,
+        metavar="COUNT",
+        help="how many random lives of a broker are simulated (default: 500)",
+    )
+    parser.addoption("--seed", type=int, metavar="NUMBER", help="simulate the life of this seed alone")

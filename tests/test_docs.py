@@ -10,9 +10,11 @@ from typing import get_args
 import pytest
 
 from goqueue import errors
-from goqueue.commands import exits
-from goqueue.commands.registry import COMMANDS
+from goqueue.commands import registry as daemon
+from goqueue.console import exits
 from goqueue.storage.check import FindingCode
+from goqueue.testing.broker import LocalBroker
+from goqueue_cli import registry as cli
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -49,8 +51,9 @@ def test_every_finding_of_fsck_is_documented() -> None:
 
 def test_every_command_is_mentioned() -> None:
     text = "".join(page.read_text() for page in PAGES)
-    for command in COMMANDS:
-        assert f"goqueue {command.path}" in text or command.path == "version"
+    for program in (daemon.PROGRAM, cli.PROGRAM):
+        for command in program.commands:
+            assert f"{program.name} {command.path}" in text or command.path == "version"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -78,15 +81,21 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     assert start == "make run\n"
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv/bin").symlink_to(Path(sys.executable).parent)
-    done = subprocess.run(
-        ["bash", "-euc", "".join(rest)], cwd=tmp_path, capture_output=True, text=True, check=False, env=_environment()
-    )
-    assert (done.returncode, done.stdout[:7]) == (0, "SETTING"), done.stderr
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        there = _environment() | {"GOQUEUE_SERVER": broker.url}
+        shell = _run(["bash", "-euc", "".join(rest)], tmp_path, there)
+        python = _run([sys.executable, "-c", "".join(blocks("README.md", "python"))], tmp_path, there)
+    assert (shell.returncode, shell.stdout.splitlines()[-1]) == (0, '{"id": 17, "total": 42}'), shell.stderr
+    assert (python.returncode, len(python.stdout.splitlines())) == (0, 1001), python.stderr
+
+
+def _run(command: list[str], directory: Path, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, env=environment)
 
 
 def test_make_run_starts_the_broker(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        ["make", "-s", "run", f"ARGS=--data-dir {tmp_path}/data"],
+        ["make", "-s", "run", f"ARGS=--data-dir {tmp_path}/data --port 0"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,

@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-k", action="append", metavar="TEXT", help="only measurements with this in their name")
     parser.add_argument("--list", action="store_true", help="say what there is, and measure nothing")
     parser.add_argument("--quick", action="store_true", help="small amounts and fewer repeats")
+    parser.add_argument("--long", action="store_true", help="an hour's worth of data where memory is watched")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file as well")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with this result, not with the last one")
     parser.add_argument("--dir", metavar="DIR", help="where to put data; it is removed at the end")
@@ -126,10 +127,12 @@ def _run(chosen: Sequence[Choice], directory: str, options: argparse.Namespace) 
             wait_for_quiet(options.patience)
         print(f"[{place}/{len(chosen)}] {suite.name}: {one.name} ... ", end="", file=sys.stderr, flush=True)
         begin = time.monotonic()
-        result = runner.run(suite.name, one, directory, is_quick=options.quick, parts=parts)
+        result = runner.run(suite.name, one, directory, is_quick=options.quick, is_long=options.long, parts=parts)
         if suite.name == MACHINE and result.readings:
             parts[one.name] = result.readings[0].value
         run.results.append(result)
-        said = result.failure or ", ".join(f"{number(one.value)} {one.unit}" for one in result.readings)
+        said = (
+            result.failure or result.absent or ", ".join(f"{number(one.value)} {one.unit}" for one in result.readings)
+        )
         print(f"{said} ({time.monotonic() - begin:.0f} s)", file=sys.stderr, flush=True)
     return run

@@ -22,6 +22,8 @@ class Reading:
     budget: float | None = None
     is_met: bool | None = None
     machine_best: float | None = None
+    ours: str = ""
+    """The name of GoQueue's own figure, where this is somebody else's."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -52,6 +54,8 @@ class Result:
     others_cores: float = 0.0
     """How many cores other processes kept busy meanwhile."""
     failure: str | None = None
+    absent: str | None = None
+    """What is not on this machine, so that nothing could be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +108,34 @@ def readings(
 ) -> tuple[Reading, ...]:
     """The figures of a measurement, judged."""
     return tuple(
-        _reading(suite, measured.name, figure, column, is_quick=is_quick, parts=parts)
+        _reading(suite, measured, figure, column, is_quick=is_quick, parts=parts)
         for figure, column in zip(measured.figures, zip(*samples, strict=True), strict=True)
     )
 
 
 def _reading(
-    suite: str, name: str, figure: Figure, samples: tuple[float, ...], *, is_quick: bool, parts: Mapping[str, float]
+    suite: str,
+    measured: Measurement,
+    figure: Figure,
+    samples: tuple[float, ...],
+    *,
+    is_quick: bool,
+    parts: Mapping[str, float],
 ) -> Reading:
     budget = None if figure.is_total and is_quick else figure.budget
     best = figure.best
     return Reading(
         suite,
-        f"{name}: {figure.label}" if figure.label else name,
+        _named(measured.name, figure),
         figure.unit,
         samples,
         figure.less_is_better,
         budget.bound if budget else None,
         budget.is_met(statistics.median(samples)) if budget else None,
         best.of(*(parts[part] for part in best.parts)) if best and parts.keys() >= set(best.parts) else None,
+        _named(measured.ours, figure) if measured.ours else "",
     )
+
+
+def _named(name: str, figure: Figure) -> str:
+    return f"{name}: {figure.label}" if figure.label else name

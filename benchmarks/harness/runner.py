@@ -10,20 +10,30 @@ from types import FrameType
 
 from benchmarks.harness.host import Watch
 from benchmarks.harness.result import Result, readings
-from benchmarks.harness.suite import SECONDS_MAX, Bench, Measurement, Sample
+from benchmarks.harness.suite import SECONDS_MAX, Absent, Bench, Measurement, Sample
 
 
 class TookTooLong(SystemExit):
     """Time is up. An event loop lets nothing but a wish to exit through."""
 
 
-def run(suite: str, measured: Measurement, directory: str, *, is_quick: bool, parts: Mapping[str, float]) -> Result:
+def run(
+    suite: str,
+    measured: Measurement,
+    directory: str,
+    *,
+    is_quick: bool,
+    parts: Mapping[str, float],
+    is_long: bool = False,
+) -> Result:
     """Take all samples. A failure becomes part of the result: the others are still worth having."""
     room = tempfile.mkdtemp(dir=directory)
     watch = Watch()
     try:
         with _time_limit(SECONDS_MAX):
-            samples = _samples(measured, Bench(room, is_quick))
+            samples = _samples(measured, Bench(room, is_quick, is_long))
+    except Absent as missing:
+        return Result(suite, measured.name, absent=str(missing))
     except (Exception, TookTooLong) as error:
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return Result(suite, measured.name, failure=reason)

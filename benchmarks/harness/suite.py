@@ -18,6 +18,10 @@ REPEATS_QUICK = 3
 SECONDS_MAX = 300
 
 
+class Absent(Exception):
+    """What a measurement needs is not on this machine; the sentence names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A promise: no less, or no more, than this."""
@@ -66,10 +70,13 @@ class Bench:
 
     directory: str
     is_quick: bool
+    is_long: bool = False
     random: Random = field(default_factory=lambda: Random(1))
     _rooms: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    def size(self, full: int, quick: int) -> int:
+    def size(self, full: int, quick: int, long: int | None = None) -> int:
+        if self.is_long and long is not None:
+            return long
         return quick if self.is_quick else full
 
     def room(self) -> str:
@@ -94,6 +101,8 @@ class Measurement:
     run: Function
     repeats: int
     repeats_quick: int
+    ours: str = ""
+    """The name of the measurement that does the same with GoQueue, where this one measures somebody else."""
 
     @property
     def parts(self) -> set[str]:
@@ -102,10 +111,10 @@ class Measurement:
 
 
 def measurement(
-    name: str, *figures: Figure, repeats: int = REPEATS, repeats_quick: int = REPEATS_QUICK
+    name: str, *figures: Figure, repeats: int = REPEATS, repeats_quick: int = REPEATS_QUICK, ours: str = ""
 ) -> Callable[[Function], Measurement]:
     """Make a measurement of a generator function."""
-    return lambda run: Measurement(name, figures, run, repeats, min(repeats, repeats_quick))
+    return lambda run: Measurement(name, figures, run, repeats, min(repeats, repeats_quick), ours)
 
 
 @dataclass(frozen=True, slots=True)

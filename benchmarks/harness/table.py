@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from benchmarks.harness.host import BUSY_CORES
 from benchmarks.harness.result import Reading, Reference, Result, Run
 
-HEADINGS = ("what", "measured", "unit", "spread", "budget", "verdict", "machine", "before")
+HEADINGS = ("what", "measured", "unit", "spread", "budget", "verdict", "machine", "GoQueue", "before")
 LEFT = {0, 2, 5}
 NOTES = (
     "measured: the median of the samples; spread: from the least to the greatest of them, as a part of it",
     "machine: the same if nothing but the parts of the machine that it needs took any time",
+    "GoQueue: GoQueue in this run, compared with the peer of the row; above 1 GoQueue is better",
     "before: compared with the run before, or with --compare; above 1 is better",
 )
 
@@ -25,19 +26,22 @@ def table(run: Run, reference: Reference) -> str:
         if result.suite != suite:
             suite = result.suite
             rows.append((f"{suite}", *[""] * (len(HEADINGS) - 1)))
-        rows += _rows(result, reference)
+        rows += _rows(result, run, reference)
     lines += ["", *_aligned(rows), "", *NOTES]
     if any(result.others_cores > BUSY_CORES for result in run.results):
         lines.append(f"~: other processes used more than {BUSY_CORES} cores meanwhile: measure again when it is quiet")
     return "\n".join(lines)
 
 
-def _rows(result: Result, reference: Reference) -> Iterable[tuple[str, ...]]:
-    if result.failure is not None:
-        yield (f"  {result.name}", "failed", result.failure, *[""] * (len(HEADINGS) - 3))
+def _rows(result: Result, run: Run, reference: Reference) -> Iterable[tuple[str, ...]]:
+    for word, reason in (("failed", result.failure), ("absent", result.absent)):
+        if reason is not None:
+            yield (f"  {result.name}", word, reason, *[""] * (len(HEADINGS) - 3))
+    ours = {reading.key: reading for reading in run.readings}
     disturbed = " ~" if result.others_cores > BUSY_CORES else ""
     for reading in result.readings:
         before = reference.medians.get(reading.key)
+        own = ours.get((reading.suite, reading.ours))
         yield (
             f"  {reading.name}{disturbed}",
             number(reading.value),
@@ -46,6 +50,7 @@ def _rows(result: Result, reference: Reference) -> Iterable[tuple[str, ...]]:
             _budget(reading),
             {True: "met", False: "MISSED", None: ""}[reading.is_met],
             number(reading.machine_best) if reading.machine_best is not None else "",
+            f"{own.ratio_to(reading.value):.2f}" if own is not None else "",
             f"{reading.ratio_to(before):.2f}" if before is not None else "",
         )
 
@@ -57,8 +62,8 @@ def _budget(reading: Reading) -> str:
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
-    # A failure says more than its column holds, and must not stretch it.
-    shown = [row for row in rows if row[1] != "failed"]
+    # A reason says more than its column holds, and must not stretch it.
+    shown = [row for row in rows if row[1] not in ("failed", "absent")]
     widths = [max(len(row[place]) for row in shown) for place in range(len(HEADINGS))]
     widths[0] = max(len(row[0]) for row in rows)
     for row in rows:

@@ -1,6 +1,7 @@
 """What a handler gets: the request, already understood, and the broker that it is for."""
 
 import asyncio
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from goqueue.observe.metrics import Metrics
 from goqueue.quantities import quoted
 from goqueue.runtime.runtime import Runtime
 
-_PARTITION_DIGITS_MAX = 9
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 @dataclass(slots=True)
@@ -47,6 +48,6 @@ class Call:
     def partition(self) -> int:
         """The partition's number in the path."""
         text = self.parameters["partition"]
-        if text.isdecimal() and text.isascii() and len(text) <= _PARTITION_DIGITS_MAX:
+        if _PARTITION.fullmatch(text):
             return int(text)
         raise PartitionNotFound(f"{quoted(text)} is not the number of a partition", hint="partitions count from 0")

@@ -35,6 +35,8 @@ class Endpoint:
     """A msgspec struct; None where the answer is not JSON."""
     answer_type: str = "application/json"
     status: int = 200
+    unwell_status: int | None = None
+    """Of an answer that has the same form and says that not all is well."""
     permission: Permission = "open"
     errors: tuple[type[GoQueueError], ...] = ()
     """What may be refused, besides a malformed request."""

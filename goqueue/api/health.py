@@ -13,7 +13,7 @@ from goqueue.api.http.message import Response
 from goqueue.api.openapi import JSON
 from goqueue.broker.topic import is_internal
 from goqueue.clock import NANOSECONDS
-from goqueue.quantities import format_time
+from goqueue.quantities import format_count, format_time
 
 NODE = "0"
 _encode = msgspec.json.encode
@@ -98,13 +98,17 @@ async def ready(call: Call) -> Response:
     """Whether it takes messages: 503 while it stops."""
     stopping, bad = call.runtime.is_stopping, faults(call)
     status = "fail" if stopping else "pass"
-    message = "stopping" if stopping else f"{len(bad)} partitions take no messages" if bad else "ready"
+    message = "stopping" if stopping else _trouble(bad) if bad else "ready"
     answer = Readiness(status, _now(call), _uptime(call), message)
     if call.query.verbose:
         answer.checks = _checks(call, bad)
         topics = [topic for name, topic in call.runtime.broker.topics.items() if not is_internal(name)]
         answer.broker = BrokerFacts(NODE, len(topics), sum(topic.size for topic in topics))
     return Response(503 if stopping else 200, _encode(answer))
+
+
+def _trouble(bad: list[str]) -> str:
+    return f"{format_count(len(bad), 'partition')} {'takes' if len(bad) == 1 else 'take'} no messages"
 
 
 def faults(call: Call) -> list[str]:

@@ -8,7 +8,7 @@ import msgspec
 
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.scalars import encode_scalar, scalar_schema
-from goqueue.errors import GoQueueError, RequestInvalid
+from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid, RequestTimedOut, RequestTooLarge
 
 OPENAPI_VERSION = "3.1.0"
 FRAMES = "application/vnd.goqueue.frames"
@@ -36,7 +36,11 @@ _BYTES = {"description": "Frames back to back, as format.md describes them.", "c
 _IN_PATHS: dict[str, dict[str, Any]] = {
     "partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
     "offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+    "topic": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[A-Za-z0-9._-]+$"},
 }
+
+_OF_ANY_REQUEST = (RequestInvalid, RequestTimedOut, RequestTooLarge, BrokerOverloaded)
+"""What the server itself refuses, whatever the endpoint is."""
 
 StatusOf = Callable[[type[GoQueueError]], int]
 
@@ -110,7 +114,7 @@ def _operation(row: Endpoint, schemas: _Schemas, status_of: StatusOf) -> dict[st
         "summary": row.summary,
         "tags": [row.tag],
         "x-goqueue-permission": row.permission,
-        "responses": {str(row.status): _answer(row, schemas), **_refusals(row, status_of)},
+        "responses": _responses(row, schemas, status_of),
     }
     if parameters:
         operation["parameters"] = parameters
@@ -154,6 +158,15 @@ def _body(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     return content
 
 
+def _responses(row: Endpoint, schemas: _Schemas, status_of: StatusOf) -> dict[str, Any]:
+    refusals = _refusals(row, status_of)
+    if row.unwell_status is not None and row.answer is not None:
+        refusal = refusals.setdefault(str(row.unwell_status), _refusal(row.unwell_status, []))
+        media = refusal["content"][JSON]
+        media["schema"] = {"anyOf": [schemas.reference(row.answer), media["schema"]]}
+    return {str(row.status): _answer(row, schemas), **refusals}
+
+
 def _answer(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": row.summary, "headers": _headers()}
     if row.answer is not None:
@@ -172,9 +185,7 @@ def _with_example(media: dict[str, Any], example: Any) -> dict[str, Any]:
 
 def _refusals(row: Endpoint, status_of: StatusOf) -> dict[str, Any]:
     """What may be refused, by status: one answer may stand for several codes."""
-    kinds = set(row.errors)
-    if row.body is not None or row.query is not None:
-        kinds.add(RequestInvalid)
+    kinds: set[type[GoQueueError]] = {*row.errors, *_OF_ANY_REQUEST}
     by_status: dict[int, list[str]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.code):
         by_status.setdefault(status_of(kind), []).append(kind.code)

@@ -17,7 +17,7 @@ from goqueue.api.topics import new_topic
 from goqueue.broker.admission import RESERVED_HEADER_PREFIX, too_large
 from goqueue.broker.broker import Topic
 from goqueue.broker.partition import Partition, Placement
-from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicNotFound
+from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicExists, TopicNotFound
 from goqueue.limits import FRAME_HEADER_BYTES, PARTITIONS_MAX, PUBLISH_MESSAGES_MAX
 from goqueue.quantities import format_time
 from goqueue.storage import frame
@@ -93,12 +93,17 @@ async def _topic(call: Call) -> Topic:
     except TopicNotFound:
         if not call.app.auto_create:
             raise
-        made = creating[name] = asyncio.ensure_future(call.runtime.create_topic(new_topic(call.app, name, None, {})))
-        made.add_done_callback(lambda _: creating.pop(name, None))
+        if name not in creating:
+            making = call.runtime.create_topic(new_topic(call.app, name, None, {}))
+            creating[name] = asyncio.ensure_future(making)
+            creating[name].add_done_callback(lambda _: creating.pop(name, None))
     except TopicBusy:
         if name not in creating:
             raise
-    return await asyncio.shield(creating[name])  # the others wait for it, should the first one leave
+    try:
+        return await asyncio.shield(creating[name])  # others wait for it, should the first one leave
+    except TopicExists:  # made by somebody who did not publish
+        return call.runtime.broker.for_publishing(name)
 
 
 # --- JSON ---
@@ -138,12 +143,12 @@ def _understood(messages: list[OutgoingMessage], topic: Topic) -> list[tuple[Par
     unfit: GoQueueError | None = None
     with suppress(Enough):
         for number, message in enumerate(messages):
-            place = f"messages[{number}]"
+            place = Place(number, Place("messages", ROOT))
             try:
                 partition = None if message.partition is None else topic.partition(message.partition)
                 contents.append((partition, *_encoded(message, place, topic.settings.max_message_bytes, report)))
             except GoQueueError as error:
-                error.details.setdefault("place", place)
+                error.details.setdefault("place", str(place))
                 unfit = unfit or error
     if report.problems:
         raise report.refusal()
@@ -152,42 +157,42 @@ def _understood(messages: list[OutgoingMessage], topic: Topic) -> list[tuple[Par
     return contents
 
 
-def _encoded(message: OutgoingMessage, place: str, most: int, report: Report) -> tuple[bytes | None, bytes]:
+def _encoded(message: OutgoingMessage, place: Place, most: int, report: Report) -> tuple[bytes | None, bytes]:
     key, value, flags = None, b"", 0
     if message.key is not None:
-        key = _bytes(message.key, message.key_encoding, place, ".key", report)
+        key = _bytes(message.key, message.key_encoding, Place("key", place), report)
     if message.value is not None:
-        value = _bytes(message.value, message.encoding, place, ".value", report)
+        value = _bytes(message.value, message.encoding, Place("value", place), report)
     elif message.key:
         flags = frame.TOMBSTONE
     else:
-        report.add(f"{place}.value", "is null, which needs a key: it says that what the key had is gone")
+        report.add(Place("value", place), "is null, which needs a key: it says that what the key had is gone")
     headers = frame.NO_HEADERS
     if message.headers:
-        headers = frame.encode_headers(list(_headers(message.headers, f"{place}.headers", report)))
+        headers = frame.encode_headers(list(_headers(message.headers, Place("headers", place), report)))
     content = frame.encode(value, key, headers, priority=_priority(message), flags=flags)
     if (size := len(content) - FRAME_HEADER_BYTES) > most:
         raise too_large(size, most)
     return key, content
 
 
-def _bytes(text: str, encoding: Encoding | None, place: str, name: str, report: Report) -> bytes:
+def _bytes(text: str, encoding: Encoding | None, place: Place, report: Report) -> bytes:
     try:
         return to_bytes(text, encoding)
     except ValueError as error:
-        report.add(f"{place}{name}", f"is not base64: {error}")
+        report.add(place, f"is not base64: {error}")
         return b""
 
 
-def _headers(headers: "dict[str, Any]", place: str, report: Report) -> Iterator[tuple[str, bytes]]:
+def _headers(headers: "dict[str, Any]", place: Place, report: Report) -> Iterator[tuple[str, bytes]]:
     for name, texts in headers.items():
         if name.startswith(RESERVED_HEADER_PREFIX):
-            report.add(str(Place(name, Place(place, ROOT))), "begins with __, which is kept for the broker", "rename it")
+            report.add(Place(name, place), "begins with __, which is kept for the broker", "rename it")
         for text in texts if isinstance(texts, list) else (texts,):
             if isinstance(text, str):
                 yield name, text.encode()
             else:
-                yield name, _bytes(text.value, text.encoding, place, f".{name}", report)
+                yield name, _bytes(text.value, text.encoding, Place(name, place), report)
 
 
 def _priority(message: OutgoingMessage) -> int:

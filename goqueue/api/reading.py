@@ -1,10 +1,11 @@
 """Reading by offset and by time: JSON for people, frames for the SDK."""
 
 import asyncio
+from collections.abc import Callable, Iterator
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -13,10 +14,9 @@ from goqueue.api.http.message import Response
 from goqueue.api.openapi import FRAMES
 from goqueue.api.scalars import Duration, Time
 from goqueue.api.sections import CHECKSUM_HEADER, checksum_of
-from goqueue.api.text import Message, shown
+from goqueue.api.text import Message, content_of, shown
 from goqueue.broker.partition import Partition
-from goqueue.compression import decompress
-from goqueue.errors import RequestInvalid
+from goqueue.errors import LogClosed, RequestInvalid
 from goqueue.limits import (
     KIB,
     OFFSET_MAX,
@@ -29,8 +29,11 @@ from goqueue.limits import (
 from goqueue.storage import frame
 from goqueue.storage.extent import Read
 
+T = TypeVar("T")
+
 _TOLD_AT_ONCE = 100
-"""Messages that are turned into text on the loop; more are given to a thread, so that others are not kept waiting."""
+_BYTES_TOLD_AT_ONCE = 64 * KIB
+"""What is turned into text on the loop; more is given to a thread, so that others are not kept waiting."""
 
 _MERGED_BYTES = 128 * KIB
 """Read of each partition for an answer that merges all of them."""
@@ -52,17 +55,20 @@ class TopicReadQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     from_time: Time | None = None
     to_time: Time | None = None
     isolation: Isolation = "read_committed"
+    skip_damage: Annotated[bool, msgspec.Meta(description="Pass over damaged ranges instead of refusing.")] = False
 
 
 class ReadQuery(TopicReadQuery, forbid_unknown_fields=True, kw_only=True):
     offset: (
         Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX, description="Where to begin; else at the earliest.")] | None
     ) = None
-    max_bytes: Annotated[int, msgspec.Meta(ge=1, le=READ_BYTES_MAX, description="Of frames; one is given always.")] = (
-        READ_BYTES
-    )
+    max_bytes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1, le=READ_BYTES_MAX, description="Of frames, and in JSON of unpacked values; one is given always."
+        ),
+    ] = READ_BYTES
     wait: Wait | None = None
-    skip_damage: Annotated[bool, msgspec.Meta(description="Pass over damaged ranges instead of refusing.")] = False
 
 
 class Messages(msgspec.Struct):
@@ -78,14 +84,27 @@ class TopicMessages(msgspec.Struct):
 async def read(call: Call) -> Messages | Response:
     """Messages of one partition."""
     query: ReadQuery = call.query
+    _check_times(query)
     partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
-    offset = await _start(call, partition, query)
     wait = 0.0 if query.wait is None else float(query.wait)
-    found = await call.runtime.read(partition, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage)
+    try:
+        offset = await _start(call, partition, query)
+        found = await call.runtime.read(partition, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage)
+    except LogClosed:
+        call.runtime.broker.topic(partition.topic)  # where it was deleted meanwhile, that is what to say
+        raise
     _count(call, partition, found)
     if FRAMES in call.request.headers.get("accept", ""):
         return _as_frames(partition, found)
-    return await _told(found, query)
+    if _is_brief(found):
+        return _messages(found, query, query.max_bytes)
+    return Response(200, await _on_a_thread(_encoded, found, query))
+
+
+def _check_times(query: TopicReadQuery) -> None:
+    if query.from_time is not None and query.to_time is not None and query.from_time > query.to_time:
+        problem = {"place": "from_time", "problem": f"is {query.from_time}, later than to_time, {query.to_time}"}
+        raise RequestInvalid(f"from_time {problem['problem']}", problems=[problem])
 
 
 async def _start(call: Call, partition: Partition, query: ReadQuery) -> int:
@@ -113,37 +132,66 @@ def _as_frames(partition: Partition, found: Read) -> Response:
     return Response(200, found.buffers, FRAMES, headers)
 
 
-async def _told(found: Read, query: ReadQuery) -> Messages | Response:
-    """As JSON; what is much is made on a thread, with its text."""
-    if found.next_offset - (frame.offset_at(found.buffers[0]) if found.buffers else 0) <= _TOLD_AT_ONCE:
-        return _messages(found, query.limit, query.to_time)
-    text = await asyncio.get_running_loop().run_in_executor(
-        None, lambda: msgspec.json.encode(_messages(found, query.limit, query.to_time))
+def _is_brief(found: Read) -> bool:
+    """Whether turning it into text takes so little that it may be done on the loop."""
+    if not found.buffers:
+        return True
+    if found.next_offset - frame.offset_at(found.buffers[0]) > _TOLD_AT_ONCE or found.size > _BYTES_TOLD_AT_ONCE:
+        return False
+    return not any(
+        buffer[position + frame.AT_FLAGS] & frame.COMPRESSED for buffer in found.buffers for position in _walk(buffer)
     )
-    return Response(200, text)
 
 
-def _messages(found: Read, limit: int, to_time: int | None, partition: int | None = None) -> Messages:
+async def _on_a_thread(job: Callable[..., T], *given: Any) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, job, *given)
+
+
+def _encoded(found: Read, query: ReadQuery) -> bytes:
+    return msgspec.json.encode(_messages(found, query, query.max_bytes))
+
+
+def _walk(buffer: memoryview) -> Iterator[int]:
+    """Where each frame starts; they have been verified."""
+    position = 0
+    while position < len(buffer):
+        yield position
+        position += frame.measure(buffer, position)
+
+
+def _messages(found: Read, query: TopicReadQuery, max_bytes: int, partition: int | None = None) -> Messages:
+    """The messages among these frames. Unpacked values are bounded as well, since a small frame may hold much."""
     messages: list[Message] = []
+    size = 0
     for buffer in found.buffers:
-        position = 0
-        while position < len(buffer):
+        for position in _walk(buffer):
             message = frame.decode(buffer, position)
-            if len(messages) == limit or (to_time is not None and message.timestamp_ns > to_time):
+            if len(messages) == query.limit or _is_too_late(message.timestamp_ns, query):
                 return Messages(messages, message.offset)
-            if not message.flags & frame.CONTROL:
-                messages.append(shown(message, decompress, partition))
-            position += frame.measure(buffer, position)
+            if message.flags & frame.CONTROL:
+                continue
+            content = content_of(message)
+            size += len(content or b"")
+            if messages and size > max_bytes:
+                return Messages(messages, message.offset)
+            messages.append(shown(message, content, partition))
     return Messages(messages, found.next_offset)
+
+
+def _is_too_late(time_ns: int, query: TopicReadQuery) -> bool:
+    return query.to_time is not None and time_ns > query.to_time
 
 
 async def read_topic(call: Call) -> TopicMessages:
     """Messages of all partitions, in the order of their times."""
     query: TopicReadQuery = call.query
-    if query.from_time is not None and query.to_time is not None and query.from_time > query.to_time:
-        raise RequestInvalid("from_time is later than to_time", problems=[])
+    _check_times(query)
     topic = call.runtime.broker.topic(call.parameters["topic"])
-    parts = [await _part(call, partition, query) for partition in topic.partitions]
+    try:
+        parts = [await _part(call, partition, query) for partition in topic.partitions]
+    except LogClosed:
+        call.runtime.broker.topic(topic.name)
+        raise
     chosen = _earliest([part for _, _, part, _ in parts if part.messages], query.limit)
     horizon = min((part.messages[-1].timestamp for _, _, part, is_cut in parts if is_cut), default=None)
     if horizon is not None:  # what was not read yet may belong before what comes later than this
@@ -156,11 +204,25 @@ async def _part(call: Call, partition: Partition, query: TopicReadQuery) -> tupl
     start = partition.earliest
     if query.from_time is not None:
         start = await call.runtime.perform(partition.offset_for_time(int(query.from_time)))
-    found = await call.runtime.read(partition, start, _MERGED_BYTES)
+    found = await call.runtime.read(partition, start, _MERGED_BYTES, skip_damage=query.skip_damage)
     _count(call, partition, found)
-    part = _messages(found, query.limit, query.to_time, partition.number)
-    is_cut = bool(part.messages) and part.next_offset == found.next_offset < partition.last_stable
+    given = (found, query, _MERGED_BYTES, partition.number)
+    part = _messages(*given) if _is_brief(found) else await _on_a_thread(_messages, *given)
+    is_cut = bool(part.messages) and part.next_offset < partition.last_stable and not _is_all(part, found, query)
     return partition, start, part, is_cut
+
+
+def _is_all(part: Messages, found: Read, query: TopicReadQuery) -> bool:
+    """Whether a part ends because no more was asked for, and not because no more was read."""
+    if len(part.messages) == query.limit:
+        return True
+    following = (
+        frame.timestamp_at(buffer, position)
+        for buffer in found.buffers
+        for position in _walk(buffer)
+        if frame.offset_at(buffer, position) == part.next_offset
+    )
+    return any(_is_too_late(time_ns, query) for time_ns in following)
 
 
 def _earliest(parts: list[Messages], limit: int) -> list[Message]:

@@ -62,7 +62,7 @@ class Router:
         return row, dict(zip(self._names[row.path], values, strict=True))
 
     def _match(self, path: str) -> Route:
-        parts = path.strip("/").split("/")
+        parts = path.removeprefix("/").removesuffix("/").split("/")
         if parts[0] == "v1":
             del parts[0]
         node, values = self._root, []
@@ -98,12 +98,18 @@ class Router:
 
 
 def is_frames(request: Request) -> bool:
-    return request.headers.get("content-type") == FRAMES
+    kind = request.headers.get("content-type")
+    return kind == FRAMES or (kind is not None and _media_type(kind) == FRAMES)
+
+
+def _media_type(header: str) -> str:
+    """Without its parameters."""
+    return header.partition(";")[0].strip().lower()
 
 
 def _refuse_other_content(row: Endpoint, request: Request) -> None:
     """Whoever says nothing, or what curl says of itself, means JSON."""
-    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    kind = _media_type(request.headers.get("content-type", JSON))
     if kind not in (JSON, "application/x-www-form-urlencoded", "text/plain", ""):
         takes = f"{JSON} and {FRAMES}" if row.frames else JSON
         raise RequestInvalid(

@@ -41,9 +41,9 @@ class Duration(float):
         """Its JSON schema. The bounds of the text form cannot be said there, so they are said in words."""
         bounds = f"From {format_duration(cls.least)} to {format_duration(cls.most)}."
         return {
-            "description": f"A duration such as 500ms or 1h30m, or a number of seconds. {bounds}",
+            "description": f"A duration such as 500ms, or a number of seconds. {bounds}",
             "anyOf": [
-                {"type": "string", "examples": ["500ms", "1h30m"]},
+                {"type": "string", "examples": ["500ms", format_duration(cls.most)]},
                 {"type": "number", "minimum": cls.least, "maximum": cls.most},
             ],
         }

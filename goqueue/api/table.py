@@ -8,7 +8,11 @@ from goqueue.api.openapi import FRAMES
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
 _STORED = {"results": [{"partition": 1, "offset": 41, "priority": 2, "delayed": False}]}
 _NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy)
-_UNAVAILABLE = (errors.LogFenced, errors.DiskFull, errors.BrokerStopping)
+_UNAVAILABLE = (
+    errors.LogFenced, errors.LogClosed, errors.DiskFull, errors.DiskFailed, errors.FilesExhausted,
+    errors.BrokerStopping,
+)  # fmt: skip
+_UNREADABLE = (errors.LogFenced, errors.LogClosed, errors.RangeDamaged, errors.DiskFailed, errors.FilesExhausted)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -25,7 +29,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         method="GET", path="/readyz", handler=health.ready, summary="Whether it takes messages", tag="health",
-        query=health.ReadyQuery, answer=health.Readiness, errors=(errors.BrokerStopping,),
+        query=health.ReadyQuery, answer=health.Readiness, unwell_status=503,
     ),
     Endpoint(
         method="GET", path="/version", handler=health.version, summary="What is running", tag="health",
@@ -80,7 +84,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET", path="/topics/{topic}/partitions/{partition}/offset", handler=topics.offset_at_time,
         summary="The first offset at or after a time", tag="topics", permission="read", query=topics.TimeQuery,
         answer=topics.OffsetAtTime,
-        errors=(*_NO_TOPIC, errors.PartitionNotFound, errors.LogFenced),
+        errors=(*_NO_TOPIC, errors.PartitionNotFound, *_UNREADABLE),
         answer_example={"partition": 0, "offset": 1024},
     ),
     Endpoint(
@@ -98,7 +102,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET", path="/topics/{topic}/messages", handler=reading.read_topic,
         summary="Messages of all partitions in the order of their times", tag="messages", permission="read",
         query=reading.TopicReadQuery, answer=reading.TopicMessages,
-        errors=(*_NO_TOPIC, errors.RangeDamaged, errors.LogFenced),
+        errors=(*_NO_TOPIC, *_UNREADABLE),
     ),
     Endpoint(
         method="GET", path="/topics/{topic}/partitions/{partition}/messages", handler=reading.read,
@@ -106,7 +110,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         permission="read", query=reading.ReadQuery, answer=reading.Messages,
         errors=(
             *_NO_TOPIC, errors.PartitionNotFound,
-            errors.OffsetOutOfRange, errors.RangeDamaged, errors.LogFenced,
+            errors.OffsetOutOfRange, *_UNREADABLE,
         ),
     ),
     Endpoint(

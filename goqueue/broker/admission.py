@@ -21,6 +21,8 @@ _CLIENT_FLAGS = frame.COMPRESSED | frame.HAS_HEADERS | frame.TOMBSTONE
 
 def admit(frames: Frames, message_bytes_max: int) -> Mark | None:
     """The producer's mark, if these frames have one, once all of them may be stored."""
+    if not len(frames):
+        raise FrameInvalid("a batch has at least one message, this one has none")
     flags = frames.flags
     if (flags & ~np.uint8(_CLIENT_FLAGS)).any():
         raise FrameInvalid("a client may not set the flags of control records and transactions")
@@ -30,14 +32,25 @@ def admit(frames: Frames, message_bytes_max: int) -> Mark | None:
     tombstones = frames.positions[(flags & frame.TOMBSTONE) != 0]
     if len(tombstones) and not scan.column(frames.buffer, ">u2", frame.AT_KEY_LENGTH)[tombstones].all():
         raise FrameInvalid("a tombstone needs a key: it says that what this key had is gone")
-    mark = None
-    for number in np.flatnonzero(flags & frame.HAS_HEADERS).tolist():
-        headers = list(frame.decode(frames.buffer.data, int(frames.positions[number])).headers)
-        if number == 0 and (mark := mark_of(headers)) is not None:
-            _check_count(mark, len(frames))
-            del headers[0]
-        check_header_names(name for name, _ in headers)
+    first, *others = _headers(frames) if flags[0] & frame.HAS_HEADERS else (frame.NO_HEADERS, *_headers(frames))
+    headers = frame.decode_headers(first)
+    if (mark := mark_of(headers)) is not None:
+        _check_count(mark, len(frames))
+        del headers[0]
+    check_header_names(name for name, _ in headers)
+    for encoded in set(others):  # most messages of a batch have the same ones, or none
+        check_header_names(name for name, _ in frame.decode_headers(encoded))
     return mark
+
+
+def _headers(frames: Frames) -> list[bytes]:
+    """The encoded headers of those frames that have any."""
+    chosen = np.flatnonzero(frames.flags & frame.HAS_HEADERS)
+    positions = frames.positions[chosen]
+    ends = positions + frames.lengths[chosen]
+    starts = ends - scan.column(frames.buffer, ">u2", frame.AT_HEADERS_LENGTH)[positions]
+    content = frames.buffer.data
+    return [bytes(content[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def too_large(size: int, most: int) -> MessageTooLarge:

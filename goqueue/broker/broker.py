@@ -14,6 +14,7 @@ from goqueue.broker.closed_log import ClosedLog
 from goqueue.broker.journal import Journal
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import TopicSettings, TopicSpec, check_topic_name, is_internal, log_name
+from goqueue.broker.work import run
 from goqueue.clock import Clock
 from goqueue.errors import GoQueueError, PartitionNotFound, TopicBusy, TopicNotFound
 from goqueue.partitioner import hash_named, partition_of
@@ -102,9 +103,20 @@ class Broker:
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
         for record in self._catalog.topics.values():
-            self._attach(record.name)
+            for partition in self._attach(record.name).partitions:
+                self._note_tear(partition)
         known = {partition.log.name for topic in self.topics.values() for partition in topic.partitions}
         self.unclaimed = sorted(self._store.logs.keys() - known)
+
+    def _note_tear(self, partition: Partition) -> None:
+        """Where that is refused nothing may be appended: nobody could tell any more where a torn batch ends."""
+        found = self._store.recovered.get(partition.log.name)
+        if found is None or found.was_clean or not found.next_offset:
+            return
+        try:
+            run(partition.note_tear(self._disk))
+        except GoQueueError as error:
+            partition.log.fence_off(error)
 
     def close(self) -> None:
         """Write the snapshots that make the next start quick. The store is still open, and settled."""
@@ -247,7 +259,10 @@ class Broker:
             waiting, self._awaiting_ids = self._awaiting_ids, []
             self._next_producer = max(self._next_producer, first)
             for told in waiting:
-                told(error) if error else self.new_producer(told)
+                try:
+                    told(error) if error else self.new_producer(told)
+                except GoQueueError as refusal:
+                    told(refusal)
 
         try:
             self._journal.record([self._catalog.reserve_producer_ids()], settled)

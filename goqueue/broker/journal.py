@@ -1,5 +1,8 @@
 """An internal log and the state that its records make: recorded before it is told, replayed after a restart.
 
+The state is held twice: as it is durable, and as it will be once all that was decided is durable too. So it can
+go back when the disk refuses, without asking that disk for anything.
+
 The snapshot beside the log spares reading all of it. It is a cache: without it, or when it does not fit the
 log, the log alone makes the same state.
 
@@ -7,12 +10,15 @@ The owner's duty: nothing that was decided is told to anybody before `done` has 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from goqueue.errors import GoQueueError
 from goqueue.limits import SNAPSHOT_RECORDS
 from goqueue.storage import frame, scan
 from goqueue.storage.chunk import Acknowledge
+from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk, read_all
 from goqueue.storage.log import Log
 from goqueue.storage.note import decode_note, write_note
@@ -23,7 +29,7 @@ Record = TypeVar("Record")
 
 
 class Machine(Protocol[Record]):
-    """A state that only records change."""
+    """A state that only records change; one that is new is empty."""
 
     def clear(self) -> None: ...
 
@@ -32,6 +38,15 @@ class Machine(Protocol[Record]):
     def records(self) -> Iterable[Record]:
         """Records that make this state from none."""
         ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pending(Generic[Record]):
+    """Records on their way to the disk."""
+
+    records: Sequence[Record]
+    first_offset: int
+    next_offset: int
 
 
 class Journal(Generic[Record]):
@@ -48,47 +63,80 @@ class Journal(Generic[Record]):
         self.log = log
         self._disk = disk
         self._machine = machine
+        self._durable = type(machine)()
+        self._durable_end = 0
+        """The end of what the durable state is made of."""
         self._encode = encode
         self._decode = decode
         self._snapshot_offset = 0
-        self._pending = 0
+        self._pending: list[_Pending[Record]] = []
 
     def replay(self) -> None:
         """Make the state from what the disk holds."""
-        self._machine.clear()
+        self._durable.clear()
         offset = self._restore()
         while offset < self.log.readable_end:
             read = self.log.read(offset, _READ_BYTES)
             for buffer in read.buffers:
                 for position in frame.walk(buffer):
-                    self._machine.apply(self._decode(frame.decode(buffer, position)))
+                    self._durable.apply(self._decode(frame.decode(buffer, position)))
             offset = read.next_offset
+        self._durable_end = offset
+        self._go_back()
+
+    def _go_back(self) -> None:
+        """Begin again with what is durable, and what was decided behind it."""
+        self._machine.clear()
+        for record in self._durable.records():
+            self._machine.apply(record)
+        for pending in self._standing():
+            for record in pending.records:
+                self._machine.apply(record)
+
+    def _standing(self) -> list[_Pending[Record]]:
+        """What was not refused: those who hear of a refusal late may find that others have recorded anew already."""
+        standing: list[_Pending[Record]] = []
+        end = self.log.next_offset
+        for pending in reversed(self._pending):
+            if pending.next_offset <= end:
+                standing.append(pending)
+                end = pending.first_offset
+        return standing[::-1]
 
     def record(self, records: Sequence[Record], done: Acknowledge) -> None:
         """Append and apply; `done` hears when they are durable, or, after the state has gone back, why not."""
-        content = bytearray(b"".join(map(self._encode, records)))
 
         def settled(error: GoQueueError | None) -> None:
-            self._pending -= 1
+            self._pending.remove(pending)
             if error is not None:
-                self.replay()
-            elif not self._pending and self.log.next_offset - self._snapshot_offset >= SNAPSHOT_RECORDS:
-                self.snapshot()
+                self._go_back()
+            else:
+                self._keep(pending)
             done(error)
 
-        self.log.append(scan.batch(content), settled)
-        self._pending += 1
+        content = bytearray(b"".join(map(self._encode, records)))
+        appended = self.log.append(scan.batch(content), settled)
+        pending = _Pending(records, appended.first_offset, appended.next_offset)
+        self._pending.append(pending)
         for record in records:
             self._machine.apply(record)
 
+    def _keep(self, pending: _Pending[Record]) -> None:
+        for record in pending.records:
+            self._durable.apply(record)
+        self._durable_end = pending.next_offset
+        if self._durable_end - self._snapshot_offset >= SNAPSHOT_RECORDS:
+            self.snapshot()
+
     def snapshot(self) -> None:
-        """Write the state beside the log, unless nothing has changed."""
-        end = self.log.durable_end
-        if self._pending or end == self._snapshot_offset or self.log.fence is not None:
+        """Write the durable state beside the log, unless nothing has changed; what the disk refuses is tried again."""
+        end = self._durable_end
+        if end == self._snapshot_offset or end > self.log.durable_end or self.log.fence is not None:
             return
-        frames = [self._encode(record).hex() for record in self._machine.records()]
-        write_note(self._disk, self._path, offset=end, frames=frames)
-        self._snapshot_offset = end
+        frames = [self._encode(record).hex() for record in self._durable.records()]
+        with suppress(GoQueueError):
+            write_note(self._disk, self._path, offset=end, frames=frames)
+            self._snapshot_offset = end
 
     def _restore(self) -> int:
         """Apply the snapshot, if there is one that this log has caught up with; return where the log goes on."""
@@ -97,10 +145,12 @@ class Journal(Generic[Record]):
             note = decode_note(read_all(self._disk, self._path)) if self._disk.kind(self._path) == "file" else None
         except GoQueueError:
             note = None
-        if note is None or not self.log.first_offset <= note["offset"] <= self.log.readable_end:
+        # Behind a compaction that went further, the deletion of what the snapshot still has may be missing.
+        least = max(self.log.first_offset, load_progress(self._disk, self.log.directory).gaps)
+        if note is None or not least <= note["offset"] <= self.log.readable_end:
             return self.log.first_offset
         for text in note["frames"]:
-            self._machine.apply(self._decode(frame.decode(bytes.fromhex(text))))
+            self._durable.apply(self._decode(frame.decode(bytes.fromhex(text))))
         self._snapshot_offset = note["offset"]
         return self._snapshot_offset
 

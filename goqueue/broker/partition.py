@@ -69,8 +69,8 @@ class Partition:
         self.number = number
         self.log = log
         self.producers: Producers | None = None if log.next_offset else Producers()
-        self.sealed_seen = -1
-        """How many segments were sealed when compaction last looked."""
+        self.compacted_end = -1
+        """Where the sealed segments ended when compaction last looked."""
         self.producers_saved = -1
         """The end of the log that the file of producers speaks of."""
         self._gathered = _Gathered()
@@ -172,9 +172,8 @@ class Partition:
     def _settle(
         self, mark: Mark | None, batch: Batch, before: tuple[Batch, ...], done: Done, error: GoQueueError | None
     ) -> None:
-        batch.settled = error is None
-        if error is not None and mark is not None and self.producers is not None:
-            self.producers.take_back(mark, batch)
+        if mark is not None and self.producers is not None:
+            self.producers.settle(mark, batch) if error is None else self.producers.take_back(mark, batch)
         self.wake()
         done(error or Placement(_pieces((*before, batch)), batch.time_ns))
         for waiter in batch.waiters:
@@ -226,19 +225,36 @@ class Partition:
         if self.producers is None:
             self.producers = producers
 
-    def save_producers(self, disk: Disk) -> Work[None]:
+    def save_producers(self, disk: Disk, *, even_none: bool = False) -> Work[None]:
         """Spare the next start a long look at the log."""
         end = self.durable_end
-        if self.producers is None or self.producers_saved == end or end != self.log_end:
+        if self.producers is None or self.producers_saved == end:
             return
-        facts = self.producers.facts()
-        if facts or self.producers_saved >= 0:
+        facts = self.producers.facts(end)
+        if facts or self.producers_saved >= 0 or even_none:
             yield partial(write_note, disk, self._note_path, offset=end, producers=facts)
         self.producers_saved = end
 
+    def note_tear(self, disk: Disk) -> Work[None]:
+        """After a crash, before anything is appended: note how much of its last batch a log has kept.
+
+        Once something follows, nothing but this note tells where the torn batch ends.
+        """
+        offset = yield from self.offset_for_time(self.log.last_time)
+        last: tuple[Mark, int, int] | None = None
+        while offset < self.log_end:
+            read = yield from self.read(offset, READ_BYTES_MAX, skip_damage=True)
+            marks: list[tuple[Mark, int, int]] = yield partial(_marks, read)
+            last = marks[-1] if marks else last
+            offset = read.next_offset
+        if last is not None and last[1] + last[0].count > self.log_end:
+            yield from self.load_producers(disk)
+            yield from self.save_producers(disk)
+
     def forget_producers(self) -> None:
-        """The log has been read anew, and may end earlier than it did."""
+        """The log has been read anew, and may end earlier than it did; a `note_tear` is due."""
         self.producers = None
+        self.producers_saved = -1
 
     @property
     def _note_path(self) -> str:
@@ -258,10 +274,8 @@ def _pieces(batches: tuple[Batch, ...]) -> tuple[Piece, ...]:
 
 
 def _read_note(disk: Disk, path: str) -> dict[str, list[object]] | None:
-    try:
-        return decode_note(read_all(disk, path)) if disk.kind(path) == "file" else None
-    except GoQueueError:
-        return None
+    """None where there is none; one that the disk refuses to read now may be all that is left of marks."""
+    return decode_note(read_all(disk, path)) if disk.kind(path) == "file" else None
 
 
 def _marks(read: Read) -> list[tuple[Mark, int, int]]:

@@ -57,7 +57,10 @@ class Batch:
     first_offset: int = -1
     """Known once it has been appended."""
     time_ns: int = 0
+    epoch: int = 0
     settled: bool = False
+    torn: bool = False
+    """A crash has kept these first messages of it; the rest comes as a batch of its own."""
     waiters: list[Callable[[GoQueueError | None], None]] = field(default_factory=list)
     """Those who sent it again while it was on its way."""
 
@@ -72,20 +75,50 @@ class Batch:
 
 @dataclass(slots=True)
 class Producer:
-    epoch: int
-    batches: deque[Batch] = field(default_factory=lambda: deque(maxlen=PRODUCER_WINDOW))
+    """The batches of one producer that are known again: settled ones, and behind them those on their way."""
+
+    batches: deque[Batch] = field(default_factory=deque)
+
+    @property
+    def epoch(self) -> int:
+        return self.batches[-1].epoch
 
     def known(self, mark: Mark) -> list[Batch]:
         """The batches, one after the other, that begin where this mark begins and reach no further than it."""
         found: list[Batch] = []
         wanted, left = mark.sequence, mark.count
         for batch in self.batches:
-            if left and batch.sequence == wanted and batch.count <= left:
+            if left and batch.epoch == mark.epoch and batch.sequence == wanted and batch.count <= left:
                 found.append(batch)
                 wanted, left = batch.next_sequence, left - batch.count
             elif found and left:
                 return []
         return found
+
+    def forget_oldest(self) -> None:
+        """Keep the latest settled ones. What is on its way may be refused yet, and takes nobody's place."""
+        settled = [batch for batch in self.batches if batch.settled]
+        for _ in range(len(settled) - len(_remembered(settled))):
+            self.batches.popleft()
+
+    def facts(self, end: int) -> list[list[Any]]:
+        """Those below this offset, as a note holds them."""
+        return [
+            [batch.epoch, batch.sequence, batch.count, batch.first_offset, batch.time_ns, batch.torn]
+            for batch in _remembered([batch for batch in self.batches if batch.piece[1] <= end])
+        ]
+
+
+def _remembered(batches: list[Batch]) -> list[Batch]:
+    """So many of the latest epoch, where one that a crash has torn counts as one with its rest."""
+    left = PRODUCER_WINDOW
+    found: list[Batch] = []
+    for batch in reversed(batches):
+        left -= not batch.torn
+        if left < 0 or batch.epoch != batches[-1].epoch:
+            break
+        found.append(batch)
+    return found[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +142,7 @@ class Producers:
     def look_up(self, mark: Mark) -> Known:
         """What is stored of it, or why it may not be stored."""
         producer = self._table.get(mark.producer)
-        if producer is None or mark.epoch > producer.epoch or not producer.batches:
+        if producer is None or mark.epoch > producer.epoch:
             return Known((), mark.count)
         if mark.epoch < producer.epoch:
             raise ProducerFenced(
@@ -132,13 +165,18 @@ class Producers:
 
     def add(self, mark: Mark, batch: Batch) -> None:
         """It has been appended."""
-        producer = self._table.get(mark.producer)
-        if producer is None or mark.epoch > producer.epoch:
-            producer = self._table[mark.producer] = Producer(mark.epoch)
-        producer.batches.append(batch)
+        batch.epoch = mark.epoch
+        self._table.setdefault(mark.producer, Producer()).batches.append(batch)
         self._table.move_to_end(mark.producer)
         if len(self._table) > PRODUCERS_MAX:
             self._table.popitem(last=False)
+
+    def settle(self, mark: Mark, batch: Batch) -> None:
+        """It is stored."""
+        batch.settled = True
+        producer = self._table.get(mark.producer)
+        if producer is not None:
+            producer.forget_oldest()
 
     def take_back(self, mark: Mark, batch: Batch) -> None:
         """It was refused by the disk, and with it all that came behind it."""
@@ -146,31 +184,34 @@ class Producers:
         if producer is not None and batch in producer.batches:
             while producer.batches.pop() is not batch:
                 pass
+            if not producer.batches:
+                del self._table[mark.producer]
 
     def replay(self, mark: Mark, first_offset: int, time_ns: int, next_offset: int) -> None:
         """It was found in the log, which ends before `next_offset`."""
         count = min(mark.count, next_offset - first_offset)
         producer = self._table.get(mark.producer)
         if producer is None or mark.epoch >= producer.epoch:
-            self.add(mark, Batch(mark.sequence, count, first_offset, time_ns, settled=True))
+            batch = Batch(mark.sequence, count, first_offset, time_ns, torn=count < mark.count)
+            self.add(mark, batch)
+            self.settle(mark, batch)
 
-    # --- snapshot ---
+    # --- the note beside the log ---
 
-    def facts(self) -> list[Any]:
-        """What is durable of it, as a note holds it."""
-        return [
-            [number, producer.epoch, [[b.sequence, b.count, b.first_offset, b.time_ns] for b in settled]]
-            for number, producer in self._table.items()
-            if (settled := [batch for batch in producer.batches if batch.settled])
-        ]
+    def facts(self, end: int) -> list[Any]:
+        """What is stored below this offset, as a note holds it."""
+        found = ([number, producer.facts(end)] for number, producer in self._table.items())
+        return [[number, batches] for number, batches in found if batches]
 
     @classmethod
     def from_facts(cls, facts: list[Any]) -> "Producers":
         producers = cls()
-        for number, epoch, batches in facts:
-            producer = producers._table[number] = Producer(epoch)
-            producer.batches.extend(
-                Batch(sequence, count, offset, time_ns, settled=True) for sequence, count, offset, time_ns in batches
+        for number, batches in facts:
+            producers._table[number] = Producer(
+                deque(
+                    Batch(sequence, count, offset, time_ns, epoch, settled=True, torn=torn)
+                    for epoch, sequence, count, offset, time_ns, torn in batches
+                )
             )
         return producers
 

@@ -1,9 +1,12 @@
 """What retention and compaction do to one partition, a step at a time, beside its traffic."""
 
+from contextlib import suppress
+
 from goqueue.broker.partition import Partition
-from goqueue.broker.topic import TopicSettings
+from goqueue.broker.topic import TopicSettings, is_internal
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS
+from goqueue.errors import GoQueueError
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
@@ -13,16 +16,19 @@ _HOUR_NS = 3600 * NANOSECONDS
 
 
 def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: int) -> Work[None]:
-    """One look at a partition: remove what may go, compact what is new, note its producers."""
+    """One look at a partition: note its producers, remove what may go, compact what is new.
+
+    The note comes first, since the marks of producers go with the messages that carry them.
+    """
     log = partition.log
     if log.job is not None or not _is_usable(log):
         return
-    if "delete" in settings.cleanup:
+    with suppress(GoQueueError):  # a full disk needs the room that retention makes
+        yield from partition.save_producers(disk)
+    if "delete" in settings.cleanup and _is_usable(log):
         yield from _expire(partition, settings, disk, now_ns)
     if "compact" in settings.cleanup and _is_usable(log):
         yield from _compact(partition, disk, now_ns)
-    if _is_usable(log):
-        yield from partition.save_producers(disk)
 
 
 def _is_usable(log: Log) -> bool:
@@ -33,8 +39,8 @@ def _expire(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
     hours, size = settings.retention_hours, settings.retention_bytes
     before = now_ns - round(hours * _HOUR_NS) if hours is not None else 0
     log = partition.log
-    is_too_large = size is not None and log.size > size
-    if not is_too_large and (log.segments[0].first_time or now_ns) >= before:
+    oldest = log.segments[0].first_time or 0  # not known of what was sealed before the start: the job looks
+    if not log.size or (oldest >= before and (size is None or log.size <= size)):
         return
     job = plan_expiry(log, disk, before_time=max(before, 0), bytes_kept=size)
     try:
@@ -44,13 +50,28 @@ def _expire(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
 
 
 def _compact(partition: Partition, disk: Disk, now_ns: int) -> Work[None]:
-    sealed = len(partition.log.sealed())
-    if sealed == partition.sealed_seen:
+    log = partition.log
+    if _sealed_end(log) == partition.compacted_end:
         return
-    job = plan_compaction(partition.log, disk, now_ns=now_ns)
+    if not is_internal(partition.topic):
+        yield from _note_producers(partition, disk)
+    sealed_end = _sealed_end(log)
+    job = plan_compaction(log, disk, now_ns=now_ns)
     while not job.is_done:
         try:
             yield job.run
         finally:
             job.apply()
-    partition.sealed_seen = len(partition.log.sealed())
+    partition.compacted_end = sealed_end
+
+
+def _note_producers(partition: Partition, disk: Disk) -> Work[None]:
+    """All whose marks a compaction may take now, those that came during the last noting included."""
+    while partition.producers_saved < _sealed_end(partition.log):
+        if partition.producers is None:
+            yield from partition.load_producers(disk)
+        yield from partition.save_producers(disk, even_none=True)
+
+
+def _sealed_end(log: Log) -> int:
+    return log.segments[len(log.sealed())].base_offset

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from goqueue.commands import exits, reference, terminal
+from goqueue.commands import reference
 from goqueue.commands.flags import setting_flags
 from goqueue.config import SETTINGS, Config, Problem, load
+from goqueue.console import exits, terminal
 from goqueue.errors import ConfigInvalid
 from goqueue.quantities import format_count
 

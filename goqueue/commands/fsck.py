@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from goqueue.clock import NANOSECONDS
-from goqueue.commands import exits, terminal
-from goqueue.commands.groups import UsageInvalid
+from goqueue.console import exits, terminal
+from goqueue.console.groups import UsageInvalid
 from goqueue.errors import AccessDenied, DataDirectoryForeign, LogNotFound
 from goqueue.quantities import format_count, format_size
 from goqueue.storage import check

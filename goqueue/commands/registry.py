@@ -4,17 +4,7 @@ Help and suggestions are made from this table alone; the function behind a comma
 the command is used, so what it needs is no burden on the others.
 """
 
-from typing import Literal, NamedTuple
-
-
-class Command(NamedTuple):
-    """`target` is `module:function`; `effect` says what a careless use can cost."""
-
-    path: str
-    target: str
-    help: str
-    effect: Literal["read", "write", "danger"]
-
+from goqueue.console.command import Command, Program
 
 GROUPS = {
     "config": "Check, show and start a configuration.",
@@ -24,6 +14,7 @@ COMMANDS = (
     Command("config check", "goqueue.commands.config:check", "Find every problem in a configuration file.", "read"),
     Command("config show", "goqueue.commands.config:show", "Show the settings in effect and their origin.", "read"),
     Command("config template", "goqueue.commands.config:template", "Write a complete configuration file.", "read"),
+    Command("demo", "goqueue.commands.demo:demo", "Start a broker with lively traffic to try things on.", "write"),
     Command(
         "fsck",
         "goqueue.commands.fsck:fsck",
@@ -33,5 +24,7 @@ COMMANDS = (
     Command(
         "serve", "goqueue.commands.serve:serve", "Start the broker, and stop it cleanly on ^C or SIGTERM.", "write"
     ),
-    Command("version", "goqueue.commands.main:version", "Print the version.", "read"),
+    Command("version", "goqueue.commands.root:version", "Print the version.", "read"),
 )
+
+PROGRAM = Program("goqueue", "goqueue.commands.root:goqueue", COMMANDS, GROUPS, {})

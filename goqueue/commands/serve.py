@@ -9,10 +9,11 @@ import typer
 from goqueue import __version__
 from goqueue.broker.topic import is_internal
 from goqueue.clock import NANOSECONDS
-from goqueue.commands import terminal
 from goqueue.commands.flags import setting_flags
 from goqueue.config import load
+from goqueue.console import terminal
 from goqueue.daemon import Daemon
+from goqueue.errors import AddressUnavailable, ConfigInvalid
 from goqueue.quantities import format_count, format_duration, format_size
 from goqueue.storage.store import Store
 
@@ -39,7 +40,11 @@ def serve(
         for line in banner(daemon, time.monotonic() - began):
             terminal.say(line)
 
-    Daemon(load(config, os.environ, flags)).run(started)
+    daemon = Daemon(load(config, os.environ, flags))
+    try:
+        daemon.run(started)
+    except AddressUnavailable as error:  # to whoever typed the command, a setting that cannot be had
+        raise ConfigInvalid(error.sentence, hint=error.hint) from None
     terminal.say("stopped cleanly")
 
 

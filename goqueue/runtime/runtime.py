@@ -6,8 +6,10 @@ beyond a bound nothing more is accepted.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -26,6 +28,9 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Read
 from goqueue.storage.store import Store, StoreSettings
 
+_log = logging.getLogger("goqueue.runtime")
+
+_LEAVING_SECONDS = 1.0  # that a deletion waits for its files to be out of the way: mostly one round of the flusher
 _READERS = 4  # threads for cold reads and background work: they wait for the disk, not for a core
 
 T = TypeVar("T")
@@ -53,6 +58,7 @@ class Runtime:
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
         self._upkeep: Upkeep
+        self._reported = asyncio.Event()
         self._to_commit: list[Partition] = []
         self._loading: dict[Partition, asyncio.Task[None]] = {}
 
@@ -91,15 +97,23 @@ class Runtime:
         self._commit()
         await self._upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
-        for _, partition in self.broker.partitions():
-            await self.perform(partition.save_producers(self.disk))
-        self.broker.close()
+        try:
+            for _, partition in self.broker.partitions():
+                await self.perform(partition.save_producers(self.disk))
+            self.broker.close()
+        except GoQueueError as error:  # what is noted here spares the next start some reading, and no more
+            _log.warning("the notes for the next start could not be written: %s", error)
         self._threads.shutdown()
         self.store.close()
 
     def _deliver(self, job: Callable[[], None]) -> None:
         """From the flusher's thread. Nobody listens any more once the loop has been closed."""
-        self._loop.call_soon_threadsafe(job)
+        self._loop.call_soon_threadsafe(self._hear, job)
+
+    def _hear(self, job: Callable[[], None]) -> None:
+        job()
+        self._reported.set()  # wakes those who wait for a report, and nobody who comes later
+        self._reported.clear()
 
     def _observe_round(self, nanoseconds: int) -> None:
         self.metrics.flush_seconds.observe(nanoseconds / NANOSECONDS)
@@ -117,8 +131,13 @@ class Runtime:
         return await self._ask(partial(self.broker.alter_topic, name, changes))
 
     async def delete_topic(self, name: str) -> None:
+        """Told when it is durable and, unless a job still works on its logs, when the name is free again."""
         await self._ask(partial(self.broker.delete_topic, name))
         self.metrics.forget_topic(name)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                while self.store.is_leaving(name):
+                    await self._reported.wait()
         self._upkeep.empty_trash()
 
     async def new_producer(self) -> int:

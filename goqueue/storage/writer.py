@@ -193,18 +193,21 @@ class Writer:
         self._entries, self._times = b"", b""
 
     def _take_back(self, segment: Segment, position: int) -> bool:
-        """Leave no trace of a group that the disk had no room for.
+        """Leave no trace of a group that the disk had no room for, not even one that comes back when the power goes.
 
         A file that was made for it goes, durably: standing behind a log that went on before it, it would end that log.
+        Its index goes last: without one, what a crash leaves of the file would look like damage.
         """
         try:
             if self._created is segment:
                 self._created = None
                 self.close()
-                discard(self._disk, *segment.caches, segment.path)
+                discard(self._disk, segment.path)
                 self._disk.sync_directory(segment.directory)
+                discard(self._disk, *segment.caches)
             elif self._file is not None:
                 self._file.truncate(position)
+                self._file.sync()
         except GoQueueError:
             return False
         return True

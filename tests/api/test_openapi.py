@@ -150,7 +150,7 @@ def test_an_answer_may_be_json_text_bytes_or_nothing() -> None:
 
 
 def test_refusals_are_grouped_by_status_and_share_one_schema() -> None:
-    assert list(READING["responses"]) == ["200", "400", "404"]
+    assert list(READING["responses"]) == ["200", "400", "404", "503"]
     schema = READING["responses"]["404"]["content"]["application/json"]["schema"]
     assert schema["allOf"][0] == {"$ref": "#/components/schemas/Error"}
     assert schema["allOf"][1]["properties"]["code"]["enum"] == ["offset_out_of_range", "topic_not_found"]
@@ -158,8 +158,23 @@ def test_refusals_are_grouped_by_status_and_share_one_schema() -> None:
     assert "Retry-After" not in PUBLISHING["responses"]["404"]["headers"]
 
 
-def test_only_what_takes_something_can_be_invalid() -> None:
-    assert list(operation("get", "/metrics")["responses"]) == ["200"]
+def test_what_the_server_refuses_of_any_request_stands_at_every_operation() -> None:
+    responses = operation("get", "/metrics")["responses"]
+    told = {status: found["description"] for status, found in responses.items() if status != "200"}
+    assert told == {
+        "400": "Refused: request_invalid, request_too_large",
+        "503": "Refused: broker_overloaded, request_timed_out",
+    }
+
+
+def test_an_answer_that_says_no_in_its_own_form_stands_beside_the_refusals() -> None:
+    row = Endpoint(
+        method="GET", path="/", handler=handler, summary="", tag="", answer=Stored, unwell_status=503, errors=()
+    )
+    media = document((row,), "0", status_of)["paths"]["/"]["get"]["responses"]["503"]["content"]["application/json"]
+    own, refusal = media["schema"]["anyOf"]
+    assert own == {"$ref": "#/components/schemas/Stored"}
+    assert refusal["allOf"][0] == {"$ref": "#/components/schemas/Error"}
 
 
 def test_examples_fit_their_schemas() -> None:

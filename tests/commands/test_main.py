@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from goqueue import __version__, errors
-from goqueue.commands import exits, failure, groups, main, registry, terminal
+from goqueue.commands import main, registry
+from goqueue.console import command, exits, failure, groups, terminal
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = {"goqueue": "goqueue", "goqueue-cli": "goqueue_cli.main", "goqueue-admin": "goqueue_admin.main"}
@@ -89,7 +90,7 @@ def test_the_version_loads_no_typer() -> None:
 
 
 @pytest.mark.parametrize("command", registry.COMMANDS, ids=[command.path for command in registry.COMMANDS])
-def test_every_command_answers_help_with_the_sentence_of_the_registry(command: registry.Command) -> None:
+def test_every_command_answers_help_with_the_sentence_of_the_registry(command: command.Command) -> None:
     done = run(*command.path.split(), "--help")
     assert done.returncode == 0
     assert command.help in done.stdout
@@ -147,13 +148,13 @@ def test_the_exit_code_says_who_must_act(error: Exception, code: int) -> None:
 def test_a_bug_of_ours_is_one_line_and_with_debug_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def fail() -> None:
-        raise KeyError("lost")
+    def fail(program: command.Program) -> None:
+        raise KeyError(program.name)
 
     monkeypatch.setattr(groups, "root", fail)
     assert (main.main(["config"]), main.main(["config", "--debug"])) == (70, 70)
     short, _, rest = capfd.readouterr().err.partition("\n")
-    assert short == "error: this is a bug of GoQueue, please report it: KeyError: 'lost' (--debug shows where)"
+    assert short == "error: this is a bug of GoQueue, please report it: KeyError: 'goqueue' (--debug shows where)"
     assert rest.startswith("Traceback")
 
 
@@ -165,9 +166,10 @@ def test_debug_after_two_dashes_is_an_ordinary_word(capfd: pytest.CaptureFixture
 def test_an_interruption_ends_with_130() -> None:
     program = f"""
 import os, sys
-from goqueue.commands import groups, main
+from goqueue.commands import main
+from goqueue.console import groups
 
-def interrupted():
+def interrupted(program):
     os.kill(os.getpid(), {signal.SIGINT.value})
     while True:  # until the interpreter takes notice
         pass

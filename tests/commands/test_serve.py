@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from goqueue.storage.disk import SystemDisk
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import create, publish
 from tests.storage.stores import append, open_store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -57,14 +59,24 @@ def test_it_stops_cleanly_when_asked_to(tmp_path: Path, number: signal.Signals) 
 
 def test_the_banner_says_what_is_there_and_how_the_last_run_ended(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
+    with LocalBroker(data) as broker:
+        create(broker.url, "orders")
+        publish(broker.url, "orders", "a", "b")
+    with serving("--data-dir", data) as (_, banner):
+        assert f"{data}: 1 topic, 2 messages" in banner[1]
+        assert "after a clean stop" in banner[3]
+    with serving("--data-dir", data) as (_, banner):
+        assert "the last stop was not clean, 2 logs surveyed" in banner[3]
+
+
+def test_the_banner_names_a_log_that_no_topic_knows(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
     store = open_store(SystemDisk(), path=data)
     append(store, store.create("orders/0"), b"a", b"b")
     store.close()
     with serving("--data-dir", data) as (_, banner):
-        assert f"{data}: 1 log, 2 messages" in banner[1]
-        assert "after a clean stop" in banner[3]
-    with serving("--data-dir", data) as (_, banner):
-        assert "the last stop was not clean, 1 log surveyed" in banner[3]
+        assert f"{data}: 0 topics, 0 messages" in banner[1]
+        assert any(line.startswith("unclaimed   orders/0: no topic knows this log") for line in banner)
 
 
 def test_the_banner_names_what_recovery_cut_and_what_is_damaged(tmp_path: Path) -> None:
@@ -94,7 +106,7 @@ def test_the_banner_names_a_log_that_could_not_be_opened(tmp_path: Path) -> None
     store.close()
     shutil.rmtree(data / "logs/lost")
     with serving("--data-dir", str(data)) as (_, banner):
-        assert f"{data}: 1 log, 1 message" in banner[1]
+        assert f"{data}: 0 topics, 0 messages" in banner[1]
         assert any(line.startswith("CLOSED      lost: log lost is gone") for line in banner)
 
 

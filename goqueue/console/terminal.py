@@ -23,7 +23,34 @@ def visible(text: str) -> str:
 
 def write(text: str) -> None:
     """Put data on stdout: text that was made visible, or that a program will read."""
-    print(text, end="", flush=True)
+    if sys.stdout is not None:  # `>&-` closes it
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def write_bytes(content: bytes) -> None:
+    """The same for bytes as they are."""
+    if sys.stdout is not None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+
+
+def is_terminal() -> bool:
+    """Whether a person reads stdout as it comes."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def may_ask() -> bool:
+    """Whether there is a person who could answer a question."""
+    return sys.stdin is not None and sys.stdin.isatty() and is_terminal()
+
+
+def ask(question: str) -> bool:
+    """A question whose answer is no, unless it is y or yes."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"{visible(question)} [y/N] ")
+        sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def write_lines(lines: Iterable[str]) -> None:
@@ -51,10 +78,21 @@ def say_error(sentence: str, *, cause: str | None = None, details: Iterable[str]
     _narrate(*lines)
 
 
+def show_status(text: str) -> None:
+    """A line on stderr that the next one replaces, for a person who watches; nothing for anybody else."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        _put(f"\r{visible(text)}\x1b[K")
+
+
 def _narrate(*lines: str) -> None:
-    if sys.stderr is not None:  # `2>&-` closes it, and print would then turn to stdout
+    _put("".join(f"{line}\n" for line in lines))
+
+
+def _put(text: str) -> None:
+    if sys.stderr is not None:  # `2>&-` closes it
         with suppress(OSError):
-            print(*lines, sep="\n", file=sys.stderr, flush=True)
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def _label(word: str, colour: str) -> str:

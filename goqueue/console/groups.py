@@ -1,4 +1,4 @@
-"""The registry as Typer sees it: a tree of commands that are imported when they are used."""
+"""A program as Typer sees it: a tree of commands that are imported when they are used."""
 
 import inspect
 from collections.abc import Callable
@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from goqueue.commands.exits import USAGE
-from goqueue.commands.registry import COMMANDS, GROUPS, Command
+from goqueue.console.command import Command, Program
+from goqueue.console.exits import USAGE
 
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
@@ -26,9 +26,14 @@ class UsageInvalid(TyperException):
         self.hint = hint
 
 
-class Group(TyperGroup):
-    """The commands below one path of the registry."""
+Version = Annotated[bool, typer.Option("--version", help="Print the version and exit.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from; goes anywhere.")]
 
+
+class Group(TyperGroup):
+    """The commands of a program below one path."""
+
+    program: Program
     path = ""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -37,18 +42,18 @@ class Group(TyperGroup):
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]
         del ctx
-        path = f"{self.path} {cmd_name}".strip()
-        if path in GROUPS:
-            return _group(cmd_name, path)
-        command = next((command for command in COMMANDS if command.path == path), None)
+        path = self._path(cmd_name)
+        if path in self.program.groups:
+            return _group(self.program, cmd_name, path)
+        command = next((command for command in self.program.commands if command.path == path), None)
         return _load(command, cmd_name) if command else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
-        if name not in self._rows() and not name.startswith("-"):
+        if self._path(name).rpartition(" ")[2] not in self._rows() and not name.startswith("-"):
             guess = get_close_matches(name.lower()[:100], self._rows(), n=1)
-            program = ctx.command_path
-            hint = f"did you mean `{program} {guess[0]}`?" if guess else f"`{program} --help` lists the commands"
+            path = ctx.command_path
+            hint = f"did you mean `{path} {guess[0]}`?" if guess else f"`{path} --help` lists the commands"
             raise UsageInvalid(f"there is no command {name!r}", hint=hint)
         return super().resolve_command(ctx, args)
 
@@ -57,26 +62,36 @@ class Group(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl(list(self._rows().items()))
 
+    def _path(self, name: str) -> str:
+        """The path that a word below this group stands for."""
+        path = f"{self.path} {name}".strip()
+        return self.program.aliases.get(path, path)
+
     def _rows(self) -> dict[str, str]:
         """The next word of every path below this group's, and what it is for."""
         prefix = f"{self.path} " if self.path else ""
         rows: dict[str, str] = {}
-        for command in COMMANDS:
+        for command in self.program.commands:
             if command.path.startswith(prefix):
                 name = command.path.removeprefix(prefix).split(" ")[0]
-                rows[name] = GROUPS.get(prefix + name, command.help)
+                rows[name] = self.program.groups.get(prefix + name, command.help)
         return rows
 
 
-def _group(name: str, path: str) -> Group:
-    group = Group(name=name, help=GROUPS[path], no_args_is_help=True, rich_markup_mode=None, context_settings=_SETTINGS)
-    group.path = path
+def _group(program: Program, name: str, path: str) -> Group:
+    group = Group(
+        name=name,
+        help=program.groups[path],
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings=_SETTINGS,
+    )
+    group.program, group.path = program, path
     return group
 
 
 def _load(command: Command, name: str) -> TyperCommand:
-    module, _, function = command.target.partition(":")
-    callback: Callable[..., None] = getattr(import_module(module), function)
+    callback = _function(command.target)
     app = _app()
     app.command(name, help=inspect.getdoc(callback) or command.help, context_settings=_SETTINGS)(callback)
     loaded = typer.main.get_command(app)
@@ -84,20 +99,21 @@ def _load(command: Command, name: str) -> TyperCommand:
     return loaded
 
 
+def _function(target: str) -> Callable[..., None]:
+    module, _, name = target.partition(":")
+    function: Callable[..., None] = getattr(import_module(module), name)
+    return function
+
+
 def _app(**settings: Any) -> typer.Typer:
     """Help in plain text: Rich would take 40 ms of a budget of 100, and boxes do not survive a pipe."""
     return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
 
 
-def root() -> TyperGroup:
+def root(program: Program) -> TyperGroup:
     app = _app(cls=Group, no_args_is_help=True, context_settings=_SETTINGS)
-
-    @app.callback()
-    def goqueue(
-        version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-        debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from; goes anywhere.")] = False,
-    ) -> None:
-        """Run a GoQueue broker on this machine, and look after its configuration and data."""
-        del version, debug  # both are answered before Typer is loaded, and are here to be listed
-
-    return typer.main.get_group(app)
+    app.callback()(_function(program.root))
+    group = typer.main.get_group(app)
+    assert isinstance(group, Group)
+    group.program = program
+    return group

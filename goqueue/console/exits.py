@@ -14,13 +14,23 @@ INTERRUPTED = 130
 
 _CODES: dict[type[errors.GoQueueError], int] = {
     errors.ConfigInvalid: USAGE,
-    errors.AccessDenied: NOT_ALLOWED,
     errors.DataDirectoryForeign: USAGE,
     errors.DataDirectoryInUse: USAGE,
     errors.FormatUnsupported: USAGE,
+    errors.RequestInvalid: USAGE,
+    errors.TopicNameInvalid: USAGE,
+    errors.BrokerUnreachable: UNREACHABLE,
+    errors.AccessDenied: NOT_ALLOWED,
+    errors.EndpointNotFound: NOT_FOUND,
     errors.LogExists: NOT_FOUND,
     errors.LogNotFound: NOT_FOUND,
+    errors.OffsetOutOfRange: NOT_FOUND,
+    errors.PartitionNotFound: NOT_FOUND,
     errors.PathInvalid: NOT_FOUND,
+    errors.TopicBusy: NOT_FOUND,
+    errors.TopicExists: NOT_FOUND,
+    errors.TopicNotFound: NOT_FOUND,
+    errors.RequestTimedOut: TIMED_OUT,
 }
 
 

@@ -1,13 +1,54 @@
 """How an exception is told to the person who typed the command, and to the shell."""
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from typer.exceptions import TyperException
 
-from goqueue.commands import exits, terminal
+from goqueue.console import exits, terminal
 from goqueue.errors import GoQueueError
+
+
+class Refusal(Exception):
+    """What a command set out to do, and the error in its way."""
+
+    def __init__(self, what: str, error: GoQueueError) -> None:
+        super().__init__(what)
+        self.what = what
+        self.error = error
+
+    @property
+    def exit_code(self) -> int:
+        return exits.exit_code(self.error)
+
+    def as_json(self) -> dict[str, Any]:
+        told = {"error": self.error.sentence, "code": self.error.code, "hint": self.hint}
+        return {name: text for name, text in told.items() if text is not None}
+
+    @property
+    def hint(self) -> str | None:
+        return self.error.hint or _COMMANDS.get(self.error.code)
+
+
+# What can be run next where the broker names nothing better.
+_COMMANDS = {
+    "request_timed_out": "`--timeout 2m` waits longer",
+    "range_damaged": "`goqueue fsck` says what is damaged, `goqueue-cli consume --skip-damage` reads around it",
+    "topic_exists": "`goqueue-cli topic list` shows the topics",
+    "topic_not_found": "`goqueue-cli topic list` shows the topics",
+}
+
+
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Whatever is refused inside is told as a refusal of `what`."""
+    try:
+        yield
+    except GoQueueError as error:
+        raise Refusal(what, error) from error
 
 
 def explain(error: Exception, *, debug: bool) -> int:
@@ -18,21 +59,42 @@ def explain(error: Exception, *, debug: bool) -> int:
         terminal.say(*"".join(traceback.format_exception(error)).splitlines())
     if isinstance(error, TyperException):
         return _explain_usage(error)
+    if isinstance(error, Refusal):
+        return explain_refusal(error)
     if isinstance(error, GoQueueError):
         return _explain_ours(error)
     if isinstance(error, typer.Abort):  # a prompt was answered with the end of input
         terminal.say("aborted")
         return exits.FAILED
     if isinstance(error, OSError):
-        return _explain_refusal(error)
+        return _explain_system(error)
     return _explain_bug(error, debug=debug)
 
 
-def _explain_refusal(error: OSError) -> int:
+def _explain_system(error: OSError) -> int:
     """What the operating system refused outside of storage: mostly to write the output."""
     place = f" {error.filename}" if error.filename else ""
     terminal.say_error(f"the operating system refused{place}: {error.strerror or error}")
     return exits.FAILED
+
+
+def explain_refusal(refusal: Refusal) -> int:
+    """Say what could not be done and why, in the words of whoever refused it."""
+    error = refusal.error
+    problems = error.details.get("problems", ())
+    terminal.say_error(
+        f"could not {refusal.what}",
+        cause=f"{error.code}: {error.sentence}",
+        details=[_problem_line(problem) for problem in problems] if len(problems) > 1 else (),
+        hint=refusal.hint,
+    )
+    return refusal.exit_code
+
+
+def _problem_line(problem: Any) -> str:
+    if not isinstance(problem, dict):
+        return str(problem)
+    return ": ".join(str(problem[part]) for part in ("place", "problem", "hint") if problem.get(part))
 
 
 def _explain_ours(error: GoQueueError) -> int:
@@ -64,7 +126,9 @@ def _explain_usage(error: TyperException) -> int:
     elif hint is None and context is not None:
         hint = f"`{context.command_path} --help` shows how it is used"
     sentence = error.message if possible else error.format_message()
-    terminal.say_error(sentence[:1].lower() + sentence[1:].removesuffix("."), hint=hint)
+    if context is not None:  # Typer's words, not ours
+        sentence = sentence[:1].lower() + sentence[1:].removesuffix(".")
+    terminal.say_error(sentence, hint=hint)
     return exits.USAGE
 
 

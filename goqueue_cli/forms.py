@@ -1,0 +1,100 @@
+"""Messages in the forms that all commands know: tables for people, JSON, YAML and CSV for programs."""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import json
+
+from goqueue.client import Message
+from goqueue.console import rows, terminal
+from goqueue.quantities import format_time
+from goqueue_cli.format import Messages, readable
+
+
+def record(message: Message) -> dict[str, Any]:
+    """All of a message. What is not UTF-8 is base64, and said to be."""
+    made: dict[str, Any] = {
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp": format_time(message.timestamp_ns),
+        "priority": message.priority,
+    }
+    for field, encoding, content in (("key", "key_encoding", message.key), ("value", "encoding", message.value)):
+        text, is_text = _text(content)
+        made[field] = text
+        if not is_text:
+            made[encoding] = "base64"
+    made["headers"] = [_header_record(name, value) for name, value in message.headers]
+    return made
+
+
+def _header_record(name: str, value: bytes) -> dict[str, Any]:
+    text, is_text = _text(value)
+    return {"name": name, "value": text} | ({} if is_text else {"encoding": "base64"})
+
+
+def _text(content: bytes | None) -> tuple[str | None, bool]:
+    if content is None:
+        return None, True
+    try:
+        return content.decode(), True
+    except UnicodeDecodeError:
+        return b64encode(content).decode(), False
+
+
+def as_json(messages: Messages) -> Iterator[bytes]:
+    if terminal.is_terminal():
+        return (rows.json_text(record(message)).encode() for message in messages)
+    return (json.encode(record(message)) for message in messages)
+
+
+def as_jsonl(messages: Messages) -> Iterator[bytes]:
+    return (line + b"\n" for line in as_json(messages))
+
+
+def as_yaml(messages: Messages) -> Iterator[bytes]:
+    return (rows.yaml_text([record(message)]).encode() for message in messages)
+
+
+def as_names(messages: Messages) -> Iterator[bytes]:
+    return (f"{message.topic}/{message.partition}@{message.offset}\n".encode() for message in messages)
+
+
+CSV_TITLE = ("topic", "partition", "offset", "timestamp", "key", "value")
+
+
+def csv_title() -> bytes:
+    return rows.csv_line(CSV_TITLE).encode()
+
+
+def as_csv(messages: Messages) -> Iterator[bytes]:
+    for message in messages:
+        made = record(message)
+        yield rows.csv_line([made[field] for field in CSV_TITLE]).encode()
+
+
+_TABLE = "{:<9}  {:<9}  {:<30}  {:<16}  {}"
+TITLES = {
+    output: f"{_TABLE.format('PARTITION', 'OFFSET', 'TIME', 'KEY', last)}\n".encode()
+    for output, last in (("table", "VALUE"), ("wide", "HEADERS  VALUE"))
+}
+
+
+def as_table(messages: Messages) -> Iterator[bytes]:
+    return (_line(message, "") for message in messages)
+
+
+def as_wide(messages: Messages) -> Iterator[bytes]:
+    for message in messages:
+        headers = " ".join(f"{name}={readable(value)}" for name, value in message.headers) or "-"
+        yield _line(message, f"{headers}  ")
+
+
+def _line(message: Message, before: str) -> bytes:
+    key = terminal.visible(readable(message.key or b"")) or "-"
+    value = "(tombstone)" if message.value is None else readable(message.value)
+    time = format_time(message.timestamp_ns)
+    line = _TABLE.format(message.partition, message.offset, time, key, terminal.visible(before + value))
+    return f"{line.rstrip()}\n".encode()

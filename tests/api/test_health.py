@@ -1,0 +1,96 @@
+"""Whether the broker is well, over HTTP: the words, the numbers, and what they say when something is wrong."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from goqueue import __version__
+from goqueue.testing.broker import LocalBroker
+from tests.api.wire import raw
+from tests.brokers import ask, broker, create, publish
+
+__all__ = ["broker"]
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z"
+
+
+def test_health_in_a_word(broker: LocalBroker) -> None:
+    found = ask(broker.url, "GET", "/health").json
+    assert found.keys() == {"status", "timestamp"}
+    assert found["status"] == "ok"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/v1/healthz"])
+def test_the_process_lives(broker: LocalBroker, path: str) -> None:
+    found = ask(broker.url, "GET", path).json
+    assert found.keys() == {"status", "timestamp", "uptime", "message"}
+    assert (found["status"], found["uptime"] >= 0) == ("pass", True)
+
+
+def test_it_says_when_it_is_ready(broker: LocalBroker) -> None:
+    answer = ask(broker.url, "GET", "/readyz")
+    assert (answer.status, answer.json.keys()) == (200, {"status", "timestamp", "uptime", "message"})
+
+
+def test_the_single_checks_are_told_on_request(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "x")
+    found = ask(broker.url, "GET", "/readyz?verbose=true").json
+    assert found["checks"].keys() == {"storage", "loop", "in_flight"}
+    assert all(check.keys() == {"status", "message", "latency"} for check in found["checks"].values())
+    assert {check["status"] for check in found["checks"].values()} == {"pass"}
+    assert found["broker"]["node_id"] == "0"
+    assert found["broker"]["topic_count"] == 1
+    assert found["broker"]["total_size"] > 0
+
+
+def test_the_version_says_what_runs(broker: LocalBroker) -> None:
+    found = ask(broker.url, "GET", "/version").json
+    assert found.keys() == {"version", "git_commit", "build_time", "python_version"}
+    assert found["version"] == __version__
+
+
+def test_the_numbers_of_all_topics(broker: LocalBroker) -> None:
+    create(broker.url, "a", partitions=2)
+    create(broker.url, "b")
+    publish(broker.url, "a", "1", "2", "3")
+    found = ask(broker.url, "GET", "/stats").json
+    assert found.keys() == {"node_id", "uptime", "topics", "total_size_bytes", "topic_stats"}
+    assert found["topics"] == 2
+    assert found["topic_stats"]["a"]["partitions"] == 2
+    assert found["topic_stats"]["a"]["messages"] == 3
+    assert found["topic_stats"]["b"] == {"partitions": 1, "messages": 0, "size_bytes": 0}
+    assert found["total_size_bytes"] == found["topic_stats"]["a"]["size_bytes"]
+
+
+def test_a_partition_that_takes_nothing_makes_the_broker_degraded_and_no_worse(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        create(broker.url, "t", partitions=2)
+        publish(broker.url, "t", "x", partition=1)
+    shutil.rmtree(tmp_path / "data/logs/t/1")
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        assert ask(broker.url, "GET", "/health").json["status"] == "degraded"
+        ready = ask(broker.url, "GET", "/readyz?verbose=true")
+        assert (ready.status, ready.json["message"]) == (200, "1 partition takes no messages")
+        assert "t/1" in ready.json["checks"]["storage"]["message"]
+        publish(broker.url, "t", "x", partition=0)
+
+
+def test_it_is_not_ready_while_it_stops(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    broker.daemon.runtime.is_stopping = True
+    asked = b"GET /readyz HTTP/1.1\r\nhost: b\r\nconnection: close\r\n\r\n"
+    head, _, body = raw(broker.url, asked).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b'"message":"stopping"' in body
+    assert ask(broker.url, "GET", "/health").json["status"] == "fail"
+    refused = ask(broker.url, "POST", "/topics/t/messages", {"messages": [{"value": "x"}]})
+    assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "broker_stopping", "1")
+
+
+def test_the_document_of_the_interface_is_served(broker: LocalBroker) -> None:
+    answer = ask(broker.url, "GET", "/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json["info"]["version"] == __version__
+    assert "/topics/{topic}/messages" in answer.json["paths"]

@@ -1,0 +1,75 @@
+"""The numbers for Prometheus, as a scrape gets them."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from goqueue.observe.metrics import METRICS
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import ask, broker, create, publish, read
+
+__all__ = ["broker"]
+
+
+def scraped(broker: LocalBroker) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Every sample by its name and labels."""
+    text = ask(broker.url, "GET", "/metrics").body.decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def sample(broker: LocalBroker, name: str, **labels: str) -> float:
+    return scraped(broker)[name, frozenset(labels.items())]
+
+
+def test_every_metric_of_the_table_is_scraped(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "x")
+    raw = ask(broker.url, "GET", "/metrics")
+    assert raw.headers["content-type"].startswith("text/plain; version=")
+    families = {family.name.removesuffix("_info") for family in text_string_to_metric_families(raw.body.decode())}
+    assert set(METRICS) <= families
+
+
+def test_what_is_published_and_read_is_counted_by_topic(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "a", "b", "c")
+    read(broker.url, "t")
+    assert sample(broker, "goqueue_messages_published_total", topic="t") == 3
+    assert sample(broker, "goqueue_messages_read_total", topic="t") == 3
+    written = sample(broker, "goqueue_bytes_published_total", topic="t")
+    assert written == sample(broker, "goqueue_bytes_read_total", topic="t")
+    assert written == sample(broker, "goqueue_log_size_bytes", topic="t")
+
+
+def test_a_deleted_topic_has_no_numbers(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "a")
+    ask(broker.url, "DELETE", "/topics/t")
+    assert not any(("topic", "t") in labels for _, labels in scraped(broker))
+
+
+def test_requests_are_counted_by_the_template_of_their_path(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    ask(broker.url, "GET", "/topics/t")
+    ask(broker.url, "GET", "/v1/topics/absent")
+    ask(broker.url, "GET", "/somewhere/else")
+    counted = {"endpoint": "/topics/{topic}", "method": "GET"}
+    assert sample(broker, "goqueue_http_requests_total", **counted, status="200") == 1
+    assert sample(broker, "goqueue_http_requests_total", **counted, status="404") == 1
+    assert sample(broker, "goqueue_http_request_seconds_count", **counted) == 2
+    assert sample(broker, "goqueue_http_requests_total", endpoint="none", method="any", status="404") == 1
+
+
+def test_nothing_is_in_flight_once_all_is_answered(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "a", "b")
+    ask(broker.url, "POST", "/topics/t/messages", {"messages": [{"value": "a", "partition": 7}]})
+    assert sample(broker, "goqueue_in_flight_bytes") == 0
+
+
+def test_whoever_asks_for_openmetrics_gets_it(broker: LocalBroker) -> None:
+    answer = ask(broker.url, "GET", "/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.body.endswith(b"# EOF\n")

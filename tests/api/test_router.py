@@ -1,0 +1,137 @@
+"""Paths, methods and media types: what is found, what is not, and what is said then."""
+
+import pytest
+
+from goqueue.api.endpoint import Endpoint
+from goqueue.api.table import ENDPOINTS
+from goqueue.testing.broker import LocalBroker
+from tests.api.wire import FRAMES, fetch
+from tests.brokers import ask, broker, create, publish
+
+__all__ = ["broker"]
+
+READABLE = [row for row in ENDPOINTS if row.method == "GET"]
+
+
+def path_of(row: Endpoint) -> str:
+    """A path that the endpoint answers, in a broker that has the topic `t`."""
+    needed = "?time=2026-01-01T00:00:00Z" if row.path.endswith("/offset") else ""
+    return row.path.format(topic="t", partition=0) + needed
+
+
+@pytest.mark.parametrize("row", READABLE, ids=lambda row: row.path)
+def test_every_path_is_also_below_v1_and_answers_head(broker: LocalBroker, row: Endpoint) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "x")
+    plain, versioned = (ask(broker.url, "GET", prefix + path_of(row)) for prefix in ("", "/v1"))
+    assert (plain.status, versioned.status) == (200, 200)
+    assert plain.headers["content-type"] == versioned.headers["content-type"]
+    head = ask(broker.url, "HEAD", path_of(row))
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-type"] == plain.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
+
+
+def test_changes_are_also_below_v1(broker: LocalBroker) -> None:
+    assert ask(broker.url, "POST", "/v1/topics", {"name": "t"}).status == 201
+    assert ask(broker.url, "POST", "/v1/topics/t/messages", {"messages": [{"value": "x"}]}).status == 200
+    assert ask(broker.url, "PATCH", "/v1/admin/topics/t", {"retention_hours": 1}).status == 200
+    assert ask(broker.url, "POST", "/v1/producers/init", {}).status == 200
+    assert ask(broker.url, "DELETE", "/v1/topics/t").status == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/nowhere", "/topics/absent"])
+def test_the_id_of_a_request_comes_back(broker: LocalBroker, path: str) -> None:
+    assert ask(broker.url, "GET", path, headers={"x-request-id": "mine-17"}).headers["x-request-id"] == "mine-17"
+
+
+def test_a_request_without_an_id_gets_one_of_its_own(broker: LocalBroker) -> None:
+    first, second = (ask(broker.url, "GET", "/healthz").headers["x-request-id"] for _ in range(2))
+    assert first
+    assert first != second
+
+
+def test_head_answers_for_frames_as_well(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "x")
+    got = fetch(broker.url)
+    head = ask(broker.url, "HEAD", "/topics/t/partitions/0/messages", headers={"accept": FRAMES})
+    told = ("content-type", "content-length", "x-goqueue-next-offset", "x-goqueue-checksum")
+    assert [head.headers[name] for name in told] == [got.headers[name] for name in told]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/topics", "GET, HEAD, POST"),
+        ("POST", "/topics/t", "DELETE, GET, HEAD"),
+        ("GET", "/producers/init", "POST"),
+        ("HEAD", "/admin/topics/t", "PATCH"),
+        ("OPTIONS", "/healthz", "GET, HEAD"),
+        ("BREW", "/healthz", None),
+    ],
+)
+def test_a_method_that_a_path_does_not_know_is_told_which_it_knows(
+    broker: LocalBroker, method: str, path: str, allowed: str | None
+) -> None:
+    answer = ask(broker.url, method, path)
+    if allowed is None:  # no method at all: the request itself is malformed
+        assert (answer.status, answer.code) == (400, "request_invalid")
+        return
+    assert (answer.status, answer.headers["allow"]) == (405, allowed)
+    if method != "HEAD":
+        assert answer.code == "method_not_allowed"
+        assert answer.json["hint"] == f"it knows {allowed}"
+        assert answer.json["details"] == {"allowed": allowed.split(", ")}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1",
+        "/v2/topics",
+        "/Topics",
+        "/topics/t/partitions/0",
+        "/topics//messages",
+        "/topics/t/messages/more",
+        "/{}",
+        "/%2Ftopics",
+        "/v1/v1/topics",
+    ],
+)
+def test_where_nothing_is_nothing_is_found(broker: LocalBroker, path: str) -> None:
+    answer = ask(broker.url, "GET", path)
+    assert (answer.status, answer.code) == (404, "endpoint_not_found")
+    assert "GET /openapi.json" in answer.json["hint"]
+
+
+def test_parameters_that_an_endpoint_does_not_take_are_named(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    answer = ask(broker.url, "GET", "/topics/t/partitions/0/messages?ofset=3&limit=1&limit=2")
+    assert (answer.status, answer.code) == (400, "request_invalid")
+    problems = {problem["place"]: problem for problem in answer.json["details"]["problems"]}
+    assert problems["ofset"]["hint"] == "did you mean offset?"
+    assert problems["limit"]["problem"] == "is given twice"
+    assert ask(broker.url, "GET", "/topics/t?verbose=true").code == "request_invalid"
+
+
+@pytest.mark.parametrize("kind", ["application/xml", "multipart/form-data; boundary=x", "application/octet-stream"])
+def test_a_body_of_a_foreign_type_is_refused_by_its_name(broker: LocalBroker, kind: str) -> None:
+    answer = ask(broker.url, "POST", "/topics", b"{}", {"content-type": kind})
+    assert (answer.status, answer.code) == (400, "request_invalid")
+    assert kind.partition(";")[0] in answer.json["error"]
+    assert answer.json["hint"] == "send application/json"
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "text/plain", None])
+def test_json_is_understood_however_it_is_announced(broker: LocalBroker, kind: str | None) -> None:
+    headers = {} if kind is None else {"content-type": kind}
+    assert ask(broker.url, "POST", "/topics", {"name": "t"}, headers).status == 201
+
+
+@pytest.mark.parametrize("kind", [FRAMES, FRAMES.upper(), f"{FRAMES}; version=1"])
+def test_frames_are_understood_however_they_are_announced(broker: LocalBroker, kind: str) -> None:
+    create(broker.url, "t")
+    answer = ask(broker.url, "POST", "/topics/t/messages", b"GQ", {"content-type": kind})
+    assert (answer.status, answer.code) == (400, "frame_invalid")

@@ -1,0 +1,224 @@
+"""Topics over HTTP: made, described, changed, deleted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import ask, broker, create, publish, read
+
+__all__ = ["broker"]
+
+DEFAULTS = {
+    "retention_hours": 168.0,
+    "retention_bytes": None,
+    "cleanup": "delete",
+    "max_message_bytes": 1048576,
+    "partitioner": "murmur3",
+    "segment_bytes": None,
+}
+
+
+def test_a_topic_is_made_with_what_was_asked_for(broker: LocalBroker) -> None:
+    asked = {
+        "retention_hours": 1.5,
+        "retention_bytes": 10_000_000,
+        "cleanup": "compact,delete",
+        "max_message_bytes": 2048,
+        "partitioner": "murmur2",
+        "segment_bytes": 65536,
+    }
+    answer = ask(broker.url, "POST", "/topics", {"name": "orders", "num_partitions": 5, **asked})
+    assert (answer.status, answer.json) == (201, {"name": "orders", "partitions": 5, "created": True})
+    assert ask(broker.url, "GET", "/topics/orders").json["config"] == asked
+
+
+def test_what_is_left_out_is_as_the_configuration_says(tmp_path: Path) -> None:
+    settings = {"topics__partitions": "2", "topics__retention": "12h", "topics__max_message_bytes": "4KiB"}
+    with LocalBroker(str(tmp_path / "data"), **settings) as broker:
+        assert ask(broker.url, "POST", "/topics", {"name": "t"}).json["partitions"] == 2
+        config = ask(broker.url, "GET", "/topics/t").json["config"]
+    assert config == DEFAULTS | {"retention_hours": 12.0, "max_message_bytes": 4096}
+
+
+def test_a_topic_is_described(broker: LocalBroker) -> None:
+    create(broker.url, "t", partitions=2)
+    publish(broker.url, "t", "a", "b", partition=1)
+    found = ask(broker.url, "GET", "/topics/t").json
+    assert found.pop("created_at").endswith("Z")
+    assert found.pop("total_size_bytes") > 0
+    assert found == {
+        "name": "t",
+        "partitions": 2,
+        "total_messages": 2,
+        "partition_offsets": {"0": {"earliest": 0, "latest": 0}, "1": {"earliest": 0, "latest": 2}},
+        "config": DEFAULTS,
+    }
+
+
+def test_its_partitions_are_described(broker: LocalBroker) -> None:
+    create(broker.url, "t", partitions=2)
+    publish(broker.url, "t", "a", "b", partition=1)
+    first, second = ask(broker.url, "GET", "/topics/t/partitions").json["partitions"]
+    assert first["partition"] == 0
+    assert second.pop("size_bytes") > 0
+    assert second == {
+        "partition": 1,
+        "earliest": 0,
+        "latest": 2,
+        "log_end": 2,
+        "durable_end": 2,
+        "high_watermark": 2,
+        "last_stable": 2,
+        "segments": 1,
+        "leader": 0,
+        "replicas": [0],
+        "in_sync_replicas": [0],
+        "fault": None,
+    }
+
+
+def test_topics_are_listed_in_order_and_internal_ones_on_request(broker: LocalBroker) -> None:
+    for name in ("b", "a", ".hidden"):
+        create(broker.url, name)
+    assert ask(broker.url, "GET", "/topics").json == {"topics": [".hidden", "a", "b"]}
+    assert ask(broker.url, "GET", "/topics?internal=true").json == {"topics": [".hidden", "__metadata", "a", "b"]}
+
+
+def test_a_name_is_given_once(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    answer = ask(broker.url, "POST", "/topics", {"name": "t"})
+    assert (answer.status, answer.code, answer.json["details"]) == (409, "topic_exists", {"topic": "t"})
+
+
+def test_names_that_differ_in_case_are_different_topics(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    create(broker.url, "Orders")
+    publish(broker.url, "orders", "small")
+    publish(broker.url, "Orders", "large")
+    assert [read(broker.url, name)[0]["value"] for name in ("orders", "Orders")] == ["small", "large"]
+
+
+def test_a_topic_that_is_not_there_is_said_to_be_missing_with_the_one_that_was_meant(broker: LocalBroker) -> None:
+    create(broker.url, "Orders")
+    answer = ask(broker.url, "GET", "/topics/orders")
+    assert (answer.status, answer.code, answer.json["hint"]) == (404, "topic_not_found", "did you mean Orders?")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/topics/absent", None),
+        ("DELETE", "/topics/absent", None),
+        ("PATCH", "/admin/topics/absent", {"retention_hours": 1}),
+        ("GET", "/topics/absent/partitions", None),
+        ("GET", "/topics/absent/partitions/0/offset?time=2026-01-01T00:00:00Z", None),
+        ("GET", "/topics/absent/messages", None),
+        ("GET", "/topics/absent/partitions/0/messages", None),
+        ("POST", "/topics/absent/messages", {"messages": [{"value": "x"}]}),
+    ],
+)
+def test_nothing_can_be_done_with_a_topic_that_is_not_there(
+    broker: LocalBroker, method: str, path: str, body: Any
+) -> None:
+    answer = ask(broker.url, method, path, body)
+    assert (answer.status, answer.code) == (404, "topic_not_found")
+    assert answer.json["hint"]
+    assert ask(broker.url, "GET", "/topics").json == {"topics": []}
+
+
+@pytest.mark.parametrize("partition", ["1", "-1", "00", "x", "0x0", "1.0", "99999999999999999999", "%C2%B2", "%20"])
+def test_a_partition_that_is_not_there_is_named(broker: LocalBroker, partition: str) -> None:
+    create(broker.url, "t")
+    answer = ask(broker.url, "GET", f"/topics/t/partitions/{partition}/messages")
+    assert (answer.status, answer.code) == (404, "partition_not_found")
+    assert answer.json["hint"]
+
+
+def test_settings_are_changed_one_by_one(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    answer = ask(broker.url, "PATCH", "/admin/topics/t", {"retention_hours": None, "cleanup": "compact"})
+    changed = DEFAULTS | {"retention_hours": None, "cleanup": "compact"}
+    assert (answer.status, answer.json["config"]) == (200, changed)
+    assert ask(broker.url, "PATCH", "/admin/topics/t", {}).json["config"] == changed
+
+
+def test_a_smaller_limit_of_messages_holds_at_once(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "x" * 5000)
+    ask(broker.url, "PATCH", "/admin/topics/t", {"max_message_bytes": 1024})
+    refused = ask(broker.url, "POST", "/topics/t/messages", {"messages": [{"value": "x" * 5000}]})
+    assert (refused.status, refused.code) == (413, "message_too_large")
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"num_partitions": 1}, "name"),
+        ({"name": 7}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "t", "num_partitions": 0}, "num_partitions"),
+        ({"name": "t", "num_partitions": 1001}, "num_partitions"),
+        ({"name": "t", "num_partitions": True}, "num_partitions"),
+        ({"name": "t", "partitions": 3}, "partitions"),
+        ({"name": "t", "retention_hours": -1}, "retention_hours"),
+        ({"name": "t", "retention_bytes": 2**63}, "retention_bytes"),
+        ({"name": "t", "cleanup": "burn"}, "cleanup"),
+        ({"name": "t", "max_message_bytes": 17 * 2**20}, "max_message_bytes"),
+        ({"name": "t", "partitioner": "md5"}, "partitioner"),
+        ({"name": "t", "segment_bytes": 1}, "segment_bytes"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_its_place(broker: LocalBroker, body: Any, place: str) -> None:
+    answer = ask(broker.url, "POST", "/topics", body)
+    assert (answer.status, answer.code) == (400, "request_invalid")
+    assert [problem["place"] for problem in answer.json["details"]["problems"]] == [place]
+    assert ask(broker.url, "GET", "/topics").json == {"topics": []}
+
+
+@pytest.mark.parametrize("body", [{"name": "other"}, {"num_partitions": 9}, {"retention_hours": "long"}, [], None])
+def test_what_cannot_be_changed_is_refused(broker: LocalBroker, body: Any) -> None:
+    create(broker.url, "t")
+    assert ask(broker.url, "PATCH", "/admin/topics/t", body).code == "request_invalid"
+    assert ask(broker.url, "GET", "/topics/t").json["config"] == DEFAULTS
+
+
+def test_a_deleted_topic_is_gone_and_its_name_is_free_for_an_empty_one(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "old")
+    answer = ask(broker.url, "DELETE", "/topics/t")
+    assert (answer.status, answer.json) == (200, {"deleted": True, "name": "t"})
+    assert ask(broker.url, "GET", "/topics/t").status == 404
+    create(broker.url, "t")
+    assert read(broker.url, "t") == []
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PATCH", "POST"])
+def test_internal_topics_are_for_the_broker_alone(broker: LocalBroker, method: str) -> None:
+    paths = {"DELETE": "/topics/{}", "PATCH": "/admin/topics/{}", "POST": "/topics/{}/messages"}
+    bodies: dict[str, Any] = {"PATCH": {"retention_hours": 0}, "POST": {"messages": [{"value": "x"}]}}
+    answer = ask(broker.url, method, paths[method].format("__metadata"), bodies.get(method))
+    assert (answer.status, answer.code) == (404, "topic_not_found")
+    assert ask(broker.url, "POST", "/topics", {"name": "__mine"}).code == "topic_name_invalid"
+
+
+def test_topics_are_as_they_were_after_a_restart(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        create(broker.url, "kept", partitions=2, retention_hours=5)
+        create(broker.url, "gone")
+        ask(broker.url, "DELETE", "/topics/gone")
+        ask(broker.url, "PATCH", "/admin/topics/kept", {"cleanup": "compact"})
+        before = ask(broker.url, "GET", "/topics/kept").json
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        assert ask(broker.url, "GET", "/topics").json == {"topics": ["kept"]}
+        assert ask(broker.url, "GET", "/topics/kept").json == before
+
+
+def test_the_longest_name_can_be_made_used_and_deleted(broker: LocalBroker) -> None:
+    name = "n" * 255
+    create(broker.url, name)
+    publish(broker.url, name, "x")
+    assert ask(broker.url, "DELETE", f"/topics/{name}").status == 200
+    create(broker.url, name)
+    assert read(broker.url, name) == []

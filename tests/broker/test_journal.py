@@ -1,0 +1,259 @@
+"""The journal: what is recorded comes back, what is refused goes back, and the snapshot is only a cache."""
+
+import errno
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.broker.journal import Journal
+from goqueue.errors import DiskFailed, DiskFull, FilesExhausted, GoQueueError, LogFenced
+from goqueue.limits import SNAPSHOT_RECORDS
+from goqueue.storage import frame
+from goqueue.storage.compaction import plan_compaction
+from goqueue.storage.log import Log
+from goqueue.storage.store import Store
+from goqueue.testing.clock import ManualClock
+from goqueue.testing.disk import FaultyDisk
+from tests.storage.stores import Answers, open_store
+
+Pair = tuple[str, str]
+DAY_SECONDS = 24 * 3600
+
+
+class Words:
+    """A machine with a word for each name; an empty word is none."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+
+    def clear(self) -> None:
+        self.known.clear()
+
+    def apply(self, record: Pair) -> None:
+        name, word = record
+        self.known.pop(name, None)
+        if word:
+            self.known[name] = word
+
+    def records(self) -> list[Pair]:
+        return list(self.known.items())
+
+
+def encode(record: Pair) -> bytes:
+    name, word = record
+    return frame.encode(word.encode(), name.encode(), flags=0 if word else frame.TOMBSTONE)
+
+
+def decode(message: frame.Message) -> Pair:
+    return (message.key or b"").decode(), message.value.decode()
+
+
+class Writing:
+    """A journal at work."""
+
+    def __init__(self, disk: FaultyDisk | None = None, clock: ManualClock | None = None) -> None:
+        self.disk = disk or FaultyDisk()
+        self.clock = clock or ManualClock()
+        self.store: Store = open_store(self.disk, self.clock, tail_bytes=1)
+        self.log: Log = self.store.logs.get("words") or self.store.create("words")
+        self.words = Words()
+        self.journal: Journal[Pair] = Journal(self.log, self.disk, self.words, encode, decode)
+        self.journal.replay()
+
+    def record(self, *records: Pair) -> None:
+        done = Answers()
+        self.journal.record(records, done)
+        self.store.flush()
+        assert done.given == [None]
+
+    def after_crash(self) -> "Writing":
+        return Writing(self.disk.after_crash("synced"), self.clock)
+
+    @property
+    def known(self) -> dict[str, str]:
+        return self.words.known
+
+
+def test_what_was_recorded_comes_back_after_a_crash() -> None:
+    writing = Writing()
+    writing.record(("a", "apple"), ("b", "bear"))
+    writing.record(("a", ""))
+    assert writing.after_crash().known == {"b": "bear"}
+
+
+def test_the_state_holds_what_is_decided_before_it_is_durable_and_a_crash_takes_it() -> None:
+    writing = Writing()
+    writing.journal.record([("a", "apple")], Answers())
+    assert writing.known == {"a": "apple"}
+    assert writing.after_crash().known == {}
+
+
+def test_a_full_disk_takes_the_state_back_and_then_tells() -> None:
+    writing = Writing()
+    writing.record(("a", "apple"))
+    seen: list[tuple[GoQueueError | None, dict[str, str]]] = []
+    writing.journal.record([("a", "axe"), ("b", "bear")], lambda error: seen.append((error, dict(writing.known))))
+    writing.disk.fail("write", errno.ENOSPC)
+    writing.store.flush()
+    ((error, known),) = seen
+    assert isinstance(error, DiskFull)
+    assert known == {"a": "apple"}
+    writing.record(("c", "cat"))
+    assert writing.after_crash().known == {"a": "apple", "c": "cat"}
+
+
+def test_the_state_goes_back_without_the_disk_that_has_just_failed() -> None:
+    writing = Writing()
+    writing.record(("a", "apple"))
+    writing = Writing(writing.disk.crash("everything"))
+    done = Answers()
+    writing.journal.record([("b", "bear")], done)
+    writing.disk.fail("open", errno.EMFILE, times="forever")
+    writing.store.flush()
+    assert isinstance(done.given[0], FilesExhausted)
+    assert writing.known == {"a": "apple"}
+
+
+def test_a_failed_sync_fences_and_the_state_is_what_was_certain() -> None:
+    writing = Writing()
+    writing.record(("a", "apple"))
+    done = Answers()
+    writing.journal.record([("a", "")], done)
+    writing.disk.fail("sync", errno.EIO, path="*.log")
+    writing.store.flush()
+    assert isinstance(done.given[0], LogFenced)
+    assert writing.known == {"a": "apple"}
+
+
+def test_what_is_recorded_by_the_first_who_hears_of_a_refusal_survives_the_others_that_hear_of_it() -> None:
+    writing = Writing()
+    again = Answers()
+
+    def try_again(error: GoQueueError | None) -> None:
+        assert isinstance(error, DiskFull)
+        writing.journal.record([("a", "again")], again)
+
+    others = Answers()
+    writing.journal.record([("a", "apple")], try_again)
+    writing.journal.record([("b", "bear"), ("c", "cat")], others)
+    writing.disk.fail("write", errno.ENOSPC)
+    writing.store.flush()
+    assert isinstance(others.given[0], DiskFull)
+    assert writing.known == {"a": "again"}
+    writing.store.flush()
+    assert again.given == [None]
+    assert writing.known == writing.after_crash().known == {"a": "again"}
+
+
+def test_a_snapshot_spares_reading_the_log() -> None:
+    writing = Writing()
+    writing.record(("a", "apple"))
+    writing.journal.snapshot()
+    writing.record(("b", "bear"))
+    again = writing.after_crash()
+    assert again.journal._snapshot_offset == 1
+    assert again.known == {"a": "apple", "b": "bear"}
+
+
+def test_a_snapshot_is_written_by_itself_once_there_is_much_to_replay() -> None:
+    writing = Writing()
+    writing.record(*((f"name-{number}", "word") for number in range(SNAPSHOT_RECORDS)))
+    assert writing.after_crash().journal._snapshot_offset == SNAPSHOT_RECORDS
+
+
+def test_a_snapshot_that_the_disk_refuses_keeps_nobody_from_their_answer() -> None:
+    writing = Writing()
+    writing.disk.fail("create", errno.ENOSPC, path="*snapshot*", times="forever")
+    writing.record(*((f"name-{number}", "word") for number in range(SNAPSHOT_RECORDS)))
+    assert len(writing.after_crash().known) == SNAPSHOT_RECORDS
+
+
+def test_what_is_not_durable_enters_no_snapshot() -> None:
+    writing = Writing()
+    writing.record(("a", "apple"))
+    writing.journal.record([("b", "bear")], Answers())
+    writing.journal.snapshot()
+    assert writing.after_crash().known == {"a": "apple"}
+
+
+def test_a_snapshot_that_is_garbage_is_ignored() -> None:
+    for garbage in (b"", b"\0" * 100, b'{"format": 1, "offset": 1}\n00000000\n'):
+        writing = Writing()
+        writing.record(("a", "apple"))
+        writing.disk.write_file(f"{writing.log.directory}/snapshot", garbage)
+        assert writing.after_crash().known == {"a": "apple"}
+
+
+def test_a_snapshot_that_the_disk_cannot_read_is_done_without() -> None:
+    writing = Writing()
+    writing.record(("a", "apple"))
+    writing.journal.snapshot()
+    writing.disk.fail("read", errno.EIO, path="*snapshot", times="forever")
+    writing.journal.replay()
+    assert writing.known == {"a": "apple"}
+
+
+def test_a_snapshot_of_a_longer_log_is_ignored() -> None:
+    writing, shorter = Writing(), Writing()
+    writing.record(("a", "apple"), ("b", "bear"))
+    writing.journal.snapshot()
+    path = f"{writing.log.directory}/snapshot"
+    shorter.record(("c", "cat"))
+    shorter.disk.write_file(path, writing.disk.read_file(path))
+    assert shorter.after_crash().known == {"c": "cat"}
+
+
+def test_a_snapshot_does_not_bring_back_what_was_deleted_and_then_compacted_away() -> None:
+    writing = Writing()
+    writing.record(("a", "apple"))
+    writing.journal.snapshot()
+    writing.record(("a", ""))
+    writing.log.roll()
+    writing.record(("b", "bear"))
+    writing.clock.advance(2 * DAY_SECONDS)
+    job = plan_compaction(writing.log, writing.disk, now_ns=writing.clock.now_ns())
+    job.run()
+    job.apply()
+    assert job.messages_removed == 2
+    assert writing.after_crash().known == {"b": "bear"}
+
+
+pairs = st.tuples(st.sampled_from("abcd"), st.sampled_from(["", "one", "two"]))
+actions = st.lists(
+    st.one_of(st.lists(pairs, min_size=1, max_size=3), st.sampled_from(["flush", "refuse", "fence", "snapshot"])),
+    max_size=25,
+)
+
+
+@given(actions)
+def test_the_state_is_what_was_answered_and_what_was_not_refused_since(
+    taken: list[list[Pair] | str],
+) -> None:
+    writing, certain = Writing(), Words()
+    waiting: list[list[Pair]] = []
+
+    def done(error: GoQueueError | None) -> None:
+        records = waiting.pop(0)
+        for record in records if error is None else ():
+            certain.apply(record)
+        assert error is None or isinstance(error, (DiskFull, DiskFailed, LogFenced))
+
+    for action in taken:
+        if isinstance(action, list):
+            try:
+                writing.journal.record(action, done)
+            except LogFenced:
+                continue
+            waiting.append(action)
+            continue
+        if action == "snapshot":
+            writing.journal.snapshot()
+            continue
+        if action != "flush":
+            writing.disk.fail("write" if action == "refuse" else "sync", errno.ENOSPC, path="*.log")
+        writing.store.flush()
+        writing.disk.heal()
+        assert not waiting
+        assert writing.known == certain.known
+        if writing.log.fence is None:
+            assert writing.after_crash().known == certain.known

@@ -1,0 +1,324 @@
+"""One partition: small publishes share an append, batches are answered once durable, readers stay behind."""
+
+import errno
+
+import pytest
+
+from goqueue.broker.partition import Placement
+from goqueue.broker.work import run
+from goqueue.errors import DiskFailed, DiskFull, FrameInvalid, GoQueueError, LogFenced, SequenceOutOfOrder
+from goqueue.limits import PRODUCER_WINDOW
+from goqueue.storage import frame
+from goqueue.testing.disk import Crashed
+from tests.broker.brokers import Running, Told, frames_of, marked, messages, offer_batch, values
+
+TORN = marked(1, *(b"%d" % number for number in range(8)))
+
+
+def offered(running: Running, *values: bytes) -> Told[Placement]:
+    told: Told[Placement] = Told()
+    running.partition().offer([frame.encode(value) for value in values], told)
+    return told
+
+
+# --- small publishes ---
+
+
+def test_gathered_publishes_share_one_append_and_keep_their_order() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    told = [offered(running, b"one"), offered(running, b"two", b"three"), offered(running, b"four")]
+    partition.commit()
+    running.flush()
+    assert [one.result.pieces for one in told] == [((0, 1),), ((1, 3),), ((3, 4),)]
+    assert values(partition) == [b"one", b"two", b"three", b"four"]
+    assert len({message.timestamp_ns for message in messages(partition)}) == 1
+
+
+def test_only_the_first_of_those_who_gather_has_to_call_for_the_commit() -> None:
+    partition = Running().create().partition(0)
+    asked = [partition.offer([frame.encode(b"one")], lambda _: None) for _ in range(3)]
+    assert asked == [True, False, False]
+    partition.commit()
+    assert partition.offer([frame.encode(b"two")], lambda _: None)
+
+
+def test_a_commit_of_nothing_appends_nothing() -> None:
+    partition = Running().create().partition(0)
+    partition.commit()
+    assert partition.log_end == 0
+
+
+def test_what_was_offered_before_a_batch_is_stored_before_it() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    small = offered(running, b"small")
+    batch = offer_batch(partition, frames_of([b"batch"]))
+    running.flush()
+    assert (small.result.first_offset, batch.result.first_offset) == (0, 1)
+
+
+def test_nobody_is_told_and_nothing_is_seen_before_it_is_durable() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    told = offered(running, b"one")
+    partition.commit()
+    assert (told.all, values(partition), partition.log_end) == ([], [], 1)
+    running.flush()
+    assert (len(told.all), values(partition)) == (1, [b"one"])
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_refused_append_is_told_to_everybody_who_gathered(error: int) -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    told = [offered(running, b"one"), offered(running, b"two")]
+    partition.commit()
+    running.disk.fail("write", error, path="*.log")
+    running.flush()
+    assert all(isinstance(one.refusal, (DiskFull, LogFenced)) for one in told)
+    assert (partition.log_end, values(partition)) == (0, [])
+
+
+def test_on_a_fenced_log_everybody_who_gathered_is_told_at_the_commit() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    partition.log.fence_off(DiskFailed("the device failed"))
+    told = [offered(running, b"one"), offered(running, b"two")]
+    partition.commit()
+    assert all(isinstance(one.refusal, LogFenced) for one in told)
+
+
+# --- batches ---
+
+
+def test_a_batch_that_is_refused_changes_nothing() -> None:
+    partition = Running().create().partition(0)
+    with pytest.raises(FrameInvalid):
+        offer_batch(partition, marked(0, b"one") + frames_of([b"two"]))
+    assert (partition.log_end, len(partition.producers or ())) == (0, 0)
+
+
+def test_a_retry_is_answered_with_where_it_was_stored_the_first_time() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    first = running.publish(marked(0, b"one", b"two"))
+    running.publish(marked(2, b"three"))
+    again = offer_batch(partition, marked(0, b"one", b"two")).result
+    assert (again.pieces, again.time_ns, again.duplicate) == (first.pieces, first.time_ns, True)
+    assert values(partition) == [b"one", b"two", b"three"]
+
+
+def test_a_retry_while_the_first_is_on_its_way_gets_the_same_answer() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    told = [offer_batch(partition, marked(0, b"one")) for _ in range(3)]
+    assert [one.all for one in told] == [[], [], []]
+    running.flush()
+    assert [(one.result.pieces, one.result.duplicate) for one in told] == [
+        (((0, 1),), False),
+        (((0, 1),), True),
+        (((0, 1),), True),
+    ]
+
+
+def test_a_retry_while_the_first_is_on_its_way_shares_its_refusal_and_may_be_tried_again() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    told = [offer_batch(partition, marked(0, b"one")) for _ in range(2)]
+    running.disk.fail("write", errno.ENOSPC, path="*.log")
+    running.flush()
+    assert all(isinstance(one.refusal, DiskFull) for one in told)
+    assert running.publish(marked(0, b"one")).duplicate is False
+    assert values(partition) == [b"one"]
+
+
+def test_refused_batches_take_nobodys_place_among_those_that_are_known_again() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    for sequence in range(PRODUCER_WINDOW):
+        running.publish(marked(sequence, b"kept"))
+    told = [offer_batch(partition, marked(PRODUCER_WINDOW + number, b"refused")) for number in range(PRODUCER_WINDOW)]
+    running.disk.fail("write", errno.ENOSPC, path="*.log")
+    running.flush()
+    assert all(isinstance(one.refusal, DiskFull) for one in told)
+    for sequence in range(PRODUCER_WINDOW):
+        assert running.publish(marked(sequence, b"kept")).first_offset == sequence
+    with pytest.raises(SequenceOutOfOrder):
+        offer_batch(partition, marked(PRODUCER_WINDOW + 1, b"a gap"))
+
+
+# --- after a restart ---
+
+
+@pytest.mark.parametrize("with_note", [True, False])
+def test_retries_are_known_again_after_a_crash(with_note: bool) -> None:
+    running = Running()
+    running.create()
+    running.publish(marked(0, b"one", b"two"))
+    if with_note:
+        run(running.partition().save_producers(running.disk))
+    running.publish(marked(2, b"three"))
+    after = running.crash()
+    assert after.publish(marked(0, b"one", b"two")).pieces == ((0, 2),)
+    assert after.publish(marked(2, b"three")).pieces == ((2, 3),)
+    assert values(after.partition()) == [b"one", b"two", b"three"]
+    with pytest.raises(SequenceOutOfOrder):
+        offer_batch(after.partition(), marked(4, b"a gap"))
+
+
+def test_a_note_that_is_garbage_is_ignored() -> None:
+    running = Running()
+    running.create()
+    running.publish(marked(0, b"one"))
+    running.disk.write_file(f"{running.partition().log.directory}/producers", b"\0" * 50)
+    assert running.crash().publish(marked(0, b"one")).duplicate
+
+
+def test_a_note_that_cannot_be_read_now_is_not_taken_for_none() -> None:
+    running = Running()
+    running.create()
+    running.publish(marked(0, b"one"))
+    run(running.partition().save_producers(running.disk))
+    after = running.crash()
+    after.disk.fail("read", errno.EIO, path="*producers")
+    with pytest.raises(DiskFailed):
+        after.partition()
+    assert after.publish(marked(0, b"one")).duplicate
+
+
+def test_a_note_is_written_while_batches_are_on_their_way_and_speaks_of_the_durable_ones() -> None:
+    running = Running()
+    running.create()
+    running.publish(marked(0, b"one"))
+    offer_batch(running.partition(), marked(1, b"lost"))
+    run(running.partition().save_producers(running.disk))
+    after = running.crash()
+    assert after.publish(marked(0, b"one")).duplicate
+    assert not after.publish(marked(1, b"found")).duplicate
+
+
+def torn(*, kept: int) -> Running:
+    """A broker after a crash that has kept so many messages of a batch."""
+    running = Running()
+    running.create()
+    running.publish(marked(0, b"before"))
+    offer_batch(running.partition(), TORN)
+    places = list(frame.walk(TORN))
+    running.disk.crash_at(running.disk.operations + 1, after_bytes=places[kept] + 5)
+    with pytest.raises(Crashed):
+        running.flush()
+    after = running.crash("everything")
+    assert after.partition().log_end == 1 + kept
+    return after
+
+
+def numbers(running: Running) -> list[bytes]:
+    return values(running.partition())[1:]
+
+
+def test_a_retry_brings_the_rest_of_a_batch_that_a_crash_has_torn() -> None:
+    running = torn(kept=3)
+    placement = running.publish(TORN)
+    assert (placement.pieces, placement.duplicate) == (((1, 9),), False)
+    assert numbers(running) == [b"%d" % number for number in range(8)]
+    assert running.publish(TORN).duplicate
+
+
+def test_a_torn_batch_ends_where_the_crash_has_cut_it_whatever_came_behind() -> None:
+    running = torn(kept=3)
+    running.publish(frames_of([b"x", b"y", b"z"]))
+    running = running.crash()
+    running.publish(frames_of([b"!"]))
+    placement = running.publish(TORN)
+    assert placement.pieces == ((1, 4), (8, 13))
+    assert numbers(running) == [b"0", b"1", b"2", b"x", b"y", b"z", b"!", b"3", b"4", b"5", b"6", b"7"]
+    again = running.crash().publish(TORN)
+    assert (again.pieces, again.duplicate) == (((1, 4), (8, 13)), True)
+
+
+def test_a_torn_batch_counts_as_one_of_those_that_are_known_again() -> None:
+    running = torn(kept=3)
+    running.publish(TORN)
+    for number in range(PRODUCER_WINDOW - 1):
+        running.publish(marked(9 + number, b"after"))
+    assert running.publish(TORN).pieces == ((1, 9),)
+    running = running.crash()
+    assert running.publish(TORN).pieces == ((1, 9),)
+    running.publish(marked(9 + PRODUCER_WINDOW - 1, b"one more"))
+    with pytest.raises(SequenceOutOfOrder):
+        running.publish(TORN)
+
+
+def test_where_the_tear_cannot_be_noted_nothing_is_appended_behind_it() -> None:
+    running = torn(kept=3)
+    disk = running.disk.crash("everything")
+    disk.remove(f"{running.partition().log.directory}/producers")
+    disk.fail("create", errno.ENOSPC, path="*producers*", times="forever")
+    refused = Running(disk)
+    with pytest.raises(LogFenced):
+        offer_batch(refused.broker.topics["orders"].partition(0), frames_of([b"x"]))
+    assert numbers(refused) == [b"0", b"1", b"2"]
+    assert refused.crash().publish(TORN).pieces == ((1, 9),)
+
+
+# --- reading ---
+
+
+def test_who_watches_is_woken_once_by_what_becomes_readable() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    woken: list[str] = []
+    partition.watch(lambda: woken.append("stays"))
+    partition.watch(lambda: woken.append("leaves"))()
+    running.publish(frames_of([b"one"]))
+    running.publish(frames_of([b"two"]))
+    assert woken == ["stays"]
+
+
+def test_times_lead_to_offsets() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    began = running.clock.now_ns()
+    for number in range(5):
+        running.publish(frames_of([b"%d" % number]))
+        running.clock.advance(10)
+    seconds = 10**9
+    found = [run(partition.offset_for_time(began + after * seconds)) for after in (-5, 0, 1, 10, 40, 41)]
+    assert found == [0, 0, 1, 1, 4, 5]
+
+
+def test_all_positions_stand_in_their_order() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    running.publish(frames_of([b"one"]))
+    refused: Told[Placement] = Told()
+    partition.offer([frame.encode(b"two")], refused)
+    partition.commit()
+    positions = (
+        partition.earliest,
+        partition.last_stable,
+        partition.high_watermark,
+        partition.durable_end,
+        partition.log_end,
+    )
+    assert positions == (0, 1, 1, 1, 2)
+
+
+def test_whoever_is_told_may_at_once_send_again() -> None:
+    running = Running()
+    partition = running.create().partition(0)
+    again: list[Told[Placement]] = []
+
+    def try_again(result: Placement | GoQueueError) -> None:
+        assert isinstance(result, DiskFull)
+        again.append(offer_batch(partition, marked(0, b"one")))
+
+    partition.publish(bytearray(marked(0, b"one")), 1000, try_again)
+    follows = offer_batch(partition, marked(1, b"two"))
+    running.disk.fail("write", errno.ENOSPC, path="*.log")
+    running.flush()
+    assert isinstance(follows.refusal, DiskFull)
+    running.flush()
+    assert again[0].result.pieces == ((0, 1),)
+    assert running.publish(marked(1, b"two")).first_offset == 1

@@ -1,0 +1,236 @@
+"""Upkeep: retention and compaction a step at a time, and what is known of producers outlives both."""
+
+import errno
+from typing import Any
+
+import pytest
+
+from goqueue.broker.partition import Partition
+from goqueue.broker.topic import TopicSettings
+from goqueue.broker.upkeep import keep_up
+from goqueue.broker.work import run
+from goqueue.errors import DiskFull, SequenceOutOfOrder
+from goqueue.storage import frame
+from goqueue.storage.retention import plan_expiry
+from tests.broker.brokers import Running, frames_of, marked, messages, offer_batch, values
+
+HOUR_SECONDS = 3600
+LARGE = bytes(3000)  # two of them need two segments
+
+
+def look(running: Running, partition: Partition | None = None) -> None:
+    """One look of the upkeep at a partition."""
+    partition = partition or running.broker.topics["orders"].partition(0)
+    settings = running.broker.topics[partition.topic].settings
+    run(keep_up(partition, settings, running.disk, running.clock.now_ns()))
+    running.flush()
+
+
+def with_topic(**settings: Any) -> Running:
+    running = Running()
+    running.create(**settings)
+    return running
+
+
+def publish(running: Running, *contents: bytes, key: bytes | None = None) -> None:
+    for content in contents:
+        running.publish(frames_of([content], key=key))
+
+
+def test_old_messages_go_and_young_ones_stay() -> None:
+    running = with_topic(retention_hours=1.0)
+    publish(running, b"old" + LARGE, b"older than an hour" + LARGE)
+    running.clock.advance(2 * HOUR_SECONDS)
+    publish(running, b"young" + LARGE)
+    look(running)
+    partition = running.partition()
+    assert (partition.earliest, [value[:5] for value in values(partition)]) == (2, [b"young"])
+
+
+def test_old_messages_go_although_they_were_sealed_before_the_last_start() -> None:
+    running = with_topic(retention_hours=1.0)
+    publish(running, b"1" + LARGE, b"2" + LARGE, b"3" + LARGE)
+    for again in (running.crash(), running.crash().restart()):
+        again.clock.advance(2 * HOUR_SECONDS)
+        look(again)
+        assert again.partition().earliest == 2
+
+
+def test_an_active_segment_that_is_old_is_sealed_and_goes_at_the_next_look() -> None:
+    running = with_topic(retention_hours=1.0)
+    publish(running, b"only one")
+    running.clock.advance(2 * HOUR_SECONDS)
+    look(running)
+    look(running)
+    partition = running.partition()
+    assert (partition.earliest, partition.log_end, values(partition)) == (1, 1, [])
+
+
+def test_the_oldest_of_too_many_bytes_go() -> None:
+    running = with_topic(retention_hours=None, retention_bytes=7000)
+    publish(running, *(b"%d" % number + LARGE for number in range(5)))
+    look(running)
+    assert [value[:1] for value in values(running.partition())] == [b"3", b"4"] or running.partition().log.size >= 7000
+    assert running.partition().earliest > 0
+
+
+def test_without_limits_nothing_goes() -> None:
+    running = with_topic(retention_hours=None)
+    publish(running, *(b"%d" % number + LARGE for number in range(3)))
+    running.clock.advance(100_000 * HOUR_SECONDS)
+    look(running)
+    assert running.partition().earliest == 0
+
+
+def test_of_each_key_the_latest_stays() -> None:
+    running = with_topic(cleanup="compact")
+    publish(running, b"1" + LARGE, b"2" + LARGE, key=b"a")
+    publish(running, b"3" + LARGE, key=b"b")
+    publish(running, b"4" + LARGE)
+    publish(running, b"5" + LARGE, key=b"c")
+    look(running)
+    assert [(one.offset, one.value[:1]) for one in messages(running.partition())] == [
+        (1, b"2"),
+        (2, b"3"),
+        (3, b"4"),
+        (4, b"5"),
+    ]
+
+
+def test_compaction_looks_again_although_retention_has_taken_as_much_as_came() -> None:
+    running = with_topic(cleanup="compact,delete", retention_hours=1.0)
+    publish(running, b"1" + LARGE, b"2" + LARGE, b"3" + LARGE)
+    look(running)
+    running.clock.advance(2 * HOUR_SECONDS)
+    publish(running, b"4" + LARGE, b"5" + LARGE, key=b"a")
+    publish(running, b"6" + LARGE)
+    look(running)
+    assert [value[:1] for value in values(running.partition())] == [b"5", b"6"]
+
+
+def test_a_deleted_topic_stays_deleted_when_the_catalog_has_been_compacted() -> None:
+    running = with_topic()
+    running = running.restart()  # which leaves a snapshot that knows the topic
+    running.delete()
+    catalog = running.broker.topics["__metadata"].partition(0)
+    catalog.log.roll()
+    running.create("other")
+    running.clock.advance(48 * HOUR_SECONDS)
+    look(running, catalog)
+    assert b"orders" not in {message.key for message in messages(catalog)}
+    assert running.crash().names() == {"other"}
+
+
+def test_nothing_is_done_while_a_job_is_under_way() -> None:
+    running = with_topic(retention_hours=1.0)
+    publish(running, b"1" + LARGE, b"2" + LARGE)
+    running.clock.advance(2 * HOUR_SECONDS)
+    job = plan_expiry(running.partition().log, running.disk)
+    look(running)
+    assert running.partition().earliest == 0
+    job.apply()
+    look(running)
+    assert running.partition().earliest == 1
+
+
+def test_nothing_is_done_to_a_log_that_was_deleted() -> None:
+    running = with_topic()
+    partition = running.partition()
+    running.delete()
+    assert list(keep_up(partition, TopicSettings(), running.disk, running.clock.now_ns())) == []
+
+
+def test_a_job_that_fails_leaves_the_log_ready_for_the_next() -> None:
+    running = with_topic(cleanup="compact")
+    publish(running, b"1" + LARGE, b"2" + LARGE, b"3" + LARGE, key=b"a")
+    running.disk.fail("write", errno.ENOSPC, path="*.cleaned")
+    with pytest.raises(DiskFull):
+        look(running)
+    look(running)
+    assert [value[:1] for value in values(running.partition())] == [b"2", b"3"]
+
+
+def test_retention_makes_room_on_a_disk_that_has_none_for_the_note_of_producers() -> None:
+    running = with_topic(retention_hours=1.0)
+    running.publish(marked(0, b"1" + LARGE))
+    publish(running, b"2" + LARGE)
+    running.clock.advance(2 * HOUR_SECONDS)
+    running.disk.fail("create", errno.ENOSPC, path="*producers*", times="forever")
+    look(running)
+    assert running.partition().earliest == 1
+
+
+# --- producers ---
+
+
+def superseded(running: Running) -> None:
+    """A batch whose messages compaction may take, and others that seal its segment."""
+    running.publish(keyed(0, b"1" + LARGE))
+    publish(running, b"2" + LARGE, b"3" + LARGE, key=b"a")
+
+
+def keyed(sequence: int, value: bytes) -> bytes:
+    plain = frame.decode(marked(sequence, value))
+    return frame.encode(value, b"a", frame.encode_headers(plain.headers))
+
+
+def test_a_batch_is_known_again_although_compaction_took_its_mark() -> None:
+    running = with_topic(cleanup="compact")
+    superseded(running)
+    look(running)
+    assert [one.offset for one in messages(running.partition())] == [1, 2]
+    again = running.crash().publish(keyed(0, b"1" + LARGE))
+    assert (again.pieces, again.duplicate) == (((0, 1),), True)
+
+
+def test_so_it_is_when_nobody_asked_for_the_producers_since_the_start() -> None:
+    running = with_topic(cleanup="compact")
+    superseded(running)
+    running = running.crash()
+    look(running)
+    assert running.crash().publish(keyed(0, b"1" + LARGE)).duplicate
+
+
+def test_so_it_is_when_the_batch_came_while_the_note_was_being_written() -> None:
+    running = with_topic(cleanup="compact")
+    partition = running.partition()
+    running.publish(marked(0, b"early", producer=8))
+    work = keep_up(partition, TopicSettings(cleanup="compact"), running.disk, running.clock.now_ns())
+    job = next(work)
+    superseded(running)
+    try:
+        while True:
+            job = work.send(job())
+    except StopIteration:
+        pass
+    assert [one.offset for one in messages(partition)] == [0, 2, 3]
+    assert running.crash().publish(keyed(0, b"1" + LARGE)).duplicate
+
+
+def test_without_a_note_nothing_is_compacted() -> None:
+    running = with_topic(cleanup="compact")
+    superseded(running)
+    running.disk.fail("create", errno.ENOSPC, path="*producers*", times="forever")
+    with pytest.raises(DiskFull):
+        look(running)
+    assert [one.offset for one in messages(running.partition())] == [0, 1, 2]
+
+
+def test_a_batch_is_known_again_although_retention_took_it() -> None:
+    running = with_topic(retention_hours=1.0)
+    running.publish(marked(0, b"1" + LARGE))
+    publish(running, b"2" + LARGE)
+    running.clock.advance(2 * HOUR_SECONDS)
+    look(running)
+    assert running.partition().earliest == 1
+    after = running.crash()
+    assert after.publish(marked(0, b"1" + LARGE)).duplicate
+    with pytest.raises(SequenceOutOfOrder):
+        offer_batch(after.partition(), marked(5, b"a gap"))
+
+
+def test_where_nothing_is_marked_no_note_is_written_beside_a_log_that_is_only_expired() -> None:
+    running = with_topic()
+    publish(running, b"1")
+    look(running)
+    assert not [path for path in running.disk.paths() if "producers" in path]

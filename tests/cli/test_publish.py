@@ -1,0 +1,132 @@
+"""`goqueue-cli publish` against a real broker."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import broker, create, read
+from tests.cli.programs import cli, running
+
+__all__ = ["broker"]
+
+
+@pytest.fixture
+def topic(broker: LocalBroker) -> str:
+    create(broker.url, "orders", 2)
+    return broker.url
+
+
+def values(url: str, partition: int = 0) -> list[str]:
+    return [message["value"] for message in read(url, "orders", partition)]
+
+
+def test_each_argument_is_a_message_and_has_a_row_that_says_where_it_is(topic: str) -> None:
+    done = cli(
+        topic, "publish", "orders", "a", "wörld", "--partition", "1", "--key", "k", "--header", "source=shop",
+        "--priority", "high",
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["TOPIC", "PARTITION", "OFFSET"], ["orders", "1", "0"], ["orders", "1", "1"],
+    ]  # fmt: skip
+    messages = read(topic, "orders", 1)
+    assert [message["value"] for message in messages] == ["a", "wörld"]
+    assert {(message["key"], message["priority"]) for message in messages} == {("k", 1)}
+    assert messages[0]["headers"] == {"source": "shop"}
+
+
+def test_the_receipt_for_programs_has_the_time_of_the_broker(topic: str) -> None:
+    (receipt,) = json.loads(cli(topic, "publish", "orders", "a", "--partition", "0", "-o", "json").out)
+    assert receipt["timestamp"] == read(topic, "orders", 0)[0]["timestamp"]
+    assert (receipt["partition"], receipt["offset"]) == (0, 0)
+
+
+def test_lines_of_a_pipe_are_messages_exactly_as_they_are(topic: str) -> None:
+    done = cli(topic, "publish", "orders", "--partition", "0", given=" a \n\nb\r\nno newline")
+    assert (done.code, done.out, done.err) == (0, "", "4 messages published to orders\n")
+    assert values(topic) == [" a ", "", "b\r", "no newline"]
+
+
+def test_produce_is_another_name_and_a_form_of_output_gets_a_summary(topic: str) -> None:
+    done = cli(topic, "produce", "orders", "-o", "json", given="a\nb\n")
+    assert json.loads(done.out) == [{"name": "orders", "topic": "orders", "messages": 2}]
+
+
+def test_bytes_that_are_not_text_arrive_as_they_are(topic: str) -> None:
+    cli(topic, "publish", "orders", "--partition", "0", given=b"\xff\x00\xfe\n")
+    shown = cli(topic, "consume", "orders").out
+    assert shown.encode(errors="surrogateescape") == b"\xff\x00\xfe\n"
+
+
+def test_many_lines_arrive_in_their_order(topic: str) -> None:
+    given = "".join(f"{number}:{'x' * 50}\n" for number in range(50_000))
+    assert cli(topic, "publish", "orders", "--partition", "0", given=given).code == 0
+    assert cli(topic, "consume", "orders").out == given
+
+
+def test_a_separator_splits_key_and_value_at_its_first_place(topic: str) -> None:
+    assert cli(topic, "publish", "orders", "--key-separator", "::", "--partition", "0", given="k::v::w\n").code == 0
+    (message,) = read(topic, "orders")
+    assert (message["key"], message["value"]) == ("k", "v::w")
+
+
+def test_a_line_without_its_separator_is_named_and_ends_it(topic: str) -> None:
+    done = cli(topic, "publish", "orders", "--key-separator", ":", given="a:b\nnothing\n")
+    assert done.code == 2
+    assert "cause: request_invalid: message 2 has no ':' between its key and its value\n" in done.err
+
+
+def test_a_failure_says_how_much_was_published_before(topic: str) -> None:
+    given = "a\n" * 200_000 + "x" * 2_000_000 + "\n"
+    done = cli(topic, "publish", "orders", given=given)
+    assert (done.code, done.out) == (1, "")
+    published, *error = done.err.splitlines()
+    assert int(published.removesuffix(" messages published to orders before the failure").replace(",", "")) <= 200_000
+    assert error[0] == "error: could not publish to topic orders"
+    assert error[1].startswith("cause: message_too_large: the value has 2000000 bytes")
+
+
+def test_files_are_read_line_by_line_or_as_a_whole(topic: str, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text("a\nb\n")
+    cli(topic, "publish", "orders", "--partition", "0", "--file", str(file), "--file", "-", given="c\n")
+    cli(topic, "publish", "orders", "--partition", "0", "--file", str(file), "--whole")
+    assert values(topic) == ["a", "b", "c", "a\nb\n"]
+    missing = cli(topic, "publish", "orders", "--file", str(tmp_path / "none"))
+    assert missing.code == 5
+    assert "No such file or directory" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["x", "--file", "y"], 2),
+        (["x", "--whole"], 2),
+        (["--key", "a", "--key-separator", ":"], 2),
+        (["--key-separator", ""], 2),
+        (["x", "--header", "nothing"], 2),
+        (["x", "--priority", "urgent"], 2),
+        (["x", "--partition", "9"], 5),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_publishes_nothing(topic: str, words: list[str], code: int) -> None:
+    done = cli(topic, "publish", "orders", *words)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith("error: ")
+    assert values(topic) == values(topic, 1) == []
+
+
+def test_what_was_read_before_an_interruption_is_published(topic: str) -> None:
+    with running(topic, "publish", "orders", "--partition", "0") as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"a\nb\n")
+        process.stdin.flush()
+        read(topic, "orders", 0, "offset=0&wait=30s")
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.stderr.read() == b"interrupted: 2 messages published to orders\n"
+    assert values(topic) == ["a", "b"]

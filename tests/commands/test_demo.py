@@ -1,0 +1,92 @@
+"""`goqueue demo` as a real process: what it starts, what it says, and what it leaves."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from goqueue.client import Client
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+COMMAND = (sys.executable, "-m", "goqueue", "demo", "--rate", "200")
+
+
+@contextmanager
+def demo(directory: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """A demo that has its temporary directory in `directory`."""
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
+    with subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=ROOT,
+        env=environment | {"TMPDIR": str(directory)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def introduction(process: "subprocess.Popen[str]") -> list[str]:
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line.rstrip())
+        if lines[-1] == "^C stops":
+            break
+    return lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_there_are_messages_until_it_is_stopped_and_then_nothing_is_left(tmp_path: Path, number: int) -> None:
+    with demo(tmp_path, "--port", "0") as process:
+        lines = introduction(process)
+        address = lines[0].split()[3].rstrip(",")
+        assert f"  goqueue-cli --server {address} consume orders --follow" in lines
+        assert f"  curl {address}/metrics" in lines
+        with Client(address) as client:
+            assert client.topics() == ["orders", "page-views", "payments"]
+            with client.reader("orders", follow=True) as orders:
+                order = next(iter(orders))
+        assert order.key is not None
+        assert {name for name, _ in order.headers} == {"source", "version"}
+        process.send_signal(number)
+        out, err = process.communicate()
+    assert (process.returncode, out) == (0, "")
+    assert err.endswith("the demo has ended, and its data is gone\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_ends_by_itself_after_a_time(tmp_path: Path) -> None:
+    with demo(tmp_path, "--port", "0", "--for", "500ms") as process:
+        _, err = process.communicate()
+    assert process.returncode == 0
+    assert re.search(r"^\d+ messages in \S+, \d+/s; stopping$", err, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_port_it_takes_one_that_is_free(tmp_path: Path) -> None:
+    with demo(tmp_path, "--for", "100ms") as first, demo(tmp_path, "--for", "100ms") as second:
+        assert introduction(first)[0] != introduction(second)[0]
+
+
+def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with demo(tmp_path, "--port", "0") as first:
+        port = introduction(first)[0].split()[3].rstrip(",").rpartition(":")[2]
+        with demo(tmp_path, "--port", port) as second:
+            out, err = second.communicate()
+    assert (second.returncode, out) == (2, "")
+    assert err.startswith(f"error: cannot listen on '127.0.0.1' port {port}")
+
+
+def test_a_duration_that_is_none_is_refused(tmp_path: Path) -> None:
+    with demo(tmp_path, "--for", "long") as process:
+        assert process.wait() == 2

@@ -1,0 +1,67 @@
+"""`goqueue serve` as a process of its own, which can be asked, stopped and killed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+from typing import Self
+
+ROOT = Path(__file__).resolve().parent.parent
+END_OF_BANNER = "^C stops"
+
+
+class Served:
+    """`with Served("--data-dir", path) as served:` and then `served.url`. What is left at the end is killed."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = ("--port", "0", "--log-level", "error", *words)
+        self.process: subprocess.Popen[str]
+        self.banner: list[str] = []
+        self.url = ""
+
+    def launch(self) -> Self:
+        """Start it, and do not wait."""
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "goqueue", "serve", *self._words],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def await_start(self) -> Self:
+        """Until clients can come."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.banner.append(line.rstrip())
+            if self.banner[-1] == END_OF_BANNER:
+                self.url = self.banner[0].split()[-1]
+                return self
+        raise AssertionError(f"the broker did not start: {self.banner}")
+
+    def kill(self) -> None:
+        self._end(SIGKILL)
+
+    def stop(self) -> tuple[int, str]:
+        """As an operator does: the exit code, and what it said."""
+        return self._end(SIGTERM)
+
+    def _end(self, number: int) -> tuple[int, str]:
+        self.process.send_signal(number)
+        _, said = self.process.communicate()
+        return self.process.returncode, said
+
+    def __enter__(self) -> Self:
+        try:
+            return self.launch().await_start()
+        except BaseException:
+            self.kill()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.returncode is None:
+            self.kill()
