@@ -18,7 +18,8 @@ import uvloop
 
 from goqueue import __version__
 from goqueue.api.call import App
-from goqueue.api.http import HttpLimits, Server
+from goqueue.api.http.limits import HttpLimits
+from goqueue.api.http.server import Server
 from goqueue.api.observer import HttpObserver
 from goqueue.api.openapi import document
 from goqueue.api.router import Router

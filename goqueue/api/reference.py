@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-import goqueue.api.http  # noqa: F401 - first: it needs `status`, which needs a part of it
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.status import status_of
 from goqueue.api.table import ENDPOINTS

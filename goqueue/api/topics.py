@@ -30,6 +30,13 @@ NewTopic = _with_settings(
     "A topic to be created; what is left out is as the broker's configuration says.",
     ("name", _Name),
     ("num_partitions", Partitions | None, None),
+    (
+        "auto",
+        Annotated[
+            bool, msgspec.Meta(description="Create it only where publishing to it would: see topics.auto_create.")
+        ],
+        False,
+    ),
 )
 
 
@@ -103,6 +110,8 @@ async def list_topics(call: Call) -> TopicNames:
 
 async def create(call: Call) -> TopicMade:
     settings = _given(call.body)
+    if settings.pop("auto") and not call.app.auto_create:
+        call.runtime.broker.topic(settings["name"])
     spec = new_topic(call.app, settings.pop("name"), settings.pop("num_partitions", None), settings)
     topic = await call.runtime.create_topic(spec)
     return TopicMade(topic.name, len(topic.partitions), True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -17,7 +18,7 @@ from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import options_of
 from goqueue.client.reading import Place, begin, wish
 from goqueue.client.times import Moment, seconds
-from goqueue.errors import GoQueueError, RequestInvalid
+from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
 from goqueue.storage.frame import NORMAL
 
 if TYPE_CHECKING:
@@ -63,6 +64,15 @@ class AsyncClient:
     async def topic(self, name: str) -> TopicInfo:
         return await self.call(endpoints.topic(name))
 
+    async def _topic_to_publish(self, name: str) -> TopicInfo:
+        """The topic, which a broker that is configured so creates for whoever publishes to it."""
+        try:
+            return await self.topic(name)
+        except TopicNotFound:
+            with suppress(TopicExists):  # by somebody who was quicker
+                await self.call(endpoints.create_on_publish(name))
+            return await self.topic(name)
+
     async def alter_topic(self, name: str, **settings: Any) -> TopicInfo:
         return await self.call(endpoints.alter_topic(name, settings))
 
@@ -94,7 +104,7 @@ class AsyncClient:
     def producer(self, **options: Any) -> AsyncProducer:
         """A producer, inside a running loop; `goqueue.client.Options` lists what may be said."""
         self._check_open()
-        return AsyncProducer(self._connect(), self.topic, options_of(options), self._timeout)
+        return AsyncProducer(self._connect(), self._topic_to_publish, options_of(options), self._timeout)
 
     async def reader(  # noqa: PLR0913 - each is a choice of its own, given by name
         self,

@@ -1,6 +1,7 @@
 """The client for threads."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -16,7 +17,7 @@ from goqueue.client.producing import options_of
 from goqueue.client.reader import Reader
 from goqueue.client.reading import Place, begin, wish
 from goqueue.client.times import Moment, seconds
-from goqueue.errors import GoQueueError, RequestInvalid
+from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
 from goqueue.storage.frame import NORMAL
 
 if TYPE_CHECKING:
@@ -62,6 +63,15 @@ class Client:
     def topic(self, name: str) -> TopicInfo:
         return self.call(endpoints.topic(name))
 
+    def _topic_to_publish(self, name: str) -> TopicInfo:
+        """The topic, which a broker that is configured so creates for whoever publishes to it."""
+        try:
+            return self.topic(name)
+        except TopicNotFound:
+            with suppress(TopicExists):  # by somebody who was quicker
+                self.call(endpoints.create_on_publish(name))
+            return self.topic(name)
+
     def alter_topic(self, name: str, **settings: Any) -> TopicInfo:
         return self.call(endpoints.alter_topic(name, settings))
 
@@ -93,7 +103,7 @@ class Client:
     def producer(self, **options: Any) -> Producer:
         """A producer; `goqueue.client.Options` lists what may be said."""
         self._check_open()
-        return Producer(self._connect(), self.topic, options_of(options), self._timeout)
+        return Producer(self._connect(), self._topic_to_publish, options_of(options), self._timeout)
 
     def reader(  # noqa: PLR0913 - each is a choice of its own, given by name
         self,

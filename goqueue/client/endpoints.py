@@ -127,6 +127,11 @@ def create_topic(name: str, partitions: int | None, settings: dict[str, Any]) ->
     return _ask("POST", "/topics", dict[str, Any], {"name": name} | count | settings, idempotent=False)
 
 
+def create_on_publish(name: str) -> Call[dict[str, Any]]:
+    """For a producer: have the topic made, if the broker makes topics when they are published to."""
+    return _ask("POST", "/topics", dict[str, Any], {"name": name, "auto": True}, idempotent=False)
+
+
 def topics(internal: bool) -> Call[list[str]]:
     path = "/topics?internal=true" if internal else "/topics"
     return Call("GET", path, lambda answer: decoded(answer, _Topics).topics, headers=JSON)

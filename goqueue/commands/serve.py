@@ -13,7 +13,6 @@ from goqueue.commands.flags import setting_flags
 from goqueue.config import load
 from goqueue.console import terminal
 from goqueue.daemon import Daemon
-from goqueue.errors import AddressUnavailable, ConfigInvalid
 from goqueue.quantities import format_count, format_duration, format_size
 from goqueue.storage.store import Store
 
@@ -40,11 +39,7 @@ def serve(
         for line in banner(daemon, time.monotonic() - began):
             terminal.say(line)
 
-    daemon = Daemon(load(config, os.environ, flags))
-    try:
-        daemon.run(started)
-    except AddressUnavailable as error:  # to whoever typed the command, a setting that cannot be had
-        raise ConfigInvalid(error.sentence, hint=error.hint) from None
+    Daemon(load(config, os.environ, flags)).run(started)
     terminal.say("stopped cleanly")
 
 

@@ -13,6 +13,7 @@ OUR_BUG = 70
 INTERRUPTED = 130
 
 _CODES: dict[type[errors.GoQueueError], int] = {
+    errors.AddressUnavailable: USAGE,
     errors.ConfigInvalid: USAGE,
     errors.DataDirectoryForeign: USAGE,
     errors.DataDirectoryInUse: USAGE,

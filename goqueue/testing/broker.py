@@ -34,8 +34,8 @@ class LocalBroker:
 
     def stop(self) -> None:
         """As SIGTERM would."""
-        self._stop()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
+            self._stop()
             self._thread.join()
 
     def _serve(self, started: "Future[str]") -> None:

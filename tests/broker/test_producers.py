@@ -50,6 +50,17 @@ def test_the_latest_five_batches_are_known_again_and_none_before_them() -> None:
         table.producers.look_up(marks[0])
 
 
+def test_what_is_on_its_way_takes_nobodys_place() -> None:
+    table = Table()
+    marks = [Mark(1, 0, number, 1) for number in range(2 * PRODUCER_WINDOW)]
+    for mark in marks[:PRODUCER_WINDOW]:
+        table.store(mark)
+    first, second, *_ = [table.append(mark) for mark in marks[PRODUCER_WINDOW:]]
+    table.producers.settle(marks[PRODUCER_WINDOW], first)
+    table.producers.take_back(marks[PRODUCER_WINDOW + 1], second)
+    assert all(table.pieces(mark) for mark in marks[1 : PRODUCER_WINDOW + 1])
+
+
 def test_a_gap_is_refused_and_names_what_is_expected() -> None:
     table = Table()
     table.store(Mark(1, 0, 0, 3))

@@ -1,6 +1,7 @@
 """Upkeep: retention and compaction a step at a time, and what is known of producers outlives both."""
 
 import errno
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,12 +9,13 @@ import pytest
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import TopicSettings
 from goqueue.broker.upkeep import keep_up
-from goqueue.broker.work import run
+from goqueue.broker.work import Work, run
 from goqueue.errors import DiskFull, SequenceOutOfOrder
 from goqueue.storage import frame
 from goqueue.storage.retention import plan_expiry
 from tests.broker.brokers import Running, frames_of, marked, messages, offer_batch, values
 
+COMPACT = TopicSettings(cleanup="compact")
 HOUR_SECONDS = 3600
 LARGE = bytes(3000)  # two of them need two segments
 
@@ -163,6 +165,17 @@ def test_retention_makes_room_on_a_disk_that_has_none_for_the_note_of_producers(
 # --- producers ---
 
 
+def before_each_job(work: Work[None], happens: Callable[[], None]) -> Work[None]:
+    """The same work, with something that happens on the broker while each job is done."""
+    try:
+        job = next(work)
+        while True:
+            happens()
+            job = work.send((yield job))
+    except StopIteration:
+        return
+
+
 def superseded(running: Running) -> None:
     """A batch whose messages compaction may take, and others that seal its segment."""
     running.publish(keyed(0, b"1" + LARGE))
@@ -191,20 +204,24 @@ def test_so_it_is_when_nobody_asked_for_the_producers_since_the_start() -> None:
     assert running.crash().publish(keyed(0, b"1" + LARGE)).duplicate
 
 
-def test_so_it_is_when_the_batch_came_while_the_note_was_being_written() -> None:
+def test_so_it_is_when_batches_come_while_the_notes_are_being_written() -> None:
     running = with_topic(cleanup="compact")
     partition = running.partition()
     running.publish(marked(0, b"early", producer=8))
-    work = keep_up(partition, TopicSettings(cleanup="compact"), running.disk, running.clock.now_ns())
-    job = next(work)
-    superseded(running)
-    try:
-        while True:
-            job = work.send(job())
-    except StopIteration:
-        pass
-    assert [one.offset for one in messages(partition)] == [0, 2, 3]
-    assert running.crash().publish(keyed(0, b"1" + LARGE)).duplicate
+    arriving = [keyed(sequence, b"%d" % sequence + LARGE) for sequence in range(2)]
+
+    def arrive() -> None:
+        if arriving:
+            running.publish(arriving.pop(0))
+            publish(running, b"later" + LARGE, b"latest" + LARGE, key=b"a")
+
+    run(before_each_job(keep_up(partition, COMPACT, running.disk, running.clock.now_ns()), arrive))
+    assert [one.offset for one in messages(partition)] == [0, 5, 6]
+    after = running.crash()
+    assert [after.publish(keyed(sequence, b"%d" % sequence + LARGE)).pieces for sequence in range(2)] == [
+        ((1, 2),),
+        ((4, 5),),
+    ]
 
 
 def test_without_a_note_nothing_is_compacted() -> None:

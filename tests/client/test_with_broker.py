@@ -294,3 +294,26 @@ def test_a_loop_raises_what_is_not_there(broker: LocalBroker) -> None:
             assert [message async for message in await client.reader("t", start=5, on_missing="latest")] == []
 
     asyncio.run(main())
+
+
+def test_a_producer_has_its_topic_created_where_the_broker_is_configured_so(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data"), topics__auto_create="true") as local, Client(local.url) as client:
+        with client.producer() as producer:
+            producer.send("surprise", b"here")
+        assert [message.value for message in client.reader("surprise", until="now")] == [b"here"]
+
+
+async def _send_async(url: str, topic: str) -> None:
+    async with AsyncClient(url) as client, client.producer() as producer:
+        await producer.send(topic, b"here")
+
+
+def test_an_async_producer_has_its_topic_created_too(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data"), topics__auto_create="true") as local, Client(local.url) as client:
+        asyncio.run(_send_async(local.url, "surprise"))
+        assert client.topics() == ["surprise"]
+
+
+def test_a_topic_that_nobody_created_is_not_made_by_chance(broker: LocalBroker) -> None:
+    with Client(broker.url) as client, client.producer() as producer, pytest.raises(TopicNotFound, match="'typo'"):
+        producer.send("typo", b"lost")

@@ -10,10 +10,3 @@
 
 It is no framework and has no routes: whoever starts a `Server` hands in one function.
 """
-
-from goqueue.api.http.desk import Observer
-from goqueue.api.http.limits import HttpLimits
-from goqueue.api.http.message import Handle, Request, Response
-from goqueue.api.http.server import Server
-
-__all__ = ["Handle", "HttpLimits", "Observer", "Request", "Response", "Server"]

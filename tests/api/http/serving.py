@@ -13,8 +13,10 @@ from typing import Any, ParamSpec, cast
 
 import uvloop
 
-from goqueue.api.http import Handle, HttpLimits, Request, Response, Server
 from goqueue.api.http.connection import Connection
+from goqueue.api.http.limits import HttpLimits
+from goqueue.api.http.message import Handle, Request, Response
+from goqueue.api.http.server import Server
 from goqueue.testing.clock import ManualClock
 
 PATIENCE_SECONDS = 30

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from goqueue.api.http import Request, Response
+from goqueue.api.http.message import Request, Response
 from tests.api.http.serving import HOST, Clerk, echo, on_a_loop, request, serving, until
 
 

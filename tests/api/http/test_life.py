@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.api.http import HttpLimits, Request, Response, Server
 from goqueue.api.http.connection import LIFE, State
+from goqueue.api.http.limits import HttpLimits
+from goqueue.api.http.message import Request, Response
+from goqueue.api.http.server import Server
 from goqueue.clock import SystemClock
 from goqueue.errors import AddressUnavailable
 from tests.api.http.serving import Clerk, Recorder, echo, on_a_loop, request, serving, until

@@ -6,9 +6,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.api.http import HttpLimits
 from goqueue.api.http.desk import Desk
 from goqueue.api.http.intake import Intake, Phase
+from goqueue.api.http.limits import HttpLimits
 from goqueue.testing.clock import ManualClock
 from tests.api.http.serving import HOST, Recorder, echo, on_a_loop, request, serving
 

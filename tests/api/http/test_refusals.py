@@ -2,8 +2,8 @@
 
 import pytest
 
-from goqueue.api.http import Request, Response
 from goqueue.api.http.intake import Phase
+from goqueue.api.http.message import Request, Response
 from tests.api.http.serving import HOST, Clerk, Client, House, echo, on_a_loop, request, serving, until
 
 CHUNKED = b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n"

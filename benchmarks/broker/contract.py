@@ -1,0 +1,64 @@
+"""What every broker here can be asked to do, GoQueue and its peers alike."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from benchmarks.broker.latency import Answers
+
+Values = Sequence[bytes]
+
+
+class Broker(Protocol):
+    """A server of its own process and one client beside it.
+
+    Whatever publishes returns when every message is confirmed, and says so with an error when one is not.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def pace(self) -> int:
+        """Messages a second that it is known to manage, roughly: amounts follow from it, so that none takes long."""
+
+    def start(self, directory: str) -> None:
+        """Start the server, keep its data below a directory, and connect. `Absent` when something is missing."""
+
+    def stop(self) -> None:
+        """End the server, started or not."""
+
+    def create(self, topic: str) -> None:
+        """Make a topic, stream or queue with one partition."""
+
+    def publish_bulk(self, topic: str, batch: Values, times: int) -> None:
+        """The batch so many times, the fastest way there is."""
+
+    def publish_each(self, topic: str, batch: Values, times: int) -> None:
+        """The same with one call a message."""
+
+    def publish_single(self, topic: str, value: bytes, count: int, waiters: int) -> Answers:
+        """From so many who each wait for the answer to their one message."""
+
+    def read(self, topic: str, count: int) -> int:
+        """So many messages from the first on; the bytes of their values."""
+
+    def roundtrips(self, topic: str, value: bytes, count: int) -> Answers:
+        """From the publishing of a message to its arrival at a reader that waits for it, one after the other."""
+
+
+@contextmanager
+def running(broker: Broker, directory: str) -> Iterator[Iterator[str]]:
+    """The broker while it runs; yields names of topics that exist and are empty."""
+    try:
+        broker.start(directory)
+        yield _topics(broker)
+    finally:
+        broker.stop()
+
+
+def _topics(broker: Broker) -> Iterator[str]:
+    for number in itertools.count():
+        broker.create(f"topic-{number}")
+        yield f"topic-{number}"

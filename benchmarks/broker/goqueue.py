@@ -1,0 +1,105 @@
+"""GoQueue: `goqueue serve` with its usual settings, and its own client."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.broker.contract import Values
+from benchmarks.broker.latency import Answers
+from benchmarks.broker.server import LOOPBACK, Server
+from goqueue.client import Client
+
+OURS = "GoQueue"
+ROOT = Path(__file__).resolve().parent.parent.parent
+ADDRESS = re.compile(rf"http://{re.escape(LOOPBACK)}:(\d+)")
+LOAD = "benchmarks.broker.load"
+LOAD_SECONDS_MAX = 120
+
+
+class GoQueue:
+    name = OURS
+    pace = 500_000
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._server: Server | None = None
+        self._client: Client | None = None
+
+    def start(self, directory: str) -> None:
+        flags = ["--data-dir", f"{directory}/data", "--port", "0"]
+        command = [sys.executable, "-m", "goqueue", "serve", *flags]
+        self._server = Server(command, directory, {"PYTHONPATH": str(ROOT)})
+        self._server.wait_until(self._says_where)
+        self._client = Client(f"http://{LOOPBACK}:{self.port}")
+
+    def _says_where(self) -> bool:
+        found = ADDRESS.search(self.server.said())
+        self.port = int(found[1]) if found else 0
+        return found is not None
+
+    def stop(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        if self._server is not None:
+            self._server.end()
+
+    @property
+    def server(self) -> Server:
+        assert self._server is not None, "start comes first"
+        return self._server
+
+    @property
+    def client(self) -> Client:
+        assert self._client is not None, "start comes first"
+        return self._client
+
+    def create(self, topic: str, partitions: int = 1, **settings: object) -> None:
+        self.client.create_topic(topic, partitions, **settings)
+
+    def publish_bulk(self, topic: str, batch: Values, times: int, keys: Values | None = None) -> None:
+        with self.client.producer() as producer:
+            for _ in range(times):
+                producer.send_many(topic, batch, keys)
+            producer.flush()
+
+    def publish_each(self, topic: str, batch: Values, times: int) -> None:
+        with self.client.producer() as producer:
+            send = producer.send
+            for _ in range(times):
+                for value in batch:
+                    send(topic, value)
+            producer.flush()
+
+    def publish_single(self, topic: str, value: bytes, count: int, waiters: int) -> Answers:  # noqa: ARG002
+        """As JSON, which the generator makes: the value is one of its own, as large as that of the peers."""
+        return _answers("saturate", self.port, topic, 1, count, waiters)
+
+    def publish_json(self, topic: str, batch: int, requests: int, connections: int) -> Answers:
+        """Requests with so many messages each."""
+        return _answers("saturate", self.port, topic, batch, requests, connections)
+
+    def read(self, topic: str, count: int) -> int:
+        size, read = 0, 0
+        with self.client.reader(topic, start="earliest", until="now") as messages:
+            for message in messages:
+                value = message.value
+                assert value is not None, "nothing was deleted"
+                size += len(value)
+                read += 1
+        assert read == count, f"{read} messages instead of {count}"
+        return size
+
+    def roundtrips(self, topic: str, value: bytes, count: int) -> Answers:  # noqa: ARG002
+        """The same: through a long poll of the generator."""
+        return _answers("roundtrip", self.port, topic, count)
+
+
+def _answers(what: str, *arguments: object) -> Answers:
+    """What the generator found, in a process of its own."""
+    command = [sys.executable, "-m", LOAD, what, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
+    return Answers(**json.loads(done.stdout))

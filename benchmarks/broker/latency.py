@@ -1,0 +1,72 @@
+"""Times that answers took, in few numbers."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+PAUSE_SECONDS = 0.004
+"""Before each message to an idle broker: the reader is waiting again, and nobody is still cleaning up."""
+ANSWER_SECONDS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How many answers a second, and how long half and 99 of 100 took at most, in milliseconds."""
+
+    rate: float
+    half: float
+    most: float
+
+    @classmethod
+    def of(cls, times: Sequence[float], seconds: float) -> Self:
+        """From the seconds that each took, and those that all took together."""
+        cuts = statistics.quantiles(times, n=100)
+        return cls(len(times) / seconds, cuts[49] * 1000, cuts[98] * 1000)
+
+
+async def exchange(
+    publish: Callable[[], Awaitable[object]], receive: Callable[[], Awaitable[object]], count: int
+) -> Answers:
+    """Publish to a reader that already waits, many times; the clock stops when the message is in its hands."""
+
+    async def received() -> float:
+        await receive()
+        return time.perf_counter()
+
+    times = []
+    start = time.perf_counter()
+    for _ in range(count + count // 10):
+        arrival = asyncio.ensure_future(received())
+        await asyncio.sleep(PAUSE_SECONDS)
+        begin = time.perf_counter()
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            await publish()
+            times.append(await arrival - begin)
+    return Answers.of(times[count // 10 :], time.perf_counter() - start)
+
+
+async def saturate(publish: Callable[[], Awaitable[object]], count: int, waiters: int) -> Answers:
+    """Publish from so many tasks, each of which waits for its answer before it goes on."""
+    await _publish_timed(publish, count // 10, waiters)
+    begin = time.perf_counter()
+    times = await _publish_timed(publish, count, waiters)
+    return Answers.of(times, time.perf_counter() - begin)
+
+
+async def _publish_timed(publish: Callable[[], Awaitable[object]], count: int, waiters: int) -> list[float]:
+    left = iter(range(count))
+    times: list[float] = []
+
+    async def one() -> None:
+        for _ in left:
+            begin = time.perf_counter()
+            await publish()
+            times.append(time.perf_counter() - begin)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(waiters):
+            group.create_task(one())
+    return times
