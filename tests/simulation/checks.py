@@ -97,7 +97,7 @@ def visible(partition: Partition) -> Found:
         offset = read.next_offset
 
 
-def check(broker: Broker, model: Model, now_ns: int) -> None:
+def check(broker: Broker, model: Model) -> None:
     """Everything that clients were told is so, and they see nothing else."""
     for topic in model.here():
         there = broker.topics.get(topic.name)
@@ -105,10 +105,10 @@ def check(broker: Broker, model: Model, now_ns: int) -> None:
         for owed, partition in zip(topic.partitions, there.partitions, strict=True):
             check_positions(partition)
             if is_readable(partition, is_faulty=True):
-                check_partition(partition, owed, now_ns)
+                check_partition(partition, owed)
 
 
-def check_partition(partition: Partition, owed: PartitionModel, now_ns: int) -> None:
+def check_partition(partition: Partition, owed: PartitionModel) -> None:
     check_retention(partition, owed)
     found = visible(partition)
     offsets = [offset for offset, _, _ in found]
@@ -123,17 +123,17 @@ def check_partition(partition: Partition, owed: PartitionModel, now_ns: int) -> 
         owed.timed(offset, time_ns)
     missing = [one for one in owed.history if one >= partition.earliest and one not in set(offsets)]
     if missing:
-        _check_compacted(owed, missing, set(offsets), now_ns)
+        _check_compacted(owed, missing, set(offsets))
 
 
-def _check_compacted(owed: PartitionModel, missing: list[int], seen: set[int], now_ns: int) -> None:
+def _check_compacted(owed: PartitionModel, missing: list[int], seen: set[int]) -> None:
     """Only compaction removes one message and leaves those around it, and it leaves the latest of every key."""
     assert owed.was_compacted, f"what was answered is readable: {owed.name} misses {missing}"
     latest = owed.latest()
     for offset in missing:
         content = owed.history[offset]
         newest = latest.get(content.key or b"", offset)
-        is_old = owed.times.get(offset, 0) < now_ns - TOMBSTONE_GRACE_SECONDS * 10**9
+        is_old = owed.times.get(offset, 0) < owed.latest_ns - TOMBSTONE_GRACE_SECONDS * 10**9
         assert newest > offset or (content.is_tombstone and is_old), (
             f"the latest of every key is kept: {owed.name} misses {content} at {offset}"
         )
@@ -149,10 +149,10 @@ def check_retention(partition: Partition, owed: PartitionModel) -> None:
     if owed.earliest == before:
         return
     assert owed.upkeep is not None, f"only upkeep removes: {owed.name} begins at {owed.earliest}"
-    now_ns, settings, size = owed.upkeep
+    settings = owed.upkeep.settings
     assert "delete" in settings.cleanup, f"only retention removes from the beginning: {owed.name}"
-    is_large = settings.retention_bytes is not None and size > settings.retention_bytes
-    oldest_kept = now_ns - round((settings.retention_hours or 1e9) * HOUR_NS)
+    is_large = settings.retention_bytes is not None and owed.upkeep.size > settings.retention_bytes
+    oldest_kept = owed.upkeep.now_ns - round((settings.retention_hours or 1e9) * HOUR_NS)
     gone = [one for one in range(before, owed.earliest) if one in owed.history]
     if owed.was_compacted:  # which may have taken those with a key long before
         gone = [one for one in gone if owed.history[one].key is None]

@@ -35,6 +35,16 @@ def content_of(message: frame.Message) -> Content:
 
 
 @dataclass
+class Looked:
+    """What a look of the upkeep at a partition goes by."""
+
+    now_ns: int
+    settings: TopicSettings
+    size: int = 0
+    """The largest that the log was meanwhile."""
+
+
+@dataclass
 class PartitionModel:
     """What one partition owes."""
 
@@ -46,9 +56,11 @@ class PartitionModel:
     open: set[Content] = field(default_factory=set)
     """What was sent, and whose fate nobody was told."""
     earliest: int = 0
-    upkeep: tuple[int, TopicSettings, int] | None = None
-    """What the upkeep goes by that may still remove something: the time, the settings, the size of the log."""
+    upkeep: Looked | None = None
+    """The look of the upkeep that may still remove something."""
     was_compacted: bool = False
+    latest_ns: int = 0
+    """The latest time that any upkeep went by; the clock may have been set back since."""
 
     @property
     def end(self) -> int:

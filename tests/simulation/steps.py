@@ -298,7 +298,7 @@ class Steps:
 
     def check(self) -> None:
         def look() -> None:
-            check(self.world.broker, self.world.model, self.world.clock.now_ns())
+            check(self.world.broker, self.world.model)
 
         self.world.attempt("a look at everything", look)
 

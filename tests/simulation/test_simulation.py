@@ -59,7 +59,7 @@ def come_to_rest(world: World, steps: Steps) -> None:
         world.finish_upkeep()
         world.begin_upkeep(topic, partition)
     world.finish_upkeep()
-    check(world.broker, world.model, world.clock.now_ns())
+    check(world.broker, world.model)
     world.stop()
 
 

@@ -15,7 +15,7 @@ from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Crashed, FaultyDisk, Keep
 from tests.simulation.checks import check, check_recovered, check_retention
-from tests.simulation.model import Model, PartitionModel
+from tests.simulation.model import Looked, Model, PartitionModel
 from tests.storage.stores import open_store
 
 SEGMENT_BYTES = 4096
@@ -63,7 +63,7 @@ class World:
             raise AssertionError("the broker does not start")
         self.lives += 1
         check_recovered(self.broker, self.model, is_faulty=self.is_faulty)
-        check(self.broker, self.model, self.clock.now_ns())
+        check(self.broker, self.model)
 
     def _open(self) -> None:
         self.upkeep = None
@@ -149,14 +149,17 @@ class Upkeep:
         now_ns = world.clock.now_ns()
         self._owed = world.model_of(partition)
         if self._owed is not None:
-            self._owed.upkeep = now_ns, topic.settings, partition.log.size
+            self._owed.upkeep = Looked(now_ns, topic.settings)
             self._owed.was_compacted |= "compact" in topic.settings.cleanup
+            self._owed.latest_ns = max(self._owed.latest_ns, now_ns)
         self._work: Work[None] = keep_up(partition, topic.settings, world.disk, now_ns)
         self._job: Callable[[], Any] | None = None
 
     def step(self) -> None:
         """Do the job that was decided last, and decide the next one."""
         world = self._world
+        if self._owed is not None and self._owed.upkeep is not None:
+            self._owed.upkeep.size = max(self._owed.upkeep.size, self._partition.log.size)
         try:
             self._job = self._next_job()
         except StopIteration:
