@@ -3,15 +3,12 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from goqueue import errors
 from goqueue.client import refusals, times
 from goqueue.client.address import Address, parse, quote
 from goqueue.client.calls import Answer, Call
 from goqueue.client.retry import LONGEST_SECONDS, Backoff, may_repeat
-from goqueue.partitioner import hash_named, murmur2, partition_of
 
 # --- addresses ---
 
@@ -74,40 +71,6 @@ def test_durations_are_text_or_seconds() -> None:
     for wrong in ("soon", -1, float("nan"), float("inf")):
         with pytest.raises(errors.RequestInvalid, match="wait"):
             times.seconds(wrong, "wait")
-
-
-# --- keys ---
-
-
-@pytest.mark.parametrize(
-    ("key", "signed"),
-    [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-    ],
-)
-def test_murmur2_is_that_of_kafka(key: bytes, signed: int) -> None:
-    assert murmur2(key) == signed % 2**32
-
-
-@given(st.binary(min_size=1), st.integers(1, 1000), st.sampled_from(["murmur2", "murmur3"]))
-def test_a_key_always_has_the_same_partition(key: bytes, partitions: int, name: str) -> None:
-    found = partition_of(key, partitions, hash_named(name))
-    assert 0 <= found < partitions
-    assert found == partition_of(key, partitions, hash_named(name))
-
-
-def test_murmur3_is_the_published_one() -> None:
-    assert hash_named("murmur3")(b"hello") == 0x248BFA47
-
-
-def test_a_partitioner_of_the_future_is_refused() -> None:
-    with pytest.raises(errors.OperatorError, match="crc64"):
-        hash_named("crc64")
 
 
 # --- refusals ---
