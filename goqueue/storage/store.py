@@ -167,22 +167,25 @@ class Store:
             if leaving in self._leaving:
                 raise LogExists(f"log {name} is still being deleted", hint="try again in a moment", log=name)
         directory = f"{self.path}/logs/{name}"
-        self._refuse_occupied(name, directory)
+        self._refuse_twin(name, directory)
         self._disk.make_directory(directory)
         log = Log(name, self.resources, settings or self.settings.log, recover(self._disk, directory))
         self.logs[name] = log
         return log
 
-    def _refuse_occupied(self, name: str, directory: str) -> None:
+    def _refuse_twin(self, name: str, directory: str) -> None:
         """Where a file system takes upper case for lower, another log may live under this name."""
-        if self._disk.kind(directory) == "directory" and any(
-            entry.kind == "file" for entry in self._disk.entries(directory)
-        ):
-            raise LogExists(
-                f"log {name} cannot be created: there are files in its directory, which no log of this name has made",
-                hint="does the file system tell upper from lower case? choose another name",
-                log=name,
-            )
+        if self._disk.kind(directory) == "absent":
+            return
+        place = f"{self.path}/logs"
+        for part in name.split("/"):
+            if all(entry.name != part for entry in self._disk.entries(place)):
+                raise LogExists(
+                    f"log {name} cannot be created: the file system gives it the directory of another one",
+                    hint="it takes upper case for lower; choose another name",
+                    log=name,
+                )
+            place = f"{place}/{part}"
 
     def delete(self, name: str) -> None:
         """Remove a log and those below it: at once from view, from its place when nobody works on its files."""

@@ -23,7 +23,7 @@ END_OF_BANNER = "^C stops"
 def serving(*words: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
     """A broker that has come up, and its banner."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "goqueue", "serve", *words],
+        [sys.executable, "-m", "goqueue", "serve", "--port", "0", *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -44,7 +44,7 @@ def serving(*words: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
 
 def refused(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "goqueue", "serve", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "goqueue", "serve", "--port", "0", *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
 

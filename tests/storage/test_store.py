@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -539,3 +540,21 @@ def test_the_same_store_works_on_a_real_disk(tmp_path: Path) -> None:
         append(store, log, *contents[stop * 10 : stop * 10 + 10])
         assert values(log) == contents[: stop * 10 + 10]
         store.close()
+
+
+class FoldingDisk(FaultyDisk):
+    """A file system that takes upper case for lower, as some do."""
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in {"open", "entries", "kind", "make_directory", "rename", "remove", "sync_directory"}:
+            return found
+        return lambda *words: found(*(word.lower() for word in words))
+
+
+def test_a_log_never_gets_the_files_of_another_whose_name_differs_in_case() -> None:
+    store = open_store(FoldingDisk())
+    append(store, store.create("orders/0"), b"kept")
+    with pytest.raises(LogExists, match="Orders/0 cannot be created"):
+        store.create("Orders/0")
+    assert values(store.log("orders/0")) == [b"kept"]
