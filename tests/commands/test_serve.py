@@ -44,7 +44,11 @@ def serving(*words: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
 
 def refused(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "goqueue", "serve", "--port", "0", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "goqueue", "serve", "--port", "0", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
