@@ -95,12 +95,17 @@ class Daemon:
             await self.close()
 
     async def start(self) -> None:
-        """Take the data directory, recover what is in it, and listen."""
+        """Take the address and the data directory, recover what is in it, and listen."""
         config = self.config
         owner = process_name("goqueue serve", os.getpid())
-        self.runtime.start(os.path.abspath(config.data_dir), owner, store_settings(config))
+        await self.server.bind(config.server.host, config.server.port)
         try:
-            await self.server.start(config.server.host, config.server.port)
+            self.runtime.start(os.path.abspath(config.data_dir), owner, store_settings(config))
+        except BaseException:
+            await self.server.stop(0)
+            raise
+        try:
+            await self.server.listen()
         except BaseException:
             await self.runtime.stop()
             raise

@@ -126,7 +126,7 @@ def _checks(call: Call, bad: list[str]) -> dict[str, Check]:
     held, most = runtime.in_flight_bytes, runtime.settings.in_flight_bytes
     return {
         "storage": Check("fail" if bad else "pass", storage, 0.0),
-        "loop": Check("pass", f"last late by {metrics.loop_lag * 1000:.1f} ms", metrics.loop_lag),
+        "loop": Check("pass", f"last late by {metrics.loop_lag * 1000:.1f} ms", round(metrics.loop_lag, 6)),
         "in_flight": Check("pass" if held < most else "fail", f"{held} of {most} bytes", 0.0),
     }
 

@@ -16,6 +16,7 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.topic import TopicSettings, TopicSpec, check_topic_name, is_internal, log_name
 from goqueue.broker.work import run
 from goqueue.clock import Clock
+from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, PartitionNotFound, TopicBusy, TopicNotFound
 from goqueue.partitioner import hash_named, partition_of
 from goqueue.quantities import quoted
@@ -167,9 +168,8 @@ class Broker:
         raise TopicNotFound(f"there is no topic {quoted(name)}", hint=self._nearest_hint(name), topic=name)
 
     def _nearest_hint(self, name: str) -> str:
-        names = [one for one in self.topics if not is_internal(one)]
-        twin = next((one for one in names if one.lower() == name.lower()), None)
-        return f"did you mean {twin}?" if twin else f"create it: goqueue-cli topic create {name}"
+        meant = nearest(name, [one for one in self.topics if not is_internal(one)])
+        return f"did you mean {meant}?" if meant else "GET /topics lists all of them, POST /topics creates one"
 
     def create_topic(self, spec: TopicSpec, told: Told[Topic]) -> None:
         """Record it, make its logs, and tell."""

@@ -75,7 +75,9 @@ class Catalog:
     def create_topic(self, spec: TopicSpec, now_ns: int) -> TopicCreated:
         check_new_topic_name(spec.name)
         if spec.name in self.topics:
-            raise TopicExists(f"topic {quoted(spec.name)} exists already", topic=spec.name)
+            raise TopicExists(
+                f"topic {quoted(spec.name)} exists already", hint="use it, or choose another name", topic=spec.name
+            )
         return TopicCreated(spec.name, spec.partitions, spec.settings, now_ns)
 
     def alter_topic(self, name: str, changes: dict[str, Any]) -> TopicAltered:

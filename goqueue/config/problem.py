@@ -43,7 +43,10 @@ class Problem:
 
 
 def nearest(name: str, known: list[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that was probably meant. Capitals and separators count for nothing."""
+    """The known name that was probably meant. Capitals and separators count for nothing; a word of it is enough."""
+    words = [candidate for candidate in known if _plain(name) in _plain(candidate).split("_")]
+    if len(words) == 1:
+        return words[0]
     plain = {_plain(candidate): candidate for candidate in known}
     found = get_close_matches(_plain(name[:100]), plain, n=1, cutoff=cutoff)
     return plain[found[0]] if found else None

@@ -19,6 +19,7 @@ from goqueue.limits import OFFSET_MAX
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk, Entry, discard, read_all
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
+from goqueue.storage.note import NOTES_OF_LOGS
 from goqueue.storage.recovery import CleanState, end_of_lost_segments, find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, write_index
@@ -124,7 +125,7 @@ def _belongs(entry: Entry, segments: list[Segment]) -> bool:
     stem, _, kind = name.partition(".")
     is_ours = any(base_offset_of(f"{stem}.log", "log") == segment.base_offset for segment in segments)
     is_cut = kind.endswith(".cut") and kind.removesuffix(".cut").isdecimal()
-    return name == "compacted" or (is_ours and (kind in ("log", "index", "timeindex") or is_cut))
+    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", "index", "timeindex") or is_cut))
 
 
 def _stranger(directory: str, entry: Entry) -> Finding:

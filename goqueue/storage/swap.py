@@ -10,7 +10,7 @@ for. Each step may be repeated.
 """
 
 from goqueue.storage.disk import Disk, Entry, discard, read_all
-from goqueue.storage.note import decode_note, write_note
+from goqueue.storage.note import NOTES_OF_LOGS, decode_note, write_note
 from goqueue.storage.segment import Segment, base_offset_of
 
 
@@ -86,4 +86,4 @@ def _is_temporary(name: str) -> bool:
     """What `replace` leaves behind when it is interrupted."""
     stem = name.removesuffix(".tmp")
     kinds = ("index", "timeindex", "swap")
-    return stem != name and (stem == "compacted" or any(base_offset_of(stem, kind) is not None for kind in kinds))
+    return stem != name and (stem in NOTES_OF_LOGS or any(base_offset_of(stem, kind) is not None for kind in kinds))

@@ -11,7 +11,7 @@ from goqueue.broker.topic import TopicSettings
 from goqueue.broker.upkeep import keep_up
 from goqueue.broker.work import Work, run
 from goqueue.errors import DiskFull, SequenceOutOfOrder
-from goqueue.storage import frame
+from goqueue.storage import check, frame
 from goqueue.storage.retention import plan_expiry
 from tests.broker.brokers import Running, frames_of, marked, messages, offer_batch, values
 
@@ -251,3 +251,15 @@ def test_where_nothing_is_marked_no_note_is_written_beside_a_log_that_is_only_ex
     publish(running, b"1")
     look(running)
     assert not [path for path in running.disk.paths() if "producers" in path]
+
+
+def test_what_a_broker_leaves_beside_its_logs_is_its_own_to_fsck() -> None:
+    running = Running()
+    running.create()
+    running.publish(marked(0, b"a", b"b"))
+    run(running.partition().save_producers(running.disk))
+    running = running.restart()
+    noted = {path.rpartition("/")[2] for path in running.disk.paths()}
+    assert {"producers", "snapshot"} <= noted
+    for name, log in running.store.logs.items():
+        assert check.plan(running.disk, name, log.directory)[1] == []
