@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import uvloop
 
@@ -59,6 +60,7 @@ class Daemon:
             router, limits=_limits(config), observer=HttpObserver(self.metrics, router, access), clock=clock
         )
         self._lag = LagMeter(self.metrics.observe_lag)
+        self._has_failed = False
         self._stop: asyncio.Event
 
     @property
@@ -83,6 +85,8 @@ class Daemon:
     async def _run(self, started: Callable[["Daemon"], None]) -> None:
         self._stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_tell_of_mistake)
+        self.runtime.on_failure = self._fail
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self.stop)
         await self.start()
@@ -93,6 +97,12 @@ class Daemon:
             await self._stop.wait()
         finally:
             await self.close()
+        if self._has_failed:
+            raise RuntimeError("the broker could not go on: its log says why")
+
+    def _fail(self) -> None:
+        self._has_failed = True
+        self._stop.set()
 
     async def start(self) -> None:
         """Take the address and the data directory, recover what is in it, and listen."""
@@ -124,6 +134,11 @@ class Daemon:
 
     def _log_sizes(self) -> dict[str, int]:
         return {name: topic.size for name, topic in self.runtime.broker.topics.items()}
+
+
+def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody caught is a mistake of ours: it goes where all lines go, and the broker goes on."""
+    _log.error("%s", context.get("message", "unhandled"), exc_info=context.get("exception"))
 
 
 def _app(config: Config, runtime: Runtime, metrics: Metrics) -> App:

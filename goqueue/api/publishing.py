@@ -246,6 +246,8 @@ async def _publish_frames(call: Call, topic: Topic) -> list[Published]:
 
 
 async def _hand_over(call: Call, topic: Topic, number: int, content: memoryview) -> _Offered:
+    if len(content) * 2 < len(call.request.body):  # frames stay in memory for readers, and with a view all of the body
+        content = memoryview(bytearray(content))
     try:
         return await call.runtime.publish(topic.partition(number), content, topic.settings.max_message_bytes)
     except GoQueueError as error:

@@ -19,6 +19,7 @@ from goqueue.broker.partition import Partition
 from goqueue.errors import LogClosed, RequestInvalid
 from goqueue.limits import (
     KIB,
+    MIB,
     OFFSET_MAX,
     READ_BYTES,
     READ_BYTES_MAX,
@@ -35,8 +36,9 @@ _TOLD_AT_ONCE = 100
 _BYTES_TOLD_AT_ONCE = 64 * KIB
 """What is turned into text on the loop; more is given to a thread, so that others are not kept waiting."""
 
-_MERGED_BYTES = 128 * KIB
-"""Read of each partition for an answer that merges all of them."""
+_MERGED_BYTES = 4 * MIB
+"""Read for an answer that merges all partitions, of each its part but not less than this:"""
+_MERGED_BYTES_EACH = 8 * KIB
 
 
 class Wait(Duration, most=WAIT_SECONDS_MAX):
@@ -116,6 +118,8 @@ async def _start(call: Call, partition: Partition, query: ReadQuery) -> int:
 
 
 def _count(call: Call, partition: Partition, found: Read) -> None:
+    if partition.log.is_closed:  # deleted meanwhile: its numbers are gone, and must not come back
+        return
     counts = call.app.metrics.topic(partition.topic)
     counts.bytes_read += found.size
     if found.buffers:
@@ -187,8 +191,9 @@ async def read_topic(call: Call) -> TopicMessages:
     query: TopicReadQuery = call.query
     _check_times(query)
     topic = call.runtime.broker.topic(call.parameters["topic"])
+    max_bytes = max(_MERGED_BYTES_EACH, _MERGED_BYTES // len(topic.partitions))
     try:
-        parts = [await _part(call, partition, query) for partition in topic.partitions]
+        parts = [await _part(call, partition, query, max_bytes) for partition in topic.partitions]
     except LogClosed:
         call.runtime.broker.topic(topic.name)
         raise
@@ -199,14 +204,16 @@ async def read_topic(call: Call) -> TopicMessages:
     return TopicMessages(chosen, {str(one.number): _next(one, start, part, chosen) for one, start, part, _ in parts})
 
 
-async def _part(call: Call, partition: Partition, query: TopicReadQuery) -> tuple[Partition, int, Messages, bool]:
+async def _part(
+    call: Call, partition: Partition, query: TopicReadQuery, max_bytes: int
+) -> tuple[Partition, int, Messages, bool]:
     """The first messages of one partition, from where on, and whether more of that time may follow them."""
     start = partition.earliest
     if query.from_time is not None:
         start = await call.runtime.perform(partition.offset_for_time(int(query.from_time)))
-    found = await call.runtime.read(partition, start, _MERGED_BYTES, skip_damage=query.skip_damage)
+    found = await call.runtime.read(partition, start, max_bytes, skip_damage=query.skip_damage)
     _count(call, partition, found)
-    given = (found, query, _MERGED_BYTES, partition.number)
+    given = (found, query, max_bytes, partition.number)
     part = _messages(*given) if _is_brief(found) else await _on_a_thread(_messages, *given)
     is_cut = bool(part.messages) and part.next_offset < partition.last_stable and not _is_all(part, found, query)
     return partition, start, part, is_cut

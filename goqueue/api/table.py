@@ -55,7 +55,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST", path="/topics", handler=topics.create, summary="Create a topic", tag="topics",
         permission="admin", body=topics.NewTopic, answer=topics.TopicMade, status=201,
-        errors=(errors.TopicNameInvalid, errors.TopicExists, errors.TopicBusy, *_UNAVAILABLE),
+        errors=(
+            errors.TopicNameInvalid,
+            errors.TopicExists,
+            errors.TopicNotFound,
+            errors.TopicBusy,
+            errors.LogExists,
+            *_UNAVAILABLE,
+        ),
         example={"name": "orders", "num_partitions": 6, "retention_hours": 72},
         answer_example={"name": "orders", "partitions": 6, "created": True},
     ),

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from goqueue.broker.producers import MARK_NAME, Mark, mark_of
+from goqueue.broker.producers import MARK_BYTES, MARK_NAME, Mark, mark_of
 from goqueue.errors import FrameInvalid, MessageTooLarge
 from goqueue.limits import FRAME_HEADER_BYTES, SEQUENCE_COUNT
 from goqueue.quantities import quoted
@@ -19,6 +19,12 @@ RESERVED_HEADER_PREFIX = "__"
 _CLIENT_FLAGS = frame.COMPRESSED | frame.HAS_HEADERS | frame.TOMBSTONE
 
 
+def understand(content: bytearray | memoryview, message_bytes_max: int) -> tuple[Frames, Mark | None]:
+    """A client's bytes as frames that may be stored, and their mark. Touches nothing else, so any thread may do it."""
+    frames = scan.batch(content)
+    return frames, admit(frames, message_bytes_max)
+
+
 def admit(frames: Frames, message_bytes_max: int) -> Mark | None:
     """The producer's mark, if these frames have one, once all of them may be stored."""
     if not len(frames):
@@ -26,9 +32,6 @@ def admit(frames: Frames, message_bytes_max: int) -> Mark | None:
     flags = frames.flags
     if (flags & ~np.uint8(_CLIENT_FLAGS)).any():
         raise FrameInvalid("a client may not set the flags of control records and transactions")
-    largest = int(frames.lengths.max()) - FRAME_HEADER_BYTES
-    if largest > message_bytes_max:
-        raise too_large(largest, message_bytes_max)
     tombstones = frames.positions[(flags & frame.TOMBSTONE) != 0]
     if len(tombstones) and not scan.column(frames.buffer, ">u2", frame.AT_KEY_LENGTH)[tombstones].all():
         raise FrameInvalid("a tombstone needs a key: it says that what this key had is gone")
@@ -37,10 +40,19 @@ def admit(frames: Frames, message_bytes_max: int) -> Mark | None:
     if (mark := mark_of(headers)) is not None:
         _check_count(mark, len(frames))
         del headers[0]
+    _check_sizes(frames, MARK_BYTES if mark is not None else 0, message_bytes_max)
     check_header_names(name for name, _ in headers)
     for encoded in set(others):  # most messages of a batch have the same ones, or none
         check_header_names(name for name, _ in frame.decode_headers(encoded))
     return mark
+
+
+def _check_sizes(frames: Frames, mark_bytes: int, most: int) -> None:
+    """What a message may have is the same wherever in a batch it stands: the mark is not its own."""
+    sizes = frames.lengths - FRAME_HEADER_BYTES
+    sizes[0] -= mark_bytes
+    if (largest := int(sizes.max())) > most:
+        raise too_large(largest, most)
 
 
 def _headers(frames: Frames) -> list[bytes]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from goqueue.broker.catalog import Catalog, Record, decode_record, encode_record
+from goqueue.broker.catalog import Catalog, Record, TopicForgotten, decode_record, encode_record
 from goqueue.broker.closed_log import ClosedLog
 from goqueue.broker.journal import Journal
 from goqueue.broker.partition import Partition
@@ -17,7 +17,7 @@ from goqueue.broker.topic import TopicSettings, TopicSpec, check_topic_name, is_
 from goqueue.broker.work import run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
-from goqueue.errors import GoQueueError, PartitionNotFound, TopicBusy, TopicNotFound
+from goqueue.errors import GoQueueError, LogExists, PartitionNotFound, TopicBusy, TopicNotFound
 from goqueue.partitioner import hash_named, partition_of
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
@@ -125,12 +125,19 @@ class Broker:
 
     def _finish_deletions(self) -> None:
         """Logs that stand although their topic was deleted: the crash came in between."""
-        for name in self._catalog.deleted:
-            if self._logs_of(name):
-                self._store.delete(name)
+        for name in self._catalog.deleted & self._standing():
+            self._store.delete(name)
 
-    def _logs_of(self, topic: str) -> list[str]:
-        return [name for name in (*self._store.logs, *self._store.unopened) if name.startswith(f"{topic}/")]
+    def _standing(self) -> set[str]:
+        """The topics that have logs in the data directory."""
+        return {name.partition("/")[0] for name in (*self._store.logs, *self._store.unopened)}
+
+    def forget_deleted(self) -> None:
+        """Record of which deleted topics nothing is left: their names need not be remembered for ever."""
+        left = self._standing()
+        gone = [name for name in self._catalog.deleted - left if not self._store.is_leaving(name)]
+        if gone and self._journal.log.fence is None:
+            self._journal.record([TopicForgotten(name) for name in sorted(gone)], lambda _: None)
 
     def _attach(self, name: str) -> Topic:
         """Make the topic usable, with the logs of those partitions that have none yet."""
@@ -174,6 +181,8 @@ class Broker:
     def create_topic(self, spec: TopicSpec, told: Told[Topic]) -> None:
         """Record it, make its logs, and tell."""
         record = self._catalog.create_topic(spec, self._clock.now_ns())
+        self._refuse_unclaimed(spec.name)
+        self._store.finish_deletions()
         if spec.name in self.topics or self._store.is_leaving(spec.name):
             raise TopicBusy(f"topic {quoted(spec.name)} is still being deleted", hint="try again in a moment")
 
@@ -181,6 +190,15 @@ class Broker:
             told(error) if error else self._make(spec.name, told)
 
         self._journal.record([record], settled)
+
+    def _refuse_unclaimed(self, name: str) -> None:
+        """Messages of which nobody knows whose they are must not turn up in a new topic, and go with it."""
+        if any(log.startswith(f"{name}/") for log in self.unclaimed):
+            raise LogExists(
+                f"there are logs of a topic {quoted(name)} that no record speaks of",
+                hint=f"choose another name, or move logs/{name} out of the data directory while the broker is stopped",
+                log=name,
+            )
 
     def _make(self, name: str, told: Told[Topic]) -> None:
         """A topic whose logs cannot be made is taken back; should that be refused too, the next start makes them."""

@@ -36,20 +36,26 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic_deleted", tag_field="
     name: str
 
 
+class TopicForgotten(msgspec.Struct, frozen=True, tag="topic_forgotten", tag_field="record"):
+    """Nothing is left of a deleted topic, so its name need not be remembered."""
+
+    name: str
+
+
 class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer_ids_reserved", tag_field="record"):
     """Every id below has been given out or lost."""
 
     below: int
 
 
-Record = TopicCreated | TopicAltered | TopicDeleted | ProducerIdsReserved
+Record = TopicCreated | TopicAltered | TopicDeleted | TopicForgotten | ProducerIdsReserved
 _DECODER = msgspec.json.Decoder(Record)
 
 
 def encode_record(record: Record) -> bytes:
     """As a frame of the catalog's log; its key makes compaction keep what is still true."""
     key = b"__producer_ids" if isinstance(record, ProducerIdsReserved) else record.name.encode()
-    flags = frame.TOMBSTONE if isinstance(record, TopicDeleted) else 0
+    flags = frame.TOMBSTONE if isinstance(record, TopicDeleted | TopicForgotten) else 0
     return frame.encode(msgspec.json.encode(record), key, flags=flags)
 
 
@@ -108,6 +114,8 @@ class Catalog:
             case TopicDeleted():
                 self.topics.pop(record.name, None)
                 self.deleted.add(record.name)
+            case TopicForgotten():
+                self.deleted.discard(record.name)
             case ProducerIdsReserved():
                 self.producer_ids_below = record.below
 

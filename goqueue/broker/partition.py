@@ -15,12 +15,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from goqueue.broker.admission import admit, remainder
+from goqueue.broker.admission import remainder, understand
 from goqueue.broker.producers import Batch, Mark, Piece, Producers, marks_in
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
 from goqueue.limits import READ_BYTES_MAX
-from goqueue.storage import scan
 from goqueue.storage.disk import Disk, read_all
 from goqueue.storage.extent import Extent, Read
 from goqueue.storage.log import Log
@@ -138,8 +137,10 @@ class Partition:
 
     def publish(self, content: bytearray | memoryview, message_bytes_max: int, done: Done) -> None:
         """Take a batch of frames that a client has encoded."""
-        frames = scan.batch(content)
-        mark = admit(frames, message_bytes_max)
+        self.take(*understand(content, message_bytes_max), done)
+
+    def take(self, frames: Frames, mark: Mark | None, done: Done) -> None:
+        """The same once it has been understood, which for much of it is better done elsewhere."""
         if mark is None:
             self._append(frames, None, (), done)
             return

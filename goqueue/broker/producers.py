@@ -22,6 +22,9 @@ MARK_NAME = "__producer"
 _MARK = struct.Struct(">qhII")
 _ENCODED_NAME = struct.pack(">H", len(MARK_NAME)) + MARK_NAME.encode() + struct.pack(">H", _MARK.size)
 
+MARK_BYTES = len(_ENCODED_NAME) + _MARK.size
+"""What it adds to the headers of a frame."""
+
 Piece = tuple[int, int]
 """A range of offsets: the first, and the one behind the last."""
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from goqueue.broker.admission import understand
 from goqueue.broker.broker import Broker, Told, Topic
 from goqueue.broker.partition import Done, Partition, Placement
 from goqueue.broker.topic import TopicSpec
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
-from goqueue.limits import IN_FLIGHT_BYTES, UPKEEP_SECONDS
+from goqueue.limits import IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
 from goqueue.runtime.upkeep import Upkeep
@@ -31,6 +32,7 @@ from goqueue.storage.store import Store, StoreSettings
 _log = logging.getLogger("goqueue.runtime")
 
 _LEAVING_SECONDS = 1.0  # that a deletion waits for its files to be out of the way: mostly one round of the flusher
+_UNDERSTOOD_AT_ONCE = 2 * MIB  # of frames; verifying more would keep the loop from others for longer than 10 ms
 _READERS = 4  # threads for cold reads and background work: they wait for the disk, not for a core
 
 T = TypeVar("T")
@@ -53,6 +55,8 @@ class Runtime:
         self.in_flight_bytes = 0
         self.is_stopping = False
         self.began_ns = clock.monotonic_ns()
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called when nothing can be made durable any more because of a mistake of ours: the process should end."""
         self.store: Store
         self.broker: Broker
         self._loop: asyncio.AbstractEventLoop
@@ -98,20 +102,30 @@ class Runtime:
         await self._upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
         try:
+            await self._save_notes()
+        finally:
+            self._threads.shutdown()
+            self.store.close()
+
+    async def _save_notes(self) -> None:
+        try:
             for _, partition in self.broker.partitions():
                 await self.perform(partition.save_producers(self.disk))
             self.broker.close()
         except GoQueueError as error:  # what is noted here spares the next start some reading, and no more
             _log.warning("the notes for the next start could not be written: %s", error)
-        self._threads.shutdown()
-        self.store.close()
 
     def _deliver(self, job: Callable[[], None]) -> None:
         """From the flusher's thread. Nobody listens any more once the loop has been closed."""
         self._loop.call_soon_threadsafe(self._hear, job)
 
     def _hear(self, job: Callable[[], None]) -> None:
-        job()
+        try:
+            job()
+        except Exception:
+            _log.critical("what the disk reports cannot be taken in: the broker stops", exc_info=True)
+            self.on_failure()
+            raise
         self._reported.set()  # wakes those who wait for a report, and nobody who comes later
         self._reported.clear()
 
@@ -170,11 +184,16 @@ class Runtime:
         self, partition: Partition, content: bytearray | memoryview, message_bytes_max: int
     ) -> "asyncio.Future[Placement]":
         """Publish a batch of frames; what is returned is done when they are durable."""
-        if partition.producers is None:
-            await self._load_producers(partition)
         answer, done = self._accept(partition.topic, 0, len(content))
         try:
-            partition.publish(content, message_bytes_max, done)
+            if len(content) > _UNDERSTOOD_AT_ONCE:
+                job = partial(understand, content, message_bytes_max)
+                frames, mark = await self._loop.run_in_executor(self._threads, job)
+            else:
+                frames, mark = understand(content, message_bytes_max)
+            if partition.producers is None:
+                await self._load_producers(partition)
+            partition.take(frames, mark, done)
         except GoQueueError as error:
             done(error)
         return answer

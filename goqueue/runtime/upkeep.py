@@ -75,6 +75,8 @@ class Upkeep:
             self._current = None
 
     def _trash(self) -> Work[None]:
+        self._store.finish_deletions()
+        self._broker.forget_deleted()
         yield self._store.empty_trash
 
     def _stoppable(self, work: Work[None]) -> Work[None]:
@@ -95,8 +97,10 @@ class Upkeep:
             return
 
     async def _attempt(self, what: str, work: Work[None]) -> None:
-        """What the disk refuses now is tried again at the next look."""
+        """What the disk refuses now is tried again at the next look; a mistake of ours costs this partition alone."""
         try:
             await self._perform(work)
         except GoQueueError as error:
             _log.warning("upkeep of %s failed: %s", what, error)
+        except Exception:
+            _log.exception("upkeep of %s failed", what)

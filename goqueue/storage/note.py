@@ -14,6 +14,7 @@ from goqueue.storage.disk import Disk, replace
 NOTES_OF_LOGS = frozenset({"compacted", "producers", "snapshot"})
 """Those that stand in a log's directory, beside its segments."""
 
+
 def write_note(disk: Disk, path: str, **facts: Any) -> None:
     """Put the note there in one step."""
     replace(disk, path, encode_note(facts))

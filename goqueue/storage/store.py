@@ -209,7 +209,8 @@ class Store:
         """Whether a deleted log of this name, or one below it, is still in its place."""
         return any(one == name or one.startswith(f"{name}/") for one in self._leaving)
 
-    def _finish_deletions(self) -> None:
+    def finish_deletions(self) -> None:
+        """Move away what was deleted, as far as nobody works on it any more and the disk allows it."""
         for name in list(self._leaving):
             with suppress(GoQueueError):  # tried again by whoever wants the name back, and told to them
                 self._finish_deletion(name)
@@ -278,7 +279,7 @@ class Store:
                     self.failures += outcome.failure is not None
                     settled += log.settle(outcome)
         answer(settled)
-        self._finish_deletions()
+        self.finish_deletions()
         if (failure := self.resources.flusher.failure) is not None:
             raise RuntimeError("the flusher's thread has died") from failure
 

@@ -255,7 +255,7 @@ def test_a_limited_read_of_a_topic_says_where_each_partition_goes_on(broker: Loc
 def test_no_message_of_a_topic_is_given_before_an_earlier_one_that_was_not_read(broker: LocalBroker) -> None:
     create(broker.url, "t", partitions=2)
     for number in range(40):
-        publish(broker.url, "t", f"{number:02}" + "x" * 10_000, partition=0)
+        publish(broker.url, "t", f"{number:02}" + "x" * 100_000, partition=0)
     publish(broker.url, "t", "the last", partition=1)
     answer = get(broker, "limit=10000", "/topics/t/messages")
     found = [value[:2] for value in values(answer)]

@@ -139,3 +139,10 @@ def test_the_rest_of_a_batch_says_which_messages_it_holds(count: int, missing: i
     found = [frame.decode(content, position) for position in frame.walk(content)]
     assert [one.value for one in found] == [b"%d" % number for number in range(count - missing, count)]
     assert {one.key for one in found} == {b"key"}
+
+
+def test_a_message_has_the_same_size_wherever_in_a_batch_it_stands() -> None:
+    exactly = [bytes(1022), bytes(1022)]  # and two for the count of the headers
+    assert admitted(frames_of(exactly, MARK), 1024) == MARK
+    with pytest.raises(MessageTooLarge, match="1025"):
+        admitted(frames_of([bytes(1023), b""], MARK), 1024)

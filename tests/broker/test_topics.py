@@ -9,6 +9,7 @@ from goqueue.errors import (
     DiskFull,
     GoQueueError,
     LogClosed,
+    LogExists,
     LogFenced,
     PartitionNotFound,
     TopicBusy,
@@ -16,6 +17,7 @@ from goqueue.errors import (
     TopicNotFound,
 )
 from goqueue.limits import PRODUCER_IDS_RESERVED
+from goqueue.storage import scan
 from goqueue.storage.retention import plan_expiry
 from goqueue.testing.disk import Crashed, Keep
 from tests.broker.brokers import Running, Told, frames_of, offer_batch, values
@@ -268,3 +270,27 @@ def test_everybody_who_waits_for_an_id_is_told_when_there_will_be_none() -> None
     assert all(isinstance(result, GoQueueError) for result in told.all)
     assert len(told.all) == 3
     assert running.new_producer() == 0
+
+
+def test_a_topic_does_not_take_over_logs_that_nobody_claims() -> None:
+    running = Running()
+    found = running.store.create("found/0")
+    found.append(scan.batch(bytearray(frames_of([b"whose is this?"]))))
+    running.flush()
+    after = running.crash()
+    with pytest.raises(LogExists, match="'found'"):
+        after.ask_to_create("found")
+    assert after.names() == set()
+    assert after.store.log("found/0").next_offset == 1
+
+
+def test_the_name_of_a_deleted_topic_is_forgotten_once_nothing_is_left_of_it() -> None:
+    running = Running()
+    running.create("gone")
+    running.delete("gone")
+    running.flush()
+    running.broker.forget_deleted()
+    running.flush()
+    assert running.broker._catalog.deleted == set()
+    assert running.restart().broker._catalog.deleted == set()
+    assert running.crash().names() == set()

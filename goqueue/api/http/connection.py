@@ -158,8 +158,15 @@ class Connection(asyncio.Protocol):
 
     def wind_up(self) -> None:
         """Leave as soon as nothing is in progress."""
-        if self._state is OPEN:
+        if self._state is OPEN and self._is_undecided:
+            self._close()
+        elif self._state is OPEN:
             self._proceed()
+
+    @property
+    def _is_undecided(self) -> bool:
+        """Whether there is no more of a request than the beginning of its head, which may never become one."""
+        return self._pending is None and not self._intake.requests and self._intake.phase is HEAD
 
     def abort(self) -> None:
         """Leave now."""
@@ -234,7 +241,10 @@ class Connection(asyncio.Protocol):
 
     def _fault(self, request: Request, error: BaseException) -> Response:
         """A mistake of ours: the operator gets the traceback, the client an apology."""
-        context = {"message": f"the handler of {request.method} {request.path} failed", "exception": error}
+        context = {
+            "message": f"the handler of {request.method} {request.path} failed, request {request.id}",
+            "exception": error,
+        }
         self._loop.call_exception_handler(context | {"protocol": self, "transport": self._transport})
         return FAULT
 

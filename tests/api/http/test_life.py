@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.api.http.connection import LIFE, State
+from goqueue.api.http.intake import HEAD
 from goqueue.api.http.limits import HttpLimits
 from goqueue.api.http.message import Request, Response
 from goqueue.api.http.server import Server
@@ -181,6 +182,16 @@ async def test_a_request_that_is_still_coming_is_answered_before_the_stop() -> N
         answer = await client.answer()
         assert (answer.body, answer.headers["connection"]) == (b"POST /? body", "close")
         await stop
+
+
+@on_a_loop
+async def test_a_stop_does_not_wait_for_the_rest_of_a_head() -> None:
+    async with serving(echo) as house:
+        client = await house.client()
+        client.send(b"GET /heal")
+        await until(lambda: any(guest._intake.phase is HEAD for guest in house.guests()))
+        await house.server.stop(3600)
+        assert await client.rest() == b""
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
