@@ -252,11 +252,6 @@ class Partition:
             yield from self.load_producers(disk)
             yield from self.save_producers(disk)
 
-    def forget_producers(self) -> None:
-        """The log has been read anew, and may end earlier than it did; a `note_tear` is due."""
-        self.producers = None
-        self.producers_saved = -1
-
     @property
     def _note_path(self) -> str:
         return f"{self.log.directory}/producers"
