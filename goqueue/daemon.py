@@ -108,16 +108,13 @@ class Daemon:
         """Take the address and the data directory, recover what is in it, and listen."""
         config = self.config
         owner = process_name("goqueue serve", os.getpid())
-        await self.server.bind(config.server.host, config.server.port)
+        # The address first: without it, nothing else should be touched. Until recovery is done the loop does not
+        # turn, so clients wait with the kernel.
+        await self.server.start(config.server.host, config.server.port)
         try:
             self.runtime.start(os.path.abspath(config.data_dir), owner, store_settings(config))
         except BaseException:
             await self.server.stop(0)
-            raise
-        try:
-            await self.server.listen()
-        except BaseException:
-            await self.runtime.stop()
             raise
         self._lag.start()
 

@@ -55,7 +55,7 @@ def by_format(text: str, *, harmless: bool) -> Renderer:
             columns.append(_made_harmless(column) if harmless and field in _FOREIGN else column)
             template += b"%d" if field in _NUMBERS else b"%b"
         else:
-            raise UsageInvalid(f"--format: %{field} stands for nothing", hint=f"there are {FIELDS}, and %%")
+            raise _unknown(field, text[token.start() :])
     return _filled(template, columns)
 
 
@@ -67,10 +67,21 @@ def _filled(template: bytes, columns: list[_Column]) -> Renderer:
     return lambda messages: map(fill, zip(*(column(messages) for column in columns), strict=True))
 
 
+def _unknown(field: str, rest: str) -> UsageInvalid:
+    if rest.startswith("%h{"):
+        return UsageInvalid(f"--format: {quoted(rest)} is not closed", hint="write it as in %h{source}")
+    if field == "h":
+        return UsageInvalid("--format: %h names no header", hint="write it as in %h{source}")
+    if not field:
+        return UsageInvalid("--format: nothing stands behind the last %", hint="%% prints one")
+    return UsageInvalid(f"--format: %{field} stands for nothing", hint=f"there are {FIELDS}, and %%")
+
+
 def _escaped(letter: str) -> bytes:
     if letter not in _ESCAPES:
         known = ", ".join(f"\\{known}" for known in _ESCAPES)
-        raise UsageInvalid(f"--format: {quoted(chr(92) + letter)} stands for nothing", hint=f"there are {known}")
+        what = f"\\{letter} stands for nothing" if letter else "nothing stands behind the last \\"
+        raise UsageInvalid(f"--format: {what}", hint=f"there are {known}")
     return _ESCAPES[letter]
 
 

@@ -26,13 +26,17 @@ def record(message: Message) -> dict[str, Any]:
         made[field] = text
         if not is_text:
             made[encoding] = "base64"
-    made["headers"] = [_header_record(name, value) for name, value in message.headers]
+    made["headers"] = _headers(message)
     return made
 
 
-def _header_record(name: str, value: bytes) -> dict[str, Any]:
-    text, is_text = _text(value)
-    return {"name": name, "value": text} | ({} if is_text else {"encoding": "base64"})
+def _headers(message: Message) -> dict[str, Any]:
+    """As the broker takes them over HTTP: by name, with a list where a name comes more than once."""
+    found: dict[str, list[Any]] = {}
+    for name, value in message.headers:
+        text, is_text = _text(value)
+        found.setdefault(name, []).append(text if is_text else {"value": text, "encoding": "base64"})
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
 def _text(content: bytes | None) -> tuple[str | None, bool]:
@@ -62,7 +66,10 @@ def as_names(messages: Messages) -> Iterator[bytes]:
     return (f"{message.topic}/{message.partition}@{message.offset}\n".encode() for message in messages)
 
 
-CSV_TITLE = ("topic", "partition", "offset", "timestamp", "key", "value")
+CSV_TITLE = (
+    *("topic", "partition", "offset", "timestamp", "priority"),
+    *("key", "key_encoding", "value", "encoding", "headers"),
+)
 
 
 def csv_title() -> bytes:
@@ -72,29 +79,32 @@ def csv_title() -> bytes:
 def as_csv(messages: Messages) -> Iterator[bytes]:
     for message in messages:
         made = record(message)
-        yield rows.csv_line([made[field] for field in CSV_TITLE]).encode()
+        yield rows.csv_line([made.get(field) for field in CSV_TITLE]).encode()
 
 
 _TABLE = "{:<9}  {:<9}  {:<30}  {:<16}  {}"
+_HEADERS = "{:<24}  {}"  # lines are shown as they come, so widths are chosen and not measured
 TITLES = {
     output: f"{_TABLE.format('PARTITION', 'OFFSET', 'TIME', 'KEY', last)}\n".encode()
-    for output, last in (("table", "VALUE"), ("wide", "HEADERS  VALUE"))
+    for output, last in (("table", "VALUE"), ("wide", _HEADERS.format("HEADERS", "VALUE")))
 }
 
 
 def as_table(messages: Messages) -> Iterator[bytes]:
-    return (_line(message, "") for message in messages)
+    return (_line(message, _shown(message)) for message in messages)
 
 
 def as_wide(messages: Messages) -> Iterator[bytes]:
     for message in messages:
         headers = " ".join(f"{name}={readable(value)}" for name, value in message.headers) or "-"
-        yield _line(message, f"{headers}  ")
+        yield _line(message, _HEADERS.format(terminal.visible(headers), _shown(message)))
 
 
-def _line(message: Message, before: str) -> bytes:
+def _line(message: Message, last: str) -> bytes:
     key = terminal.visible(readable(message.key or b"")) or "-"
-    value = "(tombstone)" if message.value is None else readable(message.value)
-    time = format_time(message.timestamp_ns)
-    line = _TABLE.format(message.partition, message.offset, time, key, terminal.visible(before + value))
+    line = _TABLE.format(message.partition, message.offset, format_time(message.timestamp_ns), key, last)
     return f"{line.rstrip()}\n".encode()
+
+
+def _shown(message: Message) -> str:
+    return "(tombstone)" if message.value is None else terminal.visible(readable(message.value))

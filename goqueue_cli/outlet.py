@@ -34,7 +34,9 @@ def form_of(text: str | None, session: Session) -> Form:
     if output in {"table", "wide"}:
         title = forms.TITLES[output] if session.headers else b""
         return Form(forms.as_table if output == "table" else forms.as_wide, title)
-    return Form({"jsonl": forms.as_jsonl, "yaml": forms.as_yaml, "name": forms.as_names}[output])
+    if output == "yaml":
+        return Form(forms.as_yaml, empty=b"[]\n")
+    return Form({"jsonl": forms.as_jsonl, "name": forms.as_names}[output])
 
 
 class Outlet:
@@ -66,5 +68,10 @@ class Outlet:
         terminal.write_bytes(content)
 
     def finish(self) -> None:
-        """Not after an error: what is incomplete should look it."""
+        """When there is no more."""
         terminal.write_bytes(self._form.end if self.count else self._form.empty)
+
+    def give_up(self) -> None:
+        """After a failure: what was begun can be read, and what never began is not said to be empty."""
+        if self.count:
+            terminal.write_bytes(self._form.end)

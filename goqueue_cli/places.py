@@ -1,5 +1,6 @@
 """Where reading begins and ends, as people write it."""
 
+import re
 import time
 
 from goqueue.client import Nanoseconds
@@ -10,7 +11,10 @@ from goqueue.quantities import parse_duration, parse_time, quoted
 
 Place = str | int | Nanoseconds
 
-_HINT = "write earliest, latest, an offset, a time as in 2026-03-01T12:00:00Z, or -1h for an hour ago"
+_PLACES = "an offset, a time as in 2026-03-01T12:00:00Z, a day as in 2026-03-01, or -1h for an hour ago"
+_HINTS = {"--from": f"--from takes earliest, latest, {_PLACES}", "--to": f"--to takes now, {_PLACES}"}
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def parse_start(text: str) -> Place:
@@ -19,18 +23,47 @@ def parse_start(text: str) -> Place:
 
 def parse_end(text: str) -> Place:
     """The first place that is not read any more."""
+    if text == "earliest":
+        raise UsageInvalid("--to earliest leaves nothing to read", hint=_HINTS["--to"])
     return "now" if text in {"now", "latest"} else _parse("--to", text)
+
+
+def is_past(text: str) -> bool:
+    """Whether an end, as it is written, can only be one that nothing comes before any more."""
+    return text in {"now", "latest"} or text.startswith("-")
 
 
 def _parse(flag: str, text: str) -> Place:
     if text.isascii() and text.isdecimal():
         if len(text) > 19 or int(text) > OFFSET_MAX:
-            raise UsageInvalid(f"{flag}: {quoted(text)} is larger than any offset", hint=_HINT)
+            raise UsageInvalid(f"{flag}: {quoted(text)} is larger than any offset", hint=_HINTS[flag])
         return int(text)
+    if text.startswith("-"):
+        return _ago(flag, text)
+    whole = f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text
     try:
-        if text.startswith("-"):
-            ago = round(parse_duration(text[1:]) * NANOSECONDS)
-            return Nanoseconds(max(0, time.time_ns() - ago))
-        return Nanoseconds(parse_time(text))
+        return Nanoseconds(parse_time(whole))
     except ValueError as error:
-        raise UsageInvalid(f"{flag}: {error}", hint=_HINT) from None
+        told = str(error).replace(whole, text)
+        hint = f"did you mean {flag} -{text}?" if _is_duration(text) else _HINTS[flag]
+        raise UsageInvalid(f"{flag}: {told}", hint=hint) from None
+
+
+def _ago(flag: str, text: str) -> Nanoseconds:
+    """Counted back from now. It needs its unit: `-5` might as well be five messages."""
+    if text[1:].isascii() and text[1:].isdecimal():
+        other = f" `--last {text[1:]}` begins with the last {text[1:]} messages" if flag == "--from" else ""
+        raise UsageInvalid(f"{flag}: {quoted(text)} has no unit", hint=f"did you mean {flag} {text}s?{other}")
+    try:
+        seconds = parse_duration(text[1:])
+    except ValueError as error:
+        raise UsageInvalid(f"{flag}: {error}", hint=_HINTS[flag]) from None
+    return Nanoseconds(max(0, time.time_ns() - round(seconds * NANOSECONDS)))
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        parse_duration(text)
+    except ValueError:
+        return False
+    return True

@@ -18,6 +18,7 @@ from goqueue.errors import AccessDenied, GoQueueError, PathInvalid, RequestInval
 from goqueue.limits import MIB
 from goqueue.quantities import format_count, quoted
 from goqueue_cli.lines import read_lines, read_whole
+from goqueue_cli.names import refuse_empty, short
 
 if TYPE_CHECKING:
     from goqueue.client import Deliveries, Producer
@@ -46,18 +47,21 @@ def publish(  # noqa: PLR0913 - flags, each given by name
     *,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="The key of every message.")] = None,
     key_separator: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Each message is KEY, TEXT, VALUE; the first TEXT counts.")
+        str | None, typer.Option(metavar="TEXT", help="Key and value are what stands before and behind the first TEXT.")
     ] = None,
     headers: Annotated[
-        list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header; may come often.")
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="A header of every message; may be given more than once."),
     ] = None,
-    partition: Annotated[int | None, typer.Option(metavar="N", min=0, help="Where, whatever the key is.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="The partition of every message; else its key chooses.")
+    ] = None,
     priority: Annotated[
-        str, typer.Option(metavar="P", help="critical, high, normal, low, background; 0 to 4.")
+        str, typer.Option(metavar="P", help="critical, high, normal, low or background, or 0 to 4.")
     ] = "normal",
     files: Annotated[
         list[str] | None,
-        typer.Option("--file", metavar="FILE", help="The lines of a file; - is stdin. May come often."),
+        typer.Option("--file", metavar="FILE", help="The lines of a file; - is stdin. May be given more than once."),
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="One message for each file, or of all of stdin.")] = False,
     session: Session,
@@ -73,6 +77,7 @@ def publish(  # noqa: PLR0913 - flags, each given by name
 
     Messages are durable when it ends with 0. Lines end with a newline; nothing else of them is changed.
     """
+    refuse_empty(topic)
     if values and files:
         raise UsageInvalid("there are messages as arguments and a --file", hint="give one of the two")
     if values and whole:
@@ -88,9 +93,8 @@ def publish(  # noqa: PLR0913 - flags, each given by name
     }
     given = _given(values, files, whole=whole)
     messages = _keyed(given, key, key_separator)
-    with doing(f"publish to topic {topic}"), session.client() as client, suggesting(client):
-        options = {"batch_messages": 10_000, "batch_bytes": MIB, "delivery_timeout": session.timeout}
-        producer = client.producer(**options)
+    with doing(f"publish to topic {short(topic)}"), session.client() as client, suggesting(client, creates=True):
+        producer = client.producer(batch_messages=10_000, batch_bytes=MIB, delivery_timeout=session.timeout)
         if values:
             _publish_few(producer, topic, messages, shared, session)
         else:
@@ -141,7 +145,8 @@ def _publish_stream(
             producer.close(_GRACE_SECONDS)
         with suppress(GoQueueError):
             tally.settle()
-        terminal.say(f"{tally} published to {topic} before the failure")
+        if tally.published:
+            terminal.say(f"{tally} published to {topic} before the failure")
         raise
     terminal.say(f"{tally} published to {topic}")
     if session.chose_output:
@@ -226,13 +231,19 @@ def _opened(name: str) -> Iterator[int]:
     try:
         file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:
-        raise AccessDenied(f"{name} may not be read") from None
+        raise AccessDenied(f"{name} may not be read", hint="check owner and mode") from None
     except OSError as error:
-        raise PathInvalid(f"{name} cannot be read: {error.strerror or error}") from None
+        raise _unreadable(name, error) from None
     try:
         yield file
+    except OSError as error:  # of a directory already the first read
+        raise _unreadable(name, error) from None
     finally:
         os.close(file)
+
+
+def _unreadable(name: str, error: OSError) -> PathInvalid:
+    return PathInvalid(f"{name} cannot be read: {error.strerror or error}", hint="--file takes a file, or - for stdin")
 
 
 def _header(text: str) -> tuple[str, bytes]:

@@ -2,6 +2,15 @@
 
 from goqueue.console.command import Command, Program
 
+_TOPIC = """Create, list, describe and delete topics.
+
+\b
+  goqueue-cli topic create orders --partitions 3
+  goqueue-cli topic list
+  goqueue-cli topic describe orders
+  goqueue-cli topic delete orders
+"""
+
 PROGRAM = Program(
     name="goqueue-cli",
     root="goqueue_cli.root:goqueue_cli",
@@ -13,6 +22,6 @@ PROGRAM = Program(
         Command("topic describe", "goqueue_cli.topics:describe", "Show all about topics.", "read"),
         Command("topic list", "goqueue_cli.topics:list_topics", "List the topics.", "read"),
     ),
-    groups={"topic": "Create, list, describe and delete topics."},
+    groups={"topic": _TOPIC},
     aliases={"produce": "publish"},
 )

@@ -12,12 +12,14 @@ from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import Column, write_rows
 from goqueue.console.session import Session, session_flags, suggesting
 from goqueue.errors import BrokerUnreachable, TopicNotFound
-from goqueue.quantities import format_count, format_size, quoted
+from goqueue.quantities import format_count, format_size
+from goqueue_cli.names import refuse_empty, short
+from goqueue_cli.settings import judged, parse_setting
 
 if TYPE_CHECKING:
     from goqueue.client import Client, TopicInfo
 
-_Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The topics.")]
+_Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The names of the topics.")]
 
 _Row = dict[str, Any]
 _Work = Callable[["Client", str], _Row]
@@ -37,6 +39,7 @@ _SUMMARY = (
     Column("MESSAGES", "total_messages", format_count),
     Column("SIZE", "total_size_bytes", format_size),
     Column("CONFIG", "config", lambda config: " ".join(_settings(config)), wide=True),
+    Column("", "partition_offsets"),
 )
 
 
@@ -44,10 +47,11 @@ _SUMMARY = (
 def create(
     names: _Names,
     partitions: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Of each; else as the broker says.")
+        int | None, typer.Option(metavar="N", min=1, help="How many each topic has; the broker has a default.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the topic; may come often.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of each topic; may be given more than once."),
     ] = None,
     *,
     session: Session,
@@ -58,20 +62,24 @@ def create(
       goqueue-cli topic create orders
       goqueue-cli topic create orders payments --partitions 6
       goqueue-cli topic create prices --set cleanup=compact --set retention_hours=null
+      goqueue-cli topic create images --set max_message_bytes=8MiB
 
-    `topic describe` shows which settings a topic has.
+    `topic describe` shows which settings a topic has. A size may have a unit, and null means without an end.
     """
-    given = dict(map(_setting, settings or ()))
+    given = dict(map(parse_setting, settings or ()))
 
     def work(client: "Client", name: str) -> _Row:
-        return {"result": "created", **_record(client.create_topic(name, partitions, **given))}
+        with judged(client, given):
+            return {"result": "created", **_record(client.create_topic(name, partitions, **given))}
 
     _each(session, names, "create topic", work, _write_results)
 
 
 @session_flags
 def list_topics(
-    internal: Annotated[bool, typer.Option("--internal", help="Also those that the broker keeps for itself.")] = False,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="List the topics too that the broker keeps for itself.")
+    ] = False,
     *,
     session: Session,
 ) -> None:
@@ -112,7 +120,7 @@ def describe(names: _Names, *, session: Session) -> None:
 @session_flags
 def delete(
     names: _Names,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     *,
     session: Session,
 ) -> None:
@@ -124,6 +132,7 @@ def delete(
 
     It asks before, where somebody can answer; elsewhere it needs --yes.
     """
+    refuse_empty(*names)
     if not yes:
         _confirm(names)
 
@@ -143,25 +152,16 @@ def _confirm(names: list[str]) -> None:
         raise typer.Exit(exits.FAILED)
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    name, separator, value = text.partition("=")
-    if not name or not separator:
-        raise UsageInvalid(f"--set {quoted(text)} is no setting", hint="write it as in --set retention_hours=24")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value  # `compact` is easier to write than `"compact"`
-
-
 def _each(session: Session, names: list[str], verb: str, work: _Work, write: _Write) -> None:
     """A row for each name. What fails is told on stderr and does not keep the others from being done."""
     rows: list[_Row] = []
     refusals: list[Refusal] = []
     unique = list(dict.fromkeys(names))
-    with doing(f"{verb} {', '.join(unique)}"), session.client() as client:
+    refuse_empty(*unique)
+    with doing(f"{verb} {', '.join(map(short, unique))}"), session.client() as client:
         for name in unique:
             try:
-                with doing(f"{verb} {name}"), suggesting(client):
+                with doing(f"{verb} {short(name)}"), suggesting(client):
                     rows.append({"name": name, **work(client, name)})
             except Refusal as refusal:
                 refusals.append(refusal)

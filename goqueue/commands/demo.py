@@ -28,10 +28,20 @@ _END_OF_BANNER = "^C stops"
 
 def demo(
     port: Annotated[
-        int | None, typer.Option(metavar="PORT", min=0, max=65535, help="Where to listen; 8080 or a free one.")
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="The port to listen on; unless given, 8080, or a free one where 8080 is taken.",
+        ),
     ] = None,
-    duration: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="End after that long.")] = None,
-    rate: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Messages in a second.")] = 50,
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="End after that long; without it, on ^C.")
+    ] = None,
+    rate: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="How many messages to publish in a second.")
+    ] = 50,
 ) -> None:
     """Start a broker with lively traffic to try things on.
 
@@ -78,9 +88,11 @@ def _run(client: Client, rate: int, seconds: float | None) -> None:
     with client.producer() as producer:
         traffic = Traffic(producer, rate)
         try:
-            while seconds is None or time.monotonic() - began < seconds:
+            while True:
                 now = time.monotonic()
-                traffic.catch_up(now - began)
+                traffic.catch_up(now - began if seconds is None else min(now - began, seconds))
+                if seconds is not None and now - began >= seconds:
+                    break
                 if now - shown >= 1:
                     shown = now
                     terminal.show_status(_status(traffic, now - began))
@@ -128,6 +140,9 @@ def _broker(directory: str, ports: Sequence[int]) -> Iterator[str]:
             _stop(process)
             if narrator.ident is not None:
                 narrator.join()
+        if port != ports[-1]:
+            reason = lines[0].removeprefix("error: ") if lines else f"nobody came up at port {port}"
+            terminal.say(f"{reason}; the demo takes a free port, --port chooses another")
     terminal.say(*lines)  # why it did not start, as it tells it
     raise typer.Exit(process.returncode)
 

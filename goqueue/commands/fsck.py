@@ -28,6 +28,7 @@ from goqueue.storage.disk import SystemDisk
 from goqueue.storage.recovery import CleanState
 from goqueue.storage.store import check_directory, find_logs, process_name, read_clean_marker
 
+_HINT = "name a directory that a broker has used"
 _PARALLEL_BYTES = 64 * 1024 * 1024  # below this a second process costs more than it saves
 _PROGRESS_BYTES = 512 * 1024 * 1024
 
@@ -35,7 +36,7 @@ _PROGRESS_BYTES = 512 * 1024 * 1024
 def fsck(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The data directory.")],
     logs: Annotated[
-        list[str] | None, typer.Argument(metavar="[LOG]...", help="Names or patterns; all logs without any.")
+        list[str] | None, typer.Argument(metavar="[LOG...]", help="Names or patterns; without any, all logs.")
     ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Rebuild caches and cut torn tails.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Repair without asking.")] = False,
@@ -55,11 +56,15 @@ def fsck(
     if not directory:
         raise UsageInvalid("an empty path names no directory", hint="write . for the current one")
     disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
-    check_directory(disk, directory)
+    try:
+        check_directory(disk, directory)
+    except DataDirectoryForeign as error:
+        error.hint = _HINT  # an empty one, which a broker would take, is nothing to check
+        raise
     if disk.kind(root) == "absent":
         raise DataDirectoryForeign(
             f"{directory} is not a GoQueue data directory: it holds no logs",
-            hint="name a directory that a broker has used",
+            hint=_HINT,
         )
     with _held(disk, directory, for_repair=repair):
         clean = read_clean_marker(disk, directory)

@@ -6,9 +6,15 @@ the command is used, so what it needs is no burden on the others.
 
 from goqueue.console.command import Command, Program
 
-GROUPS = {
-    "config": "Check, show and start a configuration.",
-}
+_CONFIG = """Check, show and start a configuration.
+
+\b
+  goqueue config template > goqueue.yaml
+  goqueue config check goqueue.yaml
+  goqueue config show goqueue.yaml -o yaml
+"""
+
+GROUPS = {"config": _CONFIG}
 
 COMMANDS = (
     Command("config check", "goqueue.commands.config:check", "Find every problem in a configuration file.", "read"),

@@ -13,6 +13,7 @@ from goqueue.commands.flags import setting_flags
 from goqueue.config import load
 from goqueue.console import terminal
 from goqueue.daemon import Daemon
+from goqueue.errors import PathInvalid
 from goqueue.quantities import format_count, format_duration, format_size
 from goqueue.storage.store import Store
 
@@ -39,7 +40,11 @@ def serve(
         for line in banner(daemon, time.monotonic() - began):
             terminal.say(line)
 
-    Daemon(load(config, os.environ, flags)).run(started)
+    try:
+        Daemon(load(config, os.environ, flags)).run(started)
+    except PathInvalid as error:
+        error.hint = "`--data-dir DIR` names a directory, which is made where it can be"
+        raise
     terminal.say("stopped cleanly")
 
 

@@ -18,7 +18,7 @@ _SHARE = {"page-views": 0.8, "orders": 0.2}  # a payment follows most orders
 
 
 class Traffic:
-    """Publishes what has become due; busier and quieter by turns, `rate` messages a second on average."""
+    """Publishes what has become due: busier and quieter by turns, and `rate` messages in each whole second."""
 
     def __init__(self, producer: Producer, rate: int, chance: random.Random | None = None) -> None:
         self.count = 0
@@ -30,7 +30,7 @@ class Traffic:
 
     def catch_up(self, seconds: float) -> None:
         """Publish what is due this long after the beginning."""
-        due = self._rate * (seconds + math.sin(seconds / 2))
+        due = self._rate * (seconds + math.sin(2 * math.pi * seconds) / 10)  # never less than before, as 2π/10 < 1
         while self.count < due:
             (kind,) = self._chance.choices(list(_SHARE), list(_SHARE.values()))
             self._kinds[kind]()

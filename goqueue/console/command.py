@@ -16,7 +16,8 @@ class Command(NamedTuple):
 class Program(NamedTuple):
     """A whole program. `root` is the `module:function` whose parameters are the flags before any command.
 
-    `groups` has a line for each first word of several commands, `aliases` further names of commands.
+    `groups` has the help of each first word of several commands, whose first line stands in lists; `aliases` has
+    further names of commands.
     """
 
     name: str

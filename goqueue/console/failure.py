@@ -35,6 +35,8 @@ class Refusal(Exception):
 
 # What can be run next where the broker names nothing better.
 _COMMANDS = {
+    "message_too_large": "send less, or a reference to it: `goqueue-cli topic describe` shows max_message_bytes",
+    "partition_not_found": "`goqueue-cli topic describe` shows the partitions",
     "request_timed_out": "`--timeout 2m` waits longer",
     "range_damaged": "`goqueue fsck` says what is damaged, `goqueue-cli consume --skip-damage` reads around it",
     "topic_exists": "`goqueue-cli topic list` shows the topics",
@@ -113,21 +115,13 @@ def _explain_ours(error: GoQueueError) -> int:
 
 
 def _explain_usage(error: TyperException) -> int:
-    """Typer's own complaints, in the words and the shape of ours."""
-    found: Any = error
-    context = getattr(found, "ctx", None)
-    if type(found).__name__ == "NoArgsIsHelpError":  # a group of commands alone: its message is its help
+    """A command line that is wrong: Typer's complaints and ours, in one shape."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands alone: its message is its help
         terminal.say(*error.message.splitlines())
         return exits.USAGE
-    hint = getattr(found, "hint", None)
-    possible = getattr(found, "possibilities", None)
-    if possible:
-        hint = f"did you mean {possible[0]}?"
-    elif hint is None and context is not None:
-        hint = f"`{context.command_path} --help` shows how it is used"
-    sentence = error.message if possible else error.format_message()
-    if context is not None:  # Typer's words, not ours
-        sentence = sentence[:1].lower() + sentence[1:].removesuffix(".")
+    from goqueue.console import usage  # noqa: PLC0415 - not before something is wrong
+
+    sentence, hint = usage.told(error)
     terminal.say_error(sentence, hint=hint)
     return exits.USAGE
 

@@ -74,8 +74,15 @@ class Group(TyperGroup):
         for command in self.program.commands:
             if command.path.startswith(prefix):
                 name = command.path.removeprefix(prefix).split(" ")[0]
-                rows[name] = self.program.groups.get(prefix + name, command.help)
+                rows[name] = self.program.groups.get(prefix + name, command.help).partition("\n")[0]
         return rows
+
+
+class _Command(TyperCommand):
+    """One command. Its usage shows what must be given bare: braces are no part of what is typed."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.removeprefix("{").removesuffix("}") for piece in super().collect_usage_pieces(ctx)]
 
 
 def _group(program: Program, name: str, path: str) -> Group:
@@ -93,7 +100,7 @@ def _group(program: Program, name: str, path: str) -> Group:
 def _load(command: Command, name: str) -> TyperCommand:
     callback = _function(command.target)
     app = _app()
-    app.command(name, help=inspect.getdoc(callback) or command.help, context_settings=_SETTINGS)(callback)
+    app.command(name, cls=_Command, help=inspect.getdoc(callback) or command.help, context_settings=_SETTINGS)(callback)
     loaded = typer.main.get_command(app)
     assert isinstance(loaded, TyperCommand)
     return loaded

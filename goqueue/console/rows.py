@@ -16,7 +16,10 @@ Row = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """One column of a table: `show` makes the field readable. A `wide` one is left out where space is short."""
+    """One column of a table: `show` makes the field readable. A `wide` one is left out where space is short.
+
+    One without a title is for programs alone: CSV has it even where there is no row to take it from.
+    """
 
     title: str
     field: str
@@ -27,7 +30,7 @@ class Column(NamedTuple):
 def write_rows(rows: Sequence[Row], columns: Sequence[Column], output: str, *, headers: bool = True) -> None:
     """All rows at once; none at all is an empty list."""
     if output in {"table", "wide"}:
-        _write_table(rows, [column for column in columns if output == "wide" or not column.wide], headers)
+        _write_table(rows, [one for one in columns if one.title and (output == "wide" or not one.wide)], headers)
     elif output == "name":
         terminal.write_lines(str(row["name"]) for row in rows)
     elif output == "json":
@@ -41,8 +44,9 @@ def write_rows(rows: Sequence[Row], columns: Sequence[Column], output: str, *, h
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """A terminal gets ASCII, so that no character in a name or a value can tell it what to do."""
-    return json.dumps(value, indent=indent, ensure_ascii=terminal.is_terminal())
+    """Compact, unless it is indented. A terminal gets ASCII, so that no character can tell it what to do."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(value, indent=indent, separators=separators, ensure_ascii=terminal.is_terminal())
 
 
 def yaml_text(rows: Sequence[Row]) -> str:
@@ -77,5 +81,7 @@ def _shown(row: Row, column: Column) -> str:
 
 
 def _csv_text(rows: Sequence[Row], columns: Sequence[Column], headers: bool) -> str:
-    title = [csv_line([column.field for column in columns])] if headers else []
-    return "".join([*title, *(csv_line([row.get(column.field) for column in columns]) for row in rows)])
+    """The fields of the columns, and behind them whatever else the rows have."""
+    fields = list(dict.fromkeys([*(column.field for column in columns), *(field for row in rows for field in row)]))
+    title = [csv_line(fields)] if headers else []
+    return "".join([*title, *(csv_line([row.get(field) for field in fields]) for row in rows)])

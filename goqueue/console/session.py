@@ -59,16 +59,24 @@ class Session:
 
 
 @contextmanager
-def suggesting(client: "Client") -> Iterator[None]:
-    """Whoever mistypes the name of a topic is told the one that comes nearest."""
+def suggesting(client: "Client", *, creates: bool = False) -> Iterator[None]:
+    """Whoever mistypes the name of a topic is told the one that comes nearest.
+
+    Where none comes near, somebody who `creates` is told how to create it, anybody else how to list the topics.
+    """
     try:
         yield
     except TopicNotFound as error:
         with suppress(GoQueueError):
+            topic = str(error.details.get("topic", ""))
             names = {name.lower(): name for name in client.topics()}
-            guess = get_close_matches(str(error.details.get("topic", "")).lower()[:100], names, n=1)
-            error.hint = f"did you mean {names[guess[0]]}?" if guess else error.hint
+            guess = get_close_matches(topic.lower()[:100], names, n=1)
+            error.hint = f"did you mean {names[guess[0]]}?" if guess else _instead(topic) if creates else None
         raise
+
+
+def _instead(topic: str) -> str:
+    return f"`goqueue-cli topic create {topic}` creates it, `goqueue-cli topic list` shows those that there are"
 
 
 def session_flags(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,12 +4,14 @@ import csv
 import json
 import select
 import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker, create, publish
+from tests.brokers import ask, broker, create, publish
 from tests.cli.programs import cli, on_a_terminal, running
 
 __all__ = ["broker"]
@@ -42,6 +44,9 @@ def test_without_anything_it_shows_all_values_a_line_each(topic: str) -> None:
         (["--from", "earliest", "--limit", "2"], [0, 1]),
         (["--from", "-1h", "--to", "now", "--limit", "1"], [0]),
         (["--from", "1990-01-01T00:00:00Z", "--limit", "1"], [0]),
+        (["--from", "1990-01-01", "--limit", "1"], [0]),
+        (["--to", "1990-01-01"], []),
+        (["--from", "10"], []),
         (["--last", "3"], [7, 8, 9]),
         (["--last", "99", "--limit", "1"], [0]),
         (["--from", "latest"], []),
@@ -77,22 +82,43 @@ def test_every_form_tells_the_same(topic: str) -> None:
 
     first, second = json.loads(told("json"))
     assert (first["key"], first["value"], first["offset"], second["offset"]) == ("k", "0", 0, 1)
-    assert first["headers"] == [{"name": "source", "value": "shop"}]
+    assert first["headers"] == {"source": "shop"}
     assert [json.loads(line) for line in told("jsonl").splitlines()] == [first, second]
     assert yaml.safe_load(told("yaml")) == [first, second]
-    assert [line["value"] for line in csv.DictReader(told("csv").splitlines())] == ["0", "1"]
+    lines = list(csv.DictReader(told("csv").splitlines()))
+    assert [line["value"] for line in lines] == ["0", "1"]
+    assert (lines[0]["priority"], json.loads(lines[0]["headers"])) == ("2", first["headers"])
+    assert told("jsonl").splitlines()[0] == json.dumps(first, separators=(",", ":"))
     assert told("name") == "orders/0@0\norders/0@1\n"
     titles, line, _ = told("table").splitlines()
     assert titles.split() == ["PARTITION", "OFFSET", "TIME", "KEY", "VALUE"]
     assert line.split() == ["0", "0", first["timestamp"], "k", "0"]
-    assert "source=shop" in told("wide")
+    titles, line, _ = told("wide").splitlines()
+    assert (line.index("source=shop"), line.rindex("0")) == (titles.index("HEADERS"), titles.index("VALUE"))
 
 
 def test_an_empty_topic_is_no_failure(broker: LocalBroker) -> None:
     create(broker.url, "orders")
     done = cli(broker.url, "consume", "orders")
     assert (done.code, done.out, done.err) == (0, "", "no messages\n")
-    assert cli(broker.url, "consume", "orders", "-o", "json").out == "[]\n"
+    for output in ("json", "yaml"):
+        assert cli(broker.url, "consume", "orders", "-o", output).out == "[]\n"
+
+
+def test_what_was_consumed_can_be_published_again(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    create(broker.url, "copies")
+    fields: dict[str, Any] = {"key": "/w==", "key_encoding": "base64", "encoding": "base64", "priority": "high"}
+    headers = {"a": ["1", {"value": "/w==", "encoding": "base64"}], "b": "2"}
+    publish(broker.url, "orders", "/wA=", headers=headers, **fields)
+    (message,) = json.loads(cli(broker.url, "consume", "orders", "-o", "json").out)
+    chosen = ("topic", "partition", "offset", "timestamp")
+    again = {name: field for name, field in message.items() if name not in chosen}
+    assert ask(broker.url, "POST", "/topics/copies/messages", {"messages": [again]}).status == 200
+    (copy,) = json.loads(cli(broker.url, "consume", "copies", "-o", "json").out)
+    assert {name: copy[name] for name in again} == again
+    (line,) = csv.DictReader(cli(broker.url, "consume", "orders", "-o", "csv").out.splitlines())
+    assert (line["encoding"], line["key_encoding"], json.loads(line["headers"])) == ("base64", "base64", headers)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +127,24 @@ def test_an_empty_topic_is_no_failure(broker: LocalBroker) -> None:
         (["--from", "yesterday"], 2, "error: --from: 'yesterday' is not a time"),
         (["--to", "-1x"], 2, "error: --to: '1x' has the unknown unit 'x'"),
         (["--format", "%q"], 2, "error: --format: %q stands for nothing"),
-        (["--format", "\\q"], 2, "error: --format: '\\\\q' stands for nothing"),
+        (["--format", "\\q"], 2, "error: --format: \\q stands for nothing\n"),
+        (["--format", "%h{x"], 2, "error: --format: '%h{x' is not closed\nhint: write it as in %h{source}\n"),
+        (["--format", "50%"], 2, "error: --format: nothing stands behind the last %\nhint: %% prints one\n"),
+        (["--from", "-5"], 2, "error: --from: '-5' has no unit\nhint: did you mean --from -5s? `--last 5` begins"),
+        (["--from", "1h"], 2, "hint: did you mean --from -1h?\n"),
+        (["--from", "2026-02-30"], 2, "error: --from: '2026-02-30' names a day that no calendar has"),
+        (["--to", "earliest"], 2, "error: --to earliest leaves nothing to read\nhint: --to takes now, an offset,"),
+        (["--follow", "--to", "now"], 2, "error: --follow waits for what comes, and --to now ends before it\n"),
+        (["--from", "5000"], 5, "cause: offset_out_of_range: nothing is at offset 5000 yet: orders/0 at 10 will go on"),
+        (["--from", "11", "--follow"], 5, "cause: offset_out_of_range: nothing is at offset 11 yet"),
         (["--format", "%v", "-o", "json"], 2, "error: --format and --output both say how to print"),
         (["--last", "3", "--from", "1"], 2, "error: --last says where reading begins and ends"),
-        (["--partition", "7"], 5, "cause: partition_not_found: topic orders has no partition 7"),
-        (["--partition", "7", "--last", "1"], 5, "cause: partition_not_found: topic orders has no partition 7"),
+        (["--partition", "7"], 5, "hint: `goqueue-cli topic describe` shows the partitions\n"),
+        (
+            ["--partition", "7", "--last", "1"],
+            5,
+            "cause: partition_not_found: topic orders has no partition 7, it has 0 alone",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(topic: str, words: list[str], code: int, said: str) -> None:
@@ -146,6 +185,34 @@ def test_an_interrupted_array_is_whole(topic: str) -> None:
         process.send_signal(signal.SIGINT)
         lines.append(process.stdout.read())
     assert len(json.loads(b"".join(lines))) == 10
+
+
+def test_an_array_is_whole_when_the_broker_goes_away(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    publish(broker.url, "orders", "a", "b")
+    with running(broker.url, "consume", "orders", "--follow", "-o", "json", "--timeout", "1s") as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        broker.stop()
+        lines.append(process.stdout.read())
+        assert process.wait() not in {0, 130}
+    assert [message["value"] for message in json.loads(b"".join(lines))] == ["a", "b"]
+
+
+def test_damage_is_told_with_the_flags_that_lead_around_it(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        create(broker.url, "orders", 2)
+        for number in range(3):
+            publish(broker.url, "orders", f"{number}" * 100, partition=1)
+    (log,) = (tmp_path / "data/logs/orders/1").glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[content.index(b"1" * 100) + 50] ^= 1
+    log.write_bytes(content)
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        done = cli(broker.url, "consume", "orders", "-o", "json", "--partition", "1")
+        assert (done.code, [message["offset"] for message in json.loads(done.out)]) == (1, [0])
+        assert "hint: `--skip-damage` reads around it, `--partition 1 --from 2` begins behind it\n" in done.err
+        assert shown(broker.url, "--skip-damage") == ["0" * 100, "2" * 100]
 
 
 def test_a_pipe_that_is_closed_ends_it_quietly(broker: LocalBroker) -> None:

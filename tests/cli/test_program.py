@@ -155,6 +155,13 @@ def test_help_begins_with_what_it_does_and_examples(command: Command) -> None:
     assert examples.strip().startswith(f"goqueue-cli {command.path}")
 
 
+@pytest.mark.parametrize("words", [[], ["topic"]])
+def test_help_of_a_group_leads_with_what_it_is_for_and_examples(words: list[str]) -> None:
+    _, told, examples, *_ = cli("", *words, "--help").out.split("\n\n")
+    assert told.strip().endswith(".")
+    assert examples.strip().startswith("goqueue-cli topic create")
+
+
 def test_what_destroys_is_marked_as_dangerous() -> None:
     assert [command.path for command in PROGRAM.commands if command.effect == "danger"] == ["topic delete"]
 

@@ -1,5 +1,6 @@
 """`goqueue-cli publish` against a real broker."""
 
+import csv
 import json
 import signal
 from pathlib import Path
@@ -96,8 +97,27 @@ def test_files_are_read_line_by_line_or_as_a_whole(topic: str, tmp_path: Path) -
     cli(topic, "publish", "orders", "--partition", "0", "--file", str(file), "--whole")
     assert values(topic) == ["a", "b", "c", "a\nb\n"]
     missing = cli(topic, "publish", "orders", "--file", str(tmp_path / "none"))
-    assert missing.code == 5
+    assert missing.code == 2
     assert "No such file or directory" in missing.err
+
+
+def test_a_directory_is_no_file_and_is_named(topic: str, tmp_path: Path) -> None:
+    done = cli(topic, "publish", "orders", "--file", str(tmp_path))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "error: could not publish to topic orders\n"
+        f"cause: path_invalid: {tmp_path} cannot be read: Is a directory\n"
+        "hint: --file takes a file, or - for stdin\n"
+    )
+
+
+def test_the_receipt_in_csv_has_its_name(topic: str) -> None:
+    (line,) = csv.DictReader(cli(topic, "publish", "orders", "a", "--partition", "0", "-o", "csv").out.splitlines())
+    assert (line["name"], line["partition"], line["offset"]) == ("orders/0@0", "0", "0")
+
+
+def test_whoever_publishes_to_no_topic_is_told_how_to_create_it(topic: str) -> None:
+    assert "hint: `goqueue-cli topic create wombats` creates it" in cli(topic, "publish", "wombats", "x").err
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,23 @@ def test_it_ends_by_itself_after_a_time(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_it_publishes_as_many_messages_as_its_rate_says(tmp_path: Path) -> None:
+    with demo(tmp_path, "--port", "0", "--for", "1s") as process:
+        _, err = process.communicate()
+    found = re.search(r"^(\d+) messages in ", err, re.MULTILINE)
+    assert found is not None
+    assert int(found[1]) in {200, 201}  # the last order may have its payment with it
+
+
 def test_without_a_port_it_takes_one_that_is_free(tmp_path: Path) -> None:
-    with demo(tmp_path, "--for", "100ms") as first, demo(tmp_path, "--for", "100ms") as second:
-        assert introduction(first)[0] != introduction(second)[0]
+    with demo(tmp_path) as first:
+        told = [introduction(first)]
+        with demo(tmp_path) as second:
+            told.append(introduction(second))
+    addresses = [next(line for line in lines if line.startswith("GoQueue is at")) for lines in told]
+    assert addresses[0] != addresses[1]
+    why = re.compile("cannot listen on '127.0.0.1' port 8080: .*; the demo takes a free port, --port chooses another")
+    assert any(why.fullmatch(lines[0]) for lines in told)
 
 
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_many_processes_find_what_one_finds(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = fsck(str(tmp_path / "data"))
-    assert (done.returncode, done.stdout) == (5, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert f"{tmp_path}/data does not exist" in done.stderr.splitlines()[0]
 
 
@@ -198,7 +198,7 @@ def test_an_empty_path_is_refused() -> None:
 def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
     done = fsck(str(tmp_path / "data"))
-    assert (done.returncode, done.stdout) == (5, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "is not a directory" in done.stderr.splitlines()[0]
 
 
@@ -208,6 +208,7 @@ def test_somebody_elses_directory_is_refused(tmp_path: Path, inner: str) -> None
     done = fsck(str(tmp_path / "data"))
     assert (done.returncode, done.stdout) == (2, "")
     assert "is not a GoQueue data directory" in done.stderr.splitlines()[0]
+    assert done.stderr.splitlines()[1] == "hint: name a directory that a broker has used"
 
 
 def test_a_directory_in_use_is_refused_and_names_who_uses_it(data: Path) -> None:

@@ -96,6 +96,39 @@ def test_every_command_answers_help_with_the_sentence_of_the_registry(command: c
     assert command.help in done.stdout
 
 
+@pytest.mark.parametrize("words", [[], ["config"]])
+def test_help_of_a_group_leads_with_what_it_is_for_and_examples(words: list[str]) -> None:
+    _, told, examples, *_ = run(*words, "--help").stdout.split("\n\n")
+    assert told.strip().endswith(".")
+    assert examples.strip().startswith(" ".join(["goqueue", *words]))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["serve", "--server-port", "9"], "error: no such option: --server-port\nhint: did you mean --port?\n"),
+        (
+            ["serve", "g.yaml"],
+            "error: goqueue serve takes no argument, and was given g.yaml\nhint: did you mean `--config g.yaml`?\n",
+        ),
+        (
+            ["fsck", "d", "--jobs", "many"],
+            "error: --jobs: 'many' is not a whole number\nhint: `goqueue fsck --help` shows how it is used\n",
+        ),
+        (
+            ["fsck", "d", "--jobs", "0"],
+            "error: --jobs is 0, and must be 1 to 64\nhint: `goqueue fsck --help` shows how it is used\n",
+        ),
+        (["fsck", "d", "-o", "xml"], "error: --output: there is no 'xml'\nhint: write one of table, json\n"),
+        (["fsck"], "error: missing argument 'DIR'\nhint: `goqueue fsck --help` shows how it is used\n"),
+        (["demo", "--for"], "error: --for needs a value\n"),
+    ],
+)
+def test_what_a_command_does_not_take_is_named_with_what_it_takes(words: list[str], said: str) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
 def test_every_group_of_the_registry_has_its_line() -> None:
     owners = {command.path.rpartition(" ")[0] for command in registry.COMMANDS}
     assert owners - {""} == registry.GROUPS.keys()
@@ -133,7 +166,7 @@ def test_an_error_names_its_cause_and_its_next_step(capfd: pytest.CaptureFixture
         (errors.ConfigInvalid("x"), 2),
         (errors.AccessDenied("x"), 4),
         (errors.DataDirectoryInUse("x"), 2),
-        (errors.PathInvalid("x"), 5),
+        (errors.PathInvalid("x"), 2),
         (errors.DiskFull("x"), 1),
         (OSError(28, "No space left on device"), 1),
         (groups.UsageInvalid("x"), 2),

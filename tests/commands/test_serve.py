@@ -52,6 +52,15 @@ def refused(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_place_that_can_be_no_directory_is_a_matter_of_configuration(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    done = refused("--data-dir", str(tmp_path / place))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert str(tmp_path / "file") in done.stderr.splitlines()[0]
+    assert done.stderr.splitlines()[1].startswith("hint: `--data-dir DIR` names a directory")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_stops_cleanly_when_asked_to(tmp_path: Path, number: signal.Signals) -> None:
     with serving("--data-dir", str(tmp_path / "data")) as (process, _):

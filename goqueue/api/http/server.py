@@ -56,12 +56,7 @@ class Server:
         return self._desk.held_bytes
 
     async def start(self, host: str, port: int, *, ssl: ssl.SSLContext | None = None) -> None:
-        """Take the address and listen."""
-        await self.bind(host, port, ssl=ssl)
-        await self.listen()
-
-    async def bind(self, host: str, port: int, *, ssl: ssl.SSLContext | None = None) -> None:
-        """Take the address, before anything is done that would be in vain without it. Nobody is let in yet."""
+        """Listen."""
         assert self._listener is None, "a server starts once"
         desk = self._desk
         desk.loop = asyncio.get_running_loop()
@@ -74,21 +69,12 @@ class Server:
                 port,
                 ssl=ssl,
                 backlog=HTTP_BACKLOG,
-                start_serving=False,
                 ssl_handshake_timeout=None if ssl is None else desk.limits.header_seconds,
             )
         except (OSError, UnicodeError) as error:
             raise _unavailable(host, port, error) from error
         name = self._listener.sockets[0].getsockname()
         self._address = (name[0], name[1])
-
-    async def listen(self) -> None:
-        """Let clients in."""
-        assert self._listener is not None, "the address is taken first"
-        try:
-            await self._listener.start_serving()
-        except OSError as error:
-            raise _unavailable(*self.address, error) from error
         self._arm()
 
     async def stop(self, seconds: float) -> None:

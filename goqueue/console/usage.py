@@ -1,0 +1,93 @@
+"""What Typer refuses, in the words of this house: it is loaded once a command line is wrong, and not before."""
+
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from typer.exceptions import TyperException
+
+
+def told(error: TyperException) -> tuple[str, str | None]:
+    """A sentence that names what was given, and the next step."""
+    found: Any = error
+    context = getattr(found, "ctx", None)
+    hint: str | None = getattr(found, "hint", None)
+    for kind, tell in _TOLD.items():
+        if type(found).__name__ == kind:
+            return tell(found, context)
+    if extra := re.fullmatch(r"Got unexpected extra argument\(s\) \((.*)\)", error.message):
+        return _extra(extra[1], context)
+    return (_plain(error.format_message()) if context is not None else error.message), hint or _usage(context)
+
+
+def _extra(words: str, context: Any) -> tuple[str, str | None]:
+    """An argument of a command that takes none, or fewer. A file is most likely the configuration."""
+    first = words.split(" ", maxsplit=1)[0]
+    hint = f"did you mean `--config {first}`?" if "--config" in _options(context) else _usage(context)
+    known = any(param.param_type_name == "argument" for param in context.command.params)
+    return f"{context.command_path} takes no {'further ' if known else ''}argument, and was given {words}", hint
+
+
+def _no_option(found: Any, context: Any) -> tuple[str, str | None]:
+    """The nearest flag. One that ends the given one is nearer than one that resembles it: --server-port is --port."""
+    given = found.option_name
+    tails = [flag for flag in _options(context) if given.endswith(flag.removeprefix("-"))]
+    near = tails or found.possibilities or get_close_matches(given, _options(context), n=1)
+    return f"no such option: {given}", f"did you mean {near[0]}?" if near else _usage(context)
+
+
+def _bad_option(found: Any, context: Any) -> tuple[str, str | None]:
+    if "requires an argument" in found.message:
+        return f"{found.option_name} needs a value", _usage(context)
+    return _plain(found.message), _usage(context)
+
+
+def _missing(found: Any, context: Any) -> tuple[str, str | None]:
+    return _plain(found.format_message()).rstrip(". "), _usage(context)
+
+
+def _bad_value(found: Any, context: Any) -> tuple[str, str | None]:
+    """A value that is not of the kind, or not within the bounds, that its flag wants."""
+    name = _name(found.param, context)
+    text = found.message.removesuffix(".")
+    if other := re.fullmatch(r"(.*) is not a valid int(?:eger)?(?: range)?", text):
+        return f"{name}: {other[1]} is not a whole number", _usage(context)
+    if other := re.fullmatch(r"(.*) is not in the range .*", text):
+        return f"{name} is {other[1]}, and must be {_bounds(found.param.type)}", _usage(context)
+    if other := re.fullmatch(r"(.*) is not one of (.*)", text):
+        return f"{name}: there is no {other[1]}", f"write one of {other[2].replace(chr(39), '')}"
+    return f"{name}: {text}", _usage(context)
+
+
+_TOLD: dict[str, Callable[[Any, Any], tuple[str, str | None]]] = {
+    "NoSuchOption": _no_option,
+    "BadOptionUsage": _bad_option,
+    "MissingParameter": _missing,
+    "BadParameter": _bad_value,
+}
+
+
+def _bounds(kind: Any) -> str:
+    if kind.max is None:
+        return f"at least {kind.min}"
+    return f"at most {kind.max}" if kind.min is None else f"{kind.min} to {kind.max}"
+
+
+def _name(param: Any, context: Any) -> str:
+    """The long name of a flag, or an argument as the usage shows it."""
+    flags = [flag for flag in param.opts if flag.startswith("--")]
+    return flags[0] if flags else str(param.make_metavar(ctx=context))
+
+
+def _options(context: Any) -> list[str]:
+    """The long flags of a command."""
+    return [flag for param in context.command.params for flag in param.opts if flag.startswith("--")] if context else []
+
+
+def _plain(text: str) -> str:
+    return text[:1].lower() + text[1:].removesuffix(".")
+
+
+def _usage(context: Any) -> str | None:
+    return f"`{context.command_path} --help` shows how it is used" if context is not None else None

@@ -1,0 +1,73 @@
+"""Settings of a topic, as `--set` takes them. Which there are, and what each may be, the broker knows."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from goqueue.console.groups import UsageInvalid
+from goqueue.errors import RequestInvalid
+from goqueue.quantities import parse_duration, parse_size, quoted
+
+if TYPE_CHECKING:
+    from goqueue.client import Client
+
+_ELSEWHERE = {
+    "name": "names stand behind the command: `goqueue-cli topic create {value}`",
+    "partitions": "`--partitions {value}` says how many there are",
+    "num_partitions": "`--partitions {value}` says how many there are",
+    "auto": "`topic create` always creates the topic",
+}
+"""What a request to create a topic has besides its settings."""
+
+_KNOWING = "__metadata"  # a topic that every broker has, so its settings are all that there are
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise UsageInvalid(f"--set {quoted(text)} is no setting", hint="write it as in --set retention_hours=24")
+    if name in _ELSEWHERE:
+        raise UsageInvalid(f"--set: {name} is not a setting of a topic", hint=_ELSEWHERE[name].format(value=value))
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, _from_text(name, value)  # `compact` is easier to write than `"compact"`
+
+
+def _from_text(name: str, value: str) -> Any:
+    if name.endswith("_bytes"):
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            raise UsageInvalid(f"--set {name}: {error}", hint=f"write it as in --set {name}=64MiB") from None
+    if name.endswith("_hours"):
+        raise UsageInvalid(f"--set {name}: {quoted(value)} is not a number of hours", hint=_in_hours(name, value))
+    return value
+
+
+def _in_hours(name: str, value: str) -> str:
+    try:
+        hours = parse_duration(value) / 3600
+    except ValueError:
+        return f"write it as in --set {name}=24, or {name}=null for no end"
+    return f"did you mean --set {name}={hours:g}?"
+
+
+@contextmanager
+def judged(client: "Client", settings: dict[str, Any]) -> Iterator[None]:
+    """What the broker refuses about fields of a request is told about the settings that were given."""
+    try:
+        yield
+    except RequestInvalid as error:
+        known = client.topic(_KNOWING).config if settings else {}
+        unknown = [name for name in settings if known and name not in known]
+        if not unknown:
+            raise
+        near = get_close_matches(unknown[0], known, n=1)
+        verdict = "is no setting" if len(unknown) == 1 else "are no settings"
+        raise RequestInvalid(
+            f"{', '.join(map(quoted, unknown))} {verdict} of a topic",
+            hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}",
+        ) from error
