@@ -3,18 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 from goqueue.client.client import Client
-from goqueue.client.delivery import Deliveries, Delivery, Receipt
 from goqueue.client.endpoints import Offsets, TopicInfo
-from goqueue.client.message import Message
-from goqueue.client.producer import Producer
-from goqueue.client.producing import Options
-from goqueue.client.reader import Reader
 from goqueue.client.times import Nanoseconds
 
 if TYPE_CHECKING:
     from goqueue.client.async_client import AsyncClient
     from goqueue.client.async_producer import AsyncDeliveries, AsyncDelivery, AsyncProducer
     from goqueue.client.async_reader import AsyncReader
+    from goqueue.client.delivery import Deliveries, Delivery, Receipt, Stored
+    from goqueue.client.message import Message
+    from goqueue.client.producer import Producer
+    from goqueue.client.producing import Options
+    from goqueue.client.reader import Reader
 
 __all__ = [
     "AsyncClient",
@@ -32,6 +32,7 @@ __all__ = [
     "Producer",
     "Reader",
     "Receipt",
+    "Stored",
     "TopicInfo",
 ]
 
@@ -41,11 +42,19 @@ _LATER = {
     "AsyncDelivery": "async_producer",
     "AsyncProducer": "async_producer",
     "AsyncReader": "async_reader",
+    "Deliveries": "delivery",
+    "Delivery": "delivery",
+    "Message": "message",
+    "Options": "producing",
+    "Producer": "producer",
+    "Reader": "reader",
+    "Receipt": "delivery",
+    "Stored": "delivery",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """What needs asyncio is loaded when it is asked for: a script without it should not wait for it."""
+    """What carries messages or needs asyncio is loaded when it is asked for: a script without it need not wait."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib  # noqa: PLC0415 - only for those who come here

@@ -16,7 +16,7 @@ import struct
 from collections import deque
 from dataclasses import dataclass, field
 
-from goqueue.client.delivery import Batch, Origin
+from goqueue.client.delivery import Batch, Origin, Pieces
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerStopping, GoQueueError, RequestTimedOut
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
@@ -67,7 +67,7 @@ class Topic:
 
     name: str
     hash_key: Hash
-    value_bytes_max: int
+    message_bytes_max: int
     lanes: list[Lane]
     sticky: Lane
     """Where messages without a key go until this lane's batch leaves."""
@@ -76,11 +76,11 @@ class Topic:
         self.sticky = self.lanes[(self.sticky.partition + 1) % len(self.lanes)]
 
 
-def topic_of(name: str, partitions: int, hash_key: Hash, value_bytes_max: int, former: Topic | None = None) -> Topic:
+def topic_of(name: str, partitions: int, hash_key: Hash, message_bytes_max: int, former: Topic | None = None) -> Topic:
     """Lanes that the producer has already stay the same objects: a partition never has two."""
     lanes = former.lanes[:partitions] if former else []
     lanes += [Lane(partition) for partition in range(len(lanes), partitions)]
-    return Topic(name, hash_key, value_bytes_max, lanes, lanes[0])
+    return Topic(name, hash_key, message_bytes_max, lanes, lanes[0])
 
 
 class Accumulator:
@@ -150,7 +150,7 @@ class Accumulator:
             or batch.sealed is not None
             or batch.count >= rules.batch_messages
             or batch.size >= rules.batch_bytes
-            or bool(batch.waiters)
+            or batch.wanted
             or now_ns >= batch.opened_ns + int(rules.linger * NANOSECONDS)
         )
 
@@ -206,9 +206,11 @@ class Accumulator:
 
     # --- what became of it ---
 
-    def acknowledge(self, batch: Batch, first_offset: int | None, timestamp: str | None) -> None:
+    def acknowledge(
+        self, batch: Batch, first_offset: int | None, timestamp: str | None, pieces: Pieces | None = None
+    ) -> None:
         self._remove(batch)
-        batch.settle(None, first_offset, timestamp)
+        batch.settle(None, first_offset, timestamp, pieces)
 
     def postpone(self, batch: Batch, error: GoQueueError, now_ns: int) -> None:
         """Send it again later, exactly as it is."""
@@ -229,7 +231,10 @@ class Accumulator:
         for batch in late:
             why = f": {batch.last_refusal}" if batch.last_refusal else ""
             what = f"{batch.count} messages for {batch.topic}/{batch.partition}"
-            error = RequestTimedOut(f"{what} were not delivered within {self.rules.delivery_timeout} seconds{why}")
+            error = RequestTimedOut(
+                f"{what} were not delivered within {self.rules.delivery_timeout} seconds{why}",
+                hint=None if batch.sealed is None else "they may have been stored all the same",
+            )
             error.__cause__ = batch.last_refusal
             self.fail(batch, error)
         return late

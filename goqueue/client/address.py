@@ -2,7 +2,8 @@
 
 import os
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
@@ -12,10 +13,10 @@ DEFAULT = "http://127.0.0.1:8080"
 
 _URL = re.compile(r"(?:(https?)://)?(\[[0-9A-Fa-f:.]+(?:%[\w.]+)?\]|[\w.-]+)(?::([0-9]{1,5}))?(/[\w./~-]*)?")
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
+_LABEL_CHARACTERS_MAX = 63  # of the domain name system
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """A host and a port, whether the way there is encrypted, and what every path begins with."""
 
     host: str
@@ -40,8 +41,22 @@ def parse(url: str | None) -> Address:
     port = int(found[3]) if found and found[3] else None
     if found is None or port == 0 or (port or 0) > 0xFFFF:
         raise RequestInvalid(f"{quoted(text)} is not the address of a broker", hint=f"write it as in {DEFAULT}")
-    secure = found[1] == "https"
-    return Address(found[2].strip("[]"), port or (443 if secure else 80), secure, (found[4] or "").rstrip("/"))
+    secure, host = found[1] == "https", found[2]
+    if not host.startswith("[") and not _is_name(host):
+        raise RequestInvalid(
+            f"{quoted(text)} is not the address of a broker: no host has such a name",
+            hint="its parts, between the dots, have 1 to 63 characters each",
+        )
+    return Address(host.strip("[]"), port or (443 if secure else 80), secure, (found[4] or "").rstrip("/"))
+
+
+def _is_name(host: str) -> bool:
+    """Whether the resolver may be asked for it; what cannot be a name raises no OSError there."""
+    try:
+        labels = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return False
+    return all(0 < len(label) <= _LABEL_CHARACTERS_MAX for label in labels.removesuffix(".").split("."))
 
 
 def quote(name: str) -> str:

@@ -6,20 +6,19 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from goqueue.client import address, endpoints
+from goqueue.client import address, endpoints, publications
 from goqueue.client.async_producer import AsyncProducer
 from goqueue.client.async_reader import AsyncReader
 from goqueue.client.asynchronous import AsyncConnection
 from goqueue.client.attempts import Attempts, tls_of
 from goqueue.client.calls import Call, Script
-from goqueue.client.delivery import Receipt
+from goqueue.client.delivery import Stored
 from goqueue.client.endpoints import ANSWER_BYTES, TopicInfo
 from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import options_of
 from goqueue.client.reading import Place, begin, wish
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
-from goqueue.storage.frame import NORMAL
 
 if TYPE_CHECKING:
     import ssl
@@ -92,14 +91,14 @@ class AsyncClient:
         key: Key = None,
         headers: Headers | None = None,
         partition: int | None = None,
-        priority: Priority = NORMAL,
-    ) -> Receipt:
+        priority: Priority = "normal",
+    ) -> Stored:
         """Publish one message, durable when this returns.
 
         When the connection breaks in between, it may be there all the same; a Producer, which is also faster from
         two messages on, repeats without doing it twice.
         """
-        return await self.call(endpoints.publish(topic, value, key, headers, partition, priority))
+        return await self.call(publications.publish(topic, value, key, headers, partition, priority))
 
     def producer(self, **options: Any) -> AsyncProducer:
         """A producer, inside a running loop; `goqueue.client.Options` lists what may be said."""

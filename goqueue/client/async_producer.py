@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
 from goqueue.client.accumulator import Topic
 from goqueue.client.asynchronous import AsyncConnection
-from goqueue.client.bulk import bulk_of
+from goqueue.client.bulk import Piece, bulk_of
 from goqueue.client.delivery import Batch, OnDelivery, Receipt, Settling, SettlingMany, Span, still_under_way
 from goqueue.client.dispatch import Step
 from goqueue.client.endpoints import TopicInfo
@@ -113,6 +114,8 @@ class AsyncProducer(Producing):
         frame, origin, lane = self._prepare(found, value, key, headers, partition, priority)
         if self._accumulator.buffered + len(frame) > self._rules.buffer_bytes:
             await self._make_room(len(frame))
+        if self._refusal is not None:  # it was closed meanwhile
+            raise self._refusal
         batch = self._accumulator.add(found, lane or found.sticky, frame, origin)
         if on_delivery is not None:
             batch.callbacks.append((batch.count - 1, 1, on_delivery))
@@ -134,23 +137,42 @@ class AsyncProducer(Producing):
         """Hand over many messages at once. `headers`, `partition` and `priority` hold for all.
 
         If one message is wrong, none is taken. `on_delivery` is called with each delivery.
+
+        BrokerOverloaded, or that the producer is closed meanwhile, is raised when nothing was taken. Once a part was,
+        the messages that found no place are failed deliveries among the others, and have had their `on_delivery`.
         """
         if self._refusal is not None:
             raise self._refusal
         found = self._topics.get(topic) or await self._learn(topic)
         bulk = bulk_of(found, values, keys, headers, partition, priority, shrink=self._shrink)
         spans: list[Span] = []
-        for piece in bulk.pieces(self._rules.request_bytes):
-            if self._accumulator.buffered + piece.size > self._rules.buffer_bytes:
-                await self._make_room(piece.size)
-            lane = piece.lane or found.sticky
-            batch = self._accumulator.add_many(found, lane, piece.frames, piece.size, piece.origin)
-            first = batch.count - len(piece.frames)
-            if on_delivery is not None:
-                batch.callbacks.append((first, len(piece.frames), on_delivery))
-            spans.append((batch, first, piece.positions))
-            self._work.set()
+        pieces = bulk.pieces(self._rules.request_bytes)
+        for piece in pieces:
+            try:
+                spans.append(await self._take(found, piece, on_delivery))
+            except GoQueueError as error:
+                if not spans:
+                    raise
+                # Raised, it would leave nobody to ask about the messages that were taken.
+                refused = self._refuse(found, chain((piece,), pieces), error, on_delivery)
+                for batch, _, _ in refused:
+                    self._dispatch.failures.add(batch)
+                self._tell([batch for batch, _, _ in refused])
+                spans += refused
         return AsyncDeliveries(spans)
+
+    async def _take(self, topic: Topic, piece: Piece, on_delivery: OnDelivery | None) -> Span:
+        if self._accumulator.buffered + piece.size > self._rules.buffer_bytes:
+            await self._make_room(piece.size)
+        if self._refusal is not None:
+            raise self._refusal
+        lane = piece.lane or topic.sticky
+        batch = self._accumulator.add_many(topic, lane, piece.frames, piece.size, piece.origin)
+        first = batch.count - len(piece.frames)
+        if on_delivery is not None:
+            batch.callbacks.append((first, len(piece.frames), on_delivery))
+        self._work.set()
+        return batch, first, piece.positions
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent so far is delivered or failed; raises failures nobody looked at."""
@@ -184,9 +206,14 @@ class AsyncProducer(Producing):
             if not settled.done():
                 settled.set_result(None)
 
-        batch.waiters.append(wake)
+        batch.wait_with(wake)
         self._work.set()
-        await asyncio.wait([settled], timeout=timeout)
+        try:
+            await asyncio.wait([settled, self._task], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            batch.wait_no_more(wake)
+        if self._task.done() and not batch.settled:
+            raise self._refusal or self._closed()
         return batch.settled
 
     async def __aenter__(self) -> Self:
@@ -271,6 +298,7 @@ class AsyncProducer(Producing):
             self._refusal = OperatorError(f"the producer's task has ended: {error!r}")
             raise
         finally:
+            self._refusal = self._refusal or self._closed()  # also when somebody else has ended the task
             self._connection.close()
             self._tell(self._dispatch.close())
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from goqueue.client.asynchronous import AsyncConnection
-from goqueue.client.endpoints import Fetched
+from goqueue.client.fetches import Fetched
 from goqueue.client.message import Message
 from goqueue.client.reading import Lane, outcome, positions
 from goqueue.client.retry import Backoff

@@ -5,13 +5,14 @@ A `BufferedProtocol`, so that the loop reads straight into the memory of the ans
 
 import asyncio
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from goqueue.client.address import Address
-from goqueue.client.blocking import timed_out, unreachable
+from goqueue.client.blocking import closed, no_tls, timed_out, unreachable
 from goqueue.client.calls import Answer, Call
 from goqueue.client.incoming import Incoming
-from goqueue.errors import BrokerUnreachable, GoQueueError
+from goqueue.errors import GoQueueError
 
 if TYPE_CHECKING:
     import ssl
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 class _Wire(asyncio.BufferedProtocol):
     """One socket: hands what arrives to the answer that is awaited."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: Address) -> None:
         self.transport: asyncio.Transport | None = None
-        self._incoming = Incoming()
+        self._address = address
+        self._incoming = Incoming(address)
         self._waiter: asyncio.Future[Answer] | None = None
         self._writable: asyncio.Future[None] | None = None
         self.ended = False
@@ -57,7 +59,7 @@ class _Wire(asyncio.BufferedProtocol):
             await self._writable
 
     def expect(self) -> "asyncio.Future[Answer]":
-        self._incoming = Incoming()
+        self._incoming = Incoming(self._address)
         self._waiter = asyncio.get_running_loop().create_future()
         return self._waiter
 
@@ -109,7 +111,7 @@ class AsyncConnection:
         except OSError as error:
             self.close()
             raise unreachable(self._address, error.strerror or error, unsure=True) from None
-        except asyncio.CancelledError:
+        except BaseException:
             self.close()  # an answer that still comes belongs to nobody
             raise
 
@@ -117,7 +119,7 @@ class AsyncConnection:
         wire = await self._open()
         answer = wire.expect()
         if wire.ended or wire.transport is None:
-            raise BrokerUnreachable("the connection is closed")
+            raise closed(self._address)
         wire.transport.writelines(call.parts(self._address))
         await wire.drained()
         return await answer
@@ -132,9 +134,11 @@ class AsyncConnection:
             try:
                 async with asyncio.timeout(self._connect_timeout):
                     _, self._wire = await loop.create_connection(
-                        _Wire, self._address.host, self._address.port, ssl=self._tls
+                        partial(_Wire, self._address), self._address.host, self._address.port, ssl=self._tls
                     )
             except OSError as error:  # a timeout is one of them
+                if self._tls is not None and not isinstance(error, ConnectionRefusedError):
+                    raise no_tls(self._address, error) from None
                 raise unreachable(self._address, error.strerror or "it took too long") from None
         return self._wire
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import ssl
 
 
+_LEAST_SECONDS = 0.001
+
+
 class Attempts:
     """How much time is left, and whether there is another attempt."""
 
@@ -20,15 +23,23 @@ class Attempts:
         self._call = call
         self._deadline = time.monotonic() + timeout + call.patience
         self._backoff = Backoff()
+        self._failure: GoQueueError | None = None
 
     def left(self) -> float:
-        return self._deadline - time.monotonic()
+        """For the next attempt; where that is nothing, what went wrong before says more than that time is over."""
+        left = self._deadline - time.monotonic()
+        if left < _LEAST_SECONDS and self._failure is not None:
+            raise self._failure
+        return left
 
     def after(self, error: GoQueueError) -> float:
         """Seconds to wait before the next attempt; raises the error when there is none."""
-        delay = self._backoff.next(error)
-        if not may_repeat(self._call, error) or delay >= self.left():
+        delay, left = self._backoff.next(error), self._deadline - time.monotonic()
+        self._failure = error
+        if not may_repeat(self._call, error) or delay >= left:
             error.details.pop("unsent", None)
+            if error.details.get("unsure") and not error.details.get("foreign") and not self._call.idempotent:
+                error.hint = "it may have been stored all the same: look before you send it again"
             raise error
         return delay
 

@@ -11,17 +11,18 @@ import select
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from goqueue.client.address import Address
 from goqueue.client.calls import Answer, Call
 from goqueue.client.incoming import Incoming
 from goqueue.errors import BrokerUnreachable, GoQueueError, RequestTimedOut
 from goqueue.limits import WRITE_BUFFERS_MAX
-from goqueue.storage.frame import Buffer
 
 if TYPE_CHECKING:
     import ssl
+
+    from goqueue.storage.frame import Buffer
 
 _TIMEVAL = struct.Struct("ll")
 _TIMED_OUT = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ETIMEDOUT}
@@ -40,8 +41,12 @@ class Connection:
 
     def exchange(self, call: Call[Any], timeout: float) -> Answer:
         deadline = time.monotonic() + timeout
-        self.send(call, deadline)
-        return self.receive(deadline)
+        try:
+            self.send(call, deadline)
+            return self.receive(deadline)
+        except BaseException:
+            self.close()  # interrupted between the two
+            raise
 
     def send(self, call: Call[Any], deadline: float) -> None:
         """Ask; the answer is taken with `receive`."""
@@ -51,19 +56,25 @@ class Connection:
             _send_all(wire, call.parts(self._address), deadline)
         except (OSError, GoQueueError) as error:
             raise self._broken(error, deadline) from None
+        except BaseException:
+            self.close()  # an interruption; half a request
+            raise
 
     def receive(self, deadline: float) -> Answer:
-        incoming = Incoming()
+        incoming = Incoming(self._address)
         try:
             wire = self._socket
             if wire is None:
-                raise BrokerUnreachable("the connection is closed")
+                raise closed(self._address)
             while incoming.answer is None:
                 self._set_timeout(wire, socket.SO_RCVTIMEO, deadline)
                 flags = socket.MSG_WAITALL if incoming.missing and self._tls is None else 0
                 incoming.received(wire.recv_into(incoming.buffer(), 0, flags))
         except (OSError, GoQueueError) as error:
             raise self._broken(error, deadline) from None
+        except BaseException:
+            self.close()  # an interruption; an answer that still comes belongs to nobody
+            raise
         if not incoming.keep_alive:
             self.close()
         return incoming.answer
@@ -97,8 +108,11 @@ class Connection:
         return self._socket
 
     def _connect(self, timeout: float) -> socket.socket:
+        host = self._address.host
+        if host.isascii():  # as bytes it is not looked at for other letters, which would load tables of them
+            host = cast(str, host.encode())
         try:
-            wire = socket.create_connection((self._address.host, self._address.port), max(timeout, _LEAST_SECONDS))
+            wire = socket.create_connection((host, self._address.port), max(timeout, _LEAST_SECONDS))
         except OSError as error:
             raise unreachable(self._address, error.strerror or error) from None
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -107,7 +121,7 @@ class Connection:
                 wire = self._tls.wrap_socket(wire, server_hostname=self._address.host)
             except OSError as error:
                 wire.close()
-                raise unreachable(self._address, error) from None
+                raise no_tls(self._address, error) from None
         wire.settimeout(None)
         return wire
 
@@ -138,8 +152,26 @@ def unreachable(address: Address, why: object, *, unsure: bool = False) -> Broke
     )
 
 
+def closed(address: Address) -> BrokerUnreachable:
+    return BrokerUnreachable(f"the connection to the broker at {address} is closed", hint="ask again")
+
+
 def timed_out(address: Address) -> RequestTimedOut:
-    return RequestTimedOut(f"the broker at {address} did not answer in time", unsure=True)
+    return RequestTimedOut(
+        f"the broker at {address} did not answer in time", hint="is it busy? a longer timeout waits for it", unsure=True
+    )
+
+
+def no_tls(address: Address, error: OSError) -> BrokerUnreachable:
+    """The handshake failed. What speaks no TLS, or has a certificate that is not trusted, will not change."""
+    reason = str(getattr(error, "reason", None) or error.strerror or error).replace("_", " ").lower()
+    why = "it took too long" if is_timeout(error) else reason
+    verdict = getattr(error, "verify_message", None)
+    hint = "give tls= a context that trusts its certificate" if verdict else "does it speak plain HTTP? write http://"
+    lasting = {"foreign": True} if getattr(error, "library", None) else {}
+    return BrokerUnreachable(
+        f"no TLS with the broker at {address}: {verdict or why}", hint=hint, unsent=True, **lasting
+    )
 
 
 def is_timeout(error: OSError) -> bool:
@@ -154,7 +186,7 @@ def _has_ended(wire: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def _send_all(wire: socket.socket, parts: list[Buffer], deadline: float) -> None:
+def _send_all(wire: socket.socket, parts: "list[Buffer]", deadline: float) -> None:
     if len(parts) == 1 or not hasattr(wire, "sendmsg") or type(wire) is not socket.socket:
         for part in parts:
             wire.sendall(part)

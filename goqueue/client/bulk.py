@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import cast
 
 from goqueue.client.accumulator import Lane, Topic
@@ -15,11 +16,11 @@ from goqueue.client.outgoing import (
     as_headers,
     as_priority,
     check_partition,
+    check_size,
     origin_of,
-    too_large,
 )
 from goqueue.errors import RequestInvalid
-from goqueue.limits import KEY_BYTES_MAX
+from goqueue.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
 from goqueue.partitioner import partition_of
 from goqueue.storage.frame import HAS_HEADERS, NO_HEADERS, encode, encode_many
 
@@ -95,9 +96,6 @@ def bulk_of(
         check_partition(topic, partition)
         lane = topic.lanes[partition]
     simple = set(map(type, values)) <= {bytes} and (keys is None or set(map(type, keys)) <= {bytes})
-    longest = max(map(_length, values), default=0)
-    if longest > topic.value_bytes_max:
-        raise too_large(topic, longest)
     if simple and not shrink and (keys is None or max(map(_length, keys), default=0) <= KEY_BYTES_MAX):
         bare, bare_keys = cast("Sequence[bytes]", values), cast("Sequence[bytes] | None", keys)
         return _simple(topic, bare, bare_keys, as_headers(headers), lane, as_priority(priority))
@@ -113,6 +111,10 @@ def _simple(
     priority: int,
 ) -> Bulk:
     flags = 0 if headers == NO_HEADERS else HAS_HEADERS
+    longest, own = max(map(len, values), default=0), 0 if keys is None else max(map(len, keys), default=0)
+    if longest + own + len(headers) > topic.message_bytes_max or longest > VALUE_BYTES_MAX:  # they may be of two
+        for key, value in zip(repeat(b"") if keys is None else keys, values, strict=keys is not None):
+            check_size(topic, len(value), len(key), len(headers))
 
     def frames_of(positions: Sequence[int]) -> list[bytes]:
         some, some_keys = _at(values, positions), None if keys is None else _at(keys, positions)
@@ -140,6 +142,7 @@ def _complete(
     for value, key, encoded, urgency, flags in origins:
         if len(key) > KEY_BYTES_MAX:
             encode(value, key, encoded, priority=urgency, flags=flags)  # which refuses it
+        check_size(topic, len(value), len(key), len(encoded))
 
     def frames_of(positions: Sequence[int]) -> list[bytes]:
         return [

@@ -1,29 +1,32 @@
 """One call as a value: what is asked, and how its answer is read. Both clients carry out the same calls."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
 
 from goqueue.client.address import Address
-from goqueue.storage.frame import Buffer
+
+if TYPE_CHECKING:
+    from goqueue.storage.frame import Buffer
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A whole answer. The names of its headers are in small letters."""
 
     status: int
     headers: dict[bytes, bytes]
     body: bytes | bytearray
+    source: Address | str = "this address"
+    """Who answered, for sentences."""
 
     def header(self, name: bytes) -> str:
         return self.headers.get(name, b"").decode("latin-1")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Call(Generic[T]):
+class Call(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """A request, and the meaning of its answer.
 
     An `idempotent` call may be sent again when nobody knows whether it arrived.
@@ -32,13 +35,13 @@ class Call(Generic[T]):
     method: str
     path: str
     decode: Callable[[Answer], T]
-    body: Sequence[Buffer] = ()
+    body: "Sequence[Buffer]" = ()
     headers: tuple[tuple[str, str], ...] = ()
     idempotent: bool = True
     patience: float = 0.0
     """Seconds that the broker may hold the answer back on purpose."""
 
-    def parts(self, address: Address) -> list[Buffer]:
+    def parts(self, address: Address) -> "list[Buffer]":
         """The bytes on the wire; a body is not copied."""
         lines = [
             f"{self.method} {address.base}{self.path} HTTP/1.1",

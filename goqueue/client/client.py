@@ -9,19 +9,18 @@ from goqueue.client import address, endpoints
 from goqueue.client.attempts import Attempts, tls_of
 from goqueue.client.blocking import Connection
 from goqueue.client.calls import Call, Script
-from goqueue.client.delivery import Receipt
 from goqueue.client.endpoints import ANSWER_BYTES, TopicInfo
-from goqueue.client.outgoing import Headers, Key, Priority, Value
-from goqueue.client.producer import Producer
-from goqueue.client.producing import options_of
-from goqueue.client.reader import Reader
-from goqueue.client.reading import Place, begin, wish
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
-from goqueue.storage.frame import NORMAL
 
 if TYPE_CHECKING:
     import ssl
+
+    from goqueue.client.delivery import Stored
+    from goqueue.client.outgoing import Headers, Key, Priority, Value
+    from goqueue.client.producer import Producer
+    from goqueue.client.reader import Reader
+    from goqueue.client.reading import Place
 
 T = TypeVar("T")
 
@@ -87,21 +86,26 @@ class Client:
     def publish(
         self,
         topic: str,
-        value: Value,
-        key: Key = None,
-        headers: Headers | None = None,
+        value: "Value",
+        key: "Key" = None,
+        headers: "Headers | None" = None,
         partition: int | None = None,
-        priority: Priority = NORMAL,
-    ) -> Receipt:
+        priority: "Priority" = "normal",
+    ) -> "Stored":
         """Publish one message, durable when this returns.
 
         When the connection breaks in between, it may be there all the same; a Producer, which is also faster from
         two messages on, repeats without doing it twice.
         """
-        return self.call(endpoints.publish(topic, value, key, headers, partition, priority))
+        from goqueue.client import publications  # noqa: PLC0415 - ten milliseconds for who only looks at topics
 
-    def producer(self, **options: Any) -> Producer:
+        return self.call(publications.publish(topic, value, key, headers, partition, priority))
+
+    def producer(self, **options: Any) -> "Producer":
         """A producer; `goqueue.client.Options` lists what may be said."""
+        from goqueue.client.producer import Producer  # noqa: PLC0415 - as above
+        from goqueue.client.producing import options_of  # noqa: PLC0415
+
         self._check_open()
         return Producer(self._connect(), self._topic_to_publish, options_of(options), self._timeout)
 
@@ -109,15 +113,15 @@ class Client:
         self,
         topic: str,
         partitions: Iterable[int] | int | None = None,
-        start: Place = "earliest",
-        until: Place | None = None,
+        start: "Place" = "earliest",
+        until: "Place | None" = None,
         *,
         follow: bool = False,
         on_missing: str = "raise",
         skip_damage: bool = False,
         max_bytes: int = ANSWER_BYTES,
         wait: str | float = "5s",
-    ) -> Reader:
+    ) -> "Reader":
         """Read the messages of a topic, of all its partitions or of some.
 
         `start` is "earliest", "latest", an offset, a mapping of partitions to offsets, or a time (datetime, RFC 3339
@@ -125,6 +129,9 @@ class Client:
         where the topic ended when it began, and with it new messages are waited for, in requests of `wait` each.
         When an offset is not there (any more), `on_missing` goes on with "earliest" or "latest" instead of raising.
         """
+        from goqueue.client.reader import Reader  # noqa: PLC0415 - as above
+        from goqueue.client.reading import begin, wish  # noqa: PLC0415
+
         wanted = wish(
             topic,
             partitions,

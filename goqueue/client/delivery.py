@@ -9,6 +9,13 @@ from goqueue.client.times import nanoseconds, to_datetime
 from goqueue.errors import GoQueueError, RequestTimedOut
 
 
+class Stored(NamedTuple):
+    """Where a message lies that was published by itself."""
+
+    partition: int
+    offset: int
+
+
 class Receipt(NamedTuple):
     """Where a message lies. With `acks="none"` the broker does not say at which offset or when."""
 
@@ -26,6 +33,9 @@ Origin = tuple[bytes, bytes, bytes, int, int]
 anew, with the producer's header."""
 
 OnDelivery = Callable[[Any], object]
+
+Pieces = Sequence[tuple[int, int]]
+"""Ranges of offsets, each without its end, in the order of the messages."""
 
 
 class Batch:
@@ -45,12 +55,14 @@ class Batch:
         "origin",
         "owner",
         "partition",
+        "pieces",
         "sealed",
         "settled",
         "size",
         "timestamp_ns",
         "topic",
         "waiters",
+        "wanted",
     )
 
     def __init__(self, owner: Any, topic: str, partition: int, origin: Origin, opened_ns: int) -> None:
@@ -71,16 +83,43 @@ class Batch:
         self.error: GoQueueError | None = None
         self.first_offset: int | None = None
         self.timestamp_ns: int | None = None
+        self.pieces: Pieces | None = None
         self.waiters: list[Callable[[], object]] = []
+        self.wanted = False
+        """Whether anybody has waited for it, be it in vain: then it is sent at once."""
         self.looked: set[int] = set()
 
     def receipt(self, index: int) -> Receipt:
-        offset = None if self.first_offset is None else self.first_offset + index
-        return Receipt(self.partition, offset, self.timestamp_ns)
+        return Receipt(self.partition, self._offset(index), self.timestamp_ns)
 
-    def settle(self, error: GoQueueError | None, first_offset: int | None = None, timestamp: str | None = None) -> None:
+    def _offset(self, index: int) -> int | None:
+        if self.first_offset is None:
+            return None
+        if self.pieces is None:
+            return self.first_offset + index
+        for first, end in self.pieces:
+            if index < end - first:
+                return first + index
+            index -= end - first
+        return None  # nor does the broker say
+
+    def wait_with(self, wake: Callable[[], object]) -> None:
+        self.waiters.append(wake)
+        self.wanted = True
+
+    def wait_no_more(self, wake: Callable[[], object]) -> None:
+        if wake in self.waiters:
+            self.waiters.remove(wake)
+
+    def settle(
+        self,
+        error: GoQueueError | None,
+        first_offset: int | None = None,
+        timestamp: str | None = None,
+        pieces: Pieces | None = None,
+    ) -> None:
         """The end of the batch; its bytes are let go."""
-        self.error, self.first_offset = error, first_offset
+        self.error, self.first_offset, self.pieces = error, first_offset, pieces
         self.timestamp_ns = nanoseconds(timestamp) if timestamp else None
         self.frames, self.sealed, self.origin = [], None, None
         self.settled = True

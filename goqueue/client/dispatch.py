@@ -4,7 +4,7 @@ them out."""
 from dataclasses import dataclass
 from typing import Any
 
-from goqueue.client import endpoints
+from goqueue.client import publications
 from goqueue.client.accumulator import Accumulator
 from goqueue.client.calls import Call
 from goqueue.client.delivery import Batch
@@ -80,10 +80,10 @@ class Dispatch:
         if not accumulator.has_due(now):
             return None, self._until(accumulator.wake_ns(), now), late
         if accumulator.rules.idempotent and accumulator.identity is None:
-            return Step(endpoints.init_producer(), [], self._time_left(accumulator.waiting(), now)), None, late
+            return Step(publications.init_producer(), [], self._time_left(accumulator.waiting(), now)), None, late
         batches = accumulator.take(now)
         sections = [batch.sealed for batch in batches if batch.sealed is not None]
-        call = endpoints.publish_frames(batches[0].topic, sections, self._acks)
+        call = publications.publish_frames(batches[0].topic, sections, self._acks)
         return Step(call, batches, self._time_left(batches, now)), None, late
 
     def done(self, step: Step, outcome: Any) -> list[Batch]:
@@ -99,7 +99,7 @@ class Dispatch:
             if isinstance(result, GoQueueError):
                 self._refused(batch, result)
             else:
-                self.accumulator.acknowledge(batch, result.first_offset, result.timestamp)
+                self.accumulator.acknowledge(batch, result.first_offset, result.timestamp, result.pieces)
         return [batch for batch in step.batches if batch.settled]
 
     def close(self) -> list[Batch]:

@@ -7,7 +7,9 @@ by the parser.
 
 import httptools
 
+from goqueue.client.address import Address
 from goqueue.client.calls import Answer
+from goqueue.client.refusals import foreign
 from goqueue.errors import BrokerUnreachable
 from goqueue.limits import MIB
 
@@ -21,7 +23,8 @@ BODY_BYTES_MAX = 64 * MIB  # four times the largest answer that a reader may ask
 class Incoming:
     """One answer. `buffer` says where the next bytes belong, `received` how many were put there."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Address | str = "this address") -> None:
+        self._source = source
         self._head = memoryview(bytearray(HEAD_BYTES))
         self._seen = 0
         self._body: bytearray | None = None
@@ -71,7 +74,7 @@ class Incoming:
         if length is not None and b"transfer-encoding" not in self._headers:
             self._length = int(length) if length.isdigit() and len(length) < 12 else BODY_BYTES_MAX + 1
             if self._length > BODY_BYTES_MAX:
-                raise BrokerUnreachable(f"the answer says that it has {length[:20].decode('latin-1')} bytes")
+                raise foreign(self._source, f"its answer says that it has {length[:20].decode('latin-1')} bytes")
 
     def on_body(self, piece: bytes) -> None:
         self._pieces.append(piece)
@@ -88,7 +91,7 @@ class Incoming:
         except httptools.HttpParserCallbackError as error:
             raise error.__context__ or error from None
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise BrokerUnreachable(f"what answers does not speak HTTP: {error}") from None
+            raise foreign(self._source, f"it does not speak HTTP: {error}") from None
         if self._whole and self._parser.get_status_code() < 200:
             self._begin()
         elif self._whole:
@@ -98,7 +101,7 @@ class Incoming:
             self._filled = len(first)
             self._body[: self._filled] = first
         elif self._seen > (BODY_BYTES_MAX if self._headed else HEADS_BYTES_MAX):
-            raise BrokerUnreachable(f"the answer does not end within {self._seen} bytes")
+            raise foreign(self._source, f"its answer does not end within {self._seen} bytes")
 
     def _finish_known(self) -> None:
         if self._body is not None and self._filled == len(self._body):
@@ -107,10 +110,13 @@ class Incoming:
     def _finish(self, body: bytes | bytearray) -> None:
         connection = self._headers.get(b"connection", b"").lower()
         self.keep_alive = self._parser.get_http_version() == "1.1" and connection != b"close"
-        self.answer = Answer(self._parser.get_status_code(), self._headers, body)
+        self.answer = Answer(self._parser.get_status_code(), self._headers, body, self._source)
 
     def _end_of_connection(self) -> None:
         if not (self._headed and self._length is None and b"transfer-encoding" not in self._headers):
-            raise BrokerUnreachable("the connection ended in the middle of the answer" if self.begun else "no answer")
+            where = "in the middle of the answer" if self.begun else "before it answered"
+            raise BrokerUnreachable(
+                f"the broker at {self._source} ended the connection {where}", hint="has it stopped? its log says why"
+            )
         self._finish(b"".join(self._pieces))
         self.keep_alive = False

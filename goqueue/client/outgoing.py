@@ -6,6 +6,7 @@ from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, Topic
 from goqueue.client.delivery import Origin
 from goqueue.compression import compress
 from goqueue.errors import MessageTooLarge, PartitionNotFound, RequestInvalid
+from goqueue.limits import VALUE_BYTES_MAX
 from goqueue.storage.frame import (
     COMPRESSED,
     HAS_HEADERS,
@@ -25,6 +26,8 @@ Priority = int | str
 COMPRESS_FROM_BYTES = 64
 """Shorter values do not get shorter."""
 
+_SMALLER = "send less, or raise max_message_bytes of the topic"
+
 
 def as_bytes(given: object, what: str) -> bytes:
     """Bytes as they are, text as UTF-8."""
@@ -35,7 +38,11 @@ def as_bytes(given: object, what: str) -> bytes:
             raise RequestInvalid(f"the {what} {given[:40]!r} cannot be encoded: {error.reason}") from None
     if isinstance(given, (bytes, bytearray, memoryview)):
         return bytes(given)
-    raise RequestInvalid(
+    raise unfit(given, what)
+
+
+def unfit(given: object, what: str) -> RequestInvalid:
+    return RequestInvalid(
         f"the {what} is {type(given).__name__}, and must be bytes or text", hint="encode it first, as JSON for example"
     )
 
@@ -89,6 +96,16 @@ def check_partition(topic: Topic, partition: int) -> None:
         raise PartitionNotFound(f"topic {topic.name} has no partition {partition}, but {count}: 0 to {count - 1}")
 
 
-def too_large(topic: Topic, length: int) -> MessageTooLarge:
-    most = topic.value_bytes_max
-    return MessageTooLarge(f"the value has {length} bytes, topic {topic.name} takes {most}")
+def check_size(topic: Topic, value: int, key: int, headers: int) -> None:
+    """Refuse here what the broker would refuse together with the batch that it is in. It counts all three."""
+    most = topic.message_bytes_max
+    if value > min(most, VALUE_BYTES_MAX):
+        raise MessageTooLarge(
+            f"the value has {value} bytes, topic {topic.name} takes {min(most, VALUE_BYTES_MAX)}", hint=_SMALLER
+        )
+    if value + key + headers > most:
+        raise MessageTooLarge(
+            f"a value of {value} bytes, a key of {key} and headers of {headers} are {value + key + headers} together, "
+            f"topic {topic.name} takes {most}",
+            hint=_SMALLER,
+        )

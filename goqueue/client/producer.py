@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
 from goqueue.client.accumulator import Topic
 from goqueue.client.blocking import Connection
-from goqueue.client.bulk import bulk_of
+from goqueue.client.bulk import Piece, bulk_of
 from goqueue.client.delivery import Batch, Deliveries, Delivery, OnDelivery, Span, still_under_way
 from goqueue.client.dispatch import Step
 from goqueue.client.endpoints import TopicInfo
@@ -66,6 +67,8 @@ class Producer(Producing):
         frame, origin, lane = self._prepare(found, value, key, headers, partition, priority)
         accumulator, rules = self._accumulator, self._rules
         with self._lock:
+            if self._refusal is not None:  # it was closed meanwhile
+                raise self._refusal
             if accumulator.buffered + len(frame) > rules.buffer_bytes:
                 self._make_room(len(frame))
             batch = accumulator.add(found, lane or found.sticky, frame, origin)
@@ -90,25 +93,45 @@ class Producer(Producing):
 
         `headers`, `partition` and `priority` hold for all. If one message is wrong, none is taken. `on_delivery` is
         called with each delivery.
+
+        BrokerOverloaded, or that the producer is closed meanwhile, is raised when nothing was taken. Once a part was,
+        the messages that found no place are failed deliveries among the others, and have had their `on_delivery`.
         """
         if self._refusal is not None:
             raise self._refusal
         found = self._topics.get(topic) or self._learn(topic)
         bulk = bulk_of(found, values, keys, headers, partition, priority, shrink=self._shrink)
         spans: list[Span] = []
-        for piece in bulk.pieces(self._rules.request_bytes):
-            with self._lock:
-                if self._accumulator.buffered + piece.size > self._rules.buffer_bytes:
-                    self._make_room(piece.size)
-                lane = piece.lane or found.sticky
-                batch = self._accumulator.add_many(found, lane, piece.frames, piece.size, piece.origin)
-                first = batch.count - len(piece.frames)
-                if on_delivery is not None:
-                    batch.callbacks.append((first, len(piece.frames), on_delivery))
-                spans.append((batch, first, piece.positions))
-                if self._asleep:
-                    self._wake()
+        pieces = bulk.pieces(self._rules.request_bytes)
+        for piece in pieces:
+            try:
+                spans.append(self._take(found, piece, on_delivery))
+            except GoQueueError as error:
+                if not spans:
+                    raise
+                # Raised, it would leave nobody to ask about the messages that were taken.
+                refused = self._refuse(found, chain((piece,), pieces), error, on_delivery)
+                with self._lock:
+                    for batch, _, _ in refused:
+                        self._dispatch.failures.add(batch)
+                _tell([batch for batch, _, _ in refused])
+                spans += refused
         return Deliveries(spans)
+
+    def _take(self, topic: Topic, piece: Piece, on_delivery: OnDelivery | None) -> Span:
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal
+            if self._accumulator.buffered + piece.size > self._rules.buffer_bytes:
+                self._make_room(piece.size)
+            lane = piece.lane or topic.sticky
+            batch = self._accumulator.add_many(topic, lane, piece.frames, piece.size, piece.origin)
+            first = batch.count - len(piece.frames)
+            if on_delivery is not None:
+                batch.callbacks.append((first, len(piece.frames), on_delivery))
+            if self._asleep:
+                self._wake()
+        return batch, first, piece.positions
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent so far is delivered or failed; raises failures nobody looked at."""
@@ -150,9 +173,14 @@ class Producer(Producing):
         with self._lock:
             if batch.settled:
                 return True
-            batch.waiters.append(gate.release)
+            batch.wait_with(gate.release)
             self._wake()
-        return gate.acquire(timeout=-1 if timeout is None else timeout)
+        try:
+            gate.acquire(timeout=-1 if timeout is None else timeout)
+        finally:
+            with self._lock:
+                batch.wait_no_more(gate.release)
+        return batch.settled
 
     def __enter__(self) -> Self:
         return self

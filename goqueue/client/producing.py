@@ -2,18 +2,20 @@
 
 import os
 import weakref
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from goqueue.client.accumulator import Accumulator, Lane, Rules, Topic, topic_of
-from goqueue.client.delivery import Batch, OnDelivery, Origin
+from goqueue.client.bulk import Piece
+from goqueue.client.delivery import Batch, OnDelivery, Origin, Span
 from goqueue.client.dispatch import Dispatch
 from goqueue.client.endpoints import TopicInfo
-from goqueue.client.outgoing import Headers, Key, Priority, Value, check_partition, origin_of, too_large
+from goqueue.client.outgoing import Headers, Key, Priority, Value, check_partition, check_size, origin_of
 from goqueue.client.times import seconds
 from goqueue.clock import Clock
 from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid
-from goqueue.limits import KIB, MIB
+from goqueue.limits import FRAME_HEADER_BYTES, KIB, MIB
 from goqueue.partitioner import hash_named
 from goqueue.storage.frame import NO_HEADERS, NORMAL, encode
 
@@ -90,7 +92,7 @@ class Producing:
     def _know(self, name: str, facts: TopicInfo) -> Topic:
         if facts.partitions < 1:
             raise RequestInvalid(f"topic {name} has no partitions")
-        hash_key, most = hash_named(facts.partitioner), facts.value_bytes_max
+        hash_key, most = hash_named(facts.partitioner), facts.message_bytes_max
         topic = topic_of(name, facts.partitions, hash_key, most, self._former.get(name))
         self._topics[name] = self._former[name] = topic
         return topic
@@ -106,8 +108,6 @@ class Producing:
         """The frame, what it was made of, and where it belongs (None: wherever the sticky lane is)."""
         origin: Origin
         if type(value) is bytes and not headers and not self._shrink and (key is None or type(key) is bytes):
-            if len(value) > topic.value_bytes_max:
-                raise too_large(topic, len(value))
             origin = (value, key or b"", NO_HEADERS, priority, 0)  # type: ignore[assignment]
             if priority == NORMAL:
                 frame = encode(value, key)
@@ -116,9 +116,9 @@ class Producing:
                 frame = encode(value, key, priority=origin[3])
         else:
             origin = origin_of(value, key, headers, priority, shrink=self._shrink)
-            if value is not None and len(origin[0]) > topic.value_bytes_max:
-                raise too_large(topic, len(origin[0]))
             frame = encode(origin[0], origin[1], origin[2], priority=origin[3], flags=origin[4])
+        if len(frame) - FRAME_HEADER_BYTES > topic.message_bytes_max:
+            check_size(topic, len(origin[0]), len(origin[1]), len(origin[2]))
         if partition is not None:
             check_partition(topic, partition)
             return frame, origin, topic.lanes[partition]
@@ -126,6 +126,21 @@ class Producing:
         if own_key:
             return frame, origin, topic.lanes[(topic.hash_key(own_key) & 0x7FFFFFFF) % len(topic.lanes)]
         return frame, origin, None
+
+    def _refuse(
+        self, topic: Topic, pieces: Iterable[Piece], error: GoQueueError, on_delivery: OnDelivery | None
+    ) -> list[Span]:
+        """The rest of a call of which a part was taken, as batches that have failed."""
+        spans: list[Span] = []
+        for piece in pieces:
+            lane = piece.lane or topic.sticky
+            batch = Batch(self, topic.name, lane.partition, piece.origin, 0)
+            batch.count = len(piece.frames)
+            batch.settle(error)
+            if on_delivery is not None:
+                batch.callbacks.append((0, batch.count, on_delivery))
+            spans.append((batch, 0, piece.positions))
+        return spans
 
     def _overloaded(self) -> BrokerOverloaded:
         return BrokerOverloaded(

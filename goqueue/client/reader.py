@@ -13,7 +13,7 @@ from typing import Self
 
 from goqueue.client.blocking import Connection
 from goqueue.client.calls import Call
-from goqueue.client.endpoints import Fetched
+from goqueue.client.fetches import Fetched
 from goqueue.client.message import Message
 from goqueue.client.reading import Lane, outcome, positions
 from goqueue.client.retry import Backoff
@@ -47,6 +47,13 @@ class _Line:
             self._connection.send(call, self._deadline)
         except GoQueueError as error:
             self._failed = error
+
+    def excuse(self, seconds: float) -> None:
+        """Nobody waited for so long: the time that an answer may take stood still."""
+        if self._asked is not None:
+            self._deadline += seconds
+        if self._trying_until:
+            self._trying_until += seconds
 
     @property
     def ready_in(self) -> float:
@@ -96,6 +103,8 @@ class Reader:
         self._lanes = lanes
         self._lines = deque(_Line(lane, connect(), timeout) for lane in lanes if not lane.done)
         self._closed = False
+        self._left_at: float | None = None
+        """Since when the caller has been busy with what it got, if it is."""
 
     @property
     def positions(self) -> dict[int, int]:
@@ -110,6 +119,7 @@ class Reader:
         if self._closed:
             raise RequestInvalid("this reader is closed", hint="make another one with client.reader()")
         while self._lines and not self._closed:
+            self._return()
             line = self._first_ready()
             try:
                 messages = line.take()
@@ -120,7 +130,15 @@ class Reader:
                 line.close()
                 self._lines.remove(line)
             if messages:
+                self._left_at = time.monotonic()
                 yield messages
+
+    def _return(self) -> None:
+        left_at, self._left_at = self._left_at, None
+        if left_at is not None:
+            away = time.monotonic() - left_at
+            for line in self._lines:
+                line.excuse(away)
 
     def _first_ready(self) -> _Line:
         """The line whose answer comes first; those that were served wait behind the others."""

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from goqueue.client import endpoints
+from goqueue.client import endpoints, fetches
 from goqueue.client.calls import Call, Script
-from goqueue.client.endpoints import ANSWER_BYTES, ANSWER_BYTES_MAX, Fetched, TopicInfo
+from goqueue.client.endpoints import ANSWER_BYTES, ANSWER_BYTES_MAX, TopicInfo
+from goqueue.client.fetches import Fetched
 from goqueue.client.message import Message, decode
 from goqueue.client.times import Nanoseconds, seconds
 from goqueue.errors import GoQueueError, OffsetOutOfRange, PartitionNotFound, RequestInvalid
@@ -65,15 +66,12 @@ class Lane:
     partition: int
     position: int
     end: int
-    done: bool = False
-
-    def __post_init__(self) -> None:
-        self.done = self.position >= self.end
+    done: bool
 
     def call(self) -> Call[Fetched]:
         wish = self.wish
         wait = wish.wait if wish.follow else 0.0
-        return endpoints.fetch(
+        return fetches.fetch(
             wish.topic, self.partition, self.position, wish.max_bytes, wait, skip_damage=wish.skip_damage
         )
 
@@ -107,31 +105,41 @@ def begin(wish: Wish) -> Script[list[Lane]]:
         held = info.partition_offsets.get(str(partition))
         if held is None:
             raise PartitionNotFound(f"the broker does not say which offsets {info.name}/{partition} holds")
-        start = yield from _resolve(wish, wish.start, partition, held)
+        start = yield from _resolve(wish, "start", partition, held)
         end = NEVER if wish.follow else held.latest
         if wish.until is not None:
-            until = held.latest if wish.until == "now" else (yield from _resolve(wish, wish.until, partition, held))
+            until = held.latest if wish.until == "now" else (yield from _resolve(wish, "until", partition, held))
             end = min(end, until)
-        lanes.append(Lane(wish, partition, start, end))
+        # An offset that the broker does not have yet is asked for nevertheless: what it says is what happens.
+        lanes.append(Lane(wish, partition, start, end, done=end <= start <= held.latest))
     return lanes
 
 
-def _resolve(wish: Wish, place: Place, partition: int, held: endpoints.Offsets) -> Script[int]:
+def _resolve(wish: Wish, name: str, partition: int, held: endpoints.Offsets) -> Script[int]:
+    """The offset that the wish's `start` or `until` means in a partition."""
+    place: Place = getattr(wish, name)
     if isinstance(place, Mapping):
-        try:
-            return place[partition]
-        except KeyError:
-            raise RequestInvalid(f"no offset is given for {wish.topic}/{partition}, only for {list(place)}") from None
+        if partition not in place:
+            raise RequestInvalid(
+                f"{name} has no offset for {wish.topic}/{partition}, only for {list(place)}",
+                hint=f"give one for each partition, or read some alone: partitions={[partition]}, for example",
+            )
+        return _offset(place[partition], name)
     if place == "earliest":
         return held.earliest
     if place == "latest":
         return held.latest
-    if isinstance(place, int) and not isinstance(place, Nanoseconds):
-        if not 0 <= place <= OFFSET_MAX:
-            raise RequestInvalid(f"{place} is not an offset")
+    if isinstance(place, (str, datetime, Nanoseconds)):
+        offset: int = yield endpoints.offset_at(wish.topic, partition, place)
+        return offset
+    return _offset(place, name)
+
+
+def _offset(place: object, name: str) -> int:
+    if isinstance(place, int) and not isinstance(place, bool) and 0 <= place <= OFFSET_MAX:
         return place
-    offset: int = yield endpoints.offset_at(wish.topic, partition, place)
-    return offset
+    hint = "an offset is a whole number from 0; a moment is a datetime, RFC 3339 text or Nanoseconds(...)"
+    raise RequestInvalid(f"{name} is {place!r}, which is no offset", hint=hint)
 
 
 def positions(lanes: Iterable[Lane]) -> dict[int, int]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from goqueue.client.address import Address
 from goqueue.client.calls import Answer
 from goqueue.errors import BrokerUnreachable, CallerError, GoQueueError, OperatorError, TransientError
 
@@ -57,6 +58,9 @@ def of_answer(answer: Answer) -> GoQueueError:
         record = msgspec.json.decode(answer.body)
     except msgspec.DecodeError:
         record = None
+    has_code = isinstance(record, dict) and isinstance(record.get("code"), str)
+    if not has_code and answer.status not in _TRANSIENT | _GATEWAY:
+        return foreign(answer.source, f"it answers with status {answer.status} and without a code")
     error = of_record(record, answer.status)
     if answer.status in _UNSURE:
         error.details.setdefault("unsure", True)
@@ -66,6 +70,15 @@ def of_answer(answer: Answer) -> GoQueueError:
     return error
 
 
-def unreadable(answer: Answer, why: object) -> OperatorError:
+def unreadable(answer: Answer, why: object) -> BrokerUnreachable:
     """What answers is no broker, or one that this client does not understand."""
-    return OperatorError(f"the answer with status {answer.status} cannot be read: {why}", status=answer.status)
+    return foreign(answer.source, f"its answer with status {answer.status} cannot be read: {why}")
+
+
+def foreign(source: Address | str, why: str) -> BrokerUnreachable:
+    """Something answers there, so that asking again would change nothing."""
+    return BrokerUnreachable(
+        f"what answers at {source} is not a GoQueue broker: {why}",
+        hint="is this its address, and no other server or proxy stands there?",
+        foreign=True,
+    )

@@ -1,8 +1,9 @@
 """How long to wait before the next attempt: exponential backoff with full jitter, so that clients spread out."""
 
-from dataclasses import dataclass
 from random import random
 from typing import Any
+
+import msgspec
 
 from goqueue.client.calls import Call
 from goqueue.errors import GoQueueError, TransientError
@@ -11,8 +12,7 @@ FIRST_SECONDS = 0.05
 LONGEST_SECONDS = 5.0
 
 
-@dataclass(slots=True)
-class Backoff:
+class Backoff(msgspec.Struct):
     """The waits of one thing that is tried again and again."""
 
     attempts: int = 0
@@ -29,6 +29,9 @@ class Backoff:
 def may_repeat(call: Call[Any], error: GoQueueError) -> bool:
     """Whether sending `call` again can do no harm.
 
-    An error with `unsure` among its details leaves open whether the broker did what it was asked.
+    An error with `unsure` among its details leaves open whether the broker did what it was asked; with `foreign` it
+    comes from something else than a broker, which will not become one.
     """
-    return isinstance(error, TransientError) and (call.idempotent or not error.details.get("unsure"))
+    if not isinstance(error, TransientError) or error.details.get("foreign"):
+        return False
+    return call.idempotent or not error.details.get("unsure")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.client import endpoints
+from goqueue.client import publications
 from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, SEQUENCES, Accumulator, Rules, Topic, topic_of
 from goqueue.client.delivery import Batch
 from goqueue.client.dispatch import Dispatch, Step
@@ -98,7 +98,7 @@ def test_a_full_batch_does_not_wait(rules: Rules) -> None:
 def test_whoever_waits_makes_a_batch_due() -> None:
     sender = Sender(NEVER_DUE)
     batch = sender.add()
-    batch.waiters.append(lambda: None)
+    batch.wait_with(lambda: None)
     assert sender.take() == [batch]
 
 
@@ -242,9 +242,9 @@ def test_the_lanes_of_a_topic_stay_when_its_facts_change() -> None:
 # --- what became of it ---
 
 
-def stored(step: Step, first_offset: int = 0) -> list[endpoints.Section]:
+def stored(step: Step, first_offset: int = 0) -> list[publications.Section]:
     return [
-        endpoints.Section(batch.partition, first_offset, first_offset + batch.count, "2026-01-01T00:00:00Z")
+        publications.Section(batch.partition, first_offset, first_offset + batch.count, "2026-01-01T00:00:00Z")
         for batch in step.batches
     ]
 
@@ -277,7 +277,7 @@ def test_a_refused_section_does_not_hold_the_others_back() -> None:
     step = sender.step()
     results = stored(step)
     refused = {"error": "later", "code": "broker_overloaded", "details": {"retry_after": 1.0}}
-    results[0] = endpoints.Section(step.batches[0].partition, error=refused)
+    results[0] = publications.Section(step.batches[0].partition, error=refused)
     assert sender.dispatch.done(step, results) == [step.batches[1]]
     sender.add(partition=step.batches[1].partition)
     assert [batch.partition for batch in sender.step().batches] == [step.batches[1].partition]

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from goqueue.client import AsyncClient, Client
-from goqueue.errors import BrokerUnreachable, OperatorError, RequestInvalid, RequestTimedOut, TopicNotFound
+from goqueue.errors import BrokerUnreachable, RequestInvalid, RequestTimedOut, TopicNotFound
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import broker
 from tests.client.peers import Asked, Reply, peer, refusal, reply
+
+__all__ = ["broker"]
 
 VERSION = {"version": "1"}
 
@@ -53,6 +57,10 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 Run = Callable[..., Any]
 
 
+def always(answer: Reply) -> Callable[[Asked], Reply]:
+    return lambda _: answer
+
+
 def test_one_connection_serves_many_calls(run: Run) -> None:
     async def does(client: Any) -> None:
         for _ in range(3):
@@ -88,9 +96,12 @@ def test_what_may_have_been_done_is_not_done_twice(run: Run) -> None:
     async def does(client: Any) -> None:
         await client.publish("t", "x")
 
-    with peer(lambda _: None) as server, pytest.raises(BrokerUnreachable):
-        run(server.url, does)
-    assert len(server.asked) == 1
+    for ending, where in ((None, "before it answered"), (reply({"results": []})[:20], "in the middle of the answer")):
+        with peer(always(ending)) as server:
+            with pytest.raises(BrokerUnreachable, match=f"{server.url} ended the connection {where}") as error:
+                run(server.url, does)
+            assert "may have been stored" in (error.value.hint or "")
+        assert len(server.asked) == 1
 
 
 def test_what_was_surely_not_done_is_tried_again(run: Run) -> None:
@@ -101,7 +112,7 @@ def test_what_was_surely_not_done_is_tried_again(run: Run) -> None:
 
     with peer(lambda _: reply()) as server:
         server.answer = lambda _: refusal("broker_overloaded", 429) if len(server.asked) < 2 else done
-        assert run(server.url, does)[:2] == (1, 5)
+        assert run(server.url, does) == (1, 5)
     assert len(server.asked) == 2
     assert server.asked[0].body == server.asked[1].body
 
@@ -123,8 +134,52 @@ def test_an_answer_of_something_else_is_told(run: Run) -> None:
     async def does(client: Any) -> None:
         await client.topics()
 
-    with peer(lambda _: reply(b"<html>")) as server, pytest.raises(OperatorError):
-        run(server.url, does)
+    for answer in (
+        reply(b"<html>"),
+        reply(b"<html>", 404),
+        reply(b"", 302, Location="/login"),
+        reply([1]),
+        b"SSH-2.0-whatever\r\n",
+    ):
+        with peer(always(answer)) as server:
+            with pytest.raises(BrokerUnreachable, match=f"{server.url} is not a GoQueue broker") as error:
+                run(server.url, does)
+            assert error.value.hint
+        assert len(server.asked) == 1  # it does not become one by asking again
+
+
+def test_frames_from_something_else_are_told_too() -> None:
+    def answer(asked: Asked) -> Reply:
+        if "/messages" in asked.target:
+            return reply(b"<html>")
+        return reply({"name": "t", "partitions": 1, "partition_offsets": {"0": {"earliest": 0, "latest": 1}}})
+
+    with (
+        peer(answer) as server,
+        Client(server.url, timeout="200ms") as client,
+        pytest.raises(BrokerUnreachable, match=f"{server.url} is not a GoQueue broker"),
+    ):
+        list(client.reader("t"))
+
+
+def test_encryption_with_a_port_that_speaks_plain_is_told(run: Run, broker: LocalBroker) -> None:
+    async def does(client: Any) -> None:
+        await client.version()
+
+    url = broker.url.replace("http:", "https:")
+    with pytest.raises(BrokerUnreachable, match=f"no TLS with the broker at {url}: ") as error:
+        run(url, does)
+    assert "write http://" in (error.value.hint or "")
+
+
+def test_encryption_with_a_port_that_says_nothing_ends_in_time(run: Run) -> None:
+    async def does(client: Any) -> None:
+        await client.version()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises((BrokerUnreachable, RequestTimedOut), match=url):
+            run(url, does, timeout="100ms", connect_timeout="50ms")
 
 
 def test_nobody_there_is_told_with_the_address(run: Run) -> None:

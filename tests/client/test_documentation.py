@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from goqueue.client import AsyncClient, Client
 from goqueue.client.producing import Options
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker
@@ -33,5 +34,26 @@ def test_every_example_runs(broker: LocalBroker) -> None:
 
 
 def test_every_option_of_a_producer_is_on_the_page() -> None:
-    rows = "".join(re.findall(r"^\| (`.*?) \|", PAGE.read_text(), re.MULTILINE))
+    _, _, sending = PAGE.read_text().partition("## Sending")
+    rows = "".join(re.findall(r"^\| (`.*?) \|", sending, re.MULTILINE))
     assert set(re.findall(r"`(\w+)`", rows)) == set(Options.__slots__)
+
+
+def test_every_method_of_a_client_is_on_the_page() -> None:
+    _, _, section = PAGE.read_text().partition("## What a client does")
+    rows = "".join(re.findall(r"^\| (`.*?) \|", section.partition("## Sending")[0], re.MULTILINE))
+    named = set(re.findall(r"`(\w+)\(", rows))
+    for kind in (Client, AsyncClient):
+        assert named | {"call"} == {name for name in vars(kind) if not name.startswith("_")}
+
+
+def test_the_pages_examples_leave_the_topics_of_the_others_alone() -> None:
+    docs = PAGE.parent
+    made = {
+        page.name: set(re.findall(r"create_topic\(\"(\w+)|\"name\": \"(\w+)\", \"num_partitions\"", page.read_text()))
+        for page in (PAGE, docs / "http.md")
+    }
+    first_steps = {(name, "") for name in re.findall(r"topic create (\w+)", (docs.parent / "README.md").read_text())}
+    flat = [{name or other for name, other in found} for found in (*made.values(), first_steps)]
+    assert all(flat)
+    assert len(set().union(*flat)) == sum(map(len, flat))

@@ -7,6 +7,7 @@ import pytest
 from goqueue import errors
 from goqueue.client import refusals, times
 from goqueue.client.address import Address, parse, quote
+from goqueue.client.attempts import Attempts
 from goqueue.client.calls import Answer, Call
 from goqueue.client.retry import LONGEST_SECONDS, Backoff, may_repeat
 
@@ -34,6 +35,17 @@ def test_what_is_no_address_is_refused_by_name(url: str) -> None:
     with pytest.raises(errors.RequestInvalid) as refusal:
         parse(url)
     assert repr(url) in refusal.value.sentence
+
+
+@pytest.mark.parametrize("host", ["a..b", ".a", "a" * 64, "ä" * 70, "ä..b"])
+def test_a_name_that_no_host_can_have_is_refused_at_once(host: str) -> None:
+    with pytest.raises(errors.RequestInvalid, match="no host has such a name"):
+        parse(f"http://{host}:80")
+
+
+@pytest.mark.parametrize("host", ["a", "a.", "a" * 63 + ".example", "bücher.example", "my_broker-1"])
+def test_unusual_names_of_hosts_are_taken(host: str) -> None:
+    assert parse(f"http://{host}:80").host == host
 
 
 def test_without_an_address_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +119,22 @@ def test_an_unknown_code_becomes_a_general_error(status: int, kind: type[errors.
     assert (error.sentence, error.details["code"], error.details["status"]) == ("odd", "brand_new", status)
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"error":7,"details":[],"hint":{}}', b"\xff"])
-def test_a_refusal_that_cannot_be_read_says_its_status(body: bytes) -> None:
-    assert refusals.of_answer(answer(body, 404)).sentence == "the answer is 404"
+UNREADABLE = [b"", b"<html>", b"[]", b'{"detail":"Not Found"}', b'{"error":7,"details":[],"hint":{}}', b"\xff"]
+
+
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_a_refusal_without_a_code_is_none_of_a_broker(body: bytes) -> None:
+    error = refusals.of_answer(answer(body, 404))
+    assert type(error) is errors.BrokerUnreachable
+    assert "this address is not a GoQueue broker" in error.sentence
+    assert "status 404" in error.sentence
+
+
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_what_a_proxy_says_of_a_broker_that_is_away_passes(body: bytes) -> None:
+    error = refusals.of_answer(answer(body, 502))
+    assert (type(error), error.sentence) == (errors.BrokerUnreachable, "the answer is 502")
+    assert may_repeat(Call("GET", "/", lambda _: None), error)
 
 
 def test_details_cannot_take_the_place_of_the_sentence() -> None:
@@ -143,3 +168,16 @@ def test_only_what_does_no_harm_is_repeated() -> None:
     assert may_repeat(unsafe, passing)
     assert not may_repeat(unsafe, unsure)
     assert not may_repeat(safe, errors.TopicNotFound("x"))
+    assert not may_repeat(safe, errors.BrokerUnreachable("x", foreign=True))
+
+
+def test_an_attempt_that_no_time_is_left_for_raises_what_went_wrong_before() -> None:
+    safe: Call[None] = Call("GET", "/", lambda _: None)
+    attempts = Attempts(safe, 0.0)
+    assert attempts.left() <= 0
+    wrong = errors.BrokerUnreachable("x")
+    with pytest.raises(errors.BrokerUnreachable):
+        attempts.after(wrong)
+    with pytest.raises(errors.BrokerUnreachable) as error:
+        attempts.left()
+    assert error.value is wrong

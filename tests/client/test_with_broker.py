@@ -64,8 +64,11 @@ def test_one_message_is_published_and_read(broker: LocalBroker) -> None:
         client.create_topic("t", partitions=3)
         text = client.publish("t", "text", key="k", headers={"a": "b"}, priority="high")
         raw = client.publish("t", b"\xff\x00", partition=2)
+        with pytest.raises(RequestInvalid, match="the value is dict") as error:
+            client.publish("t", {"a": 1})  # type: ignore[arg-type]
+        assert "JSON" in (error.value.hint or "")
         assert raw.partition == 2
-        (first,) = client.reader("t", text.partition, until={text.partition: (text.offset or 0) + 1})
+        (first,) = client.reader("t", text.partition, until={text.partition: text.offset + 1})
         assert (first.value, first.key, first.headers, first.priority) == (b"text", b"k", [("a", b"b")], 1)
         assert values(client.reader("t", 2))[-1] == b"\xff\x00"
 
@@ -167,10 +170,29 @@ def test_an_offset_that_is_not_there_raises_or_goes_on_elsewhere(broker: LocalBr
         with pytest.raises(OffsetOutOfRange) as error:
             list(client.reader("t", start=99, until=200, follow=True))
         assert (error.value.details["first"], error.value.details["next"]) == (0, 10)
-        with client.reader("t", start=99, until=10, follow=True, on_missing="earliest") as reader:
-            assert values(reader) == []
         with client.reader("t", start=99, follow=True, on_missing="earliest") as reader:
             assert next(iter(reader)).offset == 0
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("start", [99, {0: 99}])
+def test_an_offset_beyond_the_end_is_missing_too(broker: LocalBroker, start: Any, follow: bool) -> None:
+    with Client(broker.url) as client:
+        fill(client)
+        with pytest.raises(OffsetOutOfRange, match="99"):
+            list(client.reader("t", start=start, follow=follow))
+        found = client.reader("t", start=start, until=10, follow=follow, on_missing="earliest")
+        assert [message.offset for message in found] == list(range(10))
+        assert list(client.reader("t", start=start, until=10, follow=follow, on_missing="latest")) == []
+
+
+def test_what_is_given_for_some_partitions_is_given_for_all_that_are_read(broker: LocalBroker) -> None:
+    with Client(broker.url) as client:
+        fill(client, partitions=2)
+        with pytest.raises(RequestInvalid, match="no offset for t/0, only for \\[1\\]") as error:
+            client.reader("t", start={1: 3})
+        assert "partitions=" in (error.value.hint or "")
+        assert [message.offset for message in client.reader("t", 1, start={1: 8})] == [8, 9]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +200,10 @@ def test_an_offset_that_is_not_there_raises_or_goes_on_elsewhere(broker: LocalBr
     [
         {"start": "soon"},
         {"start": -1},
+        {"start": 1.5},
+        {"start": True},
+        {"until": 1.5},
+        {"start": {0: "0"}},
         {"start": {1: 0}},
         {"until": "latest"},
         {"on_missing": "ignore"},
