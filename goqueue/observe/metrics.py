@@ -1,9 +1,10 @@
 """What the broker counts, and how Prometheus reads it.
 
 Counting is done by the event loop alone (and of flushes by the thread that does them, alone), in plain attributes and
-dictionaries: no lock, no call into a library. A scrape, on the loop's thread, turns them into text. What must stay
-true: every metric stands in `METRICS`, numbers only grow where the table says counter, and no label has more values than a
-bound allows.
+dictionaries: no lock, no call into a library. A scrape, on the loop's thread, turns them into text.
+
+What must stay true: every metric stands in `METRICS`, numbers only grow where the table says counter, and no label has
+more values than a bound allows.
 """
 
 from bisect import bisect_left
