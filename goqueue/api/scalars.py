@@ -79,7 +79,7 @@ def decode_scalar(kind: type, found: Any) -> Any:
     """What msgspec asks for a type that it does not know."""
     if issubclass(kind, SCALARS):
         return found if isinstance(found, kind) else kind.read(found)
-    raise NotImplementedError(f"{kind.__name__} is no type of a request")
+    raise TypeError(f"{kind.__name__} is no type of a request")
 
 
 def encode_scalar(value: Any) -> Any:
@@ -88,13 +88,13 @@ def encode_scalar(value: Any) -> Any:
         return format_time(int(value))
     if isinstance(value, Duration):
         return format_duration(value, exact=True)
-    raise NotImplementedError(f"{type(value).__name__} is no type of an answer")
+    raise TypeError(f"{type(value).__name__} is no type of an answer")
 
 
 def scalar_schema(kind: type) -> dict[str, Any]:
     if issubclass(kind, SCALARS):
         return kind.schema()
-    raise NotImplementedError(f"{kind.__name__} has no schema")
+    raise TypeError(f"{kind.__name__} has no schema")
 
 
 def _parsed(parse: Any, text: str) -> Any:
