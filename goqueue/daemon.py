@@ -72,13 +72,14 @@ class Daemon:
     def store(self) -> Store:
         return self.runtime.store
 
-    def run(self, started: Callable[["Daemon"], None]) -> None:
-        """Until told to stop. `started` is called when clients can come."""
+    def run(self, started: Callable[["Daemon"], None], stopped: Callable[[], None]) -> None:
+        """Until told to stop. `started` is called when clients can come, `stopped` when all is written."""
         _raise_file_limit()
         logs = configure(self.config.log.level, self.config.log.format, sys.stderr)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._run(started))
+            stopped()
         finally:
             logs.close()
 

@@ -1,5 +1,6 @@
 """`goqueue serve`: the broker in the foreground."""
 
+import logging
 import os
 import time
 from typing import Annotated
@@ -35,17 +36,23 @@ def serve(
     message before it is answered. `goqueue config template` writes a file to start from.
     """
     began = time.monotonic()
+    settings = load(config, os.environ, flags)
+    say = terminal.say if settings.log.format == "text" else _log_line
 
     def started(daemon: Daemon) -> None:
         for line in banner(daemon, time.monotonic() - began):
-            terminal.say(line)
+            say(line)
 
     try:
-        Daemon(load(config, os.environ, flags)).run(started)
+        Daemon(settings).run(started, lambda: say("stopped cleanly"))
     except PathInvalid as error:
         error.hint = "`--data-dir DIR` names a directory, which is made where it can be"
         raise
-    terminal.say("stopped cleanly")
+
+
+def _log_line(text: str) -> None:
+    """For a collector of logs every line of stderr is one object."""
+    logging.getLogger("goqueue.serve").info(" ".join(text.split()))
 
 
 def banner(daemon: Daemon, seconds: float) -> list[str]:

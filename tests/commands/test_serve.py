@@ -1,5 +1,6 @@
 """`goqueue serve` as a real process: its banner, its end, and what it leaves."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -155,3 +156,33 @@ def test_a_newer_format_is_refused_and_nothing_is_changed(tmp_path: Path) -> Non
     assert done.returncode != 0
     assert "format 2" in done.stderr
     assert [path.name for path in data.iterdir()] == ["FORMAT"]
+
+
+def test_with_json_logs_every_line_is_an_object(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "goqueue",
+            "serve",
+            "--port",
+            "0",
+            "--log-format",
+            "json",
+            "--data-dir",
+            f"{tmp_path}/d",
+        ],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if "^C stops" in line:
+            process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    events = [json.loads(line)["event"] for line in lines]
+    assert events[0].startswith("GoQueue ")
+    assert events[-1] == "stopped cleanly"
