@@ -159,30 +159,14 @@ def test_a_newer_format_is_refused_and_nothing_is_changed(tmp_path: Path) -> Non
 
 
 def test_with_json_logs_every_line_is_an_object(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "goqueue",
-            "serve",
-            "--port",
-            "0",
-            "--log-format",
-            "json",
-            "--data-dir",
-            f"{tmp_path}/d",
-        ],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
+    command = [sys.executable, "-m", "goqueue", "serve", "--port", "0", "--log-format", "json", "--data-dir"]
     lines = []
-    for line in process.stderr:
-        lines.append(line)
-        if "^C stops" in line:
-            process.send_signal(signal.SIGTERM)
-    assert process.wait() == 0
+    with subprocess.Popen([*command, str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            lines.append(line)
+            if END_OF_BANNER in line:
+                process.send_signal(signal.SIGTERM)
     events = [json.loads(line)["event"] for line in lines]
+    assert (process.returncode, events[-1]) == (0, "stopped cleanly")
     assert events[0].startswith("GoQueue ")
-    assert events[-1] == "stopped cleanly"
