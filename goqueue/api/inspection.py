@@ -95,7 +95,10 @@ def _syntax_hint(error: json.JSONDecodeError, text: str) -> str | None:
         return "leave the byte order mark away"
     if text[error.pos : error.pos + 1] == "'":
         return "JSON has double quotes only"
-    if text[error.pos : error.pos + 1] in {"}", "]"} and text[: error.pos].rstrip().endswith(","):
+    before, behind = text[: error.pos].rstrip(), text[error.pos :]
+    if behind.startswith(","):  # where Python 3.13 points
+        before, behind = before + ",", behind[1:].lstrip()
+    if before.endswith(",") and behind.startswith(("}", "]")):
         return "a comma stands before the end"
     return None
 
