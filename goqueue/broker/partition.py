@@ -99,6 +99,10 @@ class Partition:
         """The end for those who read what is committed."""
         return self.high_watermark
 
+    def is_dense(self, first: int, end: int) -> bool:
+        """Whether it is known that every offset of this range has a message."""
+        return self.log.is_dense(first, end)
+
     # --- publish ---
 
     def offer(self, frames: list[bytes], done: Done) -> bool:

@@ -278,6 +278,12 @@ def timestamp_at(buffer: Buffer, position: int = 0) -> int:
     return timestamp
 
 
+def key_at(buffer: Buffer, position: int = 0) -> bytes:
+    """Without any bytes where there is none."""
+    (length,) = _U16.unpack_from(buffer, position + AT_KEY_LENGTH)
+    return bytes(buffer[position + FRAME_HEADER_BYTES : position + FRAME_HEADER_BYTES + length])
+
+
 def stamp(buffer: bytearray | memoryview, position: int, length: int, offset: int, timestamp_ns: int) -> None:
     """Give a frame that someone else encoded its place: offset, append time, and the new checksum."""
     _STAMP.pack_into(buffer, position + AT_OFFSET, offset, timestamp_ns)

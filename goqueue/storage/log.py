@@ -21,7 +21,7 @@ from operator import attrgetter
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, LogClosed, LogFenced, OffsetOutOfRange, PathInvalid
 from goqueue.limits import SEGMENT_AGE_SECONDS, SEGMENT_BYTES
-from goqueue.storage import scan
+from goqueue.storage import frame, scan
 from goqueue.storage.chunk import Acknowledge, Chunk
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Extent, Read
@@ -103,8 +103,14 @@ class Log:
         self.fence: LogFenced | None = None
         self._sealed_bytes = sum(segment.size for segment in self.segments[:-1])
         self._readable = (self.active, self.active.size)  # where `readable_end` is
+        if self.active.base_offset == self.next_offset:
+            self.active.is_dense = True
         self._unsettled: deque[Chunk] = deque()
         self._queue.append(RESUME)
+
+    @property
+    def disk(self) -> Disk:
+        return self._resources.disk
 
     @property
     def first_offset(self) -> int:
@@ -155,6 +161,8 @@ class Log:
         self._enqueue(frames, now, acknowledge)
         segment = self.active
         segment.size += size
+        if (frames.flags & frame.CONTROL).any():
+            segment.is_dense = False
         segment.first_time = now if segment.first_time is None else segment.first_time
         segment.last_time = self.last_time = now
         self.next_offset = appended.next_offset
@@ -178,7 +186,7 @@ class Log:
 
     def _seal(self) -> None:
         self._sealed_bytes += self.active.size
-        self.segments.append(Segment(self.directory, self.next_offset, index=Index()))
+        self.segments.append(Segment(self.directory, self.next_offset, index=Index(), is_dense=True))
 
     def _enqueue(self, frames: Frames, now: int, acknowledge: Acknowledge | None) -> None:
         segment, index = self.active, self.index_of(self.active)
@@ -293,17 +301,19 @@ class Log:
         if (first := self._tail.first_offset) is not None and offset >= first:
             return self._tail.read(offset, end, max_bytes)
         number = bisect_right(self.segments, offset, key=_base_offset) - 1
-        segment = self.segments[number]
-        if segment is self._readable[0]:
-            stop, next_offset = self._readable[1], end
-        else:
-            stop, next_offset = segment.size, self.segments[number + 1].base_offset
+        segment, (stop, next_offset) = self.segments[number], self.bounds(number)
         if not stop:
             return Read((), next_offset)
         reader = self.reader(segment)
         index = segment.index if segment.index is not None else reader.index
         hint = index.start_for(index.before_offset(offset)) if index is not None else None
         return Extent(reader, offset, end, stop, next_offset, max_bytes, skip_damage, hint)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Where readers come to an end in this segment: the position, and the offset that comes there."""
+        if self.segments[number] is self._readable[0]:
+            return self._readable[1], self.readable_end
+        return self.segments[number].size, self.segments[number + 1].base_offset
 
     def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read:
         """`locate` and load, on this thread."""
@@ -315,6 +325,15 @@ class Log:
             if read.buffers or read.next_offset == offset:
                 return Read(read.buffers, read.next_offset, skipped)
             offset = read.next_offset
+
+    def is_dense(self, first: int, end: int) -> bool:
+        """Whether it is known that every offset of this range has a message, and no control record."""
+        number = max(bisect_right(self.segments, first, key=_base_offset) - 1, 0)
+        while number < len(self.segments) and self.segments[number].base_offset < end:
+            if not self.segments[number].is_dense:
+                return False
+            number += 1
+        return True
 
     def reader(self, segment: Segment) -> Reader:
         """The segment's file, open for as long as somebody holds it."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from goqueue.errors import DiskFailed, GoQueueError, PathInvalid
 from goqueue.limits import OFFSET_MAX, READERS_MAX
+from goqueue.storage.census import Census
 from goqueue.storage.disk import Disk, File, discard, read_all, replace
 from goqueue.storage.index import Index, load, mark
 from goqueue.storage.survey import Damage, Stretch, survey
@@ -33,6 +34,10 @@ class Segment:
     """Of the active segment, and of a sealed one while it is needed."""
     pinned: "Reader | None" = None
     """Set while the file goes: readers that come in the meantime still get what was in it."""
+    is_dense: bool | None = None
+    """Whether every offset is taken to hold a message; None until somebody asks what compaction has done."""
+    census: Census | None = None
+    """Of one that is not dense, once its messages were counted."""
 
     @property
     def stem(self) -> str:
