@@ -31,3 +31,24 @@ class SystemClock:
 
     def __repr__(self) -> str:
         return "<SystemClock>"
+
+
+class SteadyClock:
+    """Wall time that does not jump: it is read once, and goes on as monotonic time does.
+
+    What is due some seconds after it was decided is then due after that time, whatever becomes of the wall clock.
+    """
+
+    def __init__(self, clock: Clock, least_ns: int = 0) -> None:
+        """`least_ns` is a moment that is known to have passed, should the wall clock have been set back meanwhile."""
+        self._clock = clock
+        self._ahead_ns = max(clock.now_ns(), least_ns) - clock.monotonic_ns()
+
+    def now_ns(self) -> int:
+        return self._clock.monotonic_ns() + self._ahead_ns
+
+    def monotonic_ns(self) -> int:
+        return self._clock.monotonic_ns()
+
+    def __repr__(self) -> str:
+        return "<SteadyClock>"

@@ -18,7 +18,7 @@ from typing import Any
 import uvloop
 
 from goqueue import __version__
-from goqueue.api.call import App
+from goqueue.api.call import App, MemberDefaults
 from goqueue.api.http.limits import HttpLimits
 from goqueue.api.http.server import Server
 from goqueue.api.observer import HttpObserver
@@ -26,10 +26,14 @@ from goqueue.api.openapi import document
 from goqueue.api.router import Router
 from goqueue.api.status import status_of
 from goqueue.api.table import ENDPOINTS
+from goqueue.broker.delivery.rules import Rules
+from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.config import Config
+from goqueue.observe.group_metrics import GroupNumbers
 from goqueue.observe.logs import AccessLog, configure
 from goqueue.observe.metrics import Metrics
+from goqueue.runtime.group_numbers import group_numbers
 from goqueue.runtime.lag import LagMeter
 from goqueue.runtime.runtime import Runtime, RuntimeSettings
 from goqueue.storage.disk import SystemDisk
@@ -48,8 +52,10 @@ class Daemon:
     def __init__(self, config: Config) -> None:
         self.config = config
         clock = SystemClock()
-        self.metrics = Metrics(__version__, log_sizes=self._log_sizes)
-        settings = RuntimeSettings(config.server.in_flight_bytes, config.storage.upkeep_interval)
+        self.metrics = Metrics(__version__, log_sizes=self._log_sizes, group_numbers=self._group_numbers)
+        settings = RuntimeSettings(
+            config.server.in_flight_bytes, config.storage.upkeep_interval, group_settings(config)
+        )
         self.runtime = Runtime(SystemDisk(), clock, self.metrics, settings)
         router = Router(ENDPOINTS, _app(config, self.runtime, self.metrics))
         requests = config.log.requests
@@ -133,6 +139,9 @@ class Daemon:
     def _log_sizes(self) -> dict[str, int]:
         return {name: topic.size for name, topic in self.runtime.broker.topics.items()}
 
+    def _group_numbers(self) -> GroupNumbers:
+        return group_numbers(self.runtime.broker)
+
 
 def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """What nobody caught is a mistake of ours: it goes where all lines go, and the broker goes on."""
@@ -147,6 +156,7 @@ def _app(config: Config, runtime: Runtime, metrics: Metrics) -> App:
         topics.partitions,
         {"retention_hours": topics.retention / 3600, "max_message_bytes": topics.max_message_bytes},
         topics.auto_create,
+        MemberDefaults(config.groups.session_timeout, config.groups.max_in_flight),
         document(ENDPOINTS, __version__, status_of),
     )
 
@@ -169,6 +179,21 @@ def store_settings(config: Config) -> StoreSettings:
         flush_interval_ns=round(storage.flush_interval * NANOSECONDS),
         tail_bytes=storage.tail_bytes,
         log=LogSettings(storage.segment_bytes, round(storage.segment_age * NANOSECONDS)),
+    )
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """The configuration in the words of the rules."""
+    groups = config.groups
+    return GroupSettings(
+        rules=Rules(
+            visibility_ns=round(groups.visibility_timeout * NANOSECONDS),
+            retries_max=groups.max_retries,
+            retry_ns=round(groups.retry_delay * NANOSECONDS),
+            retry_ns_max=round(groups.max_retry_delay * NANOSECONDS),
+        ),
+        revocation_ns=round(groups.revocation_timeout * NANOSECONDS),
+        retention_ns=round(groups.retention * NANOSECONDS),
     )
 
 

@@ -4,16 +4,27 @@
     ├── CallerError              whoever asked must ask differently
     │   ├── ChecksumMismatch
     │   ├── ConfigInvalid
+    │   ├── DeadLetterFinal
     │   ├── EndpointNotFound
     │   ├── FrameInvalid
+    │   ├── GenerationStale
+    │   ├── GroupFull
+    │   ├── GroupMismatch
+    │   ├── GroupNameInvalid
+    │   ├── GroupNotEmpty
+    │   ├── GroupNotFound
+    │   ├── LeaseExpired
     │   ├── LogExists
     │   ├── LogNameInvalid
     │   ├── LogNotFound
+    │   ├── MemberUnknown
     │   ├── MessageTooLarge
     │   ├── MethodNotAllowed
     │   ├── OffsetOutOfRange
     │   ├── PartitionNotFound
+    │   ├── PartitionNotOwned
     │   ├── ProducerFenced
+    │   ├── ReceiptInvalid
     │   ├── RequestInvalid
     │   ├── RequestTooLarge
     │   ├── SequenceOutOfOrder
@@ -87,6 +98,12 @@ class ChecksumMismatch(CallerError):
     code = "checksum_mismatch"
 
 
+class DeadLetterFinal(CallerError):
+    """A dead letter has no dead letters of its own: it is acknowledged, or sent back to where it came from."""
+
+    code = "dead_letter_final"
+
+
 class EndpointNotFound(CallerError):
     """No endpoint has this path."""
 
@@ -99,6 +116,40 @@ class FrameInvalid(CallerError):
     code = "frame_invalid"
 
 
+class GenerationStale(CallerError):
+    """The member lost something since the generation it speaks of; `details["generation"]` is the one to speak of."""
+
+    code = "generation_stale"
+
+
+class GroupFull(CallerError):
+    code = "group_full"
+
+
+class GroupMismatch(CallerError):
+    """The group works in another way than whoever joins asks for."""
+
+    code = "group_mismatch"
+
+
+class GroupNameInvalid(CallerError):
+    code = "group_name_invalid"
+
+
+class GroupNotEmpty(CallerError):
+    code = "group_not_empty"
+
+
+class GroupNotFound(CallerError):
+    code = "group_not_found"
+
+
+class LeaseExpired(CallerError):
+    """The messages are not leased to whoever speaks of them: too late, done already, or never given."""
+
+    code = "lease_expired"
+
+
 class LogExists(CallerError):
     code = "log_exists"
 
@@ -109,6 +160,12 @@ class LogNameInvalid(CallerError):
 
 class LogNotFound(CallerError):
     code = "log_not_found"
+
+
+class MemberUnknown(CallerError):
+    """No member of the group, or not any more: it has to join again."""
+
+    code = "member_unknown"
 
 
 class MessageTooLarge(CallerError):
@@ -131,10 +188,22 @@ class PartitionNotFound(CallerError):
     code = "partition_not_found"
 
 
+class PartitionNotOwned(CallerError):
+    """Another member has the partition, or nobody yet."""
+
+    code = "partition_not_owned"
+
+
 class ProducerFenced(CallerError):
     """A newer incarnation of the same producer has taken over."""
 
     code = "producer_fenced"
+
+
+class ReceiptInvalid(CallerError):
+    """Not a receipt handle that this broker could have given."""
+
+    code = "receipt_invalid"
 
 
 class RequestInvalid(CallerError):

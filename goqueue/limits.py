@@ -96,6 +96,46 @@ READ_MESSAGES_MAX = 10_000
 WAIT_SECONDS_MAX = 60  # of a long poll: below what proxies allow
 PUBLISH_MESSAGES_MAX = 10_000  # of a JSON request: more would hold the event loop for longer than 50 ms
 
+# --- groups ---
+GROUPS_MAX = 10_000  # each some KiB, and more for its members
+GROUP_MEMBERS_MAX = 1_000  # of one group; what a rebalance records grows with them
+GROUP_TOPICS_MAX = 100  # that one member subscribes to
+GROUP_LOGS = 8  # that all groups are spread over: a sync covers many groups, and one that fails not all of them
+GROUP_LOG_BYTES = 4 * MIB  # of one of them before what still holds is told again, so that the rest may go
+GROUP_SEGMENT_BYTES = MIB
+GROUP_RETENTION_SECONDS = 7 * 24 * 3600  # without a member: as long as messages are kept
+CLIENT_ID_CHARACTERS_MAX = 200
+SESSION_SECONDS = 30.0  # without a sign of life
+SESSION_SECONDS_MIN = 1.0  # below, a pause of the garbage collector ends a membership
+SESSION_SECONDS_MAX = 30 * 60.0  # a crashed member keeps its partitions for as long
+HEARTBEAT_SECONDS = 3.0  # ten of them to a session: some may be lost
+REVOCATION_SECONDS = 60.0  # for a member to finish what it has to give up
+JOIN_GATHER_SECONDS = 0.02  # joins and leaves that come within it are one rebalance
+
+# --- delivery ---
+VISIBILITY_SECONDS = 30.0
+VISIBILITY_SECONDS_MIN = 0.1  # below, messages come back before an answer can reach the broker
+VISIBILITY_SECONDS_MAX = 12 * 3600.0
+RETRIES_MAX = 3
+RETRY_SECONDS = 1.0  # before the first retry; twice as long before each further one
+RETRY_SECONDS_MAX = 60.0
+RETRY_DELAY_SECONDS_MAX = 12 * 3600.0  # that a consumer may ask for
+IN_FLIGHT_MESSAGES = 1_000  # leased to one member
+IN_FLIGHT_MESSAGES_MAX = 1_000_000
+CURSOR_RUNS_MAX = 100_000  # ranges that one group has open in one partition: some 3 MB when they are told in one record
+POLL_MESSAGES = 500
+POLL_LEASES_MAX = 100  # of one answer: retries may be many small ranges
+POLL_SECONDS = 30.0
+RECEIPTS_MAX = 10_000  # of one request
+REASON_CHARACTERS_MAX = 500  # of why a message was refused; it becomes a header of the dead letter
+DEAD_LETTERS_AT_ONCE = 100  # moved together: read, published and settled in one go
+REDRIVE_MAX = 10_000  # dead letters sent back by one request: a hundred goes of three syncs, some seconds
+REDRIVE_DEFAULT = 1_000  # of a request that does not say how many
+REDRIVE_SECONDS = 25.0  # of one request: below what clients and proxies wait for an answer
+REDRIVE_RATE_MIN = 0.1  # a second; with less, a request would end before it has sent its second message
+REDRIVE_SCAN_MESSAGES = 100_000  # dead letters that one request looks at: a second or two of one core
+REDRIVE_SCAN_BYTES = 256 * MIB  # the same where they are large
+
 # --- work under way ---
 IN_FLIGHT_BYTES = 256 * MIB  # accepted and not yet durable; half a second of a fast disk
 STOP_SECONDS = 10.0  # for requests in progress when the broker stops
@@ -117,3 +157,8 @@ assert SEGMENT_AGE_SECONDS_MIN <= SEGMENT_AGE_SECONDS <= SEGMENT_AGE_SECONDS_MAX
 assert TAIL_BYTES_MIN <= TAIL_BYTES <= TAIL_BYTES_MAX
 assert FLUSH_INTERVAL_SECONDS_MIN <= FLUSH_INTERVAL_SECONDS <= FLUSH_INTERVAL_SECONDS_MAX
 assert FLUSH_INTERVAL_SECONDS_MAX < SEGMENT_AGE_SECONDS
+assert SESSION_SECONDS_MIN <= HEARTBEAT_SECONDS < SESSION_SECONDS <= SESSION_SECONDS_MAX
+assert VISIBILITY_SECONDS_MIN <= VISIBILITY_SECONDS <= VISIBILITY_SECONDS_MAX
+assert RETRY_SECONDS <= RETRY_SECONDS_MAX <= RETRY_DELAY_SECONDS_MAX
+assert IN_FLIGHT_MESSAGES <= IN_FLIGHT_MESSAGES_MAX
+assert DEAD_LETTERS_AT_ONCE <= REDRIVE_MAX <= REDRIVE_SCAN_MESSAGES

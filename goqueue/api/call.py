@@ -6,13 +6,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goqueue.api.http.message import Request
-from goqueue.broker.broker import Topic
+from goqueue.broker.topic import Topic
 from goqueue.errors import PartitionNotFound
+from goqueue.limits import IN_FLIGHT_MESSAGES, SESSION_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import quoted
 from goqueue.runtime.runtime import Runtime
 
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDefaults:
+    """What a member gets that does not say."""
+
+    session_timeout: float = SESSION_SECONDS
+    max_in_flight: int = IN_FLIGHT_MESSAGES
 
 
 @dataclass(slots=True)
@@ -24,6 +33,7 @@ class App:
     default_partitions: int
     default_settings: dict[str, Any]
     auto_create: bool = False
+    groups: MemberDefaults = field(default_factory=MemberDefaults)
     openapi: dict[str, Any] = field(default_factory=dict)
     creating: "dict[str, asyncio.Future[Topic]]" = field(default_factory=dict)
     """Topics that are being made because somebody publishes to them."""

@@ -12,6 +12,7 @@ from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid, Reque
 
 OPENAPI_VERSION = "3.1.0"
 FRAMES = "application/vnd.goqueue.frames"
+LEASES = "application/vnd.goqueue.leases"
 JSON = "application/json"
 
 _REF = "#/components/schemas/{name}"

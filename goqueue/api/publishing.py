@@ -15,8 +15,8 @@ from goqueue.api.status import told
 from goqueue.api.text import EncodedText, Encoding, Priority, to_bytes
 from goqueue.api.topics import new_topic
 from goqueue.broker.admission import RESERVED_HEADER_PREFIX, too_large
-from goqueue.broker.broker import Topic
 from goqueue.broker.partition import Partition, Placement
+from goqueue.broker.topic import Topic
 from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicExists, TopicNotFound
 from goqueue.limits import FRAME_HEADER_BYTES, PARTITIONS_MAX, PUBLISH_MESSAGES_MAX
 from goqueue.quantities import format_time

@@ -1,7 +1,7 @@
 """Reading by offset and by time: JSON for people, frames for the SDK."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from goqueue.api.call import Call
+from goqueue.api.frames import is_brief, starts
 from goqueue.api.http.message import Response
 from goqueue.api.openapi import FRAMES
 from goqueue.api.scalars import Duration, Time
@@ -31,10 +32,6 @@ from goqueue.storage import frame
 from goqueue.storage.extent import Read
 
 T = TypeVar("T")
-
-_TOLD_AT_ONCE = 100
-_BYTES_TOLD_AT_ONCE = 64 * KIB
-"""What is turned into text on the loop; more is given to a thread, so that others are not kept waiting."""
 
 _MERGED_BYTES = 4 * MIB
 """Read for an answer that merges all partitions, of each its part but not less than this:"""
@@ -137,14 +134,8 @@ def _as_frames(partition: Partition, found: Read) -> Response:
 
 
 def _is_brief(found: Read) -> bool:
-    """Whether turning it into text takes so little that it may be done on the loop."""
-    if not found.buffers:
-        return True
-    if found.next_offset - frame.offset_at(found.buffers[0]) > _TOLD_AT_ONCE or found.size > _BYTES_TOLD_AT_ONCE:
-        return False
-    return not any(
-        buffer[position + frame.AT_FLAGS] & frame.COMPRESSED for buffer in found.buffers for position in _walk(buffer)
-    )
+    count = found.next_offset - frame.offset_at(found.buffers[0]) if found.buffers else 0
+    return is_brief(count, found.buffers)
 
 
 async def _on_a_thread(job: Callable[..., T], *given: Any) -> T:
@@ -155,20 +146,12 @@ def _encoded(found: Read, query: ReadQuery) -> bytes:
     return msgspec.json.encode(_messages(found, query, query.max_bytes))
 
 
-def _walk(buffer: memoryview) -> Iterator[int]:
-    """Where each frame starts; they have been verified."""
-    position = 0
-    while position < len(buffer):
-        yield position
-        position += frame.measure(buffer, position)
-
-
 def _messages(found: Read, query: TopicReadQuery, max_bytes: int, partition: int | None = None) -> Messages:
     """The messages among these frames. Unpacked values are bounded as well, since a small frame may hold much."""
     messages: list[Message] = []
     size = 0
     for buffer in found.buffers:
-        for position in _walk(buffer):
+        for position in starts(buffer):
             message = frame.decode(buffer, position)
             if len(messages) == query.limit or _is_too_late(message.timestamp_ns, query):
                 return Messages(messages, message.offset)
@@ -226,7 +209,7 @@ def _is_all(part: Messages, found: Read, query: TopicReadQuery) -> bool:
     following = (
         frame.timestamp_at(buffer, position)
         for buffer in found.buffers
-        for position in _walk(buffer)
+        for position in starts(buffer)
         if frame.offset_at(buffer, position) == part.next_offset
     )
     return any(_is_too_late(time_ns, query) for time_ns in following)

@@ -4,6 +4,7 @@ from goqueue import errors
 from goqueue.api import health, producers, publishing, reading, topics
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.openapi import FRAMES
+from goqueue.api.table_groups import GROUP_ENDPOINTS
 
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
 _STORED = {"results": [{"partition": 1, "offset": 41, "priority": 2, "delayed": False}]}
@@ -125,4 +126,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         permission="write", body=producers.NewProducer, answer=producers.ProducerIdentity,
         errors=_UNAVAILABLE, example={}, answer_example={"producer_id": 7, "epoch": 0},
     ),
+    *GROUP_ENDPOINTS,
 )  # fmt: skip

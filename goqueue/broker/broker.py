@@ -7,79 +7,46 @@ that owns the store.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from goqueue.broker.catalog import Catalog, Record, TopicForgotten, decode_record, encode_record
 from goqueue.broker.closed_log import ClosedLog
+from goqueue.broker.groups.coordinator import Coordinator, GroupSettings
 from goqueue.broker.journal import Journal
 from goqueue.broker.partition import Partition
-from goqueue.broker.topic import TopicSettings, TopicSpec, check_topic_name, is_internal, log_name
-from goqueue.broker.work import run
+from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, is_internal, log_name
+from goqueue.broker.work import Told, run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
-from goqueue.errors import GoQueueError, LogExists, PartitionNotFound, TopicBusy, TopicNotFound
-from goqueue.partitioner import hash_named, partition_of
+from goqueue.errors import GoQueueError, LogExists, TopicBusy, TopicNotFound
+from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log, LogSettings
 from goqueue.storage.store import Store
 
 CATALOG = "__metadata"
+GROUPS = "__consumer_offsets"
 _INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
-
-T = TypeVar("T")
-Told = Callable[[T | GoQueueError], None]
-"""Hears once: what came of it, durably, or why it was refused."""
-
-
-class Topic:
-    """A topic that can be used."""
-
-    def __init__(self, name: str, settings: TopicSettings, created_ns: int, partitions: list[Partition]) -> None:
-        self.name = name
-        self.settings = settings
-        self.created_ns = created_ns
-        self.partitions = partitions
-        self._hash = hash_named(settings.partitioner)
-        self._turn = 0
-
-    @property
-    def size(self) -> int:
-        return sum(partition.log.size for partition in self.partitions)
-
-    @property
-    def message_count(self) -> int:
-        """Of those that readers see; what compaction removed counts still."""
-        return sum(partition.high_watermark - partition.earliest for partition in self.partitions)
-
-    def adopt(self, settings: TopicSettings) -> None:
-        self.settings = settings
-        self._hash = hash_named(settings.partitioner)
-
-    def partition(self, number: int) -> Partition:
-        if not 0 <= number < len(self.partitions):
-            raise PartitionNotFound(
-                f"topic {quoted(self.name)} has no partition {number}",
-                hint=f"it has the partitions 0 to {len(self.partitions) - 1}",
-                partitions=len(self.partitions),
-            )
-        return self.partitions[number]
-
-    def place(self, key: bytes | None) -> Partition:
-        """By the key's hash; without a key the partitions take turns."""
-        if key:
-            return self.partitions[partition_of(key, len(self.partitions), self._hash)]
-        self._turn = (self._turn + 1) % len(self.partitions)
-        return self.partitions[self._turn]
-
-    def __repr__(self) -> str:
-        return f"<Topic {self.name} {len(self.partitions)} partitions>"
+_GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
 
 
 class Broker:
     """All topics of one data directory."""
 
-    def __init__(self, store: Store, disk: Disk, clock: Clock, log_settings: LogSettings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        disk: Disk,
+        clock: Clock,
+        log_settings: LogSettings,
+        chance: Callable[[int], int],
+        group_settings: GroupSettings | None = None,
+    ) -> None:
+        """`chance` gives a number of so many bits that nobody can guess."""
+        self._chance = chance
+        self._group_settings = group_settings or GroupSettings()
+        self.coordinator: Coordinator
         self._store = store
         self._disk = disk
         self._clock = clock
@@ -106,8 +73,18 @@ class Broker:
         for record in self._catalog.topics.values():
             for partition in self._attach(record.name).partitions:
                 self._note_tear(partition)
+        self._open_groups()
         known = {partition.log.name for topic in self.topics.values() for partition in topic.partitions}
         self.unclaimed = sorted(self._store.logs.keys() - known)
+
+    def _open_groups(self) -> None:
+        partitions = [
+            Partition(GROUPS, number, self._log(GROUPS, number, _GROUP_SETTINGS)) for number in range(GROUP_LOGS)
+        ]
+        self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
+        logs = [partition.log for partition in partitions]
+        self.coordinator = Coordinator(logs, self._disk, self, self._clock, self._chance, self._group_settings)
+        self.coordinator.open()
 
     def _note_tear(self, partition: Partition) -> None:
         """Where that is refused nothing may be appended: nobody could tell any more where a torn batch ends."""
@@ -122,6 +99,7 @@ class Broker:
     def close(self) -> None:
         """Write the snapshots that make the next start quick. The store is still open, and settled."""
         self._journal.snapshot()
+        self.coordinator.close()
 
     def _finish_deletions(self) -> None:
         """Logs that stand although their topic was deleted: the crash came in between."""
@@ -203,7 +181,9 @@ class Broker:
     def _make(self, name: str, told: Told[Topic]) -> None:
         """A topic whose logs cannot be made is taken back; should that be refused too, the next start makes them."""
         try:
-            told(self._attach(name))
+            topic = self._attach(name)
+            self.coordinator.topic_changed(name)
+            told(topic)
         except GoQueueError as failure:
             refusal = failure
             with suppress(GoQueueError):
@@ -234,6 +214,7 @@ class Broker:
         def settled(error: GoQueueError | None) -> None:
             if error is None:
                 self.topics.pop(name, None)
+                self.coordinator.topic_changed(name)
                 with suppress(GoQueueError):  # what the disk refuses now is tried again later
                     self._store.delete(name)
                 for partition in topic.partitions:

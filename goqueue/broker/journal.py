@@ -6,12 +6,13 @@ go back when the disk refuses, without asking that disk for anything.
 The snapshot beside the log spares reading all of it. It is a cache: without it, or when it does not fit the
 log, the log alone makes the same state.
 
-The owner's duty: nothing that was decided is told to anybody before `done` has been called without an error.
+The owner's duties: nothing that was decided is told to anybody before `done` has been called without an error;
+`commit` is called soon after an `add`, since what was added until then shares an append.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from goqueue.errors import GoQueueError
@@ -47,6 +48,17 @@ class _Pending(Generic[Record]):
     records: Sequence[Record]
     first_offset: int
     next_offset: int
+    waiting: list[Acknowledge] = field(default_factory=list)
+    """Those who came later, with nothing to record, and must not be told before these are durable."""
+
+
+@dataclass(slots=True, eq=False)
+class _Gathered(Generic[Record]):
+    """Records on their way into one append, and who is to hear of it."""
+
+    records: list[Record] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+    waiting: list[Acknowledge] = field(default_factory=list)
 
 
 class Journal(Generic[Record]):
@@ -59,7 +71,12 @@ class Journal(Generic[Record]):
         machine: Machine[Record],
         encode: Callable[[Record], bytes],
         decode: Callable[[frame.Message], Record],
+        *,
+        snapshots: bool = True,
+        on_durable: Callable[[Record, int], None] = lambda _, __: None,
     ) -> None:
+        """Without `snapshots`, one is written only when somebody asks for it. `on_durable` hears of each record in the
+        log and of its offset, those included that are replayed."""
         self.log = log
         self._disk = disk
         self._machine = machine
@@ -69,7 +86,15 @@ class Journal(Generic[Record]):
         self._encode = encode
         self._decode = decode
         self._snapshot_offset = 0
+        self._snapshots = snapshots
+        self._on_durable = on_durable
         self._pending: list[_Pending[Record]] = []
+        self._gathered: _Gathered[Record] = _Gathered()
+
+    @property
+    def durable(self) -> Machine[Record]:
+        """The state as it is on the disk, for whoever may tell no more than that; only the journal changes it."""
+        return self._durable
 
     def replay(self) -> None:
         """Make the state from what the disk holds."""
@@ -79,7 +104,10 @@ class Journal(Generic[Record]):
             read = self.log.read(offset, _READ_BYTES)
             for buffer in read.buffers:
                 for position in frame.walk(buffer):
-                    self._durable.apply(self._decode(frame.decode(buffer, position)))
+                    message = frame.decode(buffer, position)
+                    record = self._decode(message)
+                    self._durable.apply(record)
+                    self._on_durable(record, message.offset)
             offset = read.next_offset
         self._durable_end = offset
         self._go_back()
@@ -121,11 +149,67 @@ class Journal(Generic[Record]):
         for record in records:
             self._machine.apply(record)
 
+    def add(self, records: Sequence[Record], done: Acknowledge) -> bool:
+        """Apply now, and append with the next `commit`. True for the first ones: somebody has to call it.
+
+        Without records, `done` hears when all that was recorded before is durable.
+        """
+        frames = list(map(self._encode, records))  # one that is too large is refused before anything has changed
+        is_first = not self._gathered.waiting
+        self._gathered.frames += frames
+        self._gathered.records += records
+        self._gathered.waiting.append(done)
+        for record in records:
+            self._machine.apply(record)
+        return is_first
+
+    def commit(self) -> None:
+        """Append all that has gathered."""
+        gathered, self._gathered = self._gathered, _Gathered()
+        if not gathered.records:
+            self._follow(gathered.waiting)
+            return
+
+        def settled(error: GoQueueError | None) -> None:
+            self._pending.remove(pending)
+            if error is not None:
+                gathered.waiting += pending.waiting
+                self._refuse(gathered, error)
+                return
+            self._keep(pending)
+            for done in (*gathered.waiting, *pending.waiting):
+                done(None)
+
+        content = bytearray(b"".join(gathered.frames))
+        try:
+            appended = self.log.append(scan.batch(content), settled)
+        except GoQueueError as error:
+            self._refuse(gathered, error)
+            return
+        pending = _Pending(gathered.records, appended.first_offset, appended.next_offset)
+        self._pending.append(pending)
+
+    def _follow(self, waiting: list[Acknowledge]) -> None:
+        """Tell them when all is durable that was recorded before they came."""
+        if self._pending:
+            self._pending[-1].waiting.extend(waiting)
+        else:
+            for done in waiting:
+                done(None)
+
+    def _refuse(self, refused: _Gathered[Record], error: GoQueueError) -> None:
+        """Nothing of it holds, and nothing that was decided on top of it and is not on its way yet."""
+        later, self._gathered = self._gathered, _Gathered()
+        self._go_back()
+        for done in (*refused.waiting, *later.waiting):
+            done(error)
+
     def _keep(self, pending: _Pending[Record]) -> None:
-        for record in pending.records:
+        for offset, record in enumerate(pending.records, pending.first_offset):
             self._durable.apply(record)
+            self._on_durable(record, offset)
         self._durable_end = pending.next_offset
-        if self._durable_end - self._snapshot_offset >= SNAPSHOT_RECORDS:
+        if self._snapshots and self._durable_end - self._snapshot_offset >= SNAPSHOT_RECORDS:
             self.snapshot()
 
     def snapshot(self) -> None:

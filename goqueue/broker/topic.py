@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from goqueue.errors import TopicNameInvalid
+from goqueue.broker.partition import Partition
+from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
     MESSAGE_BYTES,
     MESSAGE_BYTES_MIN,
@@ -19,7 +20,7 @@ from goqueue.limits import (
     TOPIC_NAME_CHARACTERS_MAX,
     VALUE_BYTES_MAX,
 )
-from goqueue.partitioner import Partitioner
+from goqueue.partitioner import Partitioner, hash_named, partition_of
 from goqueue.quantities import quoted
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -100,3 +101,47 @@ def is_internal(name: str) -> bool:
 
 def log_name(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
+
+
+class Topic:
+    """A topic that can be used."""
+
+    def __init__(self, name: str, settings: TopicSettings, created_ns: int, partitions: list[Partition]) -> None:
+        self.name = name
+        self.settings = settings
+        self.created_ns = created_ns
+        self.partitions = partitions
+        self._hash = hash_named(settings.partitioner)
+        self._turn = 0
+
+    @property
+    def size(self) -> int:
+        return sum(partition.log.size for partition in self.partitions)
+
+    @property
+    def message_count(self) -> int:
+        """Of those that readers see; what compaction removed counts still."""
+        return sum(partition.high_watermark - partition.earliest for partition in self.partitions)
+
+    def adopt(self, settings: TopicSettings) -> None:
+        self.settings = settings
+        self._hash = hash_named(settings.partitioner)
+
+    def partition(self, number: int) -> Partition:
+        if not 0 <= number < len(self.partitions):
+            raise PartitionNotFound(
+                f"topic {quoted(self.name)} has no partition {number}",
+                hint=f"it has the partitions 0 to {len(self.partitions) - 1}",
+                partitions=len(self.partitions),
+            )
+        return self.partitions[number]
+
+    def place(self, key: bytes | None) -> Partition:
+        """By the key's hash; without a key the partitions take turns."""
+        if key:
+            return self.partitions[partition_of(key, len(self.partitions), self._hash)]
+        self._turn = (self._turn + 1) % len(self.partitions)
+        return self.partitions[self._turn]
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name} {len(self.partitions)} partitions>"

@@ -8,21 +8,32 @@ from goqueue.client.times import Nanoseconds
 
 if TYPE_CHECKING:
     from goqueue.client.async_client import AsyncClient
+    from goqueue.client.async_consumer import AsyncConsumer
     from goqueue.client.async_producer import AsyncDeliveries, AsyncDelivery, AsyncProducer
     from goqueue.client.async_reader import AsyncReader
+    from goqueue.client.consumer import Consumer
+    from goqueue.client.consuming import ConsumerOptions
+    from goqueue.client.delivered import Batch, Delivered
     from goqueue.client.delivery import Deliveries, Delivery, Receipt, Stored
+    from goqueue.client.leases import Refused, Stats
     from goqueue.client.message import Message
+    from goqueue.client.polls import TopicPartition
     from goqueue.client.producer import Producer
     from goqueue.client.producing import Options
     from goqueue.client.reader import Reader
 
 __all__ = [
     "AsyncClient",
+    "AsyncConsumer",
     "AsyncDeliveries",
     "AsyncDelivery",
     "AsyncProducer",
     "AsyncReader",
+    "Batch",
     "Client",
+    "Consumer",
+    "ConsumerOptions",
+    "Delivered",
     "Deliveries",
     "Delivery",
     "Message",
@@ -32,16 +43,24 @@ __all__ = [
     "Producer",
     "Reader",
     "Receipt",
+    "Refused",
+    "Stats",
     "Stored",
     "TopicInfo",
+    "TopicPartition",
 ]
 
 _LATER = {
     "AsyncClient": "async_client",
+    "AsyncConsumer": "async_consumer",
     "AsyncDeliveries": "async_producer",
     "AsyncDelivery": "async_producer",
     "AsyncProducer": "async_producer",
     "AsyncReader": "async_reader",
+    "Batch": "delivered",
+    "Consumer": "consumer",
+    "ConsumerOptions": "consuming",
+    "Delivered": "delivered",
     "Deliveries": "delivery",
     "Delivery": "delivery",
     "Message": "message",
@@ -49,7 +68,10 @@ _LATER = {
     "Producer": "producer",
     "Reader": "reader",
     "Receipt": "delivery",
+    "Refused": "leases",
+    "Stats": "leases",
     "Stored": "delivery",
+    "TopicPartition": "polls",
 }
 
 

@@ -7,13 +7,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from goqueue.client import address, endpoints, publications
+from goqueue.client.async_consumer import AsyncConsumer
 from goqueue.client.async_producer import AsyncProducer
 from goqueue.client.async_reader import AsyncReader
 from goqueue.client.asynchronous import AsyncConnection
 from goqueue.client.attempts import Attempts, tls_of
 from goqueue.client.calls import Call, Script
+from goqueue.client.consuming import options_of as consumer_options_of
 from goqueue.client.delivery import Stored
-from goqueue.client.endpoints import ANSWER_BYTES, TopicInfo
+from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
 from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import options_of
 from goqueue.client.reading import Place, begin, wish
@@ -137,6 +139,62 @@ class AsyncClient:
             max_bytes=max_bytes,
         )
         return AsyncReader(await self._run(begin(wanted)), self._connect, self._timeout)
+
+    # --- groups ---
+
+    def consumer(self, group: str, topics: Iterable[str], **options: Any) -> AsyncConsumer:
+        """A member of a group, which joins when it is entered or first iterated.
+
+        `goqueue.client.ConsumerOptions` lists what may be said.
+        """
+        self._check_open()
+        return AsyncConsumer(group, topics, self._connect, consumer_options_of(options), self._timeout)
+
+    async def groups(self) -> list[str]:
+        """The names of all groups."""
+        return await self.call(endpoints.groups())
+
+    async def group(self, name: str) -> dict[str, Any]:
+        """A group as the broker describes it: its state, members and lag."""
+        return await self.call(endpoints.group(name))
+
+    async def delete_group(self, name: str) -> None:
+        """Forget a group and where it was; it must have no members."""
+        await self.call(endpoints.delete_group(name))
+
+    async def group_offsets(self, group: str, topic: str | None = None) -> GroupOffsets:
+        """By topic and partition the offset before which everything is done."""
+        return await self.call(endpoints.group_offsets(group, topic))
+
+    async def commit_offsets(
+        self, group: str, member_id: str, offsets: GroupOffsets, generation: int | None = None
+    ) -> GroupOffsets:
+        """Say that a member is done with everything before these offsets; gives them as they stand now."""
+        return await self.call(endpoints.commit_offsets(group, member_id, offsets, generation))
+
+    async def reset_offsets(  # noqa: PLR0913 - each is a choice of its own, given by name
+        self,
+        group: str,
+        topic: str,
+        to: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        offset: int | None = None,
+        time: Moment | None = None,
+        shift: int | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Move a group to another place: "earliest", "latest", "offset", "time" or "shift", with what that needs."""
+        chosen = None if partitions is None else list(partitions)
+        wishes = {"partitions": chosen, "offset": offset, "time": time, "shift": shift, "dry_run": dry_run}
+        return await self.call(endpoints.reset_offsets(group, topic, to, wishes))
+
+    async def redrive(self, topic: str, **wishes: Any) -> dict[str, Any]:
+        """Send dead letters back to where they came from.
+
+        `limit`, `rate`, `dry_run`, `target`, `error`, `key`, `header`, `from_time` and `to_time` choose which and how.
+        """
+        return await self.call(endpoints.redrive(topic, wishes))
 
     # --- the broker ---
 

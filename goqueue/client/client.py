@@ -9,13 +9,14 @@ from goqueue.client import address, endpoints
 from goqueue.client.attempts import Attempts, tls_of
 from goqueue.client.blocking import Connection
 from goqueue.client.calls import Call, Script
-from goqueue.client.endpoints import ANSWER_BYTES, TopicInfo
+from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
 
 if TYPE_CHECKING:
     import ssl
 
+    from goqueue.client.consumer import Consumer
     from goqueue.client.delivery import Stored
     from goqueue.client.outgoing import Headers, Key, Priority, Value
     from goqueue.client.producer import Producer
@@ -144,6 +145,65 @@ class Client:
             max_bytes=max_bytes,
         )
         return Reader(self._run(begin(wanted)), self._connect, self._timeout)
+
+    # --- groups ---
+
+    def consumer(self, group: str, topics: Iterable[str], **options: Any) -> "Consumer":
+        """A member of a group, which joins when it is entered or first iterated.
+
+        `goqueue.client.ConsumerOptions` lists what may be said.
+        """
+        from goqueue.client.consumer import Consumer  # noqa: PLC0415 - as above
+        from goqueue.client.consuming import options_of  # noqa: PLC0415
+
+        self._check_open()
+        return Consumer(group, topics, self._connect, options_of(options), self._timeout)
+
+    def groups(self) -> list[str]:
+        """The names of all groups."""
+        return self.call(endpoints.groups())
+
+    def group(self, name: str) -> dict[str, Any]:
+        """A group as the broker describes it: its state, members and lag."""
+        return self.call(endpoints.group(name))
+
+    def delete_group(self, name: str) -> None:
+        """Forget a group and where it was; it must have no members."""
+        self.call(endpoints.delete_group(name))
+
+    def group_offsets(self, group: str, topic: str | None = None) -> GroupOffsets:
+        """By topic and partition the offset before which everything is done."""
+        return self.call(endpoints.group_offsets(group, topic))
+
+    def commit_offsets(
+        self, group: str, member_id: str, offsets: GroupOffsets, generation: int | None = None
+    ) -> GroupOffsets:
+        """Say that a member is done with everything before these offsets; gives them as they stand now."""
+        return self.call(endpoints.commit_offsets(group, member_id, offsets, generation))
+
+    def reset_offsets(  # noqa: PLR0913 - each is a choice of its own, given by name
+        self,
+        group: str,
+        topic: str,
+        to: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        offset: int | None = None,
+        time: Moment | None = None,
+        shift: int | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Move a group to another place: "earliest", "latest", "offset", "time" or "shift", with what that needs."""
+        chosen = None if partitions is None else list(partitions)
+        wishes = {"partitions": chosen, "offset": offset, "time": time, "shift": shift, "dry_run": dry_run}
+        return self.call(endpoints.reset_offsets(group, topic, to, wishes))
+
+    def redrive(self, topic: str, **wishes: Any) -> dict[str, Any]:
+        """Send dead letters back to where they came from.
+
+        `limit`, `rate`, `dry_run`, `target`, `error`, `key`, `header`, `from_time` and `to_time` choose which and how.
+        """
+        return self.call(endpoints.redrive(topic, wishes))
 
     # --- the broker ---
 

@@ -58,6 +58,18 @@ class _Offset(msgspec.Struct):
     offset: int
 
 
+class _Groups(msgspec.Struct):
+    groups: list[str]
+
+
+class _GroupOffsets(msgspec.Struct):
+    offsets: dict[str, dict[str, int]]
+
+
+GroupOffsets = dict[str, dict[int, int]]
+"""By topic and partition the offset where a group goes on."""
+
+
 def decoded(answer: Answer, kind: type[T]) -> T:
     """The answer as what it should be; a refusal is raised as its error."""
     if answer.status >= 300:
@@ -106,6 +118,65 @@ def delete_topic(name: str) -> Call[dict[str, Any]]:
 def offset_at(name: str, partition: int, time: Moment) -> Call[int]:
     path = f"/topics/{quote(name)}/partitions/{partition}/offset?time={to_text(time)}"
     return Call("GET", path, lambda answer: decoded(answer, _Offset).offset, headers=JSON)
+
+
+# --- groups ---
+
+
+def groups() -> Call[list[str]]:
+    return Call("GET", "/groups", lambda answer: decoded(answer, _Groups).groups, headers=JSON)
+
+
+def group(name: str) -> Call[dict[str, Any]]:
+    return _ask("GET", f"/groups/{quote(name)}", dict[str, Any])
+
+
+def delete_group(name: str) -> Call[dict[str, Any]]:
+    return _ask("DELETE", f"/groups/{quote(name)}", dict[str, Any], idempotent=False)
+
+
+def group_offsets(name: str, topic: str | None) -> Call[GroupOffsets]:
+    chosen = "" if topic is None else f"?topic={quote(topic)}"
+    path = f"/groups/{quote(name)}/offsets{chosen}"
+    return Call("GET", path, _group_offsets, headers=JSON)
+
+
+def commit_offsets(name: str, member_id: str, offsets: GroupOffsets, generation: int | None) -> Call[GroupOffsets]:
+    body: dict[str, Any] = {"member_id": member_id, "offsets": _texts(offsets)}
+    if generation is not None:
+        body["generation"] = generation
+    content = (msgspec.json.encode(body),)
+    return Call("POST", f"/groups/{quote(name)}/offsets", _group_offsets, content, JSON)
+
+
+def reset_offsets(name: str, topic: str, to: str, wishes: dict[str, Any]) -> Call[dict[str, Any]]:
+    """A shift that is repeated shifts again, so that is not; with any other place it would do no harm."""
+    given = {word: value for word, value in wishes.items() if value is not None}
+    if "time" in given:
+        given["time"] = to_text(given["time"])
+    body = {"topic": topic, "to": to} | given
+    return _ask("POST", f"/groups/{quote(name)}/offsets/reset", dict[str, Any], body, idempotent=to != "shift")
+
+
+def redrive(topic: str, wishes: dict[str, Any]) -> Call[dict[str, Any]]:
+    """Not repeated when nobody knows whether it was done: each would move as many as `limit` says."""
+    given = {word: value for word, value in wishes.items() if value is not None}
+    for word in ("from_time", "to_time"):
+        if word in given:
+            given[word] = to_text(given[word])
+    return _ask("POST", f"/topics/{quote(topic)}/redrive", dict[str, Any], given, idempotent=False)
+
+
+def _group_offsets(answer: Answer) -> GroupOffsets:
+    found = decoded(answer, _GroupOffsets).offsets
+    return {topic: {int(partition): offset for partition, offset in held.items()} for topic, held in found.items()}
+
+
+def _texts(offsets: GroupOffsets) -> dict[str, dict[str, int]]:
+    return {topic: {str(partition): offset for partition, offset in held.items()} for topic, held in offsets.items()}
+
+
+# --- the broker ---
 
 
 def version() -> Call[dict[str, Any]]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goqueue.config import SETTINGS, Config, Setting
-from goqueue.config.settings import SECTIONS, SWITCH
+from goqueue.config.kinds import SWITCH
+from goqueue.config.settings import SECTIONS
 from goqueue.quantities import DURATION_UNITS, SIZE_UNITS
 
 _WIDTH = 112
@@ -168,7 +169,7 @@ together; the broker does not start with any.
   `GOQUEUE_SERVER`, `GOQUEUE_CONTEXT`, `GOQUEUE_API_KEY`, `GOQUEUE_TIMEOUT` and `GOQUEUE_OUTPUT` belong to
   the client programs, and Kubernetes adds some of its own.
 - Together: `storage.segment_age` must not be shorter than `storage.flush_interval` when `storage.flush` is
-  `interval`.
+  `interval`, and `groups.max_retry_delay` not shorter than `groups.retry_delay`.
 """
 
 

@@ -5,91 +5,14 @@ durations are seconds. To add one, add a field; the check, the environment varia
 templates and `docs/configuration.md` follow from it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from goqueue import limits
+from goqueue.config.kinds import DURATION, HOST, INTEGER, PATH, SIZE, SWITCH, Kind, Rule, Value, choice
 from goqueue.config.problem import Origin
-from goqueue.quantities import format_duration, format_size, parse_duration, parse_size, quoted
-
-Value = str | int | float  # a bool is an int
-PATH_CHARACTERS_MAX = 4096  # the kernel's PATH_MAX
-HOST_CHARACTERS_MAX = 253  # of a name in the domain name system
-INTEGER_DIGITS_MAX = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How values of one type are read and written; `format` writes what `parse` reads back."""
-
-    name: str
-    metavar: str
-    parse: Callable[[str], Value]
-    format: Callable[[Any], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What a field says about itself."""
-
-    sentence: str
-    kind: Kind
-    least: Value | None = None
-    most: Value | None = None
-    flag: str | None = None
-    """Where the usual one would be longer than people want to type."""
-
-
-def _parse_host(text: str) -> str:
-    if not text or len(text) > HOST_CHARACTERS_MAX or not all(c.isalnum() or c in ".:-_" for c in text):
-        raise ValueError(f"{quoted(text)} is not a host: write an address such as 127.0.0.1, ::1 or a name")
-    return text
-
-
-def _parse_integer(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= INTEGER_DIGITS_MAX):
-        raise ValueError(f"{quoted(text)} is not a whole number")
-    return int(text)
-
-
-def _parse_switch(text: str) -> bool:
-    try:
-        return {"true": True, "false": False}[text.lower()]
-    except KeyError:
-        raise ValueError(f"{quoted(text)} is neither true nor false") from None
-
-
-def _parse_path(text: str) -> str:
-    if not text:
-        raise ValueError("an empty path names no directory: write ./ for the current one")
-    if len(text) > PATH_CHARACTERS_MAX:
-        raise ValueError(f"{quoted(text)} is too long for a path: at most {PATH_CHARACTERS_MAX:,} characters")
-    if text.startswith("~"):
-        raise ValueError(f"{quoted(text)} begins with ~, which only a shell replaces: write the whole path")
-    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text):
-        raise ValueError(f"{quoted(text)} holds a control character")
-    if any(0xD800 <= ord(character) < 0xE000 for character in text):
-        raise ValueError(f"{quoted(text)} is not valid Unicode")
-    return text
-
-
-def _choice(*names: str) -> Kind:
-    def parse(text: str) -> str:
-        if text in names:
-            return text
-        meant = next((f": write {name}" for name in names if name == text.strip().lower()), "")
-        raise ValueError(f"{quoted(text)} is not one of {', '.join(names)}{meant}")
-
-    return Kind(f"one of {', '.join(names)}", "|".join(names), parse, str)
-
-
-PATH = Kind("path", "PATH", _parse_path, str)
-SIZE = Kind("size", "SIZE", parse_size, lambda value: format_size(value, exact=True))
-DURATION = Kind("duration", "DURATION", parse_duration, lambda value: format_duration(value, exact=True))
-HOST = Kind("host", "HOST", _parse_host, str)
-INTEGER = Kind("number", "NUMBER", _parse_integer, str)
-SWITCH = Kind("true or false", "true|false", _parse_switch, lambda value: "true" if value else "false")
+from goqueue.quantities import format_duration, quoted
 
 
 def _rule(
@@ -105,7 +28,7 @@ class StorageConfig:
     flush: Literal["always", "interval"] = field(
         default="always",
         metadata=_rule(
-            _choice("always", "interval"),
+            choice("always", "interval"),
             "When a publish is answered: `always` after its messages are synced to the device, `interval` as soon"
             " as they are written, so that a power failure can lose the messages of the last `flush_interval`.",
         ),
@@ -242,16 +165,88 @@ class TopicsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsConfig:
+    """How consumer groups work, and what becomes of messages that they fail at."""
+
+    session_timeout: float = field(
+        default=limits.SESSION_SECONDS,
+        metadata=_rule(
+            DURATION,
+            "How long a member may go without a sign of life, if it does not say when it joins.",
+            least=limits.SESSION_SECONDS_MIN,
+            most=limits.SESSION_SECONDS_MAX,
+        ),
+    )
+    revocation_timeout: float = field(
+        default=limits.REVOCATION_SECONDS,
+        metadata=_rule(
+            DURATION,
+            "How long a member may take to give up a partition that another one is to have; then it is taken.",
+            least=1,
+            most=3600,
+        ),
+    )
+    retention: float = field(
+        default=float(limits.GROUP_RETENTION_SECONDS),
+        metadata=_rule(
+            DURATION,
+            "How long a group without members is remembered, with what it has read.",
+            least=1,
+            most=10 * 365 * 24 * 3600,
+        ),
+    )
+    max_in_flight: int = field(
+        default=limits.IN_FLIGHT_MESSAGES,
+        metadata=_rule(
+            INTEGER,
+            "How many messages a member may have and not have settled, if it does not say when it joins.",
+            least=1,
+            most=limits.IN_FLIGHT_MESSAGES_MAX,
+        ),
+    )
+    visibility_timeout: float = field(
+        default=limits.VISIBILITY_SECONDS,
+        metadata=_rule(
+            DURATION,
+            "How long a message is lent to a member before it is handed out again, if the poll does not say.",
+            least=limits.VISIBILITY_SECONDS_MIN,
+            most=limits.VISIBILITY_SECONDS_MAX,
+        ),
+    )
+    max_retries: int = field(
+        default=limits.RETRIES_MAX,
+        metadata=_rule(
+            INTEGER, "How often a message that failed is tried again before it is a dead letter.", least=0, most=1000
+        ),
+    )
+    retry_delay: float = field(
+        default=limits.RETRY_SECONDS,
+        metadata=_rule(
+            DURATION, "Before the first retry; twice as long before each further one.", least=0.001, most=3600
+        ),
+    )
+    max_retry_delay: float = field(
+        default=limits.RETRY_SECONDS_MAX,
+        metadata=_rule(
+            DURATION,
+            "The longest that a retry waits by itself.",
+            least=0.001,
+            most=limits.RETRY_DELAY_SECONDS_MAX,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """What the broker writes to stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = field(
         default="info",
-        metadata=_rule(_choice("debug", "info", "warning", "error"), "The least important lines that are written."),
+        metadata=_rule(choice("debug", "info", "warning", "error"), "The least important lines that are written."),
     )
     format: Literal["text", "json"] = field(
         default="text",
-        metadata=_rule(_choice("text", "json"), "Lines for people, or a JSON object in each line."),
+        metadata=_rule(choice("text", "json"), "Lines for people, or a JSON object in each line."),
     )
     requests: int = field(
         default=limits.REQUESTS_LOGGED,
@@ -278,6 +273,7 @@ class Config:
     server: ServerConfig = field(default_factory=ServerConfig, metadata={"section": ServerConfig})
     topics: TopicsConfig = field(default_factory=TopicsConfig, metadata={"section": TopicsConfig})
     storage: StorageConfig = field(default_factory=StorageConfig, metadata={"section": StorageConfig})
+    groups: GroupsConfig = field(default_factory=GroupsConfig, metadata={"section": GroupsConfig})
     log: LogConfig = field(default_factory=LogConfig, metadata={"section": LogConfig})
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 
@@ -385,6 +381,13 @@ def _build(section: type, values: Mapping[str, Value], prefix: str, **given: Any
 def conflicts(values: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
     """Settings that are fine alone and not together: the key to change, and why."""
     merged = {setting.key: setting.default for setting in SETTINGS} | dict(values)
+    delay, longest = merged["groups.retry_delay"], merged["groups.max_retry_delay"]
+    if float(delay) > float(longest):
+        yield (
+            "groups.max_retry_delay",
+            f"{format_duration(float(longest), exact=True)} is shorter than groups.retry_delay"
+            f" ({format_duration(float(delay), exact=True)})",
+        )
     age, interval = merged["storage.segment_age"], merged["storage.flush_interval"]
     if merged["storage.flush"] == "interval" and float(age) < float(interval):
         yield (

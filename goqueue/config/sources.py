@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goqueue.config import settings
+from goqueue.config.kinds import Value
 from goqueue.config.problem import Origin, Problem, nearest, shown_key
-from goqueue.config.settings import SETTINGS, Config, Setting, Value
+from goqueue.config.settings import SETTINGS, Config, Setting
 from goqueue.errors import ConfigInvalid
 from goqueue.limits import CONFIG_PROBLEMS_MAX
 from goqueue.quantities import quoted

@@ -23,9 +23,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-TOPICS_MAX = 1_000  # label values of one metric; each is a time series that the scraper keeps
-OTHERS = "…others"
-"""Where topics beyond the bound are counted. No topic can be named so."""
+from goqueue.observe.group_metrics import GroupMetrics, GroupNumbers
+from goqueue.observe.label import OTHERS, VALUES_MAX, bounded
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
 
@@ -63,6 +62,25 @@ METRICS: Mapping[str, Description] = {
     "goqueue_in_flight_bytes": Description("gauge", "Bytes of requests that have arrived and are not answered."),
     "goqueue_tail_bytes": Description("gauge", "Bytes of the newest frames held in memory."),
     "goqueue_log_size_bytes": Description("gauge", "Bytes on disk of a topic's logs.", ("topic",)),
+    "goqueue_groups": Description("gauge", "Groups by what they are at.", ("state",)),
+    "goqueue_group_members": Description("gauge", "Members of a group.", ("group",)),
+    "goqueue_group_lag_messages": Description(
+        "gauge", "Offsets between what a group has done with and the end of a topic.", ("group", "topic")
+    ),
+    "goqueue_group_in_flight_messages": Description("gauge", "Messages that the members of a group have.", ("group",)),
+    "goqueue_group_lost_messages": Description(
+        "counter", "Messages that retention removed before a group had them.", ("group",)
+    ),
+    "goqueue_messages_settled": Description(
+        "counter", "What became of messages that were handed to members.", ("outcome",)
+    ),
+    "goqueue_rebalances": Description("counter", "Rebalances that began, by their reasons.", ("reason",)),
+    "goqueue_rebalance_seconds": Description(
+        "histogram", "From what made a rebalance necessary until it was complete and durable."
+    ),
+    "goqueue_revocation_timeouts": Description(
+        "counter", "Rebalances in which somebody did not give up in time what was asked for."
+    ),
 }
 """Counters are named without the `_total`, and the build without the `_info`, that Prometheus sees at the end."""
 
@@ -125,10 +143,18 @@ class EndpointCounts:
 class Metrics:
     """All numbers of one broker. Attributes are public: hot paths bump them where they stand."""
 
-    def __init__(self, version: str, *, log_sizes: Callable[[], Mapping[str, int]] = dict) -> None:
-        """`log_sizes` is asked at each scrape: bytes on disk by topic."""
+    def __init__(
+        self,
+        version: str,
+        *,
+        log_sizes: Callable[[], Mapping[str, int]] = dict,
+        group_numbers: Callable[[], GroupNumbers] = GroupNumbers,
+    ) -> None:
+        """These are asked at each scrape: `log_sizes` for bytes on disk by topic, `group_numbers` for all of groups."""
         self.version = version
         self.log_sizes = log_sizes
+        self.groups = GroupMetrics(group_numbers)
+        self.rebalance_seconds = Histogram()
         self.connections = 0
         self.connections_open = 0
         self.connections_refused: dict[str, int] = {}
@@ -158,7 +184,7 @@ class Metrics:
         counts = self._topics.get(name)
         if counts is not None:
             return counts
-        if len(self._topics) >= TOPICS_MAX:
+        if len(self._topics) >= VALUES_MAX:
             return self._others
         counts = self._topics[name] = TopicCounts()
         return counts
@@ -200,6 +226,7 @@ class _Scrape(Collector):
         yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": self._metrics.version})
         yield from self._requests()
         yield from self._topics()
+        yield from self._groups()
         yield from self._plain()
 
     def _requests(self) -> Iterator[Metric]:
@@ -220,9 +247,16 @@ class _Scrape(Collector):
                 family.add_metric((topic,), getattr(counts, name))
             yield family
         sizes = _gauge("goqueue_log_size_bytes")
-        for topic, size in _bounded(self._metrics.log_sizes()).items():
+        for topic, size in bounded(self._metrics.log_sizes(), OTHERS).items():
             sizes.add_metric((topic,), size)
         yield sizes
+
+    def _groups(self) -> Iterator[Metric]:
+        for name, samples in self._metrics.groups.collect():
+            family = _counter(name) if METRICS[name].kind == "counter" else _gauge(name)
+            for labels, value in samples:
+                family.add_metric(labels, value)
+            yield family
 
     def _plain(self) -> Iterator[Metric]:
         """What has no labels."""
@@ -238,6 +272,7 @@ class _Scrape(Collector):
             "publish_seconds": metrics.publish_seconds,
             "flush_seconds": metrics.flush_seconds,
             "loop_delay_seconds": metrics.loop_delay,
+            "rebalance_seconds": metrics.rebalance_seconds,
         }
         for name, count in counters.items():
             counter = _counter(f"goqueue_{name}")
@@ -263,12 +298,3 @@ def _gauge(name: str) -> GaugeMetricFamily:
 
 def _histogram(name: str) -> HistogramMetricFamily:
     return HistogramMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels)
-
-
-def _bounded(sizes: Mapping[str, int]) -> dict[str, int]:
-    """The largest topics by name, and the sum of the others."""
-    if len(sizes) <= TOPICS_MAX:
-        return dict(sizes)
-    largest = sorted(sizes, key=lambda topic: (-sizes[topic], topic))
-    kept = {topic: sizes[topic] for topic in largest[:TOPICS_MAX]}
-    return {**kept, OTHERS: sum(sizes[topic] for topic in largest[TOPICS_MAX:])}

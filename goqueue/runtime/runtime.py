@@ -7,23 +7,26 @@ beyond a bound nothing more is accepted.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from goqueue.broker.admission import understand
-from goqueue.broker.broker import Broker, Told, Topic
+from goqueue.broker.broker import Broker
+from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.partition import Done, Partition, Placement
-from goqueue.broker.topic import TopicSpec
-from goqueue.broker.work import Work
+from goqueue.broker.topic import Topic, TopicSpec
+from goqueue.broker.work import Job, Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
 from goqueue.limits import IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
+from goqueue.runtime.attendant import Attendant
 from goqueue.runtime.upkeep import Upkeep
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Read
@@ -42,6 +45,7 @@ T = TypeVar("T")
 class RuntimeSettings:
     in_flight_bytes: int = IN_FLIGHT_BYTES
     upkeep_seconds: float = UPKEEP_SECONDS
+    groups: GroupSettings = field(default_factory=GroupSettings)
 
 
 class Runtime:
@@ -59,6 +63,7 @@ class Runtime:
         """Called when nothing can be made durable any more because of a mistake of ours: the process should end."""
         self.store: Store
         self.broker: Broker
+        self.groups: Attendant
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
         self._upkeep: Upkeep
@@ -81,24 +86,31 @@ class Runtime:
         )
         try:
             self.store.resources.flusher.on_round = self._observe_round
-            self.broker = Broker(self.store, self.disk, self.clock, settings.log)
+            self.broker = Broker(
+                self.store, self.disk, self.clock, settings.log, secrets.randbits, self.settings.groups
+            )
             self.broker.open()
+            self.broker.coordinator.rebalancer.on_complete = self._observe_rebalance
         except BaseException:
             self.store.close()
             raise
         self._upkeep = Upkeep(self.broker, self.store, self.disk, self.clock, self.perform)
         self._upkeep.start(self.settings.upkeep_seconds)
+        self.groups = Attendant(self.broker.coordinator, self)
+        self.groups.start()
 
     def refuse_new_work(self) -> None:
         """From now on nothing is published or changed; who waits for messages goes home with what there is."""
         self.is_stopping = True
         for _, partition in self.broker.partitions():
             partition.wake()
+        self.groups.wake_all()
 
     async def stop(self) -> None:
         """Write what is left, and leave the marker of a clean stop."""
         self.refuse_new_work()
         self._commit()
+        await self.groups.stop()
         await self._upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
         try:
@@ -132,6 +144,9 @@ class Runtime:
     def _observe_round(self, nanoseconds: int) -> None:
         self.metrics.flush_seconds.observe(nanoseconds / NANOSECONDS)
 
+    def _observe_rebalance(self, nanoseconds: int) -> None:
+        self.metrics.rebalance_seconds.observe(nanoseconds / NANOSECONDS)
+
     def refuse_while_stopping(self) -> None:
         if self.is_stopping:
             raise BrokerStopping("the broker is stopping", hint="try again after the restart", retry_after=1)
@@ -139,14 +154,14 @@ class Runtime:
     # --- topics and producers ---
 
     async def create_topic(self, spec: TopicSpec) -> Topic:
-        return await self._ask(partial(self.broker.create_topic, spec))
+        return await self.ask(partial(self.broker.create_topic, spec))
 
     async def alter_topic(self, name: str, changes: dict[str, Any]) -> Topic:
-        return await self._ask(partial(self.broker.alter_topic, name, changes))
+        return await self.ask(partial(self.broker.alter_topic, name, changes))
 
     async def delete_topic(self, name: str) -> None:
         """Told when it is durable and, unless a job still works on its logs, when the name is free again."""
-        await self._ask(partial(self.broker.delete_topic, name))
+        await self.ask(partial(self.broker.delete_topic, name))
         self.metrics.forget_topic(name)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_SECONDS):
@@ -155,9 +170,9 @@ class Runtime:
         self._upkeep.empty_trash()
 
     async def new_producer(self) -> int:
-        return await self._ask(self.broker.new_producer)
+        return await self.ask(self.broker.new_producer)
 
-    async def _ask(self, rule: "Callable[[Told[T]], None]") -> T:
+    async def ask(self, rule: "Callable[[Told[T]], None]") -> T:
         """Ask a rule whose answer comes when it is durable."""
         self.refuse_while_stopping()
         answer: asyncio.Future[T] = self._loop.create_future()
@@ -259,7 +274,7 @@ class Runtime:
             job = next(work)
             while True:
                 try:
-                    result = await self._loop.run_in_executor(self._threads, job)
+                    result = await self._done(job)
                 except Exception as error:  # whatever it is, it belongs to whoever yielded the job
                     job = work.throw(error)
                 else:
@@ -267,6 +282,16 @@ class Runtime:
         except StopIteration as end:
             value: T = end.value
             return value
+        finally:
+            work.close()  # should nobody wait for it any more
+
+    def _done(self, job: Job | Promise[Any]) -> "asyncio.Future[Any]":
+        """What comes of a job on a thread, or what is promised."""
+        if not isinstance(job, Promise):
+            return self._loop.run_in_executor(self._threads, job)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        job.then(partial(resolve, answer))
+        return answer
 
     def __repr__(self) -> str:
         return f"<Runtime {self.in_flight_bytes} bytes in flight>"

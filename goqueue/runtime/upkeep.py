@@ -64,6 +64,7 @@ class Upkeep:
 
     async def _look_at_all(self) -> None:
         await self._attempt("the trash", self._trash())
+        await self._attempt("the records of groups", self._broker.coordinator.ledger.tell_again())
         for topic, partition in list(self._broker.partitions()):
             if self._is_stopping:
                 return

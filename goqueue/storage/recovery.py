@@ -16,7 +16,7 @@ synced. Then bad bytes before the last sound frame count as damage, and only wha
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES
+from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES, SCAN_CHUNK_BYTES
 from goqueue.storage.disk import Disk, Entry, replace
 from goqueue.storage.index import Index
 from goqueue.storage.scan import Frames
@@ -188,9 +188,16 @@ class _Survey:
                 self._take(piece)
         if not pending:
             return None
+        self._refuse_unreadable(size)
         kept_in = self._keep(size) if is_sound_behind else None
         self._file.truncate(self._end)
         return Cut(self._segment.path, self._end, size, pending[0].reason, kept_in)
+
+    def _refuse_unreadable(self, size: int) -> None:
+        """What the device does not give now is not known to be torn, and may be given later: raises then."""
+        content = bytearray(min(SCAN_CHUNK_BYTES, size - self._end))
+        for position in range(self._end, size, len(content) or 1):
+            self._file.read(position, memoryview(content)[: size - position])
 
     def _take(self, piece: Frames | Damage) -> None:
         if isinstance(piece, Damage):

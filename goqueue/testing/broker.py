@@ -43,10 +43,10 @@ class LocalBroker:
             runner.run(self._run(started))
 
     async def _run(self, started: "Future[str]") -> None:
-        self.daemon = Daemon(self._config)
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         self._stop = lambda: loop.call_soon_threadsafe(stopped.set)
         try:
+            self.daemon = Daemon(self._config)
             await self.daemon.start()
         except BaseException as error:
             started.set_exception(error)

@@ -17,6 +17,7 @@ from tests.brokers import Answer, ask, create, publish, read
 from tests.processes import Served
 
 MIB = 1024 * 1024
+INTERNAL = {"__metadata", "__consumer_offsets"}
 
 
 @pytest.fixture
@@ -113,13 +114,13 @@ def test_names_that_only_look_dangerous_are_names(tmp_path: Path) -> None:
         for name in names:
             create(broker.url, name)
             publish(broker.url, name, name)
-    assert {path.name for path in (tmp_path / "data/logs").iterdir()} == {*names, "__metadata"}
+    assert {path.name for path in (tmp_path / "data/logs").iterdir()} == {*names, *INTERNAL}
     with LocalBroker(str(tmp_path / "data")) as broker:
         assert ask(broker.url, "GET", "/topics").json["topics"] == sorted(names)
         assert [read(broker.url, name)[0]["value"] for name in names] == names
         for name in names:
             assert ask(broker.url, "DELETE", f"/topics/{name}").status == 200
-        assert {path.name for path in (tmp_path / "data/logs").iterdir()} == {"__metadata"}
+        assert {path.name for path in (tmp_path / "data/logs").iterdir()} == INTERNAL
 
 
 # --- JSON ---

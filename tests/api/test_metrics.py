@@ -69,6 +69,36 @@ def test_nothing_is_in_flight_once_all_is_answered(broker: LocalBroker) -> None:
     assert sample(broker, "goqueue_in_flight_bytes") == 0
 
 
+def test_groups_and_what_became_of_their_messages_are_counted(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    publish(broker.url, "t", "a", "b", "c", "d")
+    member = ask(broker.url, "POST", "/groups/g/join", {"topics": ["t"]}).json["member_id"]
+    lent = ask(broker.url, "GET", f"/groups/g/poll?member_id={member}&max_messages=3").json["messages"]
+    acked, nacked, _ = (message["receipt_handle"] for message in lent)
+    ask(broker.url, "POST", "/messages/ack", {"receipt_handle": acked})
+    ask(broker.url, "POST", "/messages/nack", {"receipt_handle": nacked, "delay": "1h"})
+    assert sample(broker, "goqueue_groups", state="stable") == 1
+    assert sample(broker, "goqueue_group_members", group="g") == 1
+    assert sample(broker, "goqueue_group_lag_messages", group="g", topic="t") == 3
+    assert sample(broker, "goqueue_group_in_flight_messages", group="g") == 1
+    assert sample(broker, "goqueue_group_lost_messages_total", group="g") == 0
+    assert sample(broker, "goqueue_messages_settled_total", outcome="acked") == 1
+    assert sample(broker, "goqueue_messages_settled_total", outcome="nacked") == 1
+    assert sample(broker, "goqueue_rebalances_total", reason="join") == 1
+    assert sample(broker, "goqueue_rebalance_seconds_count") == 1
+    assert sample(broker, "goqueue_revocation_timeouts_total") == 0
+
+
+def test_a_group_that_is_deleted_has_no_numbers(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    member = ask(broker.url, "POST", "/groups/g/join", {"topics": ["t"]}).json["member_id"]
+    ask(broker.url, "POST", "/groups/g/leave", {"member_id": member})
+    assert sample(broker, "goqueue_groups", state="empty") == 1
+    ask(broker.url, "DELETE", "/groups/g")
+    assert sample(broker, "goqueue_groups", state="empty") == 0
+    assert not any(("group", "g") in labels for _, labels in scraped(broker))
+
+
 def test_whoever_asks_for_openmetrics_gets_it(broker: LocalBroker) -> None:
     answer = ask(broker.url, "GET", "/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")

@@ -5,6 +5,7 @@ import pytest
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.table import ENDPOINTS
 from goqueue.testing.broker import LocalBroker
+from tests.api.members import Member
 from tests.api.wire import FRAMES, fetch
 from tests.brokers import ask, broker, create, publish
 
@@ -13,20 +14,25 @@ __all__ = ["broker"]
 READABLE = [row for row in ENDPOINTS if row.method == "GET"]
 
 
-def path_of(row: Endpoint) -> str:
-    """A path that the endpoint answers, in a broker that has the topic `t`."""
-    needed = "?time=2026-01-01T00:00:00Z" if row.path.endswith("/offset") else ""
-    return row.path.format(topic="t", partition=0) + needed
+def path_of(row: Endpoint, member: str) -> str:
+    """A path that the endpoint answers, in a broker that has the topic `t` and the group `g` with this member."""
+    needed = {
+        "offset": "?time=2026-01-01T00:00:00Z",
+        "assignment": f"?member_id={member}",
+        "poll": f"?member_id={member}&timeout=0",
+    }
+    return row.path.format(topic="t", partition=0, group="g") + needed.get(row.path.rpartition("/")[2], "")
 
 
 @pytest.mark.parametrize("row", READABLE, ids=lambda row: row.path)
 def test_every_path_is_also_below_v1_and_answers_head(broker: LocalBroker, row: Endpoint) -> None:
     create(broker.url, "t")
     publish(broker.url, "t", "x")
-    plain, versioned = (ask(broker.url, "GET", prefix + path_of(row)) for prefix in ("", "/v1"))
+    path = path_of(row, Member(broker.url, "g", topics=["t"]).join().id)
+    plain, versioned = (ask(broker.url, "GET", prefix + path) for prefix in ("", "/v1"))
     assert (plain.status, versioned.status) == (200, 200)
     assert plain.headers["content-type"] == versioned.headers["content-type"]
-    head = ask(broker.url, "HEAD", path_of(row))
+    head = ask(broker.url, "HEAD", path)
     assert (head.status, head.body) == (200, b"")
     assert head.headers["content-type"] == plain.headers["content-type"]
     assert int(head.headers["content-length"]) > 0

@@ -83,7 +83,9 @@ def test_topics_are_listed_in_order_and_internal_ones_on_request(broker: LocalBr
     for name in ("b", "a", ".hidden"):
         create(broker.url, name)
     assert ask(broker.url, "GET", "/topics").json == {"topics": [".hidden", "a", "b"]}
-    assert ask(broker.url, "GET", "/topics?internal=true").json == {"topics": [".hidden", "__metadata", "a", "b"]}
+    assert ask(broker.url, "GET", "/topics?internal=true").json == {
+        "topics": [".hidden", "__consumer_offsets", "__metadata", "a", "b"]
+    }
 
 
 def test_a_name_is_given_once(broker: LocalBroker) -> None:

@@ -1,12 +1,13 @@
 """What the tests of the rules need to speak briefly: a broker on a faulty disk, publishes, and what they were told."""
 
 from collections.abc import Iterable
+from random import Random
 from typing import Any, Generic, TypeVar
 
-from goqueue.broker.broker import Broker, Topic
+from goqueue.broker.broker import Broker
 from goqueue.broker.partition import Partition, Placement
 from goqueue.broker.producers import MARK_NAME, Mark
-from goqueue.broker.topic import TopicSettings, TopicSpec
+from goqueue.broker.topic import Topic, TopicSettings, TopicSpec
 from goqueue.broker.work import run
 from goqueue.errors import GoQueueError
 from goqueue.limits import MESSAGE_BYTES
@@ -52,10 +53,12 @@ class Running:
         self.disk = disk or FaultyDisk()
         self.clock = clock or ManualClock()
         self.store = open_store(self.disk, self.clock, segment_bytes=SEGMENT_BYTES, tail_bytes=1)
-        self.broker = Broker(self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES))
+        chance = Random(0).getrandbits
+        self.broker = Broker(self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES), chance)
         self.broker.open()
 
     def flush(self) -> None:
+        self.broker.coordinator.commit()
         self.store.flush()
 
     def crash(self, keep: Keep = "synced") -> "Running":

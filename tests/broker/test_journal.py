@@ -1,13 +1,15 @@
 """The journal: what is recorded comes back, what is refused goes back, and the snapshot is only a cache."""
 
 import errno
+from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.journal import Journal
-from goqueue.errors import DiskFailed, DiskFull, FilesExhausted, GoQueueError, LogFenced
-from goqueue.limits import SNAPSHOT_RECORDS
+from goqueue.errors import DiskFailed, DiskFull, FilesExhausted, GoQueueError, LogFenced, MessageTooLarge
+from goqueue.limits import SNAPSHOT_RECORDS, VALUE_BYTES_MAX
 from goqueue.storage import frame
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.log import Log
@@ -257,3 +259,168 @@ def test_the_state_is_what_was_answered_and_what_was_not_refused_since(
         assert writing.known == certain.known
         if writing.log.fence is None:
             assert writing.after_crash().known == certain.known
+
+
+# --- what gathers ---
+
+
+def test_what_gathers_shares_an_append_and_everybody_hears() -> None:
+    writing, one, two = Writing(), Answers(), Answers()
+    assert writing.journal.add([("a", "apple")], one)
+    assert not writing.journal.add([("b", "bear"), ("c", "cat")], two)
+    assert writing.known == {"a": "apple", "b": "bear", "c": "cat"}
+    assert writing.log.next_offset == 0
+    writing.journal.commit()
+    assert one.given == two.given == []
+    writing.store.flush()
+    assert one.given == two.given == [None]
+    assert writing.after_crash().known == writing.known
+
+
+def test_who_has_nothing_to_record_hears_when_what_came_before_is_durable() -> None:
+    writing, one, follower, late = Writing(), Answers(), Answers(), Answers()
+    writing.journal.add([], late)
+    writing.journal.commit()
+    assert late.given == [None], "there was nothing before"
+    writing.journal.add([("a", "apple")], one)
+    writing.journal.commit()
+    writing.journal.add([], follower)
+    writing.journal.commit()
+    assert follower.given == []
+    writing.store.flush()
+    assert (one.given, follower.given) == ([None], [None])
+
+
+def test_who_follows_what_is_refused_is_refused_too() -> None:
+    writing, one, follower = Writing(), Answers(), Answers()
+    writing.journal.add([("a", "apple")], one)
+    writing.journal.commit()
+    writing.journal.add([], follower)
+    writing.journal.commit()
+    writing.disk.fail("write", errno.ENOSPC)
+    writing.store.flush()
+    assert isinstance(one.given[0], DiskFull)
+    assert isinstance(follower.given[0], DiskFull)
+
+
+def test_what_was_decided_on_top_of_what_is_refused_is_refused_too_and_the_state_goes_back() -> None:
+    writing, one, two, three = Writing(), Answers(), Answers(), Answers()
+    writing.record(("a", "apple"))
+    for done, word in ((one, "axe"), (two, "arm")):
+        writing.journal.add([("a", word)], done)
+        writing.journal.commit()
+    writing.journal.add([("a", "ant")], three)  # not on its way yet
+    writing.disk.fail("write", errno.ENOSPC)
+    writing.store.flush()
+    for done in (one, two, three):
+        assert [type(error) for error in done.given] == [DiskFull]
+    assert writing.known == {"a": "apple"}
+    writing.journal.commit()
+    writing.store.flush()
+    assert len(three.given) == 1
+    writing.record(("a", "again"))
+    assert writing.after_crash().known == {"a": "again"}
+
+
+def test_a_log_that_takes_nothing_refuses_what_has_gathered() -> None:
+    writing, one, two = Writing(), Answers(), Answers()
+    writing.record(("a", "apple"))
+    writing.journal.add([("b", "bear")], one)
+    writing.journal.add([], two)
+    writing.log.fence_off(DiskFailed("the device is gone"))
+    writing.journal.commit()
+    assert [type(done.given[0]) for done in (one, two)] == [LogFenced, LogFenced]
+    assert writing.known == {"a": "apple"}
+
+
+def test_who_hears_of_a_refusal_may_record_anew_and_that_holds() -> None:
+    writing, again = Writing(), Answers()
+
+    def try_again(error: GoQueueError | None) -> None:
+        assert isinstance(error, DiskFull)
+        writing.journal.add([("a", "again")], again)
+
+    writing.journal.add([("a", "apple")], try_again)
+    writing.journal.commit()
+    writing.disk.fail("write", errno.ENOSPC)
+    writing.store.flush()
+    assert writing.known == {"a": "again"}
+    writing.journal.commit()
+    writing.store.flush()
+    assert again.given == [None]
+    assert writing.after_crash().known == {"a": "again"}
+
+
+def test_every_record_is_told_with_its_offset_once_it_is_durable_and_when_it_is_replayed() -> None:
+    told: list[tuple[Pair, int]] = []
+
+    def journal_of(writing: Writing) -> Journal[Pair]:
+        return Journal(
+            writing.log,
+            writing.disk,
+            writing.words,
+            encode,
+            decode,
+            snapshots=False,
+            on_durable=lambda record, offset: told.append((record, offset)),
+        )
+
+    writing = Writing()
+    journal = journal_of(writing)
+    journal.add([("a", "apple")], Answers())
+    journal.add([("b", "bear")], Answers())
+    journal.commit()
+    assert told == []
+    writing.store.flush()
+    expected = [(("a", "apple"), 0), (("b", "bear"), 1)]
+    assert told == expected
+    told.clear()
+    journal_of(writing.after_crash()).replay()
+    assert told == expected
+
+
+gatherings = st.lists(
+    st.one_of(st.lists(pairs, max_size=2), st.sampled_from(["commit", "flush", "refuse", "fence"])), max_size=25
+)
+
+
+@given(gatherings)
+def test_what_gathers_is_durable_when_it_was_answered_and_gone_when_it_was_refused(
+    taken: list[list[Pair] | str],
+) -> None:
+    writing, certain = Writing(), Words()
+    open_count = 0
+
+    def answer(records: list[Pair], error: GoQueueError | None) -> None:
+        nonlocal open_count
+        open_count -= 1
+        for record in records if error is None else ():
+            certain.apply(record)
+
+    for action in [*taken, "commit", "flush"]:
+        if isinstance(action, list):
+            if writing.log.fence is None:
+                open_count += 1
+                writing.journal.add(action, partial(answer, action))
+        elif action == "commit":
+            writing.journal.commit()
+        else:
+            if action != "flush":
+                writing.disk.fail("write" if action == "refuse" else "sync", errno.ENOSPC, path="*.log")
+            writing.store.flush()
+            writing.disk.heal()
+            if writing.log.fence is None:
+                assert writing.after_crash().known == certain.known
+    assert open_count == 0
+    assert writing.known == certain.known
+
+
+def test_a_record_that_no_frame_can_hold_is_refused_before_anything_has_changed() -> None:
+    writing, told = Writing(), list[object]()
+    writing.journal.add([("a", "apple")], told.append)
+    with pytest.raises(MessageTooLarge):
+        writing.journal.add([("b", "bear"), ("c", "c" * (VALUE_BYTES_MAX + 1))], told.append)
+    assert writing.known == {"a": "apple"}
+    writing.journal.commit()
+    writing.store.flush()
+    assert told == [None]

@@ -1,7 +1,10 @@
 """What the end of a log may look like after a crash, byte by byte."""
 
+import errno
+
 import pytest
 
+from goqueue.errors import DiskFailed
 from goqueue.storage import frame
 from goqueue.testing.disk import Crashed, FaultyDisk
 from tests.storage.stores import DATA, append, batch, open_store, values
@@ -128,3 +131,18 @@ def test_a_file_with_a_lower_end_than_was_synced_is_reported_and_gives_no_offset
         store = open_store(disk)
         assert append(store, store.logs["t/0"], b"three") == range(2, 3)
         assert values(store.logs["t/0"], skip=True)[-1] == b"three"
+
+
+def test_an_end_that_the_device_does_not_give_now_is_not_taken_for_torn() -> None:
+    """After a loss of power nothing vouches for the last messages but they themselves."""
+    disk = FaultyDisk()
+    store = open_store(disk, segment_bytes=100_000)
+    log = store.create("t/0")
+    for content in (b"one", b"two"):
+        append(store, log, content)
+    disk = disk.crash("synced")
+    disk.fail("read", errno.EIO, path="*/t/0/*.log", times="forever")
+    store = open_store(disk)
+    assert isinstance(store.unopened["t/0"], DiskFailed)
+    healed = disk.crash("everything")
+    assert values(open_store(healed).logs["t/0"]) == [b"one", b"two"]

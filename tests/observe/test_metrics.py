@@ -11,7 +11,9 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from goqueue.observe.metrics import METRICS, OTHERS, TOPICS_MAX, Histogram, Metrics
+from goqueue.observe.group_metrics import GroupNumbers, OneGroup
+from goqueue.observe.label import OTHERS, VALUES_MAX
+from goqueue.observe.metrics import METRICS, Histogram, Metrics
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/metrics.md"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -19,7 +21,10 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 def busy() -> Metrics:
     """Metrics of a broker to which everything has happened once."""
-    metrics = Metrics("1.2.3", log_sizes=lambda: {"orders": 4096})
+    groups = GroupNumbers(
+        {"billing": OneGroup("stable", 2, 5, {"orders": 7}, {("orders", 0): 3})}, {"acked": 11}, {"join": 4}, 1
+    )
+    metrics = Metrics("1.2.3", log_sizes=lambda: {"orders": 4096}, group_numbers=lambda: groups)
     metrics.connections += 2
     metrics.connections_open += 1
     metrics.refuse_connection("too_many")
@@ -35,6 +40,7 @@ def busy() -> Metrics:
     metrics.observe_lag(0.25)
     metrics.in_flight_bytes += 10
     metrics.tail_bytes += 20
+    metrics.rebalance_seconds.observe(0.5)
     return metrics
 
 
@@ -80,6 +86,20 @@ def test_what_was_counted_is_what_is_scraped() -> None:
     assert value(metrics, "goqueue_log_size_bytes", topic="orders") == 4096
 
 
+def test_what_groups_are_at_is_what_is_scraped() -> None:
+    metrics = busy()
+    assert value(metrics, "goqueue_groups", state="stable") == 1
+    assert value(metrics, "goqueue_groups", state="empty") == 0
+    assert value(metrics, "goqueue_group_members", group="billing") == 2
+    assert value(metrics, "goqueue_group_lag_messages", group="billing", topic="orders") == 7
+    assert value(metrics, "goqueue_group_in_flight_messages", group="billing") == 5
+    assert value(metrics, "goqueue_group_lost_messages_total", group="billing") == 3
+    assert value(metrics, "goqueue_messages_settled_total", outcome="acked") == 11
+    assert value(metrics, "goqueue_rebalances_total", reason="join") == 4
+    assert value(metrics, "goqueue_rebalance_seconds_sum") == 0.5
+    assert value(metrics, "goqueue_revocation_timeouts_total") == 1
+
+
 def test_the_process_tells_of_its_memory_files_and_start() -> None:
     names = families(busy()).keys()
     assert {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"} <= names
@@ -117,20 +137,20 @@ def test_a_topic_whose_name_needs_escapes_is_read_back() -> None:
 
 
 def test_topics_beyond_the_bound_are_counted_together() -> None:
-    sizes = {f"t{number}": number for number in range(TOPICS_MAX + 3)}
+    sizes = {f"t{number}": number for number in range(VALUES_MAX + 3)}
     metrics = Metrics("0", log_sizes=lambda: sizes)
     for topic in sizes:
         metrics.topic(topic).messages_published += 1
     found = families(metrics)
-    assert len(found["goqueue_messages_published"].samples) == TOPICS_MAX + 1
+    assert len(found["goqueue_messages_published"].samples) == VALUES_MAX + 1
     assert value(metrics, "goqueue_messages_published_total", topic=OTHERS) == 3
-    assert len(found["goqueue_log_size_bytes"].samples) == TOPICS_MAX + 1
+    assert len(found["goqueue_log_size_bytes"].samples) == VALUES_MAX + 1
     assert value(metrics, "goqueue_log_size_bytes", topic=OTHERS) == 0 + 1 + 2
 
 
 def test_a_deleted_topic_leaves_its_place_to_another() -> None:
     metrics = Metrics("0")
-    for number in range(TOPICS_MAX):
+    for number in range(VALUES_MAX):
         metrics.topic(f"t{number}").messages_read += 1
     metrics.forget_topic("t0")
     metrics.forget_topic("never-there")

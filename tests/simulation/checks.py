@@ -1,8 +1,8 @@
 """What must hold, by name: a failure begins with the promise that was broken."""
 
-from goqueue.broker.broker import Broker, Topic
+from goqueue.broker.broker import Broker
 from goqueue.broker.partition import Partition
-from goqueue.broker.topic import is_internal
+from goqueue.broker.topic import Topic, is_internal
 from goqueue.broker.work import run
 from goqueue.errors import LogFenced
 from goqueue.limits import TOMBSTONE_GRACE_SECONDS
@@ -35,7 +35,8 @@ def check_recovered(broker: Broker, model: Model, *, is_faulty: bool) -> None:
             del model.topics[name]
         else:
             model.topics[name] = found
-    strangers = {name for name in broker.topics if not is_internal(name)} - model.topics.keys()
+    known = model.topics.keys() | model.made_by_broker
+    strangers = {name for name in broker.topics if not is_internal(name)} - known
     assert not strangers, f"a deleted topic stays deleted: {strangers}"
     assert broker.unclaimed == [], f"no log without a topic: {broker.unclaimed}"
     for topic in model.topics.values():

@@ -116,6 +116,8 @@ class Model:
     """Everything that clients know of a broker."""
 
     topics: dict[str, TopicModel] = field(default_factory=dict)
+    made_by_broker: frozenset[str] = frozenset()
+    """Topics that nobody asks for."""
     producers: set[int] = field(default_factory=set)
     waiting: int = 0
     """How many of those who asked this process were not told yet."""

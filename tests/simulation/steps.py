@@ -4,9 +4,8 @@ import errno
 from collections.abc import Callable
 from itertools import count
 
-from goqueue.broker.broker import Topic
 from goqueue.broker.partition import Partition, Placement
-from goqueue.broker.topic import TopicSettings, TopicSpec
+from goqueue.broker.topic import Topic, TopicSettings, TopicSpec
 from goqueue.broker.work import run
 from goqueue.errors import GoQueueError, LogFenced, TopicBusy, TopicExists
 from goqueue.limits import SEQUENCE_COUNT

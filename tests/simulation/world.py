@@ -5,10 +5,11 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from goqueue.broker.broker import Broker, Topic
+from goqueue.broker.broker import Broker
 from goqueue.broker.partition import Partition
+from goqueue.broker.topic import Topic
 from goqueue.broker.upkeep import keep_up
-from goqueue.broker.work import Work, run
+from goqueue.broker.work import Job, Promise, Work, run
 from goqueue.errors import GoQueueError, OperatorError, TransientError
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import Store
@@ -62,6 +63,10 @@ class World:
         else:
             raise AssertionError("the broker does not start")
         self.lives += 1
+        self.recovered()
+
+    def recovered(self) -> None:
+        """Hold what has started against the model."""
         check_recovered(self.broker, self.model, is_faulty=self.is_faulty)
         check(self.broker, self.model)
 
@@ -69,8 +74,11 @@ class World:
         self.upkeep = None
         tail_bytes = self.random.choice((1, 1 << 20))
         self.store = open_store(self.disk, self.clock, segment_bytes=SEGMENT_BYTES, tail_bytes=tail_bytes)
-        self.broker = Broker(self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES))
+        self.broker = self.new_broker()
         self.broker.open()
+
+    def new_broker(self) -> Broker:
+        return Broker(self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES), self.random.getrandbits)
 
     def stop(self) -> None:
         """As the runtime does it."""
@@ -153,7 +161,7 @@ class Upkeep:
             self._owed.was_compacted |= "compact" in topic.settings.cleanup
             self._owed.latest_ns = max(self._owed.latest_ns, now_ns)
         self._work: Work[None] = keep_up(partition, topic.settings, world.disk, now_ns)
-        self._job: Callable[[], Any] | None = None
+        self._job: Job | None = None
 
     def step(self) -> None:
         """Do the job that was decided last, and decide the next one."""
@@ -170,14 +178,18 @@ class Upkeep:
             if not self._partition.log.is_closed:
                 world.refused(f"upkeep of {self._partition.log.name}", error)
 
-    def _next_job(self) -> Callable[[], Any]:
+    def _next_job(self) -> Job:
         if self._job is None:
-            return next(self._work)
-        try:
-            result = self._job()
-        except Exception as error:
-            return self._work.throw(error)
-        return self._work.send(result)
+            job = next(self._work)
+        else:
+            try:
+                result = self._job()
+            except Exception as error:
+                job = self._work.throw(error)
+            else:
+                job = self._work.send(result)
+        assert not isinstance(job, Promise), "upkeep waits for nobody"
+        return job
 
     def _end(self) -> None:
         if self._owed is not None and not self._partition.log.is_closed:

@@ -1,0 +1,156 @@
+"""What may happen to a group's place in a partition: the records, and the values that they are made of.
+
+The tag of a record is its name on disk. A field is only ever added, with a default; `docs/format.md` lists them.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+
+Range = tuple[int, int]
+"""Offsets: the first, and the one behind the last."""
+
+
+class Retry(NamedTuple):
+    """Messages that were handed out, or held back, and wait to be handed out (again)."""
+
+    deliveries: int
+    failures: int
+    first_ns: int
+    """When they were handed out for the first time; 0 when they never were."""
+    due_ns: int
+
+
+class Grant(NamedTuple):
+    """A lease as it was given: this range, to that member, until then, for the so-manieth time."""
+
+    id: str
+    member: str
+    first: int
+    end: int
+    deliveries: int
+    failures: int
+    first_ns: int
+    given_ns: int
+    until_ns: int
+
+
+class Held(NamedTuple):
+    """A lease as it stands: what is left of it, and until when."""
+
+    grant: Grant
+    left: list[Range]
+    until_ns: int
+
+
+class Move(NamedTuple):
+    """A message on its way to another topic. Whether it got there can be looked up from `since` on."""
+
+    topic: str
+    partition: int
+    since: int
+    """Where that partition ended when it was decided."""
+    error: str
+    deliveries: int
+    first_ns: int
+    last_ns: int
+
+
+Departing = tuple[int, int, Move]
+"""A range of messages that go the same way."""
+
+
+class Change(msgspec.Struct, frozen=True, tag_field="record", omit_defaults=True):
+    """Whose place this is about."""
+
+    group: str
+    topic: str
+    partition: int
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+
+class Opened(Change, frozen=True, tag="cursor_opened"):
+    """The group begins to read here."""
+
+    topic_ns: int
+    """When the topic was created: one of the same name that is made later is another."""
+    floor: int
+
+
+class Stands(Change, frozen=True, tag="cursor_stands"):
+    """All of it, so that nothing that was recorded before is needed any more."""
+
+    topic_ns: int
+    floor: int
+    position: int
+    acked: list[Range] = []
+    waiting: list[tuple[int, int, Retry]] = []
+    leases: list[Held] = []
+    moving: list[Departing] = []
+    lost: int = 0
+
+
+class Leased(Change, frozen=True, tag="leased"):
+    grants: list[Grant]
+    held: list[Range] = []
+    """Passed over, because an earlier message of the same key is not done yet."""
+    gaps: list[Range] = []
+    """Offsets of no message: there is nothing to be done about them."""
+
+
+class Settled(Change, frozen=True, tag="settled"):
+    """Done with: acknowledged, or in another topic now."""
+
+    ranges: list[Range]
+    lease: str | None = None
+
+
+class Requeued(Change, frozen=True, tag="requeued"):
+    """To be handed out again; with `failed` that counts against them."""
+
+    lease: str
+    ranges: list[Range]
+    due_ns: int
+    failed: bool = True
+
+
+class Extended(Change, frozen=True, tag="extended"):
+    lease: str
+    until_ns: int
+
+
+class Departed(Change, frozen=True, tag="departed"):
+    """Messages are on their way to another topic."""
+
+    moves: list[Departing]
+    lease: str | None = None
+
+    def offsets(self) -> list[int]:
+        return [offset for first, end, _ in self.moves for offset in range(first, end)]
+
+
+class Committed(Change, frozen=True, tag="committed"):
+    """Everything below is done with, whatever it was, but what is on its way to another topic."""
+
+    floor: int
+    lost: int = 0
+    """How many of them nobody had seen: retention was quicker."""
+
+
+class Rewound(Change, frozen=True, tag="rewound"):
+    """The group reads on from here, and what was known of it is forgotten."""
+
+    floor: int
+
+
+class Closed(Change, frozen=True, tag="cursor_closed"):
+    """The topic is gone."""
+
+
+CursorChange = Opened | Stands | Leased | Settled | Requeued | Extended | Departed | Committed | Rewound | Closed

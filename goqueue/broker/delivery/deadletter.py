@@ -1,0 +1,261 @@
+"""Messages that failed too often, or were rejected, go to the topic of dead letters.
+
+In this order: that they leave is recorded; they are published there; that they are settled is recorded. So after a
+crash a message is in the source or in the dead letters, and where that it left is all that is known, the target
+is searched for it before it is published.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from msgspec.structs import replace
+
+from goqueue.broker.deadlines import Deadlines
+from goqueue.broker.delivery.changes import Departed, Move, Place, Range, Settled
+from goqueue.broker.delivery.cursor import Cursor, Lease, departing
+from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
+from goqueue.broker.delivery.transfer import as_before, as_dead_letter, dead_letter_topic, origin_of, origins_in
+from goqueue.broker.groups.ledger import Ledger
+from goqueue.broker.groups.topics import Topics
+from goqueue.broker.partition import Partition
+from goqueue.broker.topic import Topic, TopicSettings, TopicSpec
+from goqueue.broker.work import Promise, Work
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.errors import GoQueueError, OffsetOutOfRange, TopicExists
+from goqueue.limits import DEAD_LETTERS_AT_ONCE, READ_BYTES, READ_BYTES_MAX, VALUE_BYTES_MAX
+from goqueue.storage import frame
+
+REDRIVE_GROUP = "__dead_letters"
+"""Reads the dead letters that are sent back: what it has settled is there no more."""
+
+_AGAIN_NS = NANOSECONDS
+
+Parcel = tuple[str, Place]
+"""A group and a place with messages that leave."""
+
+
+class Undertaker:
+    """Carries messages from where they failed to the dead letters, and from there back."""
+
+    def __init__(self, ledger: Ledger, topics: Topics, clock: Clock, deadlines: Deadlines) -> None:
+        self._ledger = ledger
+        self._topics = topics
+        self._clock = clock
+        self._deadlines = deadlines
+        self._queue: deque[Parcel] = deque()
+        self._unsure: set[tuple[str, Place, int]] = set()
+        """Those that may have arrived already."""
+        self._waiting: dict[tuple[str, Place, int], list[Callable[[], None]]] = {}
+        self.on_call: Callable[[], None] = lambda: None
+        """Called when there is something to be carried."""
+        self._trying: dict[Parcel, list[Callable[[GoQueueError | None], None]]] = {}
+        """Who waits for the next attempt at a place."""
+        self._again = deadlines.kind(self._call_again)
+
+    def open(self) -> None:
+        """What was on its way when the broker ended goes on."""
+        for group in self._ledger.groups():
+            for place, cursor in self._ledger.cursors(group.group).items():
+                if cursor.moving:
+                    self._unsure |= {(cursor.group, place, offset) for offset in cursor.moving}
+                    self.call(cursor)
+
+    # --- decide ---
+
+    def may_bury(self, topic: str) -> bool:
+        """Dead letters themselves are tried for ever."""
+        return not topic.endswith(DEAD_LETTER_SUFFIX)
+
+    def departure(self, cursor: Cursor, lease: Lease, ranges: list[Range], error: str) -> Departed:
+        name, grant = dead_letter_topic(cursor.topic), lease.grant
+        number, since = self._target(name, cursor.partition)
+        first_ns, now_ns = grant.first_ns or grant.given_ns, self._clock.now_ns()
+        move = Move(name, number, since, error, grant.deliveries, first_ns, now_ns)
+        moves = [(first, end, move) for first, end in ranges]
+        return Departed(cursor.group, cursor.topic, cursor.partition, moves=moves, lease=lease.id)
+
+    def _target(self, name: str, partition: int) -> tuple[int, int]:
+        """The partition there, and where it ends now."""
+        topic = self._topics.topics.get(name)
+        if topic is None:
+            return partition, 0
+        chosen = topic.partitions[partition % len(topic.partitions)]
+        return chosen.number, chosen.log_end
+
+    # --- carry ---
+
+    def call(self, cursor: Cursor) -> None:
+        """Something leaves here."""
+        parcel = (cursor.group, cursor.place)
+        if parcel not in self._queue:
+            self._queue.append(parcel)
+        self.on_call()
+
+    def _call_again(self, key: str) -> None:
+        group, topic, partition = key.split("/")
+        cursor = self._ledger.cursor(group, (topic, int(partition)))
+        if cursor is not None and cursor.moving:
+            self.call(cursor)
+
+    def when_arrived(self, group: str, place: Place, offset: int, callback: Callable[[], None]) -> None:
+        """Have this called when the message is where it goes, at once if it is on its way no more."""
+        cursor = self._ledger.cursor(group, place)
+        if cursor is None or offset not in cursor.moving:
+            callback()
+        else:
+            self._waiting.setdefault((group, place, offset), []).append(callback)
+
+    def when_tried(self, group: str, place: Place, told: Callable[[GoQueueError | None], None]) -> None:
+        """Have this called after the next attempt to carry from this place, with why it came to nothing if it did."""
+        self._trying.setdefault((group, place), []).append(told)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._queue
+
+    def carry(self) -> Work[None]:
+        """All that leaves, a place at a time. What cannot be carried now is tried again."""
+        while self._queue:
+            group, place = self._queue.popleft()
+            failure: GoQueueError | None = None
+            try:
+                yield from self._carry_from(group, place)
+            except GoQueueError as error:
+                failure, key = error, f"{group}/{place[0]}/{place[1]}"
+                self._deadlines.add(self._clock.now_ns() + _AGAIN_NS, self._again, key)
+            for told in self._trying.pop((group, place), []):
+                told(failure)
+
+    def _carry_from(self, group: str, place: Place) -> Work[None]:
+        cursor = self._ledger.cursor(group, place)
+        if cursor is None or not cursor.moving:
+            return
+        decided = set(cursor.moving)
+        yield from self._decided(group)
+        cursor, origin = self._ledger.cursor(group, place), self._topics.topics.get(place[0])
+        if cursor is None or not cursor.moving:
+            return
+        if origin is not None and origin.created_ns != cursor.topic_ns:
+            return  # it was deleted, and another one has its name: the group forgets this place in a moment
+        moves = {offset: move for offset, move in sorted(cursor.moving.items()) if offset in decided}
+        moves = dict(list(moves.items())[:DEAD_LETTERS_AT_ONCE])
+        if not moves:  # those that came meanwhile
+            self.call(cursor)
+            return
+        (name, number), *_ = ((move.topic, move.partition) for move in moves.values())
+        moves = {offset: move for offset, move in moves.items() if (move.topic, move.partition) == (name, number)}
+        if group == REDRIVE_GROUP and name not in self._topics.topics:
+            yield from self._turn_back(cursor, set(moves))
+            return
+        target = yield from self._target_partition(name, number, place[0])
+        there = yield from self._arrived(group, place, moves, target)
+        moves, frames = yield from self._packed(group, place, moves, there, origin)
+        self._unsure |= {(group, place, offset) for offset in moves}
+        if frames:
+            published: Promise[object] = Promise()
+            if target.offer(frames, published):
+                target.commit()
+            yield published
+        yield from self._settle(group, place, moves)
+
+    def _packed(
+        self, group: str, place: Place, moves: dict[int, Move], there: set[int], origin: "Topic | None"
+    ) -> Work[tuple[dict[int, Move], list[bytes]]]:
+        """As many of them as go into one append, and the frames of those that have not arrived."""
+        taken: dict[int, Move] = {}
+        frames: list[bytes] = []
+        size = 0
+        for offset, move in moves.items():
+            if size >= READ_BYTES_MAX:
+                break
+            taken[offset] = move
+            message = (yield from self._message(origin, place[1], offset)) if offset not in there else None
+            if message is not None:
+                frames.append(_encoded(message, group, place, move))
+                size += len(frames[-1])
+        return taken, frames
+
+    def _turn_back(self, cursor: Cursor, offsets: set[int]) -> Work[None]:
+        """The topic that they were sent back to is gone: they are dead letters still."""
+        left = departing({offset: move for offset, move in cursor.moving.items() if offset not in offsets})
+        durable: Promise[None] = Promise()
+        self._ledger.record(cursor.group, [replace(cursor.stands(), moving=list(left))], durable)
+        yield durable
+        self._tell_arrived(cursor.group, cursor.place, offsets)
+
+    def _decided(self, group: str) -> Work[None]:
+        """Wait until it is durable that they leave: what is published before could be published twice."""
+        durable: Promise[None] = Promise()
+        self._ledger.record(group, [], durable)
+        yield durable
+
+    def _settle(self, group: str, place: Place, moves: dict[int, Move]) -> Work[None]:
+        """They are where they belong. Meanwhile the group may have been set back, and reads them anew."""
+        cursor = self._ledger.cursor(group, place)
+        moving = cursor.moving if cursor is not None else {}
+        left = sorted(offset for offset, move in moves.items() if moving.get(offset) == move)
+        if left:
+            settled: Promise[None] = Promise()
+            ranges = [(offset, offset + 1) for offset in left]
+            self._ledger.record(group, [Settled(group, *place, ranges=ranges)], settled)
+            yield settled
+        self._tell_arrived(group, place, moves)
+
+    def _tell_arrived(self, group: str, place: Place, offsets: Iterable[int]) -> None:
+        for offset in offsets:
+            self._unsure.discard((group, place, offset))
+            for callback in self._waiting.pop((group, place, offset), []):
+                callback()
+        if (cursor := self._ledger.cursor(group, place)) is not None and cursor.moving:
+            self.call(cursor)
+
+    def _target_partition(self, name: str, number: int, source: str) -> Work[Partition]:
+        """Where they go; a topic of dead letters is made when it is needed."""
+        if name not in self._topics.topics:
+            origin = self._topics.topics.get(source)
+            count = len(origin.partitions) if origin is not None else number + 1
+            made: Promise[Topic] = Promise()
+            try:
+                self._topics.create_topic(
+                    TopicSpec(name=name, partitions=count, settings=TopicSettings(max_message_bytes=VALUE_BYTES_MAX)),
+                    made,
+                )
+                yield made
+            except TopicExists:  # somebody was quicker
+                pass
+        topic = self._topics.topic(name)  # refused while it is being made
+        return topic.partitions[number % len(topic.partitions)]
+
+    def _arrived(self, group: str, place: Place, moves: dict[int, Move], target: Partition) -> Work[set[int]]:
+        """Those that were published before a crash came, or before the disk refused what was to follow."""
+        unsure = {origin_of(group, place, offset): offset for offset in moves if (group, place, offset) in self._unsure}
+        found: set[int] = set()
+        if not unsure:
+            return found
+        since = min(moves[one].since for one in unsure.values())
+        if since > target.high_watermark:  # the topic was deleted, and another one has its name
+            since = 0
+        offset = max(since, target.earliest)
+        while offset < target.high_watermark:
+            read = yield from target.read(offset, READ_BYTES, skip_damage=True)
+            for buffer in read.buffers:
+                origins: list[bytes] = yield partial(lambda content: list(origins_in(content)), buffer)
+                found |= {unsure[origin] for origin in origins if origin in unsure}
+            offset = read.next_offset
+        return found
+
+    def _message(self, origin: "Topic | None", number: int, offset: int) -> Work[frame.Message | None]:
+        """None where it is gone: retention or compaction was quicker."""
+        if origin is None:
+            return None
+        try:
+            read = yield from origin.partitions[number].read(offset, 1, skip_damage=True)
+        except OffsetOutOfRange:
+            return None
+        message = frame.decode(read.buffers[0]) if read.buffers else None
+        return message if message is not None and message.offset == offset else None
+
+
+def _encoded(message: frame.Message, group: str, place: Place, move: Move) -> bytes:
+    return as_before(message, group, place) if group == REDRIVE_GROUP else as_dead_letter(message, group, place, move)

@@ -1,0 +1,1 @@
+"""Groups: members that share the partitions of their topics."""

@@ -1,0 +1,131 @@
+"""How far behind a group is: in messages, in seconds, and when it will have caught up if all goes on as it does."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp
+
+from goqueue.broker.backlog import backlog, count_between
+from goqueue.broker.delivery.changes import Place
+from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.groups.ledger import Ledger
+from goqueue.broker.groups.topics import Topics
+from goqueue.broker.work import Work
+from goqueue.clock import NANOSECONDS, Clock
+
+_SPAN_SECONDS = 60.0  # that rates look back
+
+
+class Meter:
+    """How many a second, lately: what was counted counts less the longer ago it is."""
+
+    __slots__ = ("_at_ns", "_began_ns", "_sum")
+
+    def __init__(self, now_ns: int) -> None:
+        self._sum = 0.0
+        self._at_ns = self._began_ns = now_ns
+
+    def add(self, count: int, now_ns: int) -> None:
+        self._sum = self._sum * self._fading(now_ns) + count
+        self._at_ns = now_ns
+
+    def rate(self, now_ns: int) -> float:
+        age = max((now_ns - self._began_ns) / NANOSECONDS, 1.0)
+        # What had no time to gather yet is not taken for a low rate.
+        return self._sum * self._fading(now_ns) / (_SPAN_SECONDS * (1 - exp(-age / _SPAN_SECONDS)))
+
+    def _fading(self, now_ns: int) -> float:
+        return exp(-(now_ns - self._at_ns) / NANOSECONDS / _SPAN_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """One partition."""
+
+    place: Place
+    member: str | None
+    floor: int
+    end: int
+    messages: int
+    seconds: float
+    """The age of the oldest message that is not done; 0 when all are."""
+    leased: int
+    waiting: int
+    moving: int
+    lost: int
+    rate: float
+    """Messages done in a second, lately."""
+    incoming: float
+    """Messages published in a second, lately."""
+
+    @property
+    def drain_seconds(self) -> float | None:
+        """Until nothing is left; None when it grows, or stands."""
+        if not self.messages:
+            return 0.0
+        gain = self.rate - self.incoming
+        return self.messages / gain if gain > 0 else None
+
+
+class Lags:
+    """Looks at the places of groups."""
+
+    def __init__(self, ledger: Ledger, topics: Topics, clock: Clock) -> None:
+        self._ledger = ledger
+        self._topics = topics
+        self._clock = clock
+        self._meters: dict[tuple[str, Place], Meter] = {}
+
+    def progress(self, cursor: Cursor, count: int) -> None:
+        """So many messages are done."""
+        key, now_ns = (cursor.group, cursor.place), self._clock.now_ns()
+        meter = self._meters.get(key)
+        if meter is None:
+            meter = self._meters[key] = Meter(now_ns)
+        meter.add(count, now_ns)
+
+    def forget(self, group: str) -> None:
+        for key in [key for key in self._meters if key[0] == group]:
+            del self._meters[key]
+
+    def of(self, name: str) -> Work[list[Lag]]:
+        """Of every place that the group has, in order."""
+        group = self._ledger.group(name)
+        owners = group.owners() if group is not None else {}
+        found: list[Lag] = []
+        for place in sorted(self._ledger.cursors(name)):
+            lag = yield from self._at(name, place, owners.get(place))
+            if lag is not None:
+                found.append(lag)
+        return found
+
+    def _at(self, name: str, place: Place, owner: str | None) -> Work[Lag | None]:
+        cursor, topic = self._ledger.cursor(name, place), self._topics.topics.get(place[0])
+        if cursor is None or topic is None:
+            return None
+        partition, now_ns = topic.partition(place[1]), self._clock.now_ns()
+        left = yield from backlog(partition, cursor.floor, cursor.settled())
+        recent = yield from partition.offset_for_time(now_ns - round(_SPAN_SECONDS * NANOSECONDS))
+        published = yield from count_between(partition, recent, partition.last_stable)
+        seconds = 0.0 if left.oldest_ns is None else max(0.0, (now_ns - left.oldest_ns) / NANOSECONDS)
+        meter = self._meters.get((name, place))
+        return Lag(
+            place,
+            owner,
+            cursor.floor,
+            partition.last_stable,
+            left.messages,
+            seconds,
+            cursor.leased,
+            cursor.waiting.count,
+            len(cursor.moving),
+            cursor.lost,
+            meter.rate(now_ns) if meter is not None else 0.0,
+            published / _SPAN_SECONDS,
+        )
+
+    def oldest_unsettled(self) -> Iterator[Cursor]:
+        """Places where something was handed out that is not done."""
+        for group in self._ledger.groups():
+            for cursor in self._ledger.cursors(group.group).values():
+                if cursor.position > cursor.floor:
+                    yield cursor

@@ -1,0 +1,216 @@
+"""Where everything about groups is recorded: some logs that all groups are spread over by their names.
+
+The records of a log tell changes, so keeping the latest of each key would not do. Instead what still holds is told
+again, whole, when a log has grown; then its beginning is not needed any more and goes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from goqueue.broker.delivery.changes import Opened, Place, Stands
+from goqueue.broker.delivery.cursor import Cursor, Lease
+from goqueue.broker.groups.group import Group, GroupDeleted
+from goqueue.broker.groups.state import Groups, Record, decode_record, encode_record
+from goqueue.broker.journal import Journal
+from goqueue.broker.work import Promise, Work
+from goqueue.errors import GoQueueError
+from goqueue.limits import GROUP_LOG_BYTES
+from goqueue.partitioner import hash_named, partition_of
+from goqueue.storage.chunk import Acknowledge
+from goqueue.storage.disk import Disk
+from goqueue.storage.log import Log
+from goqueue.storage.retention import plan_expiry
+
+_hash = hash_named("murmur3")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_TOLD_AT_ONCE = 200  # records of what stands; more would keep the loop for longer than some milliseconds
+_GROWTH = 3  # times what stands: a log is told again when it is that long, so each record is told again once or twice
+
+Unit = str | tuple[str, Place]
+"""What one record tells wholly: a group, or one of its places."""
+
+
+class Shelf:
+    """One of the logs, and the groups in it."""
+
+    def __init__(self, log: Log, disk: Disk, bytes_max: int) -> None:
+        self.state = Groups()
+        self.log = log
+        self._disk = disk
+        self._bytes_max = bytes_max
+        self._told: dict[Unit, int] = {}
+        self._told_bytes = 0
+        self.journal: Journal[Record] = Journal(
+            log, disk, self.state, encode_record, decode_record, snapshots=False, on_durable=self._note
+        )
+
+    def open(self) -> None:
+        """Make the state from the log; where that cannot be read, its groups are refused with the reason."""
+        try:
+            self.journal.replay()
+        except GoQueueError as error:
+            self.state.clear()
+            self.log.fence_off(error)
+
+    def _note(self, record: Record, offset: int) -> None:
+        if isinstance(record, Group):
+            self._told[record.group] = offset
+        elif isinstance(record, Opened | Stands):
+            self._told[record.group, record.place] = offset
+        elif isinstance(record, GroupDeleted):
+            self._told.pop(record.group, None)
+
+    # --- telling again ---
+
+    def tell_again(self) -> Work[None]:
+        """When the log has become long: tell what still holds, and remove what was said before."""
+        log = self.log
+        if log.fence is not None or log.is_closed or log.size < max(self._bytes_max, _GROWTH * self._told_bytes):
+            return
+        if len(log.sealed()) == 0:
+            log.roll()
+        base, size = log.active.base_offset, log.size
+        units = [unit for unit in self._units() if self._told.get(unit, -1) < base]
+        for start in range(0, len(units), _TOLD_AT_ONCE):
+            records = [record for unit in units[start : start + _TOLD_AT_ONCE] if (record := self._whole(unit))]
+            if records:
+                durable: Promise[None] = Promise()
+                self.journal.add(records, durable)
+                self.journal.commit()
+                yield durable
+        self._told_bytes = log.size - size
+        yield from self._drop_before(base)
+
+    def _units(self) -> Iterator[Unit]:
+        yield from self.state.groups
+        for group, cursors in self.state.cursors.items():
+            for place in cursors:
+                yield group, place
+
+    def _whole(self, unit: Unit) -> Record | None:
+        if isinstance(unit, str):
+            return self.state.groups.get(unit)
+        cursor = self.state.cursors.get(unit[0], {}).get(unit[1])
+        return cursor.stands() if cursor is not None else None
+
+    def _drop_before(self, offset: int) -> Work[None]:
+        log = self.log
+        if log.job is not None or log.is_closed or log.fence is not None:
+            return
+        unneeded = [
+            one
+            for one, following in zip(log.sealed(), log.segments[1:], strict=False)
+            if following.base_offset <= offset
+        ]
+        self._forget_units_gone()
+        if unneeded:
+            job = plan_expiry(log, self._disk, bytes_kept=log.size - sum(one.size for one in unneeded))
+            try:
+                yield job.run
+            finally:
+                job.apply()
+
+    def _forget_units_gone(self) -> None:
+        standing = set(self._units())
+        self._told = {unit: offset for unit, offset in self._told.items() if unit in standing}
+
+
+class Ledger:
+    """All groups."""
+
+    def __init__(
+        self, logs: Sequence[Log], disk: Disk, chance: Callable[[int], int], bytes_max: int = GROUP_LOG_BYTES
+    ) -> None:
+        """`chance` gives a number of so many bits that nobody can guess. A log of `bytes_max` is told again."""
+        self.shelves = [Shelf(log, disk, bytes_max) for log in logs]
+        self._chance = chance
+        self.on_gathered: Callable[[], object] = lambda: None
+        """Called when something waits for `commit`."""
+        self.on_refused: Callable[[str], None] = lambda _: None
+        """Called when something of a group was taken back, before whoever recorded it hears of that."""
+        self._to_commit: list[Journal[Record]] = []
+
+    def open(self) -> None:
+        for shelf in self.shelves:
+            shelf.open()
+
+    def close(self) -> None:
+        """Write the snapshots that make the next start quick."""
+        for shelf in self.shelves:
+            shelf.journal.snapshot()
+
+    # --- look up ---
+
+    def shelf(self, group: str) -> Shelf:
+        return self.shelves[self.number(group)]
+
+    def number(self, group: str) -> int:
+        return partition_of(group.encode(), len(self.shelves), _hash)
+
+    def group(self, name: str) -> Group | None:
+        return self.shelf(name).state.groups.get(name)
+
+    def durable_group(self, name: str) -> Group | None:
+        """As the disk has it: what was decided since may yet be taken back, so nobody is told of it."""
+        durable = self.shelf(name).journal.durable
+        assert isinstance(durable, Groups)
+        return durable.groups.get(name)
+
+    def ordered(self, name: str) -> bool:
+        """Whether messages of one key wait for each other there."""
+        group = self.group(name)
+        return group is not None and group.order == "key"
+
+    def groups(self) -> Iterator[Group]:
+        for shelf in self.shelves:
+            yield from list(shelf.state.groups.values())
+
+    @property
+    def group_count(self) -> int:
+        return sum(len(shelf.state.groups) for shelf in self.shelves)
+
+    def cursor(self, group: str, place: Place) -> Cursor | None:
+        return self.shelf(group).state.cursors.get(group, {}).get(place)
+
+    def cursors(self, group: str) -> dict[Place, Cursor]:
+        return self.shelf(group).state.cursors.get(group, {})
+
+    def lease(self, lease_id: str) -> tuple[Cursor, Lease] | None:
+        """A lease by its id, whose first character says in which log to look."""
+        try:
+            number = int(lease_id[:1], 36)
+        except ValueError:
+            return None
+        if number >= len(self.shelves) or (cursor := self.shelves[number].state.by_lease.get(lease_id)) is None:
+            return None
+        return cursor, cursor.leases[lease_id]
+
+    def new_lease_id(self, group: str) -> str:
+        return f"{_DIGITS[self.number(group)]}{self._chance(128):032x}"
+
+    # --- record ---
+
+    def record(self, group: str, records: Sequence[Record], done: Acknowledge = lambda _: None) -> None:
+        """They hold from now on; `done` hears when they are durable, or that they were taken back."""
+        shelf = self.shelf(group)
+        shelf.log.refuse_unless_open()
+
+        def settled(error: GoQueueError | None) -> None:
+            if error is not None:
+                self.on_refused(group)
+            done(error)
+
+        if shelf.journal.add(records, settled):
+            self._to_commit.append(shelf.journal)
+            self.on_gathered()
+
+    def commit(self) -> None:
+        journals, self._to_commit = self._to_commit, []
+        for journal in journals:
+            journal.commit()
+
+    def tell_again(self) -> Work[None]:
+        for shelf in self.shelves:
+            yield from shelf.tell_again()
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.group_count} groups>"

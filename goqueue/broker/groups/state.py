@@ -1,0 +1,71 @@
+"""All groups of one log and their places in partitions: the state that their records make."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from goqueue.broker.delivery.changes import Closed, CursorChange, Opened, Place, Stands
+from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.groups.group import Group, GroupDeleted
+from goqueue.storage import frame
+
+Record = Group | GroupDeleted | CursorChange
+_DECODER = msgspec.json.Decoder(Record)
+_encode = msgspec.json.encode
+
+
+def encode_record(record: Record) -> bytes:
+    return frame.encode(_encode(record), record.group.encode())
+
+
+def decode_record(message: frame.Message) -> Record:
+    record: Record = _DECODER.decode(message.value)
+    return record
+
+
+class Groups:
+    """Whoever holds it persists what is decided before it tells anybody."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.cursors: dict[str, dict[Place, Cursor]] = {}
+        self.by_lease: dict[str, Cursor] = {}
+
+    def apply(self, record: Record) -> None:
+        """What is said of a cursor that nothing has opened is passed over: the record that tells all of it follows."""
+        match record:
+            case Group():
+                self.groups[record.group] = record
+            case GroupDeleted():
+                self.groups.pop(record.group, None)
+                for cursor in self.cursors.pop(record.group, {}).values():
+                    cursor.forget_leases()
+            case Opened():
+                cursors = self.cursors.setdefault(record.group, {})
+                if (former := cursors.get(record.place)) is not None:
+                    former.forget_leases()
+                cursors[record.place] = Cursor(record, self.by_lease)
+            case _:
+                self._change(record)
+
+    def _change(self, record: CursorChange) -> None:
+        cursors = self.cursors.get(record.group, {})
+        cursor = cursors.get(record.place)
+        if isinstance(record, Closed):
+            if cursor is not None:
+                cursor.forget_leases()
+                del cursors[record.place]
+        elif cursor is not None:
+            cursor.apply(record)
+        elif isinstance(record, Stands):
+            self.cursors.setdefault(record.group, {})[record.place] = Cursor(record, self.by_lease)
+
+    def records(self) -> Iterator[Record]:
+        """Records that make this state from none."""
+        yield from self.groups.values()
+        for cursors in self.cursors.values():
+            for cursor in cursors.values():
+                yield cursor.stands()

@@ -1,0 +1,59 @@
+"""What the metrics tell of groups, taken from the state of the broker: on its thread, without a look at any file."""
+
+from goqueue.broker.broker import Broker
+from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.groups.group import Group
+from goqueue.broker.groups.name import is_internal
+from goqueue.broker.partition import Partition
+from goqueue.observe.group_metrics import GroupNumbers, OneGroup, State
+
+
+def group_numbers(broker: Broker) -> GroupNumbers:
+    """All of them but those of the broker itself."""
+    coordinator = broker.coordinator
+    counts, totals = coordinator.settlement.counts, coordinator.rebalancer.totals
+    names = (group.group for group in coordinator.ledger.groups())
+    return GroupNumbers(
+        {name: _one_group(broker, name) for name in names if not is_internal(name)},
+        {
+            "acked": counts.acks,
+            "nacked": counts.nacks,
+            "rejected": counts.rejects,
+            "released": counts.releases,
+            "expired": counts.expiries,
+            "dead_lettered": counts.dead_letters,
+        },
+        dict(totals.by_reason),
+        totals.timeouts,
+    )
+
+
+def _one_group(broker: Broker, name: str) -> OneGroup:
+    coordinator = broker.coordinator
+    group, cursors = coordinator.membership.group(name), coordinator.ledger.cursors(name)
+    lag: dict[str, int] = {}
+    for (topic, number), cursor in cursors.items():
+        if (found := broker.topics.get(topic)) is not None and number < len(found.partitions):
+            lag[topic] = lag.get(topic, 0) + _lag(cursor, found.partitions[number])
+    return OneGroup(
+        _state(broker, group),
+        len(group.members),
+        sum(cursor.leased for cursor in cursors.values()),
+        lag,
+        {place: cursor.lost for place, cursor in cursors.items() if cursor.lost},
+    )
+
+
+def _state(broker: Broker, group: Group) -> State:
+    if not group.members:
+        return "empty"
+    is_settled = group.phase != "pending_revoke" and broker.coordinator.membership.is_heard(group)
+    return "stable" if is_settled else "rebalancing"
+
+
+def _lag(cursor: Cursor, partition: Partition) -> int:
+    """In offsets: what retention has removed is left out, what compaction has removed is counted."""
+    first, end = max(cursor.floor, partition.earliest), partition.last_stable
+    if first == cursor.floor:
+        return max(0, end - first - cursor.acked.count)
+    return max(0, end - first - sum(behind - start for start, behind, _ in cursor.acked.within(first, end)))

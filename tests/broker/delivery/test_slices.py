@@ -1,0 +1,115 @@
+"""The part of what was read that is handed out, against somebody who looks at every message."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.broker.delivery.slices import Slice, cut, without
+from goqueue.storage import frame, scan
+from goqueue.storage.extent import Read
+
+
+def written(offset: int, key: bytes | None = None, control: bool = False) -> bytes:
+    frames = scan.batch(bytearray(frame.encode(b"value", key, flags=frame.CONTROL if control else 0)))
+    scan.stamp(frames, offset, 1)
+    return bytes(frames.buffer)
+
+
+def read_of(*buffers: list[bytes], next_offset: int) -> Read:
+    return Read(tuple(memoryview(b"".join(frames)) for frames in buffers), next_offset)
+
+
+def offsets_of(content: Slice) -> list[int]:
+    """Of messages; control records are none."""
+    return [
+        frame.offset_at(buffer, position)
+        for buffer in content.buffers
+        for position in frame.walk(buffer)
+        if not buffer[position + frame.AT_FLAGS] & frame.CONTROL
+    ]
+
+
+def offsets_in(ranges: tuple[tuple[int, int], ...]) -> list[int]:
+    return [offset for first, end in ranges for offset in range(first, end)]
+
+
+def test_what_fits_whole_is_not_looked_at() -> None:
+    read = read_of([written(offset) for offset in range(3, 6)], next_offset=6)
+    content = cut(read, 3, 100, 3, dense=True)
+    assert content.buffers[0] is read.buffers[0]
+    assert (content.first, content.end, content.count, content.gaps) == (3, 6, 3, ())
+
+
+def test_only_so_many_are_cut_off() -> None:
+    content = cut(read_of([written(offset) for offset in range(5)], next_offset=5), 0, 5, 2, dense=True)
+    assert (offsets_of(content), content.end, content.count) == ([0, 1], 2, 2)
+
+
+def test_offsets_without_a_message_are_told() -> None:
+    content = cut(read_of([written(2), written(5)], next_offset=9), 0, 9, 100, dense=False)
+    assert (content.gaps, content.count, content.end) == (((0, 2), (3, 5), (6, 9)), 2, 9)
+
+
+def test_nothing_but_holes_is_a_slice_without_messages() -> None:
+    content = cut(Read((), 4), 1, 4, 10, dense=False)
+    assert (content.count, content.gaps, content.size) == (0, ((1, 4),), 0)
+
+
+def test_whose_key_has_an_earlier_message_is_left_out() -> None:
+    read = read_of([written(0, b"a"), written(1, b"b"), written(2, b"a"), written(3)], next_offset=4)
+    stretches, held = without(cut(read, 0, 4, 10, dense=True), {b"a": 1}, 10)
+    assert [(one.first, one.end, offsets_of(one)) for one in stretches] == [(0, 2, [0, 1]), (3, 4, [3])]
+    assert held == [(2, 3)]
+
+
+def test_more_stretches_than_wanted_are_left_for_later() -> None:
+    read = read_of([written(0, b"a"), written(1, b"b"), written(2, b"a"), written(3)], next_offset=4)
+    stretches, held = without(cut(read, 0, 4, 10, dense=True), {b"a": 1}, 1)
+    assert ([offsets_of(one) for one in stretches], held) == ([[0, 1]], [])
+
+
+def test_when_nobody_is_waited_for_nothing_changes() -> None:
+    content = cut(read_of([written(0, b"a")], next_offset=1), 0, 1, 10, dense=True)
+    assert without(content, {}, 1) == ([content], [])
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.sampled_from([None, b"a", b"b"]), st.booleans()), max_size=10),
+    st.integers(0, 25),
+    st.integers(1, 12),
+    st.integers(0, 3),
+    st.integers(1, 4),
+    st.dictionaries(st.sampled_from([b"a", b"b"]), st.integers(0, 20)),
+)
+def test_every_offset_is_a_message_a_gap_or_held_back(
+    steps: list[tuple[int, bytes | None, bool]],
+    end: int,
+    most: int,
+    behind: int,
+    split: int,
+    blocked: dict[bytes, int],
+) -> None:
+    keys: dict[int, bytes | None] = {}
+    frames, offset = [], -1
+    for step, key, is_control in steps:
+        offset += step
+        frames.append(written(offset, key, is_control))
+        if not is_control:
+            keys[offset] = key
+    buffers = [frames[number : number + split] for number in range(0, len(frames), split)]
+    read = read_of(*buffers, next_offset=offset + 1 + behind)
+    plain = cut(read, 0, end, most, dense=False)
+    expected = [one for one in keys if one < min(end, read.next_offset)][:most]
+    assert offsets_of(plain) == expected
+    assert plain.end <= min(end, read.next_offset)
+    if len(expected) < most:
+        assert plain.end == min(end, read.next_offset)
+    stretches, left_out = without(plain, blocked, 99)
+    held = [one for one in expected if (key := keys[one]) is not None and blocked.get(key, 99) < one]
+    assert offsets_in(tuple(left_out)) == held
+    assert [offset for one in stretches for offset in offsets_of(one)] == [one for one in expected if one not in held]
+    gaps = [offset for one in stretches for offset in offsets_in(one.gaps)]
+    assert sorted(expected + gaps) == list(range(plain.end))
+    assert sum(one.count for one in stretches) == len(expected) - len(held)
+    assert all(one.end <= other.first for one, other in pairwise(stretches))

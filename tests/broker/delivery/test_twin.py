@@ -1,0 +1,361 @@
+"""Delivery as a whole against a twin that remembers each message by itself, through crashes and all that may happen.
+
+The twin does not foresee what a poll hands out; it judges it, and takes note.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from goqueue.broker.delivery.changes import Place, Stands
+from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.delivery.polls import Portion
+from goqueue.broker.delivery.settlement import Verb
+from goqueue.broker.groups.state import decode_record, encode_record
+from goqueue.errors import LeaseExpired
+from goqueue.limits import RETRIES_MAX
+from goqueue.storage import frame
+from goqueue.testing.disk import Keep
+from tests.broker.brokers import Running
+from tests.broker.groupwork import GATHERED, Team, nanoseconds
+
+PLACES: tuple[Place, ...] = (("orders", 0), ("orders", 1))
+SESSION = 10.0
+IN_FLIGHT = 8
+
+State = Literal["new", "done", "waiting", "leased", "moving"]
+
+
+@dataclass
+class Known:
+    """One message, as the twin has it."""
+
+    state: State = "new"
+    deliveries: int = 0
+    failures: int = 0
+    due_ns: int = 0
+    lease: str = ""
+
+
+@dataclass
+class Lent:
+    """A lease, as the twin has it."""
+
+    member: str
+    portion: Portion
+    until_ns: int
+
+
+class Twin:
+    """What is known of one place."""
+
+    def __init__(self) -> None:
+        self.known: list[Known] = []
+        self.leases: dict[str, Lent] = {}
+        self.lost = 0
+        self.is_open = False
+
+    def of(self, lease: str) -> list[int]:
+        return [offset for offset, one in enumerate(self.known) if one.state == "leased" and one.lease == lease]
+
+    def settle(self, offset: int, state: State, due_ns: int = 0, failed: bool = False) -> None:
+        one = self.known[offset]
+        if failed and one.failures == RETRIES_MAX:
+            state = "moving"
+        again = Known("waiting", one.deliveries, one.failures + failed, due_ns)
+        self.known[offset] = again if state == "waiting" else Known(state)
+        self.leases = {name: lent for name, lent in self.leases.items() if self.of(name)}
+
+    def end(self, lease: str, now_ns: int, failed: bool) -> None:
+        """It was given back, or nobody answered for it."""
+        for offset in self.of(lease):
+            self.settle(offset, "waiting", now_ns, failed)
+
+    def commit(self, floor: int) -> None:
+        for offset in range(floor):
+            if self.known[offset].state not in ("done", "moving"):
+                self.settle(offset, "done")
+
+    def reset(self, floor: int) -> None:
+        self.is_open = True
+        self.leases.clear()
+        self.known = [Known("done" if offset < floor else "new") for offset in range(len(self.known))]
+
+
+class Delivery(RuleBasedStateMachine):
+    """Up to three members of a group read two partitions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        running = Running()
+        running.create("orders", 2)
+        self.team = Team(running)
+        self.twins = {place: Twin() for place in PLACES}
+        self.members: list[str] = []
+        self.published = 0
+
+    @property
+    def now_ns(self) -> int:
+        return self.team.coordinator.clock.now_ns()
+
+    def lent(self) -> list[tuple[Place, Lent]]:
+        return [(place, lent) for place, twin in self.twins.items() for lent in twin.leases.values()]
+
+    # --- members ---
+
+    @precondition(lambda self: len(self.members) < 3)
+    @rule(client=st.sampled_from("abc"))
+    def join(self, client: str) -> None:
+        told = self.team.ask_to_join(client, session=SESSION, in_flight_max=IN_FLIGHT)
+        self.time_passes(GATHERED)
+        self.members.append(told.result[0])
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        member = self.some_member(data)
+        told = self.team.ask_to_leave(member)
+        self.members.remove(member)
+        at_ns = self.now_ns + nanoseconds(GATHERED)
+        for place, lent in self.lent():
+            if lent.member == member:
+                self.twins[place].end(lent.portion.grant.id, at_ns, failed=False)
+        self.time_passes(GATHERED)
+        assert told.result is None
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data())
+    def vanish(self, data: st.DataObject) -> None:
+        member = self.some_member(data)
+        for name in self.members:
+            self.team.heartbeat(name)
+        self.members.remove(member)
+        for _ in range(2):
+            self.time_passes(SESSION / 2)
+        at_ns = self.now_ns + nanoseconds(GATHERED)
+        for place, lent in self.lent():
+            if lent.member == member:
+                self.twins[place].end(lent.portion.grant.id, at_ns, failed=True)
+        self.time_passes(GATHERED)
+        assert member not in self.team.group.members
+
+    def some_member(self, data: st.DataObject) -> str:
+        return self.members[data.draw(st.integers(0, len(self.members) - 1))]
+
+    # --- messages ---
+
+    @rule(place=st.sampled_from(PLACES), count=st.integers(1, 6))
+    def publish(self, place: Place, count: int) -> None:
+        self.team.publish(*(f"message-{self.published + number}" for number in range(count)), place=place)
+        self.published += count
+        self.twins[place].known += [Known() for _ in range(count)]
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data(), most=st.integers(1, 5), visibility=st.sampled_from([1.0, 4.0, 30.0]))
+    def poll(self, data: st.DataObject, most: int, visibility: float) -> None:
+        member = self.some_member(data)
+        portions = self.team.poll(member, most, visibility=visibility)
+        self.team.running.flush()
+        for place in PLACES:
+            self.note_what_was_lost(place)
+        in_hand = sum(len(self.twins[place].of(lent.portion.grant.id)) for place, lent in self.lent_to(member))
+        is_lone_in_hand = any(
+            self.twins[place].known[offset].failures == RETRIES_MAX
+            for place, lent in self.lent_to(member)
+            for offset in self.twins[place].of(lent.portion.grant.id)
+        )
+        available = self.available(member)
+        handed = [(portion, offset) for portion in portions for offset in range(portion.grant.first, portion.grant.end)]
+        assert len(handed) <= min(most, IN_FLIGHT - in_hand)
+        if any(portion.grant.failures == RETRIES_MAX for portion in portions):
+            assert len(handed) == 1
+            assert not in_hand
+        assert not (is_lone_in_hand and handed)
+        if available and not in_hand:
+            assert handed, "there was something to be had"
+        for portion, offset in handed:
+            place, grant = (portion.topic, portion.partition), portion.grant
+            one = self.twins[place].known[offset]
+            assert place in self.team.has(member)
+            assert one.state == "new" or (one.state == "waiting" and one.due_ns <= self.now_ns), one
+            assert (grant.deliveries, grant.failures) == (one.deliveries + 1, one.failures)
+            self.twins[place].known[offset] = Known("leased", grant.deliveries, grant.failures, 0, grant.id)
+            until_ns = self.now_ns + nanoseconds(visibility)
+            self.twins[place].leases[grant.id] = Lent(member, portion, until_ns)
+
+    def lent_to(self, member: str) -> list[tuple[Place, Lent]]:
+        return [(place, lent) for place, lent in self.lent() if lent.member == member]
+
+    def available(self, member: str) -> bool:
+        return any(
+            one.state == "new" or (one.state == "waiting" and one.due_ns <= self.now_ns)
+            for place in self.team.has(member)
+            for one in self.twins[place].known
+        )
+
+    def note_what_was_lost(self, place: Place) -> None:
+        """Of what retention has removed a poll says so, all at once."""
+        twin, cursor = self.twins[place], self.team.coordinator.ledger.cursor("team", place)
+        earliest = self.team.running.partition(*place).earliest
+        if cursor is not None and cursor.lost != twin.lost:
+            twin.lost += sum(one.state in ("new", "waiting") for one in twin.known[:earliest])
+            twin.commit(earliest)
+
+    @precondition(lambda self: self.lent())
+    @rule(data=st.data(), verb=st.sampled_from(["ack", "ack", "nack", "nack", "reject", "release"]))
+    def settle(self, data: st.DataObject, verb: Verb) -> None:
+        place, lent, offsets = self.some_of_a_lease(data)
+        delay = data.draw(st.sampled_from([None, 0.0, 3.0]))
+        self.team.say(verb, lent.portion, *((one, one + 1) for one in offsets), delay=delay)
+        self.note(place, verb, offsets, delay)
+
+    def note(self, place: Place, verb: Verb, offsets: list[int], delay: float | None) -> None:
+        twin = self.twins[place]
+        for offset in offsets:
+            failures = twin.known[offset].failures
+            if verb in ("ack", "reject"):
+                twin.settle(offset, "done" if verb == "ack" else "moving")
+            else:
+                later = 2.0**failures if delay is None else delay
+                due_ns = self.now_ns + (nanoseconds(later) if verb == "nack" else 0)
+                twin.settle(offset, "waiting", due_ns, failed=verb == "nack")
+
+    def some_of_a_lease(self, data: st.DataObject) -> tuple[Place, Lent, list[int]]:
+        lent = self.lent()
+        place, chosen = lent[data.draw(st.integers(0, len(lent) - 1))]
+        left = self.twins[place].of(chosen.portion.grant.id)
+        offsets = data.draw(st.lists(st.sampled_from(left), min_size=1, unique=True))
+        return place, chosen, offsets
+
+    @precondition(lambda self: self.lent())
+    @rule(data=st.data(), seconds=st.sampled_from([1.0, 8.0]))
+    def extend(self, data: st.DataObject, seconds: float) -> None:
+        _, lent, _ = self.some_of_a_lease(data)
+        self.team.say("extend", lent.portion, timeout=seconds)
+        lent.until_ns = self.now_ns + nanoseconds(seconds)
+
+    @precondition(lambda self: self.lent())
+    @rule(data=st.data())
+    def speak_of_what_another_has(self, data: st.DataObject) -> None:
+        _, lent, _ = self.some_of_a_lease(data)
+        told = self.team.ask_to_settle("nobody", self.team.statement("ack", lent.portion))
+        self.team.running.flush()
+        assert isinstance(told.result[0], LeaseExpired)
+
+    @rule()
+    def carry(self) -> None:
+        self.team.carry()
+        for twin in self.twins.values():
+            for offset, one in enumerate(twin.known):
+                if one.state == "moving":
+                    twin.settle(offset, "done")
+
+    # --- offsets, retention ---
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data())
+    def commit(self, data: st.DataObject) -> None:
+        member = self.some_member(data)
+        for place in self.team.group.assignment[member]:
+            offset = data.draw(st.integers(0, len(self.twins[place].known)))
+            self.team.commit(member, offset, place)
+            if offset > 0:
+                self.twins[place].commit(offset)
+
+    @rule(place=st.sampled_from(PLACES), back=st.integers(0, 5))
+    def reset(self, place: Place, back: int) -> None:
+        partition = self.team.running.partition(*place)
+        floor = max(partition.earliest, partition.high_watermark - back)
+        self.team.reset("offset", floor, partitions=(place[1],))
+        self.twins[place].reset(floor)
+
+    @rule(place=st.sampled_from(PLACES))
+    def retention_takes_what_is_old(self, place: Place) -> None:
+        if self.twins[place].known:
+            self.team.expire(place)
+
+    # --- time, crashes ---
+
+    @rule(seconds=st.sampled_from([1.0, 3.0]))
+    def time_passes(self, seconds: float) -> None:
+        """Everybody gives a sign of life; what nobody has answered for in time has failed."""
+        for member in self.members:
+            self.team.heartbeat(member)
+        self.team.due(seconds)
+        for place, lent in self.lent():
+            if lent.until_ns <= self.now_ns:
+                self.twins[place].end(lent.portion.grant.id, self.now_ns, failed=True)
+
+    @rule(keep=st.sampled_from(["everything", "synced", "some"]))
+    def crash(self, keep: Keep) -> None:
+        self.team = self.team.crash(keep)
+
+    @rule()
+    def stop_and_start(self) -> None:
+        self.team = self.team.restart()
+
+    @precondition(lambda self: self.lent())
+    @rule(data=st.data(), verb=st.sampled_from(["ack", "nack", "reject"]))
+    def crash_before_the_answer(self, data: st.DataObject, verb: Verb) -> None:
+        _, lent, offsets = self.some_of_a_lease(data)
+        statement = self.team.statement(verb, lent.portion, [(one, one + 1) for one in offsets])
+        told = self.team.ask_to_settle(lent.member, statement)
+        self.team = self.team.crash()
+        assert told.all == []
+
+    # --- what is true after every step ---
+
+    @invariant()
+    def everything_is_where_the_twin_has_it(self) -> None:
+        for place, twin in self.twins.items():
+            cursor = self.team.coordinator.ledger.cursor("team", place)
+            if cursor is not None:
+                if not twin.is_open:
+                    twin.reset(cursor.floor)
+                assert told_by(cursor, len(twin.known)) == twin.known
+                assert {one.id: one.until_ns for one in cursor.leases.values()} == {
+                    name: lent.until_ns for name, lent in twin.leases.items()
+                }
+                assert cursor.leased == sum(one.state == "leased" for one in twin.known)
+                assert cursor.lost == twin.lost
+
+    @invariant()
+    def what_is_told_whole_is_the_same(self) -> None:
+        for cursor in self.team.coordinator.ledger.cursors("team").values():
+            stands = cursor.stands()
+            again = decode_record(frame.decode(encode_record(stands)))
+            assert isinstance(again, Stands)
+            assert Cursor(again, {}).stands() == stands
+
+    @invariant()
+    def what_the_disk_has_makes_the_same_state(self) -> None:
+        shelf = self.team.coordinator.ledger.shelf("team")
+        assert list(shelf.journal.durable.records()) == list(shelf.state.records())
+
+
+def told_by(cursor: Cursor, count: int) -> list[Known]:
+    """What a cursor says of every offset, which must be one thing only."""
+    return [_told_of(cursor, offset) for offset in range(count)]
+
+
+def _told_of(cursor: Cursor, offset: int) -> Known:
+    found: list[Known] = []
+    if offset < cursor.floor or cursor.acked.get(offset):
+        found.append(Known("done"))
+    if offset in cursor.moving:
+        found.append(Known("moving"))
+    if (retry := cursor.waiting.get(offset)) is not None:
+        found.append(Known("waiting", retry.deliveries, retry.failures, retry.due_ns))
+    grants = [lease.grant for lease in cursor.leases.values() if lease.left.get(offset)]
+    found += [Known("leased", grant.deliveries, grant.failures, 0, grant.id) for grant in grants]
+    if offset >= cursor.position:
+        found.append(Known())
+    assert len(found) == 1, f"{offset} is in {found}"
+    return found[0]
+
+
+TestDelivery: Any = Delivery.TestCase
+TestDelivery.settings = settings(max_examples=100, stateful_step_count=50)

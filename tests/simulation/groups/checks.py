@@ -1,0 +1,156 @@
+"""What must hold of groups, by name: a failure begins with the promise that was broken."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
+from goqueue.broker.delivery.transfer import ORIGIN, TOLD_PREFIX
+from goqueue.broker.partition import Partition
+from goqueue.broker.work import run
+from goqueue.storage import frame
+from tests.simulation.checks import is_readable
+from tests.simulation.groups.model import Key, Progress
+from tests.simulation.model import Content, content_of
+
+if TYPE_CHECKING:
+    from tests.simulation.groups.world import GroupWorld
+
+Copies = Counter[tuple[str, Content]]
+"""How often each message is among the dead letters, by the group that could not do it."""
+
+
+def check_cursors(world: "GroupWorld") -> None:
+    """Cheap enough for every step: each offset is in one place, and who has messages in hand owns where they are of."""
+    ledger, topics = world.coordinator.ledger, world.broker.topics
+    for group in ledger.groups():
+        owners = group.owners()
+        for place, cursor in ledger.cursors(group.group).items():
+            check_cursor(cursor)
+            topic = topics.get(place[0])
+            if topic is None or topic.created_ns != cursor.topic_ns:
+                continue
+            holders = {lease.grant.member for lease in cursor.leases.values()}
+            assert holders <= {owners.get(place)}, (
+                f"only the owner of a place has anything of it: {cursor!r} is of {owners.get(place)}, not of {holders}"
+            )
+        if world.coordinator.rebalancer.meeting_of(group.group) is None:
+            for place in (place for member in group.members for place in group.to_work_on(member)):
+                assert place in ledger.cursors(group.group) or place[0] not in topics, (
+                    f"what is assigned can be read: {place} of {group.group}"
+                )
+
+
+def check_cursor(cursor: Cursor) -> None:
+    assert cursor.floor <= cursor.position, f"nothing is done before it was handed out: {cursor!r}"
+    spans = [*cursor.settled(), *((first, end) for first, end, _ in cursor.waiting.runs())]
+    spans += ((offset, offset + 1) for offset in cursor.moving)
+    spans += (span for lease in cursor.leases.values() for span in lease.ranges())
+    at = cursor.floor
+    for first, end in sorted(spans):
+        assert first == at, f"each offset is in one place: {cursor!r} has {first} to {end}, expected {at} to follow"
+        at = end
+    assert at == cursor.position, f"each offset is in one place: {cursor!r} has nothing from {at} on"
+    leased = sum(lease.left.count for lease in cursor.leases.values())
+    assert leased == cursor.leased, f"what is leased is counted: {cursor!r} has {leased}"
+    assert all(lease.left for lease in cursor.leases.values()), f"a lease has something left: {cursor!r}"
+    assert all(cursor.by_lease.get(lease) is cursor for lease in cursor.leases), f"leases are found: {cursor!r}"
+
+
+def check_groups(world: "GroupWorld") -> None:
+    """Everything that members were told is so."""
+    copies = dead_letters(world)
+    for key, progress in world.groups.progress.items():
+        topic = world.broker.topics.get(key.topic)
+        if (
+            topic is None
+            or topic.created_ns != key.created_ns
+            or progress.unsure
+            or key.group in world.groups.is_unsure
+        ):
+            continue
+        if world.coordinator.ledger.shelf(key.group).log.fence is not None:
+            assert world.is_faulty, f"every log of groups opens on a sound disk: that of {key.group}"
+            continue
+        cursor = world.coordinator.ledger.cursor(key.group, key.place)
+        if cursor is None or cursor.topic_ns != key.created_ns:
+            assert not progress.done, f"what is done stays so: {key} is forgotten"
+            assert not progress.counts, f"deliveries are remembered: {key} is forgotten"
+            continue
+        partition = topic.partitions[key.partition]
+        if is_readable(partition, is_faulty=True):
+            _check_progress(key, progress, cursor, partition, copies)
+
+
+def _check_progress(key: Key, progress: Progress, cursor: Cursor, partition: Partition, copies: Copies) -> None:
+    for offset in progress.done:
+        assert is_done(cursor, offset) or offset < partition.earliest, (
+            f"what is done stays so: {key} offset {offset} of {cursor!r}"
+        )
+    for offset, counts in progress.counts.items():
+        if not is_done(cursor, offset) and offset >= partition.earliest:
+            known = _deliveries(cursor, offset)
+            assert known >= max(counts), f"a delivery count never falls: {key} offset {offset}: {known} of {counts}"
+    if progress.owed is None:
+        return
+    excused = progress.maybe | progress.done.keys()
+    for offset, content in progress.owed.history.items():
+        found = copies[key.group, content]
+        assert found <= 1 + progress.resets, f"nothing is a dead letter twice: {key} offset {offset}"
+        if found and not progress.resets and offset >= partition.earliest:
+            assert is_done(cursor, offset), f"in the source or in the dead letters: {key} offset {offset}"
+        if found or offset in excused or offset < max(progress.begin, partition.earliest):
+            continue
+        assert not cursor.is_settled(offset, offset + 1) or not is_there(partition, offset), (
+            f"nobody is done with a message by itself: {key} offset {offset} of {cursor!r}"
+        )
+
+
+def is_done(cursor: Cursor, offset: int) -> bool:
+    """Or on its way to the dead letters."""
+    return cursor.is_settled(offset, offset + 1) or offset in cursor.moving
+
+
+def _deliveries(cursor: Cursor, offset: int) -> int:
+    if (retry := cursor.waiting.get(offset)) is not None:
+        return retry.deliveries
+    return max((one.grant.deliveries for one in cursor.leases.values() if one.left.get(offset)), default=0)
+
+
+def is_there(partition: Partition, offset: int) -> bool:
+    """Whether retention and compaction have left it."""
+    if not partition.earliest <= offset < partition.high_watermark:
+        return False
+    read = run(partition.read(offset, 1))
+    return bool(read.buffers) and frame.offset_at(read.buffers[0], 0) == offset
+
+
+def dead_letters(world: "GroupWorld") -> Copies:
+    copies: Copies = Counter()
+    for name, topic in world.broker.topics.items():
+        if name.endswith(DEAD_LETTER_SUFFIX):
+            for partition in topic.partitions:
+                if is_readable(partition, is_faulty=True):
+                    copies.update(_dead_letters_of(partition))
+    return copies
+
+
+def _dead_letters_of(partition: Partition) -> Copies:
+    copies: Copies = Counter()
+    offset = partition.earliest
+    while offset < partition.high_watermark:
+        read = run(partition.read(offset, 10_000))
+        for buffer in read.buffers:
+            for position in frame.walk(buffer):
+                message = frame.decode(buffer, position)
+                group = dict(message.headers)[ORIGIN].decode().partition("/")[0]
+                copies[group, as_published(message)] += 1
+        offset = read.next_offset
+    return copies
+
+
+def as_published(message: frame.Message) -> Content:
+    """Without what the broker says of where it came from."""
+    content = content_of(message)
+    headers = tuple(one for one in content.headers if one[0] != ORIGIN and not one[0].startswith(TOLD_PREFIX))
+    return content._replace(headers=headers)
