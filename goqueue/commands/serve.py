@@ -59,7 +59,8 @@ def banner(daemon: Daemon, seconds: float) -> list[str]:
     """What a person wants to know at the start: where, how much, and what recovery found."""
     store, topics = daemon.store, daemon.runtime.broker.topics
     logs = store.logs.values()
-    messages = sum(topic.message_count for name, topic in topics.items() if not is_internal(name))
+    own = [topic for name, topic in topics.items() if not is_internal(name)]
+    messages = sum(topic.message_count for topic in own)
     flush = store.settings.flush
     synced = (
         "before it is answered"
@@ -68,7 +69,7 @@ def banner(daemon: Daemon, seconds: float) -> list[str]:
     )
     return [
         f"GoQueue {__version__}  {daemon.address}",
-        f"data        {store.path}: {format_count(len(topics) - 1, 'topic')}, {format_count(messages, 'message')}, "
+        f"data        {store.path}: {format_count(len(own), 'topic')}, {format_count(messages, 'message')}, "
         f"{format_size(sum(log.size for log in logs))}",
         f"durability  every message is synced {synced}",
         f"start       {_start(store)}, ready after {format_duration(round(seconds, 3))}",
