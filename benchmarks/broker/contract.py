@@ -3,11 +3,20 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from benchmarks.broker.latency import Answers
 
 Values = Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """The bytes of the values, and the seconds from the first request until the last acknowledgement arrived."""
+
+    size: int
+    seconds: float
 
 
 class Broker(Protocol):
@@ -46,6 +55,13 @@ class Broker(Protocol):
 
     def roundtrips(self, topic: str, value: bytes, count: int) -> Answers:
         """From the publishing of a message to its arrival at a reader that waits for it, one after the other."""
+
+    def consume(self, topic: str, count: int) -> Consumed:
+        """So many messages by the only member of a group, who acknowledges each of them, the fastest way there is."""
+
+    def ack_single(self, topic: str, count: int, waiters: int) -> Answers:
+        """Of messages that a member has in hand already: from so many who each wait for the answer to their one
+        acknowledgement. The topic holds a tenth more than are counted. `Absent` where there is no such answer."""
 
 
 @contextmanager

@@ -5,16 +5,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from benchmarks.broker.contract import Values
+from benchmarks.broker.contract import Consumed, Values
 from benchmarks.broker.latency import Answers
 from benchmarks.broker.server import LOOPBACK, Server
+from benchmarks.storage.stock import Stopwatch
 from goqueue.client import Client
 
 OURS = "GoQueue"
 ROOT = Path(__file__).resolve().parent.parent.parent
 ADDRESS = re.compile(rf"http://{re.escape(LOOPBACK)}:(\d+)")
 LOAD = "benchmarks.broker.load"
+GROUP_LOAD = "benchmarks.groups.load"
 LOAD_SECONDS_MAX = 120
 
 
@@ -74,11 +77,11 @@ class GoQueue:
 
     def publish_single(self, topic: str, value: bytes, count: int, waiters: int) -> Answers:  # noqa: ARG002
         """As JSON, which the generator makes: the value is one of its own, as large as that of the peers."""
-        return _answers("saturate", self.port, topic, 1, count, waiters)
+        return Answers(**said_by(LOAD, "saturate", self.port, topic, 1, count, waiters))
 
     def publish_json(self, topic: str, batch: int, requests: int, connections: int) -> Answers:
         """Requests with so many messages each."""
-        return _answers("saturate", self.port, topic, batch, requests, connections)
+        return Answers(**said_by(LOAD, "saturate", self.port, topic, batch, requests, connections))
 
     def read(self, topic: str, count: int) -> int:
         size, read = 0, 0
@@ -93,13 +96,42 @@ class GoQueue:
 
     def roundtrips(self, topic: str, value: bytes, count: int) -> Answers:  # noqa: ARG002
         """The same: through a long poll of the generator."""
-        return _answers("roundtrip", self.port, topic, count)
+        return Answers(**said_by(LOAD, "roundtrip", self.port, topic, count))
+
+    def consume(self, topic: str, count: int) -> Consumed:
+        """Leases, acknowledged as a whole."""
+        with self.client.consumer(f"{topic}-group", topic) as consumer:
+            watch, size, read = Stopwatch(), 0, 0
+            for batch in consumer.batches():
+                size += sum(len(message.value or b"") for message in batch)
+                read += len(batch)
+                batch.ack()
+                if read >= count:
+                    break
+            consumer.flush()
+            return Consumed(size, watch.seconds())
+
+    def consume_each(self, topic: str, count: int) -> Consumed:
+        """Messages, acknowledged with a call each."""
+        with self.client.consumer(f"{topic}-each", topic) as consumer:
+            watch, size = Stopwatch(), 0
+            for read, message in enumerate(consumer, 1):
+                size += len(message.value or b"")
+                message.ack()
+                if read >= count:
+                    break
+            consumer.flush()
+            return Consumed(size, watch.seconds())
+
+    def ack_single(self, topic: str, count: int, waiters: int) -> Answers:
+        """By receipt over plain HTTP, so many connections."""
+        return Answers(**said_by(GROUP_LOAD, "acks", self.port, topic, count, waiters))
 
 
-def _answers(what: str, *arguments: object) -> Answers:
-    """What the generator found, in a process of its own."""
-    command = [sys.executable, "-m", LOAD, what, *map(str, arguments)]
+def said_by(module: str, *arguments: object) -> Any:
+    """What a load generator found, in a process of its own."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
-    return Answers(**json.loads(done.stdout))
+    return json.loads(done.stdout)

@@ -27,10 +27,20 @@ class Answers:
         return cls(len(times) / seconds, cuts[49] * 1000, cuts[98] * 1000)
 
 
+async def _nothing() -> None:
+    pass
+
+
 async def exchange(
-    publish: Callable[[], Awaitable[object]], receive: Callable[[], Awaitable[object]], count: int
+    publish: Callable[[], Awaitable[object]],
+    receive: Callable[[], Awaitable[object]],
+    count: int,
+    finish: Callable[[], Awaitable[object]] = _nothing,
 ) -> Answers:
-    """Publish to a reader that already waits, many times; the clock stops when the message is in its hands."""
+    """Publish to a reader that already waits, many times; the clock stops when the message is in its hands.
+
+    What there is to `finish` about a message is done before the reader waits for the next one.
+    """
 
     async def received() -> float:
         await receive()
@@ -45,6 +55,7 @@ async def exchange(
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             await publish()
             times.append(await arrival - begin)
+            await finish()
     return Answers.of(times[count // 10 :], time.perf_counter() - start)
 
 

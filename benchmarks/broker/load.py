@@ -5,10 +5,11 @@ prints answers a second, and the milliseconds that half and 99 of 100 took at mo
 """
 
 import asyncio
+import itertools
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -79,11 +80,11 @@ class Connection(asyncio.Protocol):
 
 
 class Crowd:
-    """Connections that each send the same request again as soon as it is answered, until enough are."""
+    """Connections that each send the next request as soon as their last one is answered, until enough are."""
 
-    def __init__(self, connections: list[Connection], request: bytes, count: int) -> None:
+    def __init__(self, connections: list[Connection], requests: Iterator[bytes], count: int) -> None:
         self._connections = connections
-        self._request = request
+        self._requests = requests
         self._left = self._unanswered = count
         self._times: list[float] = []
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -100,7 +101,7 @@ class Crowd:
     def _send(self, connection: Connection) -> None:
         if self._left:
             self._left -= 1
-            connection.send(self._request)
+            connection.send(next(self._requests))
 
     def _answered(self, connection: Connection) -> None:
         self._times.append(time.perf_counter() - connection.begin)
@@ -116,11 +117,11 @@ class Crowd:
 
 async def saturate(port: int, topic: str, batch: int, count: int, connections: int) -> Answers:
     """As many requests as the broker can answer, over so many connections."""
-    request = publish_request(topic, batch)
+    requests = itertools.repeat(publish_request(topic, batch))
     opened = [await Connection.open(port) for _ in range(connections)]
     try:
-        await Crowd(opened, request, max(connections, count // 10)).run()
-        return await Crowd(opened, request, count).run()
+        await Crowd(opened, requests, max(connections, count // 10)).run()
+        return await Crowd(opened, requests, count).run()
     finally:
         for connection in opened:
             connection.close()

@@ -12,14 +12,17 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from benchmarks.broker.contract import Values
+from benchmarks.broker.contract import Consumed, Values
 from benchmarks.broker.latency import Answers, exchange, saturate
 from benchmarks.broker.server import LOOPBACK, Server, free_port, library, program
 from benchmarks.harness.suite import Absent
+from benchmarks.storage.stock import Stopwatch
 
 SYNC_SETTING_SINCE = (2, 10)
 IN_FLIGHT = 4_000
 """Messages that wait for their confirmation at a time."""
+TAKEN_AT_ONCE = 1_000
+ACK_SECONDS_MAX = 300
 UNTIL_CONFIRMED = 1_000
 """Bulk: every so many messages one asks for a confirmation, whose number vouches for those before it."""
 SECONDS_MAX = 60
@@ -131,6 +134,47 @@ class Nats:
         answers = await exchange(lambda: self._stream.publish(topic, value), arrived.get, count)
         await subscription.unsubscribe()
         return answers
+
+    def consume(self, topic: str, count: int) -> Consumed:
+        return self._run(self._consume(topic, count))
+
+    async def _consume(self, topic: str, count: int) -> Consumed:
+        """An acknowledgement has no answer unless one asks for it, which is done for the last one."""
+        subscription = await self._pulled(topic)
+        watch, size, read = Stopwatch(), 0, 0
+        while read < count:
+            messages = await subscription.fetch(min(TAKEN_AT_ONCE, count - read))
+            read += len(messages)
+            for message in messages:
+                size += len(message.data)
+                if message is messages[-1] and read >= count:
+                    await message.ack_sync(SECONDS_MAX)
+                else:
+                    await message.ack()
+        seconds = watch.seconds()
+        await subscription.unsubscribe()
+        return Consumed(size, seconds)
+
+    def ack_single(self, topic: str, count: int, waiters: int) -> Answers:
+        return self._run(self._ack_single(topic, count, waiters))
+
+    async def _ack_single(self, topic: str, count: int, waiters: int) -> Answers:
+        subscription = await self._pulled(topic)
+        taken: list[Any] = []
+        while len(taken) < count + count // 10:
+            taken += await subscription.fetch(TAKEN_AT_ONCE)
+        left = iter(taken)
+        answers = await saturate(lambda: next(left).ack_sync(SECONDS_MAX), count, waiters)
+        await subscription.unsubscribe()
+        return answers
+
+    async def _pulled(self, topic: str) -> Any:
+        """A durable consumer whose messages are acknowledged one by one."""
+        settings = library("nats.js.api", "nats-py")
+        config = settings.ConsumerConfig(
+            ack_policy=settings.AckPolicy.EXPLICIT, ack_wait=ACK_SECONDS_MAX, max_ack_pending=-1
+        )
+        return await self._stream.pull_subscribe(topic, durable="group", config=config)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         assert self._runner is not None, "start comes first"

@@ -19,8 +19,12 @@ RECEIVED_BYTES = 2**16
 
 
 def publish_paced(port: int, topic: str, rate: float, seconds: float) -> Answers:
-    """So many single messages a second, from a few clients who take turns."""
-    request = publish_request(topic, 1)
+    """So many single messages a second."""
+    return ask_paced(port, publish_request(topic, 1), rate, seconds)
+
+
+def ask_paced(port: int, request: bytes, rate: float, seconds: float) -> Answers:
+    """The request so many times a second, from a few clients who take turns."""
     start = time.perf_counter() + 0.1
     clients = [_Client(port, request, start + number / rate, CLIENTS / rate, seconds) for number in range(CLIENTS)]
     for client in clients:

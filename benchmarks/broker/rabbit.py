@@ -8,13 +8,18 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from benchmarks.broker.contract import Values
+from benchmarks.broker.contract import Consumed, Values
 from benchmarks.broker.latency import Answers, exchange, saturate
 from benchmarks.broker.server import LOOPBACK, Server, free_port, library, program
+from benchmarks.harness.suite import Absent
+from benchmarks.storage.stock import Stopwatch
 
 IN_FLIGHT = 4_000
 UNTIL_PAUSE = 500
 """Messages between two looks at what was confirmed."""
+TAKEN_AT_ONCE = 1_000
+"""Deliveries that one acknowledgement is for."""
+DELIVERED_AHEAD = 4 * TAKEN_AT_ONCE
 SECONDS_MAX = 60
 PERSISTENT = 2
 T = TypeVar("T")
@@ -78,6 +83,10 @@ class Rabbit:
         return self._run(self._read(topic, count))
 
     async def _read(self, topic: str, count: int) -> int:
+        size, _ = await self._take(topic, count, is_acked=False)
+        return size
+
+    async def _take(self, topic: str, count: int, *, is_acked: bool) -> tuple[int, Stopwatch]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         size, read = 0, 0
 
@@ -88,11 +97,24 @@ class Rabbit:
             if read == count:
                 done.set_result(None)
 
-        consumer = await self._linked.consume(topic, take)
+        watch = Stopwatch()
+        consumer = await self._linked.consume(topic, take, acks_after=TAKEN_AT_ONCE if is_acked else None)
         async with asyncio.timeout(SECONDS_MAX):
             await done
         await self._linked.cancel(consumer)
-        return size
+        return size, watch
+
+    def consume(self, topic: str, count: int) -> Consumed:
+        return self._run(self._consume(topic, count))
+
+    async def _consume(self, topic: str, count: int) -> Consumed:
+        """An acknowledgement has no answer: the last ones have arrived when what is asked after them is answered."""
+        assert count % TAKEN_AT_ONCE == 0, "no message is left without its acknowledgement"
+        size, watch = await self._take(topic, count, is_acked=True)
+        return Consumed(size, watch.seconds())
+
+    def ack_single(self, topic: str, count: int, waiters: int) -> Answers:  # noqa: ARG002
+        raise Absent("RabbitMQ does not answer an acknowledgement")
 
     def roundtrips(self, topic: str, value: bytes, count: int) -> Answers:
         return self._run(self._roundtrips(topic, value, count))
@@ -194,14 +216,22 @@ class Link:
         if self._lost is not None:
             raise self._lost
 
-    async def consume(self, queue: str, take: Callable[[bytes], None]) -> str:
-        """Deliver all messages; they count as taken when they are sent, which is the fastest that it can do."""
+    async def consume(self, queue: str, take: Callable[[bytes], None], acks_after: int | None = None) -> str:
+        """Deliver all messages. They count as taken when they are sent, which is the fastest that it can do, or as
+        soon as so many have been taken."""
+        taken = 0
 
-        def on_message(_channel: Any, _method: Any, _properties: Any, body: bytes) -> None:
+        def on_message(channel: Any, method: Any, _properties: Any, body: bytes) -> None:
+            nonlocal taken
+            taken += 1
+            if acks_after is not None and taken % acks_after == 0:
+                channel.basic_ack(method.delivery_tag, multiple=True)
             take(body)
 
-        consume = self._channel.basic_consume
-        answer = await self._answer(consume, "callback", queue=queue, on_message_callback=on_message, auto_ack=True)
+        if acks_after is not None:
+            await self._answer(self._channel.basic_qos, "callback", prefetch_count=DELIVERED_AHEAD)
+        consume, is_free = self._channel.basic_consume, acks_after is None
+        answer = await self._answer(consume, "callback", queue=queue, on_message_callback=on_message, auto_ack=is_free)
         tag: str = answer.method.consumer_tag
         return tag
 

@@ -2,19 +2,23 @@
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import uvloop
 
-from benchmarks.broker.contract import Values
+from benchmarks.broker.contract import Consumed, Values
 from benchmarks.broker.latency import Answers, exchange, saturate
 from benchmarks.broker.server import LOOPBACK, Server, free_port, library, program
+from benchmarks.storage.stock import Stopwatch
 
 Sync = Literal["always", "everysec"]
 FIELD = b"v"
 WAIT_MILLISECONDS = 5000
 IN_PIPELINE = 1_000
 READ_AT_ONCE = 10_000
+GROUP, MEMBER = "group", "member"
+TAKEN_AT_ONCE = 1_000
 IN_SCRIPT = 5_000
 SCRIPT = "for _, value in ipairs(ARGV) do redis.call('XADD', KEYS[1], '*', 'v', value) end return #ARGV"
 """A batch as one command: a pipeline spends most of its time on packing commands and unpacking identifiers."""
@@ -76,22 +80,24 @@ class Redis:
             pipeline.execute()
 
     def publish_single(self, topic: str, value: bytes, count: int, waiters: int) -> Answers:
-        return uvloop.run(self._publish_single(topic, value, count, waiters))
+        call: Callable[[Any], Awaitable[object]] = lambda client: client.xadd(topic, {FIELD: value})  # noqa: E731
+        return uvloop.run(self._saturate(call, count, waiters))
 
-    async def _publish_single(self, topic: str, value: bytes, count: int, waiters: int) -> Answers:
+    async def _saturate(self, call: Callable[[Any], Awaitable[object]], count: int, waiters: int) -> Answers:
+        """With a connection for each who waits."""
         connections: asyncio.Queue[Any] = asyncio.Queue()
         clients = [self._connected() for _ in range(waiters)]
         for client in clients:
             await client.ping()
             connections.put_nowait(client)
 
-        async def publish() -> None:
+        async def ask() -> None:
             client = connections.get_nowait()
-            await client.xadd(topic, {FIELD: value})
+            await call(client)
             connections.put_nowait(client)
 
         try:
-            return await saturate(publish, count, waiters)
+            return await saturate(ask, count, waiters)
         finally:
             for client in clients:
                 await client.aclose()
@@ -123,6 +129,36 @@ class Redis:
         finally:
             await publisher.aclose()
             await reader.aclose()
+
+    def consume(self, topic: str, count: int) -> Consumed:
+        """The acknowledgements of what was read before go with the request for more."""
+        self._client.xgroup_create(topic, GROUP, id="0")
+        watch, size, read = Stopwatch(), 0, 0
+        identifiers: list[bytes] = []
+        while read < count or identifiers:
+            pipeline = self._client.pipeline(transaction=False)
+            if identifiers:
+                pipeline.xack(topic, GROUP, *identifiers)
+            if read < count:
+                pipeline.xreadgroup(GROUP, MEMBER, {topic: ">"}, TAKEN_AT_ONCE)
+            answers = pipeline.execute()
+            if identifiers:
+                assert answers[0] == len(identifiers), "all of them were pending"
+                identifiers = []
+            if read < count:
+                [(_, entries)] = answers[-1]
+                size += sum(len(fields[FIELD]) for _, fields in entries)
+                read += len(entries)
+                identifiers = [identifier for identifier, _ in entries]
+        return Consumed(size, watch.seconds())
+
+    def ack_single(self, topic: str, count: int, waiters: int) -> Answers:
+        self._client.xgroup_create(topic, GROUP, id="0")
+        wanted = count + count // 10
+        [(_, entries)] = self._client.xreadgroup(GROUP, MEMBER, {topic: ">"}, wanted)
+        identifiers = iter([identifier for identifier, _ in entries])
+        call: Callable[[Any], Awaitable[object]] = lambda client: client.xack(topic, GROUP, next(identifiers))  # noqa: E731
+        return uvloop.run(self._saturate(call, count, waiters))
 
     def _connected(self) -> Any:
         return library("redis.asyncio", "redis").Redis(

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.host import CLOCK_TICKS
 from benchmarks.harness.suite import Absent
 
 LOOPBACK = "127.0.0.1"
@@ -84,6 +85,11 @@ class Server:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise LookupError(f"process {self.pid} has no memory")
+
+    def processor_seconds(self) -> float:
+        """That it has spent so far, for itself and in the kernel."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
     def end(self) -> None:
         """Ask it to stop, and end its whole group when it takes too long."""

@@ -19,7 +19,7 @@ from goqueue.broker.admission import remainder, understand
 from goqueue.broker.producers import Batch, Mark, Piece, Producers, marks_in
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
-from goqueue.limits import READ_BYTES_MAX
+from goqueue.limits import FRAME_HEADER_BYTES, READ_BYTES_MAX
 from goqueue.storage.disk import Disk, read_all
 from goqueue.storage.extent import Extent, Read
 from goqueue.storage.log import Log
@@ -102,6 +102,11 @@ class Partition:
     def is_dense(self, first: int, end: int) -> bool:
         """Whether it is known that every offset of this range has a message."""
         return self.log.is_dense(first, end)
+
+    @property
+    def message_bytes(self) -> int:
+        """Of a message on average, with its frame."""
+        return max(FRAME_HEADER_BYTES, self.log.size // max(1, self.log_end - self.earliest))
 
     # --- publish ---
 

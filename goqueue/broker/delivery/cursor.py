@@ -35,6 +35,7 @@ from goqueue.broker.delivery.changes import (
 )
 from goqueue.broker.ranges import RangeMap
 
+_ENDS_SPARE = 64  # entries of leases that are gone, before they are swept out
 _HELD_BACK = Retry(0, 0, 0, 0)
 
 
@@ -65,8 +66,8 @@ class Cursor:
 
     # fmt: off
     __slots__ = (
-        "acked", "by_lease", "due", "floor", "group", "leased", "leases", "lost", "moving", "partition", "position",
-        "topic", "topic_ns", "waiting",
+        "acked", "by_lease", "due", "ends", "floor", "group", "leased", "leases", "lost", "moving", "partition",
+        "position", "topic", "topic_ns", "waiting",
     )
     # fmt: on
 
@@ -85,6 +86,8 @@ class Cursor:
         """Messages that retention removed before anybody saw them."""
         self.due: list[tuple[int, int]] = []
         """When which waiting range is due, as a heap; entries that are no longer true are passed over."""
+        self.ends: list[tuple[int, str]] = []
+        """When which lease ends, in the same way."""
         self.by_lease = by_lease
         if isinstance(opened, Stands):
             self._stand(opened)
@@ -109,10 +112,32 @@ class Cursor:
         return None
 
     def expired(self, now_ns: int) -> list[Lease]:
-        return [lease for lease in self.leases.values() if lease.until_ns <= now_ns]
+        """Leases whose time is over."""
+        found: dict[str, Lease] = {}
+        while (first := self.next_expiry()) is not None and first <= now_ns:
+            _, lease_id = heappop(self.ends)
+            found[lease_id] = self.leases[lease_id]
+        for lease in found.values():
+            heappush(self.ends, (lease.until_ns, lease.id))  # they stand until that is recorded
+        return list(found.values())
 
     def next_expiry(self) -> int | None:
-        return min((lease.until_ns for lease in self.leases.values()), default=None)
+        """When the first lease ends."""
+        while self.ends:
+            until_ns, lease_id = self.ends[0]
+            lease = self.leases.get(lease_id)
+            if lease is not None and lease.until_ns == until_ns:
+                return until_ns
+            heappop(self.ends)
+        return None
+
+    def _note_end(self, lease: Lease) -> None:
+        """Leases mostly go before their end comes up, so now and then those that are gone are swept out."""
+        if len(self.ends) > 2 * len(self.leases) + _ENDS_SPARE:
+            self.ends = [(one.until_ns, one.id) for one in self.leases.values()]
+            heapify(self.ends)
+        else:
+            heappush(self.ends, (lease.until_ns, lease.id))
 
     def is_settled(self, first: int, end: int) -> bool:
         return end <= self.floor or self.acked.covers(max(first, self.floor), end)
@@ -136,6 +161,7 @@ class Cursor:
                 lease.left.cut(first, end)
             self.leased += lease.left.count
             self.by_lease[grant.id] = self
+            self._note_end(lease)
         for first, end in change.held:
             self.position = max(self.position, end)
             self._wait(first, end, _HELD_BACK)
@@ -166,7 +192,9 @@ class Cursor:
         self._let_go(change.lease)
 
     def _extend(self, change: Extended) -> None:
-        self.leases[change.lease].until_ns = change.until_ns
+        lease = self.leases[change.lease]
+        lease.until_ns = change.until_ns
+        self._note_end(lease)
 
     def _depart(self, change: Departed) -> None:
         for first, end, move in change.moves:
@@ -217,6 +245,7 @@ class Cursor:
             self.leases[lease.id] = lease
             self.leased += lease.left.count
             self.by_lease[lease.id] = self
+            self._note_end(lease)
 
     def stands(self) -> Stands:
         """All of it as a record."""
@@ -238,6 +267,7 @@ class Cursor:
         for lease_id in self.leases:
             self.by_lease.pop(lease_id, None)
         self.leases.clear()
+        self.ends.clear()
         self.leased = 0
 
     def _wait(self, first: int, end: int, retry: Retry) -> None:

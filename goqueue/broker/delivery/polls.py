@@ -28,6 +28,7 @@ from goqueue.clock import Clock
 from goqueue.errors import GoQueueError, LogClosed, PartitionNotFound, TopicNotFound
 from goqueue.limits import CURSOR_RUNS_MAX, OFFSET_MAX, POLL_LEASES_MAX
 
+_ROOM = 2  # times what messages take on average: whoever wants few is not read much for
 _NEW = Retry(0, 0, 0, 0)
 
 
@@ -134,14 +135,14 @@ class Polls:
             raise
         if taking.failure is not None and not taking.portions:
             raise taking.failure
-        group = self._membership.group(name)
+        group = self._ledger.durable_group(name) or self._membership.group(name)
         in_hand = self._in_hand(name, group.assignment.get(member, ()))
         if in_hand and not taking.portions and member in group.members:
             limit = group.members[member].in_flight_max
             presence.room_wanted = max(1, min(wish.messages_max, limit // 4) - (limit - in_hand))
         is_urgent = is_news and presence.alerted < group.generation
         presence.alerted = group.generation if is_news else presence.alerted
-        return Handed(self._ledger.durable_group(name) or group, taking.portions, is_news, is_urgent)
+        return Handed(group, taking.portions, is_news, is_urgent)
 
     def _durable(self, name: str) -> Promise[None]:
         """Kept when nothing can take the leases back."""
@@ -272,7 +273,8 @@ class Polls:
             return True
         if first >= partition.last_stable:
             return False
-        read = yield from partition.read(first, taking.bytes, skip_damage=taking.wish.skip_damage)
+        size = min(taking.bytes, taking.messages * _ROOM * partition.message_bytes)
+        read = yield from partition.read(first, size, skip_damage=taking.wish.skip_damage)
         dense = partition.is_dense(first, min(end, read.next_offset))
         content = cut(read, first, min(end, partition.last_stable), taking.messages, dense=dense)
         stretches, held = [content], list[Range]()

@@ -80,6 +80,8 @@ class Membership:
         """After a start every member has a whole session to show itself, and topics may have changed."""
         for group in self._ledger.groups():
             self._rebalancer.arm(group.group)
+            if group.phase == "complete":  # whoever has not been told hears with its next sign of life
+                self._rebalancer.attendance(group.group).heard_by_all = group.generation
             self._rebalancer.look_at_topics(group)
 
     def _arm(self, group: Group) -> None:
@@ -141,10 +143,15 @@ class Membership:
 
     def is_heard(self, group: Group) -> bool:
         """Whether every member has been told of what it has."""
-        present = self._rebalancer.attendance(group.group).members
-        return all(
-            member.id in present and present[member.id].heard >= member.since for member in group.members.values()
-        )
+        attendance = self._rebalancer.attendance(group.group)
+        if attendance.heard_by_all < group.generation:
+            present = attendance.members
+            if not all(
+                member.id in present and present[member.id].heard >= member.since for member in group.members.values()
+            ):
+                return False
+            attendance.heard_by_all = group.generation
+        return True
 
     # --- join ---
 

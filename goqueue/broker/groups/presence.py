@@ -77,6 +77,8 @@ class Attendance:
     """One group."""
 
     members: dict[str, Presence] = field(default_factory=dict)
+    heard_by_all: int = 0
+    """A generation that every member has been told of."""
     meeting: Meeting | None = None
     parked: list[tuple[str, Joined]] = field(default_factory=list)
     """Members that joined and are told when everybody else has."""
