@@ -25,6 +25,7 @@ from goqueue.quantities import format_time
 Generation = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1, description="The generation that the member knows of.")]
 MemberId = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 
+UNNAMED = "client"
 _PRINTABLE = rf"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+{END}"
 """Nothing that a terminal would obey: no control characters, no line ends, no changes of direction."""
 
@@ -43,7 +44,7 @@ class JoinRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             pattern=_PRINTABLE,
             description="For people to know it by, so without control characters.",
         ),
-    ] = "client"
+    ] = UNNAMED
     session_timeout: SessionTimeout | None = None
     protocol: Annotated[
         Protocol | None, msgspec.Meta(description="How the group rebalances; whoever is first decides.")
@@ -163,6 +164,7 @@ async def _join(call: Call, *, confirms: bool) -> Joined:
         order=body.order,
         start=body.start,
         confirms=confirms,
+        is_named=body.client_id != UNNAMED,
     )
     member, group = await call.runtime.ask(partial(coordinator.membership.join, call.parameters["group"], wish))
     return _joined(call, group, member)

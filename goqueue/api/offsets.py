@@ -16,7 +16,6 @@ from goqueue.limits import OFFSET_MAX, PARTITIONS_MAX
 
 _Offset = Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
 _Number = Annotated[str, msgspec.Meta(pattern=f"^(0|[1-9][0-9]{{0,8}}){END}", description="The number of a partition.")]
-_Partition = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
 
 
 class OffsetsQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -89,31 +89,31 @@ class Extended(msgspec.Struct):
 
 
 async def ack(call: Call) -> Acknowledged:
-    results, _ = await _settle_receipts(call, "ack")
+    results = await _settle_receipts(call, "ack")
     return Acknowledged(all(one.error is None for one in results), results)
 
 
 async def nack(call: Call) -> Requeued:
     body: NackRequest = call.body
     delay_ns = None if body.delay is None else round(float(body.delay) * NANOSECONDS)
-    results, _ = await _settle_receipts(call, "nack", delay_ns=delay_ns, reason=_printable(body.reason))
+    results = await _settle_receipts(call, "nack", delay_ns=delay_ns, reason=_printable(body.reason))
     return Requeued(all(one.error is None and one.dlq_topic is None for one in results), results)
 
 
 async def reject(call: Call) -> Rejected:
-    results, _ = await _settle_receipts(call, "reject", reason=_printable(call.body.reason))
+    results = await _settle_receipts(call, "reject", reason=_printable(call.body.reason))
     topic = next((one.dlq_topic for one in results if one.dlq_topic is not None), None)
     return Rejected(all(one.error is None for one in results), topic, results)
 
 
 async def extend(call: Call) -> Extended:
     timeout_ns = round(float(call.body.timeout) * NANOSECONDS)
-    results, _ = await _settle_receipts(call, "extend", timeout_ns=timeout_ns)
+    results = await _settle_receipts(call, "extend", timeout_ns=timeout_ns)
     deadline = next((one.new_deadline for one in results if one.new_deadline is not None), None)
     return Extended(all(one.error is None for one in results), deadline, results)
 
 
-async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> tuple[list[Result], list[Verdict]]:
+async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> list[Result]:
     body: Receipts = call.body
     handles = body.receipt_handles or []
     if body.receipt_handle is not None:
@@ -129,7 +129,7 @@ async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> tuple[list[Re
     if len(failures) == len(verdicts):
         raise failures[0]
     await _arrived(call, verdicts)
-    return [_result(handle, verdict) for handle, verdict in zip(handles, verdicts, strict=True)], verdicts
+    return [_result(handle, verdict) for handle, verdict in zip(handles, verdicts, strict=True)]
 
 
 async def _arrived(call: Call, verdicts: list[Verdict]) -> None:

@@ -56,3 +56,13 @@ class Intervals:
 def count(ranges: Iterable[Range]) -> int:
     """How many offsets."""
     return sum(end - first for first, end in ranges)
+
+
+def missing(ranges: Iterable[Range], first: int, end: int) -> list[Range]:
+    """What rising ranges leave out of another one that holds them all."""
+    found = []
+    for low, high in ranges:
+        if first < low:
+            found.append((first, low))
+        first = high
+    return [*found, (first, end)] if first < end else found

@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from goqueue.client.intervals import Intervals, Range, count
+from goqueue.client.intervals import Intervals, Range, count, missing
 from goqueue.client.polls import Leased, TopicPartition
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, LeaseExpired
 
 ACK, NACK, REJECT, RELEASE, EXTEND = "acks", "nacks", "rejects", "releases", "extensions"
 """As a request names them."""
@@ -163,6 +163,20 @@ class Held:
         fresh = self.settled.add(max(first, self.leased.first), min(end, self.leased.end))
         if fresh:
             self.pending.setdefault((action, seconds, reason), []).extend(fresh)
+
+    def give_back(self) -> None:
+        """Release what nothing was said of. A word about it that comes later is too late, and who waits is told."""
+        self.over = True
+        self.fold()
+        said = self.settled.ranges()
+        self.noted.append(Note(RELEASE, self.leased.first, self.leased.end))
+        self.fold()
+        self.error = LeaseExpired(
+            f"messages of {self.place} were given back when the group shared its partitions out anew",
+            hint="settle what is in hand in on_revoked",
+        )
+        for first, end in missing(said, self.leased.first, self.leased.end):
+            self.refused.add(first, end)
 
     def take(self, room: int) -> list[Entry]:
         """What is to be sent, in at most so many ranges; the rest stays."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from goqueue.client import refusals
-from goqueue.client.lease import ACK, EXTEND, NACK, NEVER, REJECT, RELEASE, Entry, Held, Lease, Note, Owner
+from goqueue.client.lease import ACK, EXTEND, NACK, NEVER, REJECT, RELEASE, Entry, Held, Lease, Owner
 from goqueue.client.polls import Polled, Results, TopicPartition
 from goqueue.client.retry import Backoff
 from goqueue.errors import CallerError, GoQueueError, GroupNotFound, LeaseExpired, MemberUnknown, TransientError
@@ -149,9 +149,10 @@ class Leases:
         self._alert()
 
     def release_all(self) -> None:
-        """Give back everything of which nothing was said."""
+        """Give back everything of which nothing was said, and hand nothing more of it out."""
         for held in self._held.values():
-            held.noted.append(Note(RELEASE, held.leased.first, held.leased.end))
+            held.give_back()
+        self._alert()
 
     def forget(self) -> None:
         """The end. A lease and its answer point at each other, so they are taken apart."""

@@ -16,6 +16,7 @@ from goqueue.errors import BrokerStopping, GenerationStale, GoQueueError
 
 _log = logging.getLogger("goqueue.groups")
 
+_CARRY_AGAIN_SECONDS = 1.0
 _ARRIVAL_SECONDS = 20.0  # that an answer waits for a dead letter to arrive; it goes there all the same
 
 
@@ -35,7 +36,6 @@ class Attendant:
         self._shell = shell
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_ns = 0
         self._to_carry = asyncio.Event()
         self._carrier: asyncio.Task[None] | None = None
         self._is_stopping: bool = False
@@ -103,7 +103,8 @@ class Attendant:
             try:
                 await self._shell.perform(self._coordinator.undertaker.carry())
             except Exception:
-                _log.exception("messages could not be carried to the dead letters; the next start tries again")
+                _log.exception("some messages could not be carried to the dead letters; the next start tries again")
+                self._loop.call_later(_CARRY_AGAIN_SECONDS, self._to_carry.set)  # others may be on their way too
             if self._is_stopping:
                 return
 

@@ -6,6 +6,7 @@ it take its consumer down, no other message has been tried in vain.
 What must stay true: only the owner of a place is handed anything of it; nothing leaves before the leases are durable.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -77,6 +78,8 @@ class _Taking:
     portions: list[Portion] = field(default_factory=list)
     failure: GoQueueError | None = None
     is_lone: bool = False
+    is_held_up: bool = False
+    """Whether the member has to be done with something before it is handed more."""
     turn: int = 0
     is_first: bool = True
     """Whether no other poll of the member was under way when it began."""
@@ -114,6 +117,8 @@ class Polls:
         self._keys = KeyOrder()
         self._busy: set[tuple[str, Place]] = set()
         """Places that a poll reads from: what it will hand out is not decided yet."""
+        self._turned_away: set[tuple[str, Place]] = set()
+        """Those of them that another poll would have taken from."""
 
     def poll(self, name: str, member: str, generation: int | None, wish: PollWish) -> Work[Handed]:
         """Messages for a member, if there are any now, once it is durable that it has them."""
@@ -124,8 +129,9 @@ class Polls:
         room = group.members[member].in_flight_max - in_hand
         presence.room_wanted = 0
         taking = _Taking(name, member, wish, min(room, wish.messages_max), wish.bytes_max)
+        taking.is_held_up = room <= 0 or self._is_lone_in_hand(name, group.assignment.get(member, ()), in_hand)
         try:
-            if not self._is_lone_in_hand(name, places, in_hand):
+            if not taking.is_held_up:
                 yield from self._take_from(taking, places, presence, in_hand)
             if taking.portions:
                 yield self._durable(name)
@@ -137,7 +143,7 @@ class Polls:
             raise taking.failure
         group = self._ledger.durable_group(name) or self._membership.group(name)
         in_hand = self._in_hand(name, group.assignment.get(member, ()))
-        if in_hand and not taking.portions and member in group.members:
+        if in_hand and taking.is_held_up and member in group.members:
             limit = group.members[member].in_flight_max
             presence.room_wanted = max(1, min(wish.messages_max, limit // 4) - (limit - in_hand))
         is_urgent = is_news and presence.alerted < group.generation
@@ -179,15 +185,18 @@ class Polls:
     # --- taking ---
 
     def _take_from(self, taking: _Taking, places: list[Place], presence: Presence, in_hand: int) -> Work[None]:
-        """From one place after the other, each time beginning with another."""
+        """From one place after the other, beginning behind the one that was served last."""
         presence.turn += 1
         taking.turn = presence.turn
-        turn = presence.turn % len(places) if places else 0
-        order = [place for place in places[turn:] + places[:turn] if (taking.name, place) not in self._busy]
+        start = bisect_right(places, presence.served) if presence.served is not None else 0
+        places = places[start:] + places[:start]
+        order = [place for place in places if (taking.name, place) not in self._busy]
+        self._turned_away |= {(taking.name, place) for place in places if (taking.name, place) in self._busy}
         taking.is_first = len(order) == len(places)
         lone = self._lone(taking.name, order)
         if lone is not None:
             if in_hand:
+                taking.is_held_up = True
                 return
             messages, taking.messages, taking.is_lone = taking.messages, min(1, taking.messages), True
             yield from self._exclusively(taking, lone)
@@ -196,12 +205,15 @@ class Polls:
             taking.messages, taking.is_lone = messages, False  # it is gone, or waits for an earlier one of its key
         for place in order:
             if taking.is_full:
-                return
+                break
             yield from self._exclusively(taking, place)
+        if taking.portions:
+            presence.served = (taking.portions[-1].topic, taking.portions[-1].partition)
 
     def _exclusively(self, taking: _Taking, place: Place) -> Work[None]:
         """No other poll takes from this place until it is decided what this one has."""
         if (taking.name, place) in self._busy:
+            self._turned_away.add((taking.name, place))
             return
         self._busy.add((taking.name, place))
         try:
@@ -212,6 +224,16 @@ class Polls:
             taking.failure = error
         finally:
             self._busy.discard((taking.name, place))
+            self._call_back(taking.name, place)
+
+    def _call_back(self, name: str, place: Place) -> None:
+        """Whoever was turned away from here may come again."""
+        if (name, place) in self._turned_away:
+            self._turned_away.discard((name, place))
+            group = self._ledger.group(name)
+            owner = group.owners().get(place) if group is not None else None
+            if owner is not None:
+                self._membership.presence(name, owner).wake()
 
     def _lone(self, name: str, places: Iterable[Place]) -> Place | None:
         """Where something is due that must be handed out alone."""
@@ -229,9 +251,10 @@ class Polls:
 
     def _take_at(self, taking: _Taking, place: Place) -> Work[None]:
         """What is to be tried again, then what is new."""
+        in_vain: tuple[Range, Retry] | None = None
         while not taking.is_full and (cursor := self._cursor(taking, place)) is not None:
             found = yield from self._next_retry(taking.name, cursor)
-            if found is None:
+            if found is None or found == in_vain:
                 break
             (first, end), retry = found
             if self._is_lone(place, retry.failures):
@@ -239,7 +262,7 @@ class Polls:
                     return
                 end = first + 1
             if not (yield from self._take_range(taking, place, first, end, retry)):
-                return
+                in_vain = found  # it has changed while it was read, or cannot be had
         if not taking.is_lone:
             yield from self._take_new(taking, place)
 

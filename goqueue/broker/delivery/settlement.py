@@ -259,9 +259,15 @@ class Settlement:
         for lease in cursor.expired(now_ns):
             self.counts.expiries += lease.left.count
             self._fail(cursor, lease, lease.ranges(), "the visibility timeout has passed", 0)
-        if (due := cursor.next_due()) is not None and due[0] <= now_ns:
-            self.on_due(cursor)
-        return _next_moment(cursor, later_than=now_ns)
+        due = cursor.next_due()
+        if due is None or due[0] > now_ns:
+            return _next_moment(cursor)
+        self.on_due(cursor)
+        later = cursor.next_expiry()
+        if self._ledger.ordered(group):  # what is due may have to wait for what is due later
+            moments = [retry.due_ns for _, _, retry in cursor.waiting.runs() if retry.due_ns > now_ns]
+            later = min([*moments, *([] if later is None else [later])], default=None)
+        return later  # whoever is handed out what is due looks for the next
 
     def attend_again(self, group: str) -> None:
         """The disk has refused something: what was handed out before is leased still, and may be over meanwhile."""
@@ -297,10 +303,10 @@ class Settlement:
         return changes
 
 
-def _next_moment(cursor: Cursor, later_than: int = -1) -> int | None:
+def _next_moment(cursor: Cursor) -> int | None:
     due = cursor.next_due()
     moments = [cursor.next_expiry(), due[0] if due else None]
-    return min((moment for moment in moments if moment is not None and moment > later_than), default=None)
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _of(cursor: Cursor) -> tuple[str, str, int]:

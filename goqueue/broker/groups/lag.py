@@ -1,6 +1,5 @@
 """How far behind a group is: in messages, in seconds, and when it will have caught up if all goes on as it does."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp
 
@@ -122,10 +121,3 @@ class Lags:
             meter.rate(now_ns) if meter is not None else 0.0,
             published / _SPAN_SECONDS,
         )
-
-    def oldest_unsettled(self) -> Iterator[Cursor]:
-        """Places where something was handed out that is not done."""
-        for group in self._ledger.groups():
-            for cursor in self._ledger.cursors(group.group).values():
-                if cursor.position > cursor.floor:
-                    yield cursor

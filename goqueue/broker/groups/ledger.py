@@ -155,6 +155,12 @@ class Ledger:
         assert isinstance(durable, Groups)
         return durable.groups.get(name)
 
+    def durable_cursors(self, name: str) -> dict[Place, Cursor]:
+        """As the disk has them."""
+        durable = self.shelf(name).journal.durable
+        assert isinstance(durable, Groups)
+        return durable.cursors.get(name, {})
+
     def ordered(self, name: str) -> bool:
         """Whether messages of one key wait for each other there."""
         group = self.group(name)

@@ -50,6 +50,8 @@ class Wish:
     order: Order | None = None
     start: Start | None = None
     confirms: bool = False
+    is_named: bool = True
+    """Whether the name was given, and is not the one that all have who give none."""
 
 
 class Membership:
@@ -96,7 +98,7 @@ class Membership:
 
     def group(self, name: str) -> Group:
         group = self._ledger.group(name)
-        if group is None:
+        if group is None or is_internal_group(name):
             check_group_name(name)
             raise GroupNotFound(
                 f"there is no group {quoted(name)}", hint="whoever joins a group first makes it", group=name
@@ -128,8 +130,7 @@ class Membership:
         """The group, and whether the member has something to do, or to learn."""
         group, presence = self.check(name, member, generation)
         group = self._ledger.durable_group(name) or group
-        confirms = member in group.members and group.members[member].confirms
-        is_asked = member in group.awaited or (confirms and bool(group.to_give_up(member)))
+        is_asked = member in group.awaited or bool(group.to_give_up(member))
         is_news = generation is not None and generation < presence.changed
         presence.heard = group.generation
         return group, is_asked or is_news
@@ -217,20 +218,16 @@ class Membership:
         return current
 
     def _known(self, group: Group, wish: Wish) -> Member | None:
-        """Who joins again: under its id, or under its name after it was told that its generation is stale."""
+        """Who joins again: under its id or, where clients do not know of that, under a name of its own after it was
+        told that its generation is stale."""
         meeting = self._rebalancer.meeting_of(group.group)
         if wish.member_id is not None:
             member = group.members.get(wish.member_id)
         else:
             present = self._rebalancer.attendance(group.group).members
-            member = next(
-                (
-                    one
-                    for one in group.members.values()
-                    if one.client_id == wish.client_id and one.id in present and present[one.id].is_fenced
-                ),
-                None,
-            )
+            named = (one for one in group.members.values() if one.client_id == wish.client_id and not one.confirms)
+            fenced = (one for one in named if one.id in present and present[one.id].is_fenced)
+            member = next(fenced, None) if wish.is_named and not wish.confirms else None
         return None if member is None or (meeting is not None and member.id in meeting.leaving) else member
 
     def _join_again(self, group: Group, member: Member, wish: Wish, told: Joined) -> None:

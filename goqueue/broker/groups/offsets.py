@@ -16,9 +16,10 @@ from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.state import Record
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.partition import Partition
+from goqueue.broker.topic import is_internal
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import Clock
-from goqueue.errors import GenerationStale, OffsetOutOfRange, PartitionNotOwned
+from goqueue.errors import GenerationStale, OffsetOutOfRange, PartitionNotOwned, TopicNotFound
 from goqueue.quantities import quoted
 
 Target = Literal["earliest", "latest", "offset", "time", "shift"]
@@ -60,10 +61,10 @@ class Offsets:
         """Called when messages of a place are done, with who said so and how many."""
 
     def committed(self, name: str, topic: str | None = None) -> dict[str, dict[int, int]]:
-        """By topic and partition."""
+        """By topic and partition, as it is durable."""
         self._membership.group(name)
         found: dict[str, dict[int, int]] = {}
-        for place, cursor in sorted(self._ledger.cursors(name).items()):
+        for place, cursor in sorted(self._ledger.durable_cursors(name).items()):
             if topic is None or place[0] == topic:
                 found.setdefault(place[0], {})[place[1]] = cursor.floor
         return found
@@ -107,6 +108,8 @@ class Offsets:
         """For a group that is at work too: what its members have in hand is theirs no more."""
         check_new_group_name(name)
         topic = self._topics.topic(wish.topic)
+        if is_internal(topic.name):
+            raise TopicNotFound(f"topic {quoted(topic.name)} is internal", hint="groups read topics of clients")
         numbers = range(len(topic.partitions)) if wish.partitions is None else wish.partitions
         resets: list[Reset] = []
         for number in numbers:

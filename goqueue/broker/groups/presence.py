@@ -48,7 +48,9 @@ class Presence:
     room_wanted: int = 0
     """How many messages less it has to have in hand before it is worth while to wake it; 0 where that is not it."""
     turn: int = 0
-    """Which of its partitions is looked at first, so that each has its turn."""
+    """How many polls of it there were."""
+    served: Place | None = None
+    """Where the last messages that it was handed came from: the one behind it is looked at first."""
 
     def wake(self) -> None:
         waiting, self.waiting = self.waiting, {}

@@ -228,8 +228,8 @@ class Rebalancer:
 
     def _try_again(self, meeting: Meeting, name: str) -> None:
         """Who has vanished stays away, and topics are as they are, whatever the disk says."""
-        if self._ledger.group(name) is None:
-            return
+        if self._ledger.group(name) is None or self._ledger.shelf(name).log.fence is not None:
+            return  # a fenced log takes nothing until the next start, which looks at all of it
         if "topics_changed" in meeting.reasons:
             self.call_meeting(name, "topics_changed", _AGAIN_NS)
         if meeting.vanished:
@@ -255,7 +255,6 @@ class Rebalancer:
         is_over, took_ns = is_rebalance and after.phase == "complete", now_ns - after.began_ns
         for stats in (attendance.stats, self.totals):
             stats.moved(before, after)
-            stats.timeouts += "revocation_timeout" in after.reasons and "revocation_timeout" not in before.reasons
             if is_over:
                 stats.ended(took_ns, now_ns)
         if is_over:
@@ -308,6 +307,8 @@ class Rebalancer:
         }
         late = [member for member, deadline_ns in asked.items() if deadline_ns <= now_ns]
         if late:
+            for stats in (self.attendance(name).stats, self.totals):
+                stats.timeouts += len(late)
             self.decide(group, rebalance.force(group, late, self._partitions(group), now_ns))
             return now_ns + _AGAIN_NS  # should the disk refuse it
         return min(asked.values(), default=None)

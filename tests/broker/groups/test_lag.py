@@ -93,16 +93,6 @@ def test_rates_are_of_the_last_minute_and_are_forgotten_with_the_group() -> None
     assert lag_of(team).rate == 0.0
 
 
-def test_places_with_something_that_is_not_done_are_found() -> None:
-    team = Team(partitions=2)
-    one = team.join()
-    team.publish("a", place=("orders", 1))
-    portion = team.take(one)
-    assert [cursor.place for cursor in team.coordinator.lags.oldest_unsettled()] == [("orders", 1)]
-    team.ack(portion)
-    assert list(team.coordinator.lags.oldest_unsettled()) == []
-
-
 @pytest.mark.parametrize(
     ("messages", "rate", "incoming", "seconds"),
     [(0, 0.0, 5.0, 0.0), (100, 20.0, 10.0, 10.0), (100, 10.0, 10.0, None), (100, 5.0, 10.0, None)],
