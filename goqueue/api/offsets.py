@@ -63,6 +63,7 @@ class ResetAnswer(msgspec.Struct):
     dry_run: bool
     generation: int
     partitions: list[PartitionReset]
+    created: Annotated[bool, msgspec.Meta(description="Whether there was no such group before.")]
 
 
 async def committed(call: Call) -> CommittedOffsets:
@@ -91,6 +92,7 @@ async def reset(call: Call) -> ResetAnswer:
     name, coordinator = call.parameters["group"], call.runtime.broker.coordinator
     chosen = None if body.partitions is None else tuple(dict.fromkeys(body.partitions))
     wish = ResetWish(body.topic, body.to, _value(body), chosen, body.dry_run)
+    is_new = coordinator.ledger.group(name) is None
     resets = await call.runtime.perform(coordinator.offsets.reset(name, wish))
     group = coordinator.ledger.group(name)
     return ResetAnswer(
@@ -98,6 +100,7 @@ async def reset(call: Call) -> ResetAnswer:
         body.dry_run,
         0 if group is None else group.generation,
         [PartitionReset(one.partition, one.before, one.after) for one in resets],
+        is_new and not body.dry_run,
     )
 
 

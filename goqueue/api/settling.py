@@ -17,12 +17,23 @@ from goqueue.broker.delivery.changes import Range
 from goqueue.broker.delivery.settlement import Outcome, Statement, Verb, Verdict
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, RequestInvalid
-from goqueue.limits import OFFSET_MAX, PARTITIONS_MAX, REASON_CHARACTERS_MAX, RECEIPTS_MAX, RETRY_DELAY_SECONDS_MAX
+from goqueue.limits import (
+    OFFSET_MAX,
+    PARTITIONS_MAX,
+    REASON_CHARACTERS_MAX,
+    RECEIPTS_MAX,
+    RETRY_DELAY_SECONDS_MAX,
+    VISIBILITY_SECONDS_MAX,
+)
 from goqueue.quantities import format_time
 
 
 class RetryDelay(Duration, most=RETRY_DELAY_SECONDS_MAX):
     noun = "a delay"
+
+
+class Remaining(Duration, most=VISIBILITY_SECONDS_MAX):
+    noun = "a visibility timeout"
 
 
 Reason = Annotated[
@@ -54,7 +65,10 @@ class RejectRequest(Receipts, forbid_unknown_fields=True, kw_only=True):
 
 
 class VisibilityRequest(Receipts, forbid_unknown_fields=True, kw_only=True):
-    timeout: Annotated[Visibility, msgspec.Meta(description="How long from now the message is lent still.")]
+    timeout: Annotated[
+        Remaining,
+        msgspec.Meta(description="How long from now the message is lent still; 0 gives it back, which is no failure."),
+    ]
 
 
 class Result(msgspec.Struct, omit_defaults=True):
@@ -108,7 +122,7 @@ async def reject(call: Call) -> Rejected:
 
 async def extend(call: Call) -> Extended:
     timeout_ns = round(float(call.body.timeout) * NANOSECONDS)
-    results = await _settle_receipts(call, "extend", timeout_ns=timeout_ns)
+    results = await _settle_receipts(call, "extend" if timeout_ns else "release", timeout_ns=timeout_ns)
     deadline = next((one.new_deadline for one in results if one.new_deadline is not None), None)
     return Extended(all(one.error is None for one in results), deadline, results)
 

@@ -1,18 +1,25 @@
 """What is due when. Whoever is called looks whether there is anything to do, and says when to be called again."""
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+
+_SPARE = 64  # entries that are no longer true, before they are swept out
 
 Call = Callable[[str], int | None]
 
 
 class Deadlines:
-    """Calls by time, each with a key; a call that was put in earlier for the same key stands."""
+    """Calls by time, each with a key; a call that was put in earlier for the same key stands.
+
+    A key begins with whom it is about, up to the first slash.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, str, int]] = []
         self._calls: list[Call] = []
         self._armed: dict[tuple[int, str], int] = {}
+        self._about: dict[str, set[tuple[int, str]]] = {}
+        """What is armed, by whom it is about."""
         self.on_earlier: Callable[[int], None] = lambda _: None
         """Called with the moment of a deadline that comes before all others."""
 
@@ -26,10 +33,32 @@ class Deadlines:
         armed = self._armed.get((kind, key))
         if armed is None or when_ns < armed:
             self._armed[kind, key] = when_ns
+            if armed is None:
+                self._about.setdefault(_whom(key), set()).add((kind, key))
             is_first = not self._heap or when_ns < self._heap[0][0]
-            heappush(self._heap, (when_ns, key, kind))
+            self._push(when_ns, kind, key)
             if is_first:
                 self.on_earlier(when_ns)
+
+    def forget(self, whom: str) -> None:
+        """Nothing is to be called any more that is about this one."""
+        for armed in self._about.pop(whom, ()):
+            del self._armed[armed]
+
+    def _push(self, when_ns: int, kind: int, key: str) -> None:
+        """Calls are mostly brought forward, or forgotten; now and then what is left of those is swept out."""
+        if len(self._heap) > 2 * len(self._armed) + _SPARE:
+            self._heap = [(moment, name, number) for (number, name), moment in self._armed.items()]
+            heapify(self._heap)
+        else:
+            heappush(self._heap, (when_ns, key, kind))
+
+    def _disarm(self, kind: int, key: str) -> None:
+        del self._armed[kind, key]
+        whom = _whom(key)
+        self._about[whom].discard((kind, key))
+        if not self._about[whom]:
+            del self._about[whom]
 
     @property
     def next_ns(self) -> int | None:
@@ -43,10 +72,14 @@ class Deadlines:
     def call_due(self, now_ns: int) -> None:
         while (when_ns := self.next_ns) is not None and when_ns <= now_ns:
             _, key, kind = heappop(self._heap)
-            del self._armed[kind, key]
+            self._disarm(kind, key)
             again = self._calls[kind](key)
             if again is not None:
                 self.add(max(again, now_ns + 1), kind, key)
 
     def __repr__(self) -> str:
         return f"<Deadlines {len(self._armed)} next {self.next_ns}>"
+
+
+def _whom(key: str) -> str:
+    return key.partition("/")[0]

@@ -44,6 +44,10 @@ class RangeMap(Generic[V]):
     def __repr__(self) -> str:
         return f"RangeMap({list(self.runs())})"
 
+    def __contains__(self, offset: int) -> bool:
+        place = bisect_right(self._starts, offset) - 1
+        return place >= 0 and offset < self._ends[place]
+
     @property
     def count(self) -> int:
         """How many offsets have a value."""

@@ -283,7 +283,8 @@ class AccessLog:
         answers, failures = self._left_out
         if answers or failures:
             self._left_out = [0, 0]
-            self._logger.warning("requests left out of the log", extra=fields(answers=answers, failures=failures))
+            level = logging.WARNING if failures else logging.INFO
+            self._logger.log(level, "requests left out of the log", extra=fields(answers=answers, failures=failures))
 
 
 def _told(request: Answered) -> dict[str, Any]:

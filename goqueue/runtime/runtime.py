@@ -26,6 +26,7 @@ from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
 from goqueue.limits import IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
+from goqueue.runtime import group_journal
 from goqueue.runtime.attendant import Attendant
 from goqueue.runtime.upkeep import Upkeep
 from goqueue.storage.disk import Disk
@@ -91,6 +92,7 @@ class Runtime:
             )
             self.broker.open()
             self.broker.coordinator.rebalancer.on_complete = self._observe_rebalance
+            group_journal.listen(self.broker.coordinator)
         except BaseException:
             self.store.close()
             raise

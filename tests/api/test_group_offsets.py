@@ -154,6 +154,7 @@ def test_a_dry_run_tells_and_changes_nothing(member: Member) -> None:
         "dry_run": True,
         "generation": 1,
         "partitions": [{"partition": 0, "before": 0, "after": 5}, {"partition": 1, "before": 0, "after": 3}],
+        "created": False,
     }
     assert offsets(member.url) == {"orders": {"0": 0, "1": 0}}
     assert member.beat()["generation"] == 1

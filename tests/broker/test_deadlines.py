@@ -107,3 +107,25 @@ def test_every_key_is_called_at_the_earliest_moment_that_was_asked_for(taken: li
             assert calls.made == [name for _, name in due]
             armed = {name: when for name, when in armed.items() if when > now}
         assert calls.deadlines.next_ns == min(armed.values(), default=None)
+
+
+def test_what_was_brought_forward_or_forgotten_does_not_pile_up() -> None:
+    calls = Calls()
+    for count in range(2000):
+        calls.add(10_000 - count, "a")
+        calls.add(5_000, f"group-{count}/b")
+        calls.deadlines.forget(f"group-{count}")
+    assert len(calls.deadlines._heap) < 100
+    assert repr(calls.deadlines) == "<Deadlines 1 next 8001>"
+
+
+def test_of_whom_is_forgotten_nothing_is_called() -> None:
+    calls = Calls()
+    for key in ("a", "a/1", "a/2/3", "ab", "ab/1"):
+        calls.add(10, key)
+    calls.deadlines.forget("a")
+    calls.deadlines.forget("nobody")
+    calls.add(11, "a/2/3")
+    calls.deadlines.call_due(20)
+    assert calls.made == ["ab", "ab/1", "a/2/3"]
+    assert (calls.deadlines._armed, calls.deadlines._about) == ({}, {})

@@ -197,6 +197,7 @@ class MapAndTwin(RuleBasedStateMachine):
         for offset in self.offsets():
             holding = [run for run in self.ranges.runs() if run[0] <= offset < run[1]]
             assert self.ranges.get(offset) == self.twin.get(offset)
+            assert (offset in self.ranges) == (offset in self.twin)
             assert self.ranges.run_at(offset) == (holding[0] if holding else None)
 
     @invariant()

@@ -84,7 +84,10 @@ class Opened(Change, frozen=True, tag="cursor_opened"):
 
 
 class Stands(Change, frozen=True, tag="cursor_stands"):
-    """All of it, so that nothing that was recorded before is needed any more."""
+    """All of it, so that nothing that was recorded before is needed any more.
+
+    What would be too large for one record is told in several parts, one after the other, and holds with the last.
+    """
 
     topic_ns: int
     floor: int
@@ -94,6 +97,10 @@ class Stands(Change, frozen=True, tag="cursor_stands"):
     leases: list[Held] = []
     moving: list[Departing] = []
     lost: int = 0
+    part: int = 0
+    """How many parts of it came before this one."""
+    more: bool = False
+    """Whether another part follows."""
 
 
 class Leased(Change, frozen=True, tag="leased"):

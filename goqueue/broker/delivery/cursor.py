@@ -10,7 +10,7 @@ this costs grows with the exceptions and not with the messages.
 What must stay true: only `apply` changes it; the floor never falls but by `Rewound`; a delivery count never falls.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -18,7 +18,6 @@ from goqueue.broker.delivery.changes import (
     Change,
     Committed,
     Departed,
-    Departing,
     Extended,
     Grant,
     Held,
@@ -35,7 +34,7 @@ from goqueue.broker.delivery.changes import (
 )
 from goqueue.broker.ranges import RangeMap
 
-_ENDS_SPARE = 64  # entries of leases that are gone, before they are swept out
+_SPARE = 64  # entries of a heap that are no longer true, before they are swept out
 _HELD_BACK = Retry(0, 0, 0, 0)
 
 
@@ -66,8 +65,8 @@ class Cursor:
 
     # fmt: off
     __slots__ = (
-        "acked", "by_lease", "due", "ends", "floor", "group", "leased", "leases", "lost", "moving", "partition",
-        "position", "topic", "topic_ns", "waiting",
+        "_pieces", "acked", "by_lease", "due", "ends", "floor", "group", "leased", "leases", "lost", "moving",
+        "partition", "position", "revision", "topic", "topic_ns", "waiting",
     )
     # fmt: on
 
@@ -79,9 +78,13 @@ class Cursor:
         self.acked: RangeMap[bool] = RangeMap()
         self.waiting: RangeMap[Retry] = RangeMap()
         self.leases: dict[str, Lease] = {}
-        self.moving: dict[int, Move] = {}
+        self.moving: RangeMap[Move] = RangeMap()
         self.leased = 0
         """Messages in all leases."""
+        self._pieces = 0
+        """Ranges that are left in all leases."""
+        self.revision = 0
+        """Counts what may have changed who waits for whom: all but the handing out of what waited."""
         self.lost = 0
         """Messages that retention removed before anybody saw them."""
         self.due: list[tuple[int, int]] = []
@@ -99,7 +102,7 @@ class Cursor:
     @property
     def run_count(self) -> int:
         """How many ranges it takes to tell all of it."""
-        return len(self.acked) + len(self.waiting) + len(self.leases) + len(self.moving)
+        return len(self.acked) + len(self.waiting) + self._pieces + len(self.moving)
 
     def next_due(self) -> tuple[int, Range, Retry] | None:
         """The waiting range that is due first, and when."""
@@ -133,7 +136,7 @@ class Cursor:
 
     def _note_end(self, lease: Lease) -> None:
         """Leases mostly go before their end comes up, so now and then those that are gone are swept out."""
-        if len(self.ends) > 2 * len(self.leases) + _ENDS_SPARE:
+        if len(self.ends) > 2 * len(self.leases) + _SPARE:
             self.ends = [(one.until_ns, one.id) for one in self.leases.values()]
             heapify(self.ends)
         else:
@@ -149,6 +152,7 @@ class Cursor:
     # --- apply ---
 
     def apply(self, change: Change) -> None:
+        self.revision += not isinstance(change, Leased) or bool(change.held or change.gaps)
         _APPLY[type(change)](self, change)
 
     def _lease(self, change: Leased) -> None:
@@ -159,9 +163,7 @@ class Cursor:
             lease = self.leases[grant.id] = Lease(grant, [(grant.first, grant.end)], grant.until_ns)
             for first, end in (*change.held, *change.gaps):
                 lease.left.cut(first, end)
-            self.leased += lease.left.count
-            self.by_lease[grant.id] = self
-            self._note_end(lease)
+            self._enter(lease)
         for first, end in change.held:
             self.position = max(self.position, end)
             self._wait(first, end, _HELD_BACK)
@@ -187,7 +189,7 @@ class Cursor:
         grant = lease.grant
         retry = Retry(grant.deliveries, grant.failures + change.failed, grant.first_ns or grant.given_ns, change.due_ns)
         for first, end in change.ranges:
-            self.leased -= _count(lease.left.cut(first, end))
+            self._cut(lease, first, end)
             self._wait(first, end, retry)
         self._let_go(change.lease)
 
@@ -200,21 +202,26 @@ class Cursor:
         for first, end, move in change.moves:
             self.position = max(self.position, end)
             self._remove(change.lease, first, end)
-            self.moving |= dict.fromkeys(range(first, end), move)
+            self.moving.set(first, end, move)
         self._let_go(change.lease)
 
     def _commit(self, change: Committed) -> None:
         floor = change.floor
         for lease in list(self.leases.values()):
-            self.leased -= _count(lease.left.cut(0, floor))
+            self._cut(lease, 0, floor)
             self._let_go(lease.id)
         self._unwait(0, floor)
         self.acked.cut(0, floor)
-        leaving = sorted(offset for offset in self.moving if offset < floor)
-        for offset, following in zip(leaving, [*leaving[1:], floor], strict=False):  # they have yet to arrive
-            if offset + 1 < following:
-                self.acked.set(offset + 1, following, True)
-        self.floor = max(self.floor, min(leaving, default=floor))
+        first, behind = floor, None
+        for start, end, _ in self.moving.within(0, floor):  # they have yet to arrive
+            if behind is None:
+                first = start
+            elif behind < start:
+                self.acked.set(behind, start, True)
+            behind = end
+        if behind is not None and behind < floor:
+            self.acked.set(behind, floor, True)
+        self.floor = max(self.floor, first)
         self.position = max(self.position, floor)
         self.lost += change.lost
         self._advance()
@@ -239,13 +246,11 @@ class Cursor:
         self.waiting = RangeMap(change.waiting)
         self.due = [(retry.due_ns, first) for first, _, retry in change.waiting]
         heapify(self.due)
-        self.moving = {offset: move for first, end, move in change.moving for offset in range(first, end)}
+        self.moving = RangeMap(change.moving)
         for held in change.leases:
             lease = Lease(*held)
             self.leases[lease.id] = lease
-            self.leased += lease.left.count
-            self.by_lease[lease.id] = self
-            self._note_end(lease)
+            self._enter(lease)
 
     def stands(self) -> Stands:
         """All of it as a record."""
@@ -259,7 +264,7 @@ class Cursor:
             acked=self.settled(),
             waiting=list(self.waiting.runs()),
             leases=[Held(lease.grant, lease.ranges(), lease.until_ns) for lease in self.leases.values()],
-            moving=list(departing(self.moving)),
+            moving=list(self.moving.runs()),
             lost=self.lost,
         )
 
@@ -268,27 +273,48 @@ class Cursor:
             self.by_lease.pop(lease_id, None)
         self.leases.clear()
         self.ends.clear()
-        self.leased = 0
+        self.leased = self._pieces = 0
+
+    def _enter(self, lease: Lease) -> None:
+        self.leased += lease.left.count
+        self._pieces += len(lease.left)
+        self.by_lease[lease.id] = self
+        self._note_end(lease)
+
+    def _cut(self, lease: Lease, first: int, end: int) -> None:
+        """So much of the lease is in it no more."""
+        left = lease.left
+        self._pieces -= len(left)
+        self.leased -= _count(left.cut(first, end))
+        self._pieces += len(left)
 
     def _wait(self, first: int, end: int, retry: Retry) -> None:
         self.waiting.set(first, end, retry)
         run = self.waiting.run_at(first)
-        heappush(self.due, (retry.due_ns, first if run is None else run[0]))
+        self._note_due(retry.due_ns, first if run is None else run[0])
 
     def _unwait(self, first: int, end: int) -> None:
         if self.waiting and self.waiting.cut(first, end) and (rest := self.waiting.run_at(end)) is not None:
-            heappush(self.due, (rest[2].due_ns, rest[0]))
+            self._note_due(rest[2].due_ns, rest[0])
+
+    def _note_due(self, due_ns: int, first: int) -> None:
+        """What was due goes by other ways as well, so now and then what is left of it is swept out."""
+        if len(self.due) > 2 * len(self.waiting) + _SPARE:
+            self.due = [(retry.due_ns, start) for start, _, retry in self.waiting.runs()]
+            heapify(self.due)
+        else:
+            heappush(self.due, (due_ns, first))
 
     def _remove(self, lease_id: str | None, first: int, end: int) -> None:
         """From wherever it is; a lease that is named is the only place."""
         if lease_id is not None:
-            self.leased -= _count(self.leases[lease_id].left.cut(first, end))
+            self._cut(self.leases[lease_id], first, end)
+            return
+        if _count(self.moving.cut(first, end)) == end - first:  # as it mostly is: then it is nowhere else
             return
         self._unwait(first, end)
         for lease in self.leases.values():
-            self.leased -= _count(lease.left.cut(first, end))
-        for offset in [offset for offset in self.moving if first <= offset < end]:
-            del self.moving[offset]
+            self._cut(lease, first, end)
 
     def _let_go(self, lease_id: str | None) -> None:
         """Forget a lease of which nothing is left."""
@@ -308,12 +334,7 @@ class Cursor:
         )
 
 
-def departing(moving: Mapping[int, Move]) -> Iterator[Departing]:
-    """As ranges: mostly many messages go the same way, and a reason may be long."""
-    yield from RangeMap((offset, offset + 1, move) for offset, move in sorted(moving.items())).runs()
-
-
-def _count(pieces: list[tuple[int, int, bool]]) -> int:
+def _count(pieces: Iterable[tuple[int, int, object]]) -> int:
     return sum(end - first for first, end, _ in pieces)
 
 

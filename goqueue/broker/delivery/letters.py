@@ -227,9 +227,8 @@ class Scan:
                 done.set(first, min(cursor.floor, end), True)
             for start, stop, _ in cursor.acked.within(first, end):
                 done.set(start, stop, True)
-            for offset in cursor.moving:
-                if first <= offset < end:
-                    done.set(offset, offset + 1, True)
+            for start, stop, _ in cursor.moving.within(first, end):
+                done.set(start, stop, True)
         return done
 
     def _look(self, partition: Partition, most: int) -> Work[list[DeadLetter]]:

@@ -150,6 +150,10 @@ class Polls:
         presence.alerted = group.generation if is_news else presence.alerted
         return Handed(group, taking.portions, is_news, is_urgent)
 
+    def forget(self, group: str) -> None:
+        """It is gone."""
+        self._keys.forget(group)
+
     def _durable(self, name: str) -> Promise[None]:
         """Kept when nothing can take the leases back."""
         durable: Promise[None] = Promise()

@@ -8,13 +8,13 @@ durably there.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from goqueue.broker.admission import too_large
 from goqueue.broker.delivery.changes import Closed, Committed, Departed, Move, Opened
-from goqueue.broker.delivery.cursor import Cursor, departing
+from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.deadletter import REDRIVE_GROUP, Undertaker
 from goqueue.broker.delivery.letters import Criteria, DeadLetter, Scan, lies, redrive_cursor
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
@@ -24,6 +24,7 @@ from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.groups.state import Record
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.partition import Partition
+from goqueue.broker.ranges import RangeMap
 from goqueue.broker.topic import Topic, is_internal
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import Clock
@@ -292,13 +293,14 @@ class Redrive:
         """Those that are not there when it ends, each with the reason: some lie here still, others are on their way."""
         left = {offset for offset, _ in moves}
         place = (source.name, number)
-        departed = Departed(REDRIVE_GROUP, *place, moves=list(departing(dict(moves))))
+        leaving = RangeMap((offset, offset + 1, move) for offset, move in moves)
+        departed = Departed(REDRIVE_GROUP, *place, moves=list(leaving.runs()))
         try:
             durable: Promise[None] = Promise()
             self._ledger.record(REDRIVE_GROUP, [*self._opening(source, number), departed], durable)
             self._undertaker.call(self._ledger.cursors(REDRIVE_GROUP)[place])  # though nobody may wait for it
             yield durable
-            while (cursor := redrive_cursor(self._ledger, source, number)) and left & cursor.moving.keys():
+            while (cursor := redrive_cursor(self._ledger, source, number)) and _is_any_in(left, cursor):
                 tried: Promise[None] = Promise()
                 self._undertaker.when_tried(REDRIVE_GROUP, place, tried)
                 self._undertaker.call(cursor)
@@ -318,12 +320,17 @@ class Redrive:
         place = (REDRIVE_GROUP, source.name, number)
         if cursor is None:
             records.append(Opened(*place, topic_ns=source.created_ns, floor=earliest))
-        elif cursor.floor < earliest and all(offset >= earliest for offset in cursor.moving):
+        elif cursor.floor < earliest and not any(cursor.moving.within(0, earliest)):
             records.append(Committed(*place, floor=earliest))  # retention has removed what lay below
         return records
 
     def __repr__(self) -> str:
         return f"<Redrive {self.report.moved} moved, {self._scan!r}>"
+
+
+def _is_any_in(offsets: Iterable[int], cursor: Cursor) -> bool:
+    """Whether some of them are on their way."""
+    return any(offset in cursor.moving for offset in offsets)
 
 
 def _result(letter: DeadLetter, topic: str | None, partition: int | None, failure: GoQueueError | None) -> Redriven:

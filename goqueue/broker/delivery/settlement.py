@@ -26,7 +26,7 @@ from goqueue.broker.ranges import RangeMap
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import DeadLetterFinal, GoQueueError, LeaseExpired
 from goqueue.limits import VISIBILITY_SECONDS_MAX
-from goqueue.quantities import format_duration, quoted
+from goqueue.quantities import quoted
 
 _AGAIN_NS = NANOSECONDS
 
@@ -221,13 +221,8 @@ class Settlement:
     def _extend(self, cursor: Cursor, lease: Lease, statement: Statement) -> Outcome:
         now_ns = self._clock.now_ns()
         latest_ns = lease.grant.given_ns + round(VISIBILITY_SECONDS_MAX * NANOSECONDS)
-        if now_ns + statement.timeout_ns > latest_ns:
-            raise LeaseExpired(
-                f"a lease lasts at most {format_duration(VISIBILITY_SECONDS_MAX)} in all",
-                hint="finish the message, or have it delivered again",
-            )
+        until_ns = min(now_ns + statement.timeout_ns, latest_ns)
         self.counts.extensions += 1
-        until_ns = now_ns + statement.timeout_ns
         self._record(cursor, lease, Extended(*_of(cursor), lease=lease.id, until_ns=until_ns))
         return Outcome(until_ns=until_ns)
 
@@ -347,5 +342,5 @@ def _is_done(cursor: Cursor, first: int, end: int, pieces: list[Range]) -> bool:
 def _expired(what: str) -> LeaseExpired:
     return LeaseExpired(
         f"{what} is not leased to whoever says this: too late, done already, or never handed out so",
-        hint="it is handed out again, or another member has it; leave it",
+        hint="if it was settled before, nothing is left to be done; else it is handed out again, or another has it",
     )

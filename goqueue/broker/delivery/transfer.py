@@ -15,6 +15,7 @@ from goqueue.storage import frame
 
 ORIGIN = "__moved"
 TOLD_PREFIX = "dlq."
+_DIGITS_MAX = 19  # of OFFSET_MAX
 _OMITTED = f"{TOLD_PREFIX}omitted"
 
 
@@ -22,8 +23,9 @@ def dead_letter_topic(topic: str) -> str:
     return f"{topic[: TOPIC_NAME_CHARACTERS_MAX - len(DEAD_LETTER_SUFFIX)]}{DEAD_LETTER_SUFFIX}"
 
 
-def origin_of(group: str, place: Place, offset: int) -> bytes:
-    return f"{group}/{place[0]}/{place[1]}/{offset}".encode()
+def origin_of(group: str, place: Place) -> bytes:
+    """What comes before the offset where a message says where it came from."""
+    return f"{group}/{place[0]}/{place[1]}/".encode()
 
 
 def as_dead_letter(message: frame.Message, group: str, place: Place, move: Move) -> bytes:
@@ -66,7 +68,7 @@ def _own_headers(message: frame.Message) -> list[tuple[str, bytes]]:
 
 
 def _moved(message: frame.Message, group: str, place: Place, headers: list[tuple[str, bytes]]) -> bytes:
-    mark = (ORIGIN, origin_of(group, place, message.offset))
+    mark = (ORIGIN, origin_of(group, place) + str(message.offset).encode())
     return frame.encode(
         message.value,
         message.key,
@@ -89,15 +91,17 @@ def _fitting(headers: list[tuple[str, bytes]]) -> bytes:
             omitted += 1
 
 
-def origins_in(buffer: memoryview) -> Iterator[bytes]:
-    """Where those of these messages came from that were moved."""
+def origins_in(buffer: memoryview, origin: bytes) -> Iterator[tuple[int, int]]:
+    """Those of these messages that were moved from there: the offset they had, and the one they have."""
     position = 0
     while position < len(buffer):
         length = frame.measure(buffer, position)
         if buffer[position + frame.AT_FLAGS] & frame.HAS_HEADERS:
             headers = frame.decode(buffer, position).headers
             if headers and headers[0][0] == ORIGIN:
-                yield headers[0][1]
+                start, offset = headers[0][1][: len(origin)], headers[0][1][len(origin) :]
+                if start == origin and offset.isdigit() and len(offset) <= _DIGITS_MAX:
+                    yield int(offset), frame.offset_at(buffer, position)
         position += length
 
 

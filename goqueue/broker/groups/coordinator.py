@@ -7,6 +7,7 @@ and then. Nothing that was decided is told before it is durable: whoever asks he
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from goqueue.broker.deadlines import Deadlines
@@ -25,6 +26,7 @@ from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.partition import Partition
 from goqueue.clock import NANOSECONDS, Clock, SteadyClock
+from goqueue.errors import GoQueueError
 from goqueue.limits import CLIENT_ID_CHARACTERS_MAX, GROUP_LOG_BYTES, GROUP_RETENTION_SECONDS, REVOCATION_SECONDS
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
@@ -75,6 +77,7 @@ class Coordinator:
         )
         self.lags = Lags(self.ledger, topics, steady)
         self.redrives = Redrives(self.ledger, topics, steady, self.undertaker)
+        self.rebalancer.on_forgotten = self._forget_when_durable
         self.ledger.on_refused = self.settlement.attend_again
         self.settlement.on_room = self._made_room
         self.settlement.on_due = self._is_due
@@ -126,6 +129,19 @@ class Coordinator:
             found = self._topics.topics.get(topic)
             if found is not None and number < len(found.partitions):
                 yield found.partitions[number]
+
+    def _forget_when_durable(self, name: str) -> None:
+        """Should the disk refuse that a group is gone, it goes on with all that is known of it."""
+        with suppress(GoQueueError):  # a log that takes nothing now
+            self.ledger.record(name, [], lambda error: self._forget(name) if error is None else None)
+
+    def _forget(self, name: str) -> None:
+        """A group of this name that is made anew must not find anything of the old one; one that was has its own."""
+        if self.ledger.group(name) is None and self.rebalancer.meeting_of(name) is None:
+            self.deadlines.forget(name)
+            self.undertaker.forget(name)
+            self.polls.forget(name)
+            self.lags.forget(name)
 
     def _new_member_id(self, client_id: str) -> str:
         """The client's name, as far as it is fit for one, and something that nobody else has."""

@@ -58,9 +58,11 @@ class Lag:
 
     @property
     def drain_seconds(self) -> float | None:
-        """Until nothing is left; None when it grows, or stands."""
+        """Until nothing is left; None when it grows, or stands, or nobody is there to read it."""
         if not self.messages:
             return 0.0
+        if self.member is None:
+            return None
         gain = self.rate - self.incoming
         return self.messages / gain if gain > 0 else None
 
@@ -116,7 +118,7 @@ class Lags:
             seconds,
             cursor.leased,
             cursor.waiting.count,
-            len(cursor.moving),
+            cursor.moving.count,
             cursor.lost,
             meter.rate(now_ns) if meter is not None else 0.0,
             published / _SPAN_SECONDS,

@@ -4,10 +4,12 @@ The records of a log tell changes, so keeping the latest of each key would not d
 again, whole, when a log has grown; then its beginning is not needed any more and goes.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from goqueue.broker.delivery.changes import Opened, Place, Stands
 from goqueue.broker.delivery.cursor import Cursor, Lease
+from goqueue.broker.delivery.parts import in_parts
 from goqueue.broker.groups.group import Group, GroupDeleted
 from goqueue.broker.groups.state import Groups, Record, decode_record, encode_record
 from goqueue.broker.journal import Journal
@@ -22,7 +24,8 @@ from goqueue.storage.retention import plan_expiry
 
 _hash = hash_named("murmur3")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_TOLD_AT_ONCE = 200  # records of what stands; more would keep the loop for longer than some milliseconds
+_TOLD_AT_ONCE = 200  # of what stands, in one turn; more would keep the loop for longer than some milliseconds
+_RANGES_AT_ONCE = 10_000  # of those told in one turn, for the same reason; one that has more is a turn of its own
 _GROWTH = 3  # times what stands: a log is told again when it is that long, so each record is told again once or twice
 
 Unit = str | tuple[str, Place]
@@ -38,6 +41,9 @@ class Shelf:
         self._disk = disk
         self._bytes_max = bytes_max
         self._told: dict[Unit, int] = {}
+        """Where in the log each was told wholly, or where that began."""
+        self._begun: dict[Unit, int] = {}
+        """Where the first part is of what is told in parts, of which the last has not come yet."""
         self._told_bytes = 0
         self.journal: Journal[Record] = Journal(
             log, disk, self.state, encode_record, decode_record, snapshots=False, on_durable=self._note
@@ -54,10 +60,19 @@ class Shelf:
     def _note(self, record: Record, offset: int) -> None:
         if isinstance(record, Group):
             self._told[record.group] = offset
-        elif isinstance(record, Opened | Stands):
+        elif isinstance(record, Opened):
             self._told[record.group, record.place] = offset
+        elif isinstance(record, Stands):
+            self._note_part(record, offset)
         elif isinstance(record, GroupDeleted):
             self._told.pop(record.group, None)
+
+    def _note_part(self, record: Stands, offset: int) -> None:
+        unit = (record.group, record.place)
+        begun = offset if record.part == 0 else self._begun.pop(unit, None)
+        if begun is not None:
+            noted = self._begun if record.more else self._told
+            noted[unit] = begun
 
     # --- telling again ---
 
@@ -69,9 +84,9 @@ class Shelf:
         if len(log.sealed()) == 0:
             log.roll()
         base, size = log.active.base_offset, log.size
-        units = [unit for unit in self._units() if self._told.get(unit, -1) < base]
-        for start in range(0, len(units), _TOLD_AT_ONCE):
-            records = [record for unit in units[start : start + _TOLD_AT_ONCE] if (record := self._whole(unit))]
+        units = deque(unit for unit in self._units() if self._told.get(unit, -1) < base)
+        while units:
+            records = self._turn(units)
             if records:
                 durable: Promise[None] = Promise()
                 self.journal.add(records, durable)
@@ -86,11 +101,24 @@ class Shelf:
             for place in cursors:
                 yield group, place
 
-    def _whole(self, unit: Unit) -> Record | None:
-        if isinstance(unit, str):
-            return self.state.groups.get(unit)
-        cursor = self.state.cursors.get(unit[0], {}).get(unit[1])
-        return cursor.stands() if cursor is not None else None
+    def _turn(self, units: deque[Unit]) -> list[Record]:
+        """The next of them as they stand, as many as the loop may be kept for; what is told in parts is not torn."""
+        records: list[Record] = []
+        ranges = 0
+        while units and len(records) < _TOLD_AT_ONCE:
+            cursor = self._cursor(units[0])
+            ranges += cursor.run_count if cursor is not None else 0
+            if records and ranges > _RANGES_AT_ONCE:
+                break
+            unit = units.popleft()
+            if cursor is not None:
+                records += in_parts(cursor.stands())
+            elif isinstance(unit, str) and (group := self.state.groups.get(unit)) is not None:
+                records.append(group)
+        return records
+
+    def _cursor(self, unit: Unit) -> Cursor | None:
+        return None if isinstance(unit, str) else self.state.cursors.get(unit[0], {}).get(unit[1])
 
     def _drop_before(self, offset: int) -> Work[None]:
         log = self.log
@@ -112,6 +140,7 @@ class Shelf:
     def _forget_units_gone(self) -> None:
         standing = set(self._units())
         self._told = {unit: offset for unit, offset in self._told.items() if unit in standing}
+        self._begun = {unit: offset for unit, offset in self._begun.items() if unit in standing}
 
 
 class Ledger:
@@ -215,8 +244,15 @@ class Ledger:
             journal.commit()
 
     def tell_again(self) -> Work[None]:
+        """One that cannot be told again keeps no other from it; the first failure is raised in the end."""
+        failure: GoQueueError | None = None
         for shelf in self.shelves:
-            yield from shelf.tell_again()
+            try:
+                yield from shelf.tell_again()
+            except GoQueueError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def __repr__(self) -> str:
         return f"<Ledger {self.group_count} groups>"

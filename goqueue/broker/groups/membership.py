@@ -23,6 +23,7 @@ from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.topic import is_internal
 from goqueue.clock import Clock
+from goqueue.config.problem import nearest
 from goqueue.errors import (
     GenerationStale,
     GoQueueError,
@@ -100,10 +101,14 @@ class Membership:
         group = self._ledger.group(name)
         if group is None or is_internal_group(name):
             check_group_name(name)
-            raise GroupNotFound(
-                f"there is no group {quoted(name)}", hint="whoever joins a group first makes it", group=name
-            )
+            raise GroupNotFound(f"there is no group {quoted(name)}", hint=self._nearest_hint(name), group=name)
         return group
+
+    def _nearest_hint(self, name: str) -> str:
+        meant = nearest(name, [group.group for group in self._ledger.groups() if not is_internal_group(group.group)])
+        return (
+            f"did you mean {meant}?" if meant else "GET /groups lists all of them; whoever joins a group first makes it"
+        )
 
     def check(self, name: str, member: str, generation: int | None) -> tuple[Group, Presence]:
         """The group, if this is a member of it that knows what was taken from it."""

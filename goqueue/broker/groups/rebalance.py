@@ -69,14 +69,24 @@ def _target(group: Group, partitions: Partitions) -> dict[str, list[Place]]:
 
 
 def give_up(group: Group, member: str, places: Collection[Place]) -> Group:
-    """Cooperative: a member has let go of some of what it was asked for. Eager ones let go by joining again."""
-    gone = set(places) & set(group.to_give_up(member)) if group.protocol == "cooperative" else set()
-    if not gone:
+    """A member has let go of some of what it was asked for."""
+    return give_up_all(group, {member: places})
+
+
+def give_up_all(group: Group, given: Mapping[str, Collection[Place]]) -> Group:
+    """Cooperative: members have let go, all at once, of some of what each was asked for.
+
+    Eager ones let go by joining again.
+    """
+    if group.protocol != "cooperative":
         return group
-    kept = [place for place in group.assignment[member] if place not in gone]
-    loser = replace(group.members[member], since=group.generation + 1)
-    group = replace(group, assignment={**group.assignment, member: kept}, members={**group.members, member: loser})
-    return _give_free(group)
+    gone = {name: set(places) & set(group.to_give_up(name)) for name, places in given.items() if places}
+    losers = [name for name, places in gone.items() if places]
+    if not losers:
+        return group
+    kept = {name: [place for place in group.assignment[name] if place not in gone[name]] for name in losers}
+    members = {name: replace(group.members[name], since=group.generation + 1) for name in losers}
+    return _give_free(replace(group, assignment={**group.assignment, **kept}, members={**group.members, **members}))
 
 
 def come_back(group: Group, member: str, partitions: Partitions) -> Group:
@@ -92,9 +102,7 @@ def force(group: Group, late: Collection[str], partitions: Partitions, now_ns: i
     reasons: list[Reason] = sorted({*group.reasons, "revocation_timeout"})
     group = replace(group, reasons=reasons)
     if group.protocol == "cooperative":
-        for name in late:
-            group = give_up(group, name, group.to_give_up(name))
-        return group
+        return give_up_all(group, {name: group.to_give_up(name) for name in late})
     members = {name: member for name, member in group.members.items() if name not in late}
     group = replace(
         group,

@@ -51,6 +51,10 @@ class Rebalancer:
         self.totals = RebalanceStats()
         self.on_assigned: Callable[[Group], None] = lambda _: None
         """Called when an assignment is durable."""
+        self.on_forgotten: Callable[[str], None] = lambda _: None
+        """Called when a group is gone, though that may not be durable yet."""
+        self.on_durable: Callable[[Group, Group, Collection[str]], None] = lambda _, __, ___: None
+        """Called with the group as it was and as it is, and with the members that have vanished."""
         self.on_complete: Callable[[int], None] = lambda _: None
         """Called when a rebalance is complete and durable, with how many nanoseconds it took."""
         self._meeting = deadlines.kind(self._hold_meeting)
@@ -68,6 +72,7 @@ class Rebalancer:
         gone = self._attendance.pop(name, None)
         if gone is not None:
             gone.wake()
+        self.on_forgotten(name)
 
     def meeting_of(self, name: str) -> Meeting | None:
         found = self._attendance.get(name)
@@ -157,11 +162,14 @@ class Rebalancer:
 
     def _without_idle(self, group: Group) -> Group:
         """Members that do not confirm give up what they have nothing in hand of."""
-        for name, member in group.members.items():
-            if group.phase == "pending_revoke" and group.protocol == "cooperative" and not member.confirms:
-                idle = [place for place in group.to_give_up(name) if not self._is_busy(group.group, place)]
-                group = rebalance.give_up(group, name, idle)
-        return group
+        if group.phase != "pending_revoke" or group.protocol != "cooperative":
+            return group
+        idle = {
+            name: [place for place in group.to_give_up(name) if not self._is_busy(group.group, place)]
+            for name, member in group.members.items()
+            if not member.confirms
+        }
+        return rebalance.give_up_all(group, idle)
 
     def _is_busy(self, name: str, place: Place) -> bool:
         cursor = self._ledger.cursor(name, place)
@@ -214,6 +222,7 @@ class Rebalancer:
             return
         self._count(before, after, attendance, is_rebalance=bool(meeting.reasons) or before.phase == "pending_revoke")
         self._notice(attendance, after.group)
+        self.on_durable(before, after, meeting.vanished)
         for left in meeting.left:
             left(None)
         if after.phase == "complete":

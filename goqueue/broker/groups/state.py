@@ -6,6 +6,7 @@ import msgspec
 
 from goqueue.broker.delivery.changes import Closed, CursorChange, Opened, Place, Stands
 from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.delivery.parts import in_parts, joined
 from goqueue.broker.groups.group import Group, GroupDeleted
 from goqueue.storage import frame
 
@@ -33,6 +34,8 @@ class Groups:
         self.groups: dict[str, Group] = {}
         self.cursors: dict[str, dict[Place, Cursor]] = {}
         self.by_lease: dict[str, Cursor] = {}
+        self._parts: dict[tuple[str, Place], list[Stands]] = {}
+        """Of what is told in parts: those that came so far. They tell nothing before the last one is there."""
 
     def apply(self, record: Record) -> None:
         """What is said of a cursor that nothing has opened is passed over: the record that tells all of it follows."""
@@ -48,6 +51,9 @@ class Groups:
                 if (former := cursors.get(record.place)) is not None:
                     former.forget_leases()
                 cursors[record.place] = Cursor(record, self.by_lease)
+            case Stands():
+                if (whole := self._whole(record)) is not None:
+                    self._change(whole)
             case _:
                 self._change(record)
 
@@ -63,9 +69,21 @@ class Groups:
         elif isinstance(record, Stands):
             self.cursors.setdefault(record.group, {})[record.place] = Cursor(record, self.by_lease)
 
+    def _whole(self, record: Stands) -> Stands | None:
+        """None: parts of it are missing, which may be for good, where a crash has torn them off."""
+        whose = (record.group, record.place)
+        parts = self._parts.pop(whose, [])[: record.part]
+        if len(parts) < record.part:
+            return None
+        parts.append(record)
+        if not record.more:
+            return joined(parts)
+        self._parts[whose] = parts
+        return None
+
     def records(self) -> Iterator[Record]:
         """Records that make this state from none."""
         yield from self.groups.values()
         for cursors in self.cursors.values():
             for cursor in cursors.values():
-                yield cursor.stands()
+                yield from in_parts(cursor.stands())

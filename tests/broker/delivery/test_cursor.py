@@ -106,7 +106,8 @@ def test_a_commit_is_done_with_whatever_was_below_it() -> None:
 def test_a_commit_leaves_what_is_on_its_way_to_the_dead_letters_until_it_has_arrived() -> None:
     departed = Departed(*WHOSE, moves=[(1, 2, MOVE), (4, 5, MOVE)], lease="l")
     cursor = after(leased("l", 0, 6), departed, Committed(*WHOSE, floor=6))
-    assert (cursor.floor, cursor.position, cursor.settled(), list(cursor.moving)) == (1, 6, [(2, 4), (5, 6)], [1, 4])
+    assert (cursor.floor, cursor.position, cursor.settled()) == (1, 6, [(2, 4), (5, 6)])
+    assert list(cursor.moving.runs()) == [(1, 2, MOVE), (4, 5, MOVE)]
     cursor.apply(settled((1, 2), (4, 5), lease=None))
     assert (cursor.floor, cursor.run_count) == (6, 0)
 
@@ -128,6 +129,34 @@ def test_a_lease_of_which_nothing_is_left_cannot_be_looked_up() -> None:
     assert cursor.by_lease == {"l": cursor}
     cursor.apply(settled((0, 2)))
     assert cursor.by_lease == {}
+
+
+def test_what_is_left_of_leases_counts_by_its_ranges() -> None:
+    cursor = after(leased("l", 0, 9), settled((1, 2), (4, 5)), leased("m", 9, 12))
+    assert (cursor.run_count, len(cursor.acked)) == (6, 2)
+    cursor.apply(Rewound(*WHOSE, floor=0))
+    assert cursor.run_count == 0
+
+
+def test_messages_that_leave_in_the_same_way_are_one_range() -> None:
+    cursor = after(leased("l", 0, 9_000), Departed(*WHOSE, moves=[(0, 5_000, MOVE), (5_000, 9_000, MOVE)], lease="l"))
+    assert (cursor.run_count, cursor.moving.count) == (1, 9_000)
+    cursor.apply(settled((100, 200), lease=None))
+    assert list(cursor.moving.runs()) == [(0, 100, MOVE), (200, 9_000, MOVE)]
+
+
+def test_what_was_due_and_is_not_any_more_does_not_pile_up() -> None:
+    cursor = opened()
+    cursor.apply(leased("l", 0, 2))
+    cursor.apply(requeued((0, 1), due_ns=10**9))
+    for number in range(500):
+        cursor.apply(Requeued(*WHOSE, lease=f"m{number - 1}" if number else "l", ranges=[(1, 2)], due_ns=10**6))
+        cursor.apply(leased(f"m{number}", 1, 2))
+    assert len(cursor.due) < 100
+    cursor.apply(requeued((1, 2), due_ns=5, lease="m499"))
+    found = cursor.next_due()
+    assert found is not None
+    assert found[:2] == (5, (1, 2))
 
 
 def test_of_what_waits_the_earliest_is_due_first_and_the_rest_of_what_was_taken_stays() -> None:
@@ -217,7 +246,7 @@ def told_by(cursor: Cursor) -> Naive:
             found[offset].append(("waiting", retry))
         found[offset] += [("leased", lease.id) for lease in cursor.leases.values() if lease.left.get(offset)]
         if offset in cursor.moving:
-            found[offset].append(("moving", cursor.moving[offset]))
+            found[offset].append(("moving", cursor.moving.get(offset)))
         if offset >= cursor.position:
             found[offset].append(("new",))
     assert all(len(states) == 1 for states in found.values()), found
@@ -286,6 +315,8 @@ def test_every_offset_is_in_one_place_and_that_is_where_the_twin_has_it(data: st
         assert cursor.floor <= cursor.position
         assert cursor.floor == min((offset for offset in range(ENDS) if twin.known[offset] != ("done",)), default=ENDS)
         assert cursor.leased == len(twin.of("leased"))
+        pieces = sum(len(lease.left) for lease in cursor.leases.values())
+        assert cursor.run_count == len(cursor.acked) + len(cursor.waiting) + len(cursor.moving) + pieces
         assert cursor.acked.first is None or cursor.acked.first > cursor.floor
         assert cursor.by_lease == dict.fromkeys(cursor.leases, cursor)
         assert all(lease.left for lease in cursor.leases.values())

@@ -1,16 +1,20 @@
 """Dead letters: which messages become one, what they say of themselves, and that none is lost or doubled."""
 
 import errno
+from collections.abc import Iterator
 
 import pytest
 
-from goqueue.broker.delivery.transfer import TOLD_PREFIX
-from goqueue.errors import DeadLetterFinal
+from goqueue.broker.delivery import deadletter
+from goqueue.broker.delivery.changes import Departed, Move, Rewound, Settled
+from goqueue.broker.delivery.transfer import TOLD_PREFIX, origins_in
+from goqueue.broker.groups.state import decode_record
+from goqueue.errors import DeadLetterFinal, GoQueueError
 from goqueue.limits import DEAD_LETTERS_AT_ONCE, HEADERS_BYTES_MAX, REASON_CHARACTERS_MAX
 from goqueue.quantities import format_time
 from goqueue.storage import frame
 from goqueue.testing.disk import Crashed, Keep
-from tests.broker.brokers import Running, frames_of
+from tests.broker.brokers import Running, Told, frames_of
 from tests.broker.groupwork import Team, values_of
 
 KEEPS: tuple[Keep, ...] = ("everything", "synced", "some")
@@ -187,7 +191,7 @@ def test_what_retention_has_taken_meanwhile_is_done_with() -> None:
     team.say("reject", team.take(one))
     team.expire()
     team.carry()
-    assert (team.cursor().floor, team.cursor().moving) == (1, {})
+    assert (team.cursor().floor, team.cursor().moving.count) == (1, 0)
 
 
 def test_when_the_topic_is_deleted_meanwhile_nothing_is_carried() -> None:
@@ -222,6 +226,109 @@ def test_who_waits_for_one_hears_when_it_is_there_and_at_once_when_it_was() -> N
     team.carry()
     undertaker.when_arrived("team", ("orders", 0), 0, lambda: heard.append("at once"))
     assert heard == ["unknown", "later", "at once"]
+
+
+def waiting_for_one() -> tuple[Team, str, list[str]]:
+    """Somebody who waits until a message is among the dead letters."""
+    team, one = team_with("a")
+    team.say("reject", team.take(one))
+    heard: list[str] = []
+    team.coordinator.undertaker.when_arrived("team", ("orders", 0), 0, lambda: heard.append("told"))
+    return team, one, heard
+
+
+def forgets_all(team: Team) -> bool:
+    undertaker = team.coordinator.undertaker
+    return undertaker._waiting == undertaker._unsure == undertaker._searches == {}
+
+
+def test_who_waits_is_told_when_the_group_was_set_back() -> None:
+    team, _, heard = waiting_for_one()
+    team.reset("latest")
+    team.carry()
+    assert heard == ["told"]
+    assert forgets_all(team)
+
+
+def test_nobody_is_told_before_it_is_durable_that_the_group_was_set_back() -> None:
+    team, _, heard = waiting_for_one()
+    team.coordinator.ledger.record("team", [Rewound("team", "orders", 0, floor=0)])
+    team.running.disk.fail("write", errno.ENOSPC, path="*/__consumer_offsets/*")
+    team.carry()
+    assert (heard, team.cursor().moving.count) == ([], 1)
+    team.due(1.0)
+    team.carry()
+    assert (heard, dead_letters(team)) == (["told"], ["a"])
+    assert forgets_all(team)
+
+
+def test_who_waits_is_told_when_the_group_is_gone() -> None:
+    team, one, heard = waiting_for_one()
+    team.leave(one)
+    told: Told[GoQueueError | None] = Told()
+    team.coordinator.membership.delete("team", told)
+    team.running.flush()
+    assert heard == ["told"]
+    assert forgets_all(team)
+
+
+def test_who_waits_is_told_when_another_topic_has_that_name() -> None:
+    team, _, heard = waiting_for_one()
+    team.running.delete()
+    team.running.create("orders", 1)
+    team.carry()
+    team.due(1.0)
+    team.carry()
+    assert heard == ["told"]
+    assert forgets_all(team)
+
+
+def test_neighbours_are_settled_as_one_range() -> None:
+    team, one = team_with(*"abcde")
+    team.say("reject", team.take(one), (0, 3), (4, 5))
+    team.carry()
+    log = team.coordinator.ledger.shelf("team").log
+    buffers = log.read(0, 1 << 20).buffers
+    records = [decode_record(frame.decode(one, position)) for one in buffers for position in frame.walk(one)]
+    assert [record.ranges for record in records if isinstance(record, Settled)] == [[(0, 3), (4, 5)]]
+
+
+# --- which of them have arrived already ---
+
+
+def test_after_a_crash_the_target_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    def counting(buffer: memoryview, origin: bytes) -> Iterator[tuple[int, int]]:
+        searched.append(len(buffer))
+        return origins_in(buffer, origin)
+
+    count = DEAD_LETTERS_AT_ONCE * 5
+    team, one = team_with(*map(str, range(count)))
+    for portion in team.poll(one, count):
+        team.say("reject", portion)
+    team = team.crash()
+    assert team.cursor().moving.count == count
+    monkeypatch.setattr(deadletter, "origins_in", counting)
+    team.carry()
+    assert dead_letters(team) == [str(number) for number in range(count)]
+    assert 0 < sum(searched) <= team.running.partition("orders.dlq").log.size
+    assert forgets_all(team)
+
+
+def test_the_copy_of_an_earlier_failure_is_not_taken_for_that_of_a_later_one() -> None:
+    team, one = team_with("a", "b")
+    team.say("reject", team.take(one, 1))
+    team.carry()
+    assert dead_letters(team) == ["a"]
+    team.reset("earliest")
+    early, late = (Move("orders.dlq", 0, since, "again", 1, 1, 1) for since in (0, 1))
+    departed = Departed("team", "orders", 0, moves=[(0, 1, late), (1, 2, early)])
+    team.coordinator.ledger.record("team", [departed])
+    team.running.flush()
+    team = team.crash()
+    team.carry()
+    assert dead_letters(team) == ["a", "a", "b"]
 
 
 @pytest.mark.parametrize("path", ["*/orders.dlq/*", "*/__consumer_offsets/*", "*/__metadata/*"])

@@ -1,8 +1,10 @@
 """Messages of one key in their order, while those of other keys go on."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.broker.delivery.keys import _Exceptions
 from tests.broker.groupwork import Team, offsets_of, values_of
 
 
@@ -115,6 +117,43 @@ def test_what_is_due_behind_a_last_chance_is_handed_out_after_it() -> None:
         for one_of_them in portions:
             team.ack(one_of_them)
     assert sorted(found) == ["a1", "b1", "c1"]
+
+
+def test_who_waits_for_whom_is_worked_out_once_for_all_that_a_poll_hands_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    arranged: list[_Exceptions] = []
+    arrange = _Exceptions.arrange
+
+    def counting(found: _Exceptions) -> None:
+        arranged.append(found)
+        arrange(found)
+
+    monkeypatch.setattr(_Exceptions, "arrange", counting)
+    team, one = ordered_team(*(f"{key}{number}" for number in (1, 2) for key in "abcdefghijklmnopqrstuvwxyz"))
+    for portion in team.poll(one):
+        team.nack(portion, delay=0.0)
+    arranged.clear()
+    first = values_of(team.poll(one, 26))
+    assert first == [f"{key}1" for key in "abcdefghijklmnopqrstuvwxyz"]
+    assert len(arranged) <= 2
+
+
+def test_messages_of_one_key_that_were_given_back_are_handed_out_together() -> None:
+    team, one = ordered_team("a1", "b1", "a2", "a3", "-1")
+    team.say("release", team.take(one))
+    assert sorted(values_of(team.poll(one))) == ["-1", "a1", "a2", "a3", "b1"]
+
+
+def test_keys_of_a_topic_that_was_deleted_say_nothing_of_the_next_one() -> None:
+    team, one = ordered_team("a1", "a2", "a3")
+    team.nack(team.take(one), delay=0.0)
+    team.take(one)
+    team.running.delete()
+    team.due(1.0)
+    team.running.create("orders", 1)
+    team.due(1.0)
+    publish(team, "a1", "b1", "c1")
+    team.nack(team.take(one), delay=0.0)
+    assert values_of(team.poll(one)) == ["a1", "b1", "c1"]
 
 
 verbs = st.sampled_from(["ack", "ack", "nack", "release"])

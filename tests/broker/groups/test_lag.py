@@ -13,7 +13,7 @@ def lag_of(team: Team) -> Lag:
 
 
 def lag(messages: int, rate: float, incoming: float) -> Lag:
-    return Lag(ORDERS, None, 0, 0, messages, 0.0, 0, 0, 0, 0, rate, incoming)
+    return Lag(ORDERS, "one", 0, 0, messages, 0.0, 0, 0, 0, 0, rate, incoming)
 
 
 def test_what_is_published_and_not_done_is_the_lag() -> None:
@@ -107,3 +107,13 @@ def test_a_meter_is_right_from_the_start_and_forgets() -> None:
         meter.add(100, second * NANOSECONDS)
     assert meter.rate(10 * NANOSECONDS) == pytest.approx(100, rel=0.1)
     assert meter.rate(600 * NANOSECONDS) < 1
+
+
+def test_what_nobody_reads_will_never_have_caught_up() -> None:
+    team = Team()
+    one = team.join()
+    team.publish("a", "b")
+    team.ack(team.take(one, 1))
+    assert lag_of(team).drain_seconds is not None
+    team.leave(one)
+    assert lag_of(team).drain_seconds is None

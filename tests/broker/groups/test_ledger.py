@@ -4,6 +4,8 @@ import errno
 
 import pytest
 
+from goqueue.broker.delivery import parts
+from goqueue.broker.groups import ledger
 from goqueue.broker.groups.state import Record
 from goqueue.broker.work import Promise
 from goqueue.errors import DiskFull, GoQueueError, LogFenced
@@ -168,6 +170,66 @@ def test_a_clean_stop_leaves_a_snapshot_and_what_comes_behind_it_counts() -> Non
     shelf._bytes_max = 1024
     tell_again(team)
     assert state_of(team.restart().crash()) == before
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+def test_a_crash_loses_nothing_of_what_is_told_in_parts(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "STANDS_BYTES", 1)
+    operation, is_over = 0, False
+    while not is_over:
+        team, _ = busy_team()
+        before = state_of(team)
+        assert len(before) > 3
+        operation += 1
+        team.running.disk.crash_at(team.running.disk.operations + operation)
+        try:
+            tell_again(team)
+            is_over = True
+        except Crashed:
+            pass
+        team = team.crash(keep)
+        assert state_of(team) == before
+        team.coordinator.ledger.shelf("team")._bytes_max = 1024
+        tell_again(team)
+        team = team.crash(keep)
+        assert state_of(team) == before
+        assert state_of(team.restart()) == before
+
+
+def test_a_log_that_cannot_be_told_again_keeps_no_other_from_it() -> None:
+    team, _ = busy_team()
+    ledger = team.coordinator.ledger
+    number = ledger.number("team")
+    after = next(f"g-{count}" for count in range(99) if ledger.number(f"g-{count}") > number)
+    other = Team(team.running, after)
+    other.leave(other.join())
+    shelf = ledger.shelf(after)
+    shelf._bytes_max = 1
+    team.running.disk.fail("write", errno.ENOSPC, path=f"*/__consumer_offsets/{number}/*")
+    with pytest.raises(DiskFull):
+        tell_again(team)
+    assert shelf.log.first_offset > 0
+
+
+@pytest.mark.parametrize(("ranges", "turns"), [(1, 4), (6, 2), (100, 1)])
+def test_so_many_ranges_are_told_in_one_turn(ranges: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_RANGES_AT_ONCE", ranges)
+    team = Team(partitions=3)
+    one = team.join()
+    for number in range(3):
+        team.publish(*"abc", place=("orders", number))
+    for portion in team.poll(one):
+        team.ack(portion, (1, 2))
+    assert [cursor.run_count for cursor in team.coordinator.ledger.cursors("team").values()] == [3, 3, 3]
+    shelf = team.coordinator.ledger.shelf("team")
+    shelf._bytes_max, made = 1, 0
+    work = shelf.tell_again()
+    job = next(work)
+    while isinstance(job, Promise):
+        made += 1
+        team.running.flush()
+        job = work.send(job.result())
+    assert made == turns
 
 
 def test_telling_again_that_the_disk_refuses_changes_nothing_and_can_be_repeated() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from goqueue.broker.delivery.changes import Place
 from goqueue.broker.groups.assignors import Strategy
 from goqueue.broker.groups.group import Group, Member, Protocol
-from goqueue.broker.groups.rebalance import begin, come_back, fence, force, give_up
+from goqueue.broker.groups.rebalance import begin, come_back, fence, force, give_up, give_up_all
 
 SIX = {"t": 6}
 
@@ -78,6 +78,17 @@ def test_what_nobody_asked_for_cannot_be_given_up() -> None:
     assert give_up(group, "a", [*places(0), ("other", 3)]) is group
     complete = group_of("a", "b")
     assert give_up(complete, "a", places(0)) is complete
+
+
+def test_what_many_let_go_of_at_once_is_one_generation() -> None:
+    group = rebalanced(group_of("a", "b"), [member("c")])
+    asked = {name: group.to_give_up(name) for name in "ab"}
+    assert all(asked.values())
+    after = give_up_all(group, asked)
+    assert (after.generation, after.phase) == (group.generation + 1, "complete")
+    assert {name: after.members[name].since for name in "ab"} == dict.fromkeys("ab", after.generation)
+    assert sorted(map(len, after.assignment.values())) == [2, 2, 2]
+    assert give_up_all(after, asked) is after
 
 
 def test_members_that_keep_what_they_have_are_not_stale() -> None:

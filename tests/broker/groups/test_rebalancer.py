@@ -31,6 +31,23 @@ def check(team: Team) -> None:
         assert team.coordinator.ledger.cursor("team", place) is not None
 
 
+# --- many at once ---
+
+
+def test_however_many_come_at_once_what_moves_goes_to_them_in_one_generation() -> None:
+    team = Team(partitions=60)
+    for number in range(30):
+        team.ask_to_join(f"old-{number}")
+    team.due(GATHERED)
+    before = team.group.generation
+    for number in range(30):
+        team.ask_to_join(f"new-{number}")
+    team.due(GATHERED)
+    assert (team.group.phase, team.group.generation) == ("complete", before + 2)
+    assert {len(places) for places in team.group.assignment.values()} == {1}
+    check(team)
+
+
 # --- cooperative, members that confirm ---
 
 

@@ -44,7 +44,7 @@ def check_cursors(world: "GroupWorld") -> None:
 def check_cursor(cursor: Cursor) -> None:
     assert cursor.floor <= cursor.position, f"nothing is done before it was handed out: {cursor!r}"
     spans = [*cursor.settled(), *((first, end) for first, end, _ in cursor.waiting.runs())]
-    spans += ((offset, offset + 1) for offset in cursor.moving)
+    spans += ((first, end) for first, end, _ in cursor.moving.runs())
     spans += (span for lease in cursor.leases.values() for span in lease.ranges())
     at = cursor.floor
     for first, end in sorted(spans):

@@ -1,0 +1,285 @@
+"""A run of real processes around one group: a broker, producers, consumers, and whoever kills and looks.
+
+Whatever a process sees it writes into a file of its own; what the broker has to say in the end is added to that, and
+the checker judges all of it.
+"""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from signal import SIGCONT, SIGSTOP
+from typing import Any, Self
+
+from goqueue.client import Client
+from goqueue.errors import GroupNotFound, TopicNotFound
+from goqueue.testing.history import End, Event, Owned, Recorder, Rejected, Report, Settled, Stored, check, read
+from tests.crash.group_watched import WatchedClient
+from tests.crash.group_worker import Job, Watch, say
+from tests.processes import ROOT, Served
+
+TOPIC, GROUP = "t", "g"
+PATIENCE_SECONDS = 60.0
+LOOK_SECONDS = 0.05  # between two looks at the group
+PORTS = range(20_000, 32_000)  # none that the kernel gives to whoever connects: the broker comes back to its own
+
+
+class Progress:
+    """How often the processes said that they got on."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    def add(self) -> None:
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def has_come_to(self, count: int, seconds: float) -> bool:
+        """Whether they have said it so often, or do so within that time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._count >= count, seconds)
+
+
+class Worker:
+    """One process, which ends when its standard input does."""
+
+    def __init__(self, kind: str, job: Job, progress: Progress) -> None:
+        self.kind = kind
+        self.job = job
+        self._said = Path(f"{job.history}.stderr")
+        with self._said.open("w") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", f"tests.crash.{kind}", job.to_argument()],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+            )
+        self._listener = threading.Thread(target=self._listen, args=(progress,), daemon=True)
+        self._listener.start()
+
+    def _listen(self, progress: Progress) -> None:
+        assert self._process.stdout is not None
+        for _ in self._process.stdout:
+            progress.add()
+
+    def check_alive(self) -> None:
+        code = self._process.poll()
+        assert code is None, f"{self.job.name} ended with {code}: {self._said.read_text()}"
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """It does nothing meanwhile, and does not know that."""
+        self._process.send_signal(SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(SIGCONT)
+
+    def tell_to_end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def await_end(self) -> None:
+        code = self._process.wait(PATIENCE_SECONDS)
+        self.close()
+        assert code == 0, f"{self.job.name} ended with {code}: {self._said.read_text()}"
+
+    def close(self) -> None:
+        """Kill it, if that is needed still."""
+        self._process.kill()
+        self._process.wait()
+        self._listener.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+class GroupRun:
+    """One broker on one port, and all that goes on around it. At the end of its block no process is left."""
+
+    def __init__(self, path: Path, seed: str, partitions: int) -> None:
+        self.seed = seed
+        self.chance = Random(seed)
+        self.progress = Progress()
+        self.workers: list[Worker] = []
+        self._path = path
+        self._partitions = partitions
+        self._port = _free_port(self.chance)
+        self._lives: dict[str, int] = {}
+        self._end = ExitStack()
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        with ExitStack() as end:
+            self._seen = end.enter_context(Recorder(self._path / "observer.jsonl", "observer"))
+            self.broker = self._start_broker()
+            end.callback(self._close_broker)
+            self._client = end.enter_context(Client(self.url))
+            self._client.create_topic(TOPIC, partitions=self._partitions)
+            self._end = end.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.close()
+
+    def _start_broker(self) -> Served:
+        return Served("--data-dir", str(self._path / "data"), "--port", str(self._port)).__enter__()
+
+    def _close_broker(self) -> None:
+        self.broker.__exit__()
+
+    # --- processes ---
+
+    def start(self, kind: str, name: str, **wishes: Any) -> Worker:
+        """A process; one of a name that there was before is its next life."""
+        return self._launch(kind, name, Job(self.url, TOPIC, GROUP, **wishes))
+
+    def _launch(self, kind: str, name: str, job: Job) -> Worker:
+        life = self._lives[name] = self._lives.get(name, 0) + 1
+        full = f"{name}.{life}"
+        history = str(self._path / f"{full}.jsonl")
+        worker = Worker(kind, replace(job, name=full, history=history, seed=f"{self.seed} {full}"), self.progress)
+        self._end.callback(worker.close)
+        self.workers.append(worker)
+        return worker
+
+    def kill(self, worker: Worker) -> Worker:
+        """Kill a process and start it once more."""
+        worker.close()
+        self.workers.remove(worker)
+        return self._launch(worker.kind, worker.job.name.rpartition(".")[0], worker.job)
+
+    def kill_broker(self) -> None:
+        self.broker.kill()
+        self.broker = self._start_broker()
+
+    def restart_broker(self) -> None:
+        code, said = self.broker.stop()
+        assert code == 0, said
+        self.broker = self._start_broker()
+
+    def end(self, workers: list[Worker]) -> None:
+        for worker in workers:
+            worker.tell_to_end()
+        for worker in workers:
+            worker.await_end()
+            self.workers.remove(worker)
+
+    # --- looking ---
+
+    def observe(self) -> dict[str, Any] | None:
+        """What the broker says of the group, also for the record; None before somebody has joined it."""
+        for worker in self.workers:
+            worker.check_alive()
+        try:
+            described = self._client.group(GROUP)
+        except GroupNotFound:
+            return None
+        generation = described["generation"]
+        self._seen.record(
+            *(
+                Owned(GROUP, generation, member["member_id"], topic, int(number))
+                for member in described["members"]
+                for topic, _, number in (place.rpartition("-") for place in member["assigned_partitions"])
+            )
+        )
+        return described
+
+    def look_on(self, count: int) -> dict[str, Any]:
+        """Until the processes got on so often; what the group is like then."""
+        end, deadline = self.progress.count + count, time.monotonic() + PATIENCE_SECONDS
+        while not self.progress.has_come_to(end, LOOK_SECONDS):
+            assert time.monotonic() < deadline, f"nobody gets on: {self.observe()}"
+            self.observe()
+        described = self.observe()
+        assert described is not None
+        return described
+
+    def await_that(self, what: str, reached: Callable[[dict[str, Any]], bool]) -> None:
+        """Look at the group until it is so."""
+        deadline, looking = time.monotonic() + PATIENCE_SECONDS, threading.Event()
+        while (described := self.observe()) is None or not reached(described):
+            assert time.monotonic() < deadline, f"not {what}: {described}"
+            looking.wait(LOOK_SECONDS)
+
+    def drain(self, **options: Any) -> None:
+        """A last member takes what is left, until it has been idle for a while and nothing is."""
+        watch = Watch(self._seen, GROUP)
+        job = Job(self.url, TOPIC, GROUP)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        with WatchedClient(self.url) as client:
+            consumer = client.watched(watch, GROUP, [TOPIC], client_id="last", until_idle=0.2, **options)
+            with consumer:
+                while True:
+                    for batch in consumer.batches():
+                        watch.received(consumer, batch)
+                        say(batch, job, self.chance, watch)
+                        watch.answered()
+                    described = self.observe()
+                    if described is not None and not described["total_lag"]:
+                        break
+                    assert time.monotonic() < deadline, f"it cannot be drained: {described}"
+            watch.left()
+
+    def judge(self, *, in_order: bool = True) -> tuple[list[Event], Report]:
+        """Write down what the broker has in the end, and hold all that was seen against each other."""
+        self._record_log()
+        self._record_dead_letters()
+        offsets = self._client.group_offsets(GROUP)[TOPIC]
+        self._seen.record(*(Settled(GROUP, TOPIC, partition, floor) for partition, floor in offsets.items()))
+        events = read(sorted(self._path.glob("*.jsonl")))
+        report = check(events, in_order=in_order)
+        sys.stdout.write(f"{self}: {report}\n")  # which is seen when the test fails, or with -s
+        return events, report
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}, {sum(self._lives.values())} processes"
+
+    def _record_log(self) -> None:
+        with self._client.reader(TOPIC, start="earliest", until="now") as reader:
+            for messages in reader.batches():
+                self._seen.record(
+                    *(
+                        Stored(TOPIC, message.partition, message.offset, (message.value or b"").decode())
+                        for message in messages
+                    )
+                )
+            self._seen.record(*(End(TOPIC, partition, end) for partition, end in reader.positions.items()))
+
+    def _record_dead_letters(self) -> None:
+        try:
+            reader = self._client.reader(f"{TOPIC}.dlq", start="earliest", until="now")
+        except TopicNotFound:
+            return
+        places: set[tuple[str, int, int]] = set()
+        for message in reader:
+            headers = dict(message.headers)
+            topic, group = headers["dlq.topic"].decode(), headers["dlq.group"].decode()
+            partition, offset = int(headers["dlq.partition"]), int(headers["dlq.offset"])
+            assert (topic, partition, offset) not in places, f"{topic}/{partition}/{offset} has two dead letters"
+            places.add((topic, partition, offset))
+            self._seen.record(Rejected(group, "the dead letters", topic, partition, offset, offset + 1))
+
+
+def _free_port(chance: Random) -> int:
+    while True:
+        port = chance.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port

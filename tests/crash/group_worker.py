@@ -1,0 +1,182 @@
+"""What the processes of a group's run have in common: what they are to do, when they end, what they write down.
+
+A process ends when its standard input does, so none outlives the test that started it. It writes a line whenever it got
+on with its work: whoever wants to kill it in the middle of something waits for such lines.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any, Self
+
+from goqueue.client import Batch, Delivered
+from goqueue.client.consuming import Consuming
+from goqueue.client.intervals import Intervals
+from goqueue.testing.history import Acked, Acking, Event, Joined, Left, Nacked, Received, Recorder, Rejecting
+
+NACK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process is to do."""
+
+    url: str
+    topic: str
+    group: str
+    history: str = ""
+    """The file that it writes what it sees into: a new one for each life."""
+    name: str = ""
+    seed: str = ""
+    style: str = "batches"
+    members: int = 1
+    """How many members of the group it is."""
+    visibility: str = "30s"
+    session: str = "30s"
+    protocol: str = "cooperative"
+    order: str = "none"
+    nacks: float = 0.0
+    """The part of its messages that it nacks."""
+    rejects: float = 0.0
+    quits: bool = False
+    """Whether its members leave after a while, and others come."""
+    forgives: bool = True
+    """Whether something may come too late, because its lease was over or its membership was."""
+
+    def to_argument(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_argument(cls) -> Self:
+        return cls(**json.loads(sys.argv[1]))
+
+
+def when_told_to_end(end: Callable[[], object]) -> None:
+    """Call `end`, on another thread, when the standard input ends."""
+
+    def wait() -> None:
+        sys.stdin.read()
+        end()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def tell() -> None:
+    """Something was done."""
+    sys.stdout.write(".\n")
+    sys.stdout.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What one member knows of a poll that brought it messages."""
+
+    asked_ns: int
+    generation: int
+    """That of the group when the messages were handed out: the one that the answer names."""
+    member: str
+
+
+class Watch:
+    """Writes down what one consumer sees."""
+
+    def __init__(self, seen: Recorder, group: str) -> None:
+        self._seen = seen
+        self._group = group
+        self._known: tuple[str, int, tuple[tuple[str, int], ...]] | None = None
+        self._polls: dict[str, Poll] = {}
+        self._unanswered: list[Event] = []
+        """What is to be recorded when all that was said is durable."""
+
+    def polled(self, leases: Iterable[str], poll: Poll) -> None:
+        for lease in leases:
+            self._polls[lease] = poll
+
+    def assigned(self, consumer: Consuming) -> None:
+        """What it has now, if that is news. Called where the assignment does not change: by whoever iterates."""
+        member = consumer.member_id
+        assert member is not None
+        places = tuple((place.topic, place.partition) for place in consumer.assignment)
+        now = member, consumer.generation, places
+        if now == self._known:
+            return
+        if self._known is not None and self._known[0] != member:
+            self._seen.record(Left(self._group, self._known[0]))
+        self._known = now
+        self._seen.record(Joined(self._group, member, consumer.generation, places))
+
+    def left(self) -> None:
+        if self._known is not None:
+            self._seen.record(Left(self._group, self._known[0]))
+
+    def received(self, consumer: Consuming, messages: Iterable[Delivered]) -> None:
+        self.assigned(consumer)
+        self._seen.record(*(self._received(message) for message in messages))
+
+    def _received(self, message: Delivered) -> Received:
+        poll = self._polls[message._lease.held.leased.lease]
+        value = (message.value or b"").decode()
+        place = message.topic, message.partition, message.offset
+        return Received(self._group, poll.member, poll.generation, *place, message.attempt, value, poll.asked_ns)
+
+    # --- settling ---
+
+    def saying(self, action: str, messages: Iterable[Delivered]) -> None:
+        """`ack`, `nack` or `reject` is about to be said of messages of one lease."""
+        before, after = _EVENTS[action]
+        of = list(messages)
+        if not of:
+            return
+        member = self._polls[of[0]._lease.held.leased.lease].member
+        for first, end in Intervals((message.offset, message.offset + 1) for message in of).ranges():
+            fields = self._group, member, of[0].topic, of[0].partition, first, end
+            if before is not None:
+                self._seen.record(before(*fields))
+            if after is not None:
+                self._unanswered.append(after(*fields))
+
+    def answered(self) -> None:
+        """All that was said is durable."""
+        self._seen.record(*self._unanswered)
+        self._unanswered.clear()
+
+    def refused(self) -> None:
+        """Something that was said came too late; which it was need not be known."""
+        self._unanswered.clear()
+
+
+# A reject that is sent again, because its answer got lost, is refused whether it had arrived before or came too late:
+# only the dead letters tell.
+_EVENTS: dict[str, tuple[type[Acking | Rejecting] | None, type[Acked | Nacked] | None]] = {
+    "ack": (Acking, Acked),
+    "nack": (None, Nacked),
+    "reject": (Rejecting, None),
+}
+
+
+def verdict(job: Job, chance: Random) -> str:
+    number = chance.random()
+    return "nack" if number < job.nacks else "reject" if number < job.nacks + job.rejects else "ack"
+
+
+def say(batch: Batch, job: Job, chance: Random, watch: Watch) -> Any:
+    """Of some messages what chance wants, of the rest of the batch that it is done; what is returned may be awaited."""
+    verdicts = {message.offset: verdict(job, chance) for message in batch}
+    for action in ("nack", "reject", "ack"):
+        chosen = [message for message in batch if verdicts[message.offset] == action]
+        watch.saying(action, chosen)
+        if action != "ack":
+            for message in chosen:
+                speak(message, action)
+    return batch.ack(wait=True)
+
+
+def speak(message: Delivered, action: str, *, wait: bool = False) -> Any:
+    if action == "nack":
+        return message.nack(delay=NACK_SECONDS, reason="by chance", wait=wait)
+    if action == "reject":
+        return message.reject(reason="by chance", wait=wait)
+    return message.ack(wait=wait)
