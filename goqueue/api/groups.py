@@ -10,8 +10,8 @@ from goqueue.broker.delivery.changes import Place
 from goqueue.broker.groups.assignors import Strategy
 from goqueue.broker.groups.group import Group, Order, Protocol
 from goqueue.broker.groups.lag import Lag
-from goqueue.broker.groups.name import is_internal
 from goqueue.broker.groups.statistics import RebalanceStats
+from goqueue.broker.name import is_internal
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
 from goqueue.quantities import format_time

@@ -11,7 +11,7 @@ from goqueue import __version__
 from goqueue.api.call import Call
 from goqueue.api.http.message import Response
 from goqueue.api.openapi import JSON
-from goqueue.broker.topic import is_internal
+from goqueue.broker.name import is_internal
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_count, format_time
 

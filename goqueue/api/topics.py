@@ -6,8 +6,9 @@ import msgspec
 
 from goqueue.api.call import App, Call
 from goqueue.api.scalars import Time
+from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
-from goqueue.broker.topic import Partitions, Topic, TopicSettings, TopicSpec, is_internal
+from goqueue.broker.topic import Partitions, Topic, TopicSettings, TopicSpec
 from goqueue.quantities import format_time
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, description="1 to 255 of A-Z a-z 0-9 . _ -")]

@@ -13,8 +13,9 @@ from goqueue.broker.catalog import Catalog, Record, TopicForgotten, decode_recor
 from goqueue.broker.closed_log import ClosedLog
 from goqueue.broker.groups.coordinator import Coordinator, GroupSettings
 from goqueue.broker.journal import Journal
+from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
-from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, is_internal, log_name
+from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.work import Told, run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest

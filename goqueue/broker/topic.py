@@ -1,10 +1,10 @@
 """What a topic is: its name, its settings, and the partitions that hold its messages."""
 
-import re
 from typing import Annotated, Literal
 
 import msgspec
 
+from goqueue.broker.name import check_name, check_new_name
 from goqueue.broker.partition import Partition
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
@@ -17,14 +17,10 @@ from goqueue.limits import (
     RETENTION_HOURS_MAX,
     SEGMENT_BYTES_MAX,
     SEGMENT_BYTES_MIN,
-    TOPIC_NAME_CHARACTERS_MAX,
     VALUE_BYTES_MAX,
 )
 from goqueue.partitioner import Partitioner, hash_named, partition_of
 from goqueue.quantities import quoted
-
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
-INTERNAL_PREFIX = "__"
 
 Partitions = Annotated[int, msgspec.Meta(ge=1, le=PARTITIONS_MAX, description="How many partitions it has.")]
 
@@ -80,23 +76,11 @@ class TopicSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_topic_name(name: str) -> None:
-    """Refuse what no topic may be called."""
-    if len(name) > TOPIC_NAME_CHARACTERS_MAX or not _NAME.fullmatch(name) or name in (".", ".."):
-        raise TopicNameInvalid(
-            f"{quoted(name[:TOPIC_NAME_CHARACTERS_MAX])} cannot be the name of a topic",
-            hint=f"1 to {TOPIC_NAME_CHARACTERS_MAX} of A-Z a-z 0-9 . _ -, not . or ..",
-        )
+    check_name(name, "topic", TopicNameInvalid)
 
 
 def check_new_topic_name(name: str) -> None:
-    """Refuse what a client may not call its topic."""
-    check_topic_name(name)
-    if is_internal(name):
-        raise TopicNameInvalid(f"{quoted(name)} begins with __, which is kept for internal topics", hint="leave it out")
-
-
-def is_internal(name: str) -> bool:
-    return name.startswith(INTERNAL_PREFIX)
+    check_new_name(name, "topic", TopicNameInvalid)
 
 
 def log_name(topic: str, partition: int) -> str:

@@ -2,8 +2,9 @@
 
 from contextlib import suppress
 
+from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
-from goqueue.broker.topic import TopicSettings, is_internal
+from goqueue.broker.topic import TopicSettings
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from goqueue import __version__
-from goqueue.broker.topic import is_internal
+from goqueue.broker.name import is_internal
 from goqueue.clock import NANOSECONDS
 from goqueue.commands.flags import setting_flags
 from goqueue.config import load

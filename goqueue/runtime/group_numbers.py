@@ -3,7 +3,7 @@
 from goqueue.broker.broker import Broker
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.group import Group
-from goqueue.broker.groups.name import is_internal
+from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.observe.group_metrics import GroupNumbers, OneGroup, State
 

@@ -2,7 +2,8 @@
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.partition import Partition
-from goqueue.broker.topic import Topic, is_internal
+from goqueue.broker.name import is_internal
+from goqueue.broker.topic import Topic
 from goqueue.broker.work import run
 from goqueue.errors import LogFenced
 from goqueue.limits import TOMBSTONE_GRACE_SECONDS

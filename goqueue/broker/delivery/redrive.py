@@ -23,9 +23,10 @@ from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.groups.state import Record
 from goqueue.broker.groups.topics import Topics
+from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.broker.ranges import RangeMap
-from goqueue.broker.topic import Topic, is_internal
+from goqueue.broker.topic import Topic
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import Clock
 from goqueue.errors import GoQueueError, RequestInvalid, TopicNotFound

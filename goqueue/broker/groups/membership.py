@@ -17,11 +17,10 @@ from goqueue.broker.groups.assignors import Strategy
 from goqueue.broker.groups.group import Group, GroupDeleted, Member, Order, Protocol, Start
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.groups.name import check_group_name, check_new_group_name
-from goqueue.broker.groups.name import is_internal as is_internal_group
 from goqueue.broker.groups.presence import Joined, Left, Meeting, Presence, unknown_member
 from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.topics import Topics
-from goqueue.broker.topic import is_internal
+from goqueue.broker.name import is_internal
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
 from goqueue.errors import (
@@ -99,13 +98,13 @@ class Membership:
 
     def group(self, name: str) -> Group:
         group = self._ledger.group(name)
-        if group is None or is_internal_group(name):
+        if group is None or is_internal(name):
             check_group_name(name)
             raise GroupNotFound(f"there is no group {quoted(name)}", hint=self._nearest_hint(name), group=name)
         return group
 
     def _nearest_hint(self, name: str) -> str:
-        meant = nearest(name, [group.group for group in self._ledger.groups() if not is_internal_group(group.group)])
+        meant = nearest(name, [group.group for group in self._ledger.groups() if not is_internal(group.group)])
         return (
             f"did you mean {meant}?" if meant else "GET /groups lists all of them; whoever joins a group first makes it"
         )
@@ -319,7 +318,7 @@ class Membership:
 
     def _forget_abandoned(self, name: str) -> int | None:
         group, now_ns = self._ledger.group(name), self._clock.now_ns()
-        if group is None or not group.emptied_ns or is_internal_group(name):
+        if group is None or not group.emptied_ns or is_internal(name):
             return None
         if group.emptied_ns + self._retention_ns > now_ns:
             return group.emptied_ns + self._retention_ns

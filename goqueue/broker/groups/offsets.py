@@ -15,8 +15,8 @@ from goqueue.broker.groups.presence import Left
 from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.state import Record
 from goqueue.broker.groups.topics import Topics
+from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
-from goqueue.broker.topic import is_internal
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import Clock
 from goqueue.errors import GenerationStale, OffsetOutOfRange, PartitionNotOwned, TopicNotFound
