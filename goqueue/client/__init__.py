@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from goqueue.client.async_producer import AsyncDeliveries, AsyncDelivery, AsyncProducer
     from goqueue.client.async_reader import AsyncReader
     from goqueue.client.consumer import Consumer
-    from goqueue.client.consuming import ConsumerOptions
     from goqueue.client.delivered import Batch, Delivered
     from goqueue.client.delivery import Deliveries, Delivery, Receipt, Stored
     from goqueue.client.leases import Refused, Stats
     from goqueue.client.message import Message
+    from goqueue.client.options import ConsumerOptions
     from goqueue.client.polls import TopicPartition
     from goqueue.client.producer import Producer
     from goqueue.client.producing import Options
@@ -59,7 +59,7 @@ _LATER = {
     "AsyncReader": "async_reader",
     "Batch": "delivered",
     "Consumer": "consumer",
-    "ConsumerOptions": "consuming",
+    "ConsumerOptions": "options",
     "Delivered": "delivered",
     "Deliveries": "delivery",
     "Delivery": "delivery",

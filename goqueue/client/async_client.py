@@ -1,7 +1,7 @@
 """The client for event loops: the surface of the one for threads, awaited."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -13,9 +13,9 @@ from goqueue.client.async_reader import AsyncReader
 from goqueue.client.asynchronous import AsyncConnection
 from goqueue.client.attempts import Attempts, tls_of
 from goqueue.client.calls import Call, Script
-from goqueue.client.consuming import options_of as consumer_options_of
 from goqueue.client.delivery import Stored
 from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
+from goqueue.client.options import options_of as consumer_options_of
 from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import options_of
 from goqueue.client.reading import Place, begin, wish
@@ -190,11 +190,31 @@ class AsyncClient:
         return await self.call(endpoints.reset_offsets(group, topic, to, wishes))
 
     async def redrive(self, topic: str, **wishes: Any) -> dict[str, Any]:
-        """Send dead letters back to where they came from.
+        """Send dead letters back to where they came from. Each is moved exactly once, however often this is called.
 
-        `limit`, `rate`, `dry_run`, `target`, `error`, `key`, `header`, `from_time` and `to_time` choose which and how.
+        `error`, `group`, `key`, `header`, `from_time` and `to_time` choose which; `limit`, `rate`, `target`, `start`
+        (`next` of the answer before) and `dry_run` how.
         """
         return await self.call(endpoints.redrive(topic, wishes))
+
+    async def dead_letters(
+        self,
+        topic: str,
+        limit: int = 100,
+        error: str | None = None,
+        group: str | None = None,
+        start: Mapping[Any, int] | None = None,
+    ) -> dict[str, Any]:
+        """Dead letters of a topic that were not sent back: `messages`, and how they failed.
+
+        `error` is a part of why, `group` the one that failed, and `start` where to go on: `next` of the answer before,
+        until that is `complete`.
+        """
+        return await self.call(endpoints.dead_letters(topic, limit, {"error": error, "group": group}, start))
+
+    async def dead_letter_errors(self, topic: str) -> dict[str, Any]:
+        """Why the dead letters of a topic have failed, and how many each time."""
+        return await self.call(endpoints.dead_letter_errors(topic))
 
     # --- the broker ---
 

@@ -13,10 +13,11 @@ from goqueue.client.async_wires import AsyncPoller, AsyncSettler
 from goqueue.client.asynchronous import AsyncConnection
 from goqueue.client.attempts import Attempts
 from goqueue.client.calls import Call
-from goqueue.client.consuming import CLOSE_SECONDS, TICK_SECONDS, ConsumerOptions, Consuming, Patience, failure_of
+from goqueue.client.consuming import CLOSE_SECONDS, TICK_SECONDS, Consuming, Patience, failure_of
 from goqueue.client.delivered import Batch, Delivered
 from goqueue.client.lease import Held
 from goqueue.client.membership import Errand, Told
+from goqueue.client.options import ConsumerOptions
 from goqueue.client.polls import Beat, Polled
 from goqueue.client.retry import Backoff
 from goqueue.client.times import seconds
@@ -57,20 +58,28 @@ class AsyncConsumer(Consuming):
                 if self._attention and not await self._look_up(message):
                     break
                 yield message
-            batch = await self._next()
-            if batch is None:
-                return
-            self._rest = iter(batch.messages)
+            else:
+                batch = await self._next()
+                if batch is None:
+                    return
+                self._rest = iter(batch.messages)
 
     async def _look_up(self, message: Delivered) -> bool:
-        """See to what needs attention first; whether the message is to be handed out all the same."""
+        """See to what needs attention first; whether the message is to be handed out all the same. If not, what is
+        left to be handed out may be something else."""
         try:
             if not self._stopped.done():
                 await self._attend()
         except BaseException:
             self._rest = chain((message,), self._rest)
             raise
-        return not message._lease.held.over and not self._stopped.done()
+        if message._lease.held.over or self._stopped.done():
+            self._rest = iter(())
+            return False
+        if self._leases.order is None:
+            return True
+        self._rest = iter(self._sifted(chain((message,), self._rest)))
+        return False
 
     async def batches(self) -> AsyncIterator[Batch]:
         """The messages of one lease at a time: of one partition, in their order."""
@@ -106,16 +115,31 @@ class AsyncConsumer(Consuming):
         """Send what was settled, give back what was not, and leave the group; a broker that is gone costs `timeout`."""
         if self._closed:
             return
-        self._closed = True
         self.stop()
+        failure: BaseException | None = None
         try:
             if self._belongs_here:
-                await self._leave(time.monotonic() + timeout)
+                failure = await self._say_goodbye()
+                if not self._closed:  # which a callback may have done
+                    self._closed = True
+                    await self._leave(time.monotonic() + timeout)
         finally:
+            self._closed = True
             await self._poller.abandon()
             await self._settler.close()
             self._leases.forget()
             self._rest = iter(())
+        if failure is not None:
+            raise failure
+
+    async def _say_goodbye(self) -> BaseException | None:
+        """Tell of the partitions that go, while their leases still hold. What that raises is raised when all is
+        done."""
+        try:
+            await self._tell("on_revoked", self._membership.give_up_all())
+        except Exception as error:
+            return error
+        return None
 
     async def _leave(self, deadline: float) -> None:
         if self._companion is not None:
@@ -186,7 +210,7 @@ class AsyncConsumer(Consuming):
 
     def _read(self) -> Batch | None:
         """The next lease as messages, with the next answer under way."""
-        if self._may_ask_ahead():
+        if self._may_ask_ahead() and not self._poller.is_under_way:
             self._poller.ask(self._poll())
         part = self._leases.next()
         if part is None:
@@ -194,6 +218,8 @@ class AsyncConsumer(Consuming):
         batch, gaps = self._batch(part)
         if gaps:
             part[0].held.skip(gaps)
+        if self._leases.order is not None:
+            batch.messages = self._sifted(batch.messages)
         return batch if batch.messages else None
 
     async def _pause(self, delay: float) -> None:
@@ -226,6 +252,9 @@ class AsyncConsumer(Consuming):
                         raise
         except StopIteration:
             self._accompany()
+        except TransientError:
+            if not self._stopped.done():  # else the iteration ends, whatever was to be done
+                raise
         finally:
             steps.close()
         if failure is not None:

@@ -136,7 +136,7 @@ class AsyncSettler:
                 await self._send(max(deadline - time.monotonic(), 0.001))
                 delay = current.not_before - time.monotonic()
             if time.monotonic() + max(delay, 0.0) >= deadline and self._current is not None:
-                raise overdue(timeout)
+                raise overdue(timeout, current.failure)
             if delay > 0:
                 await asyncio.sleep(delay)
 

@@ -99,7 +99,7 @@ class AsyncConnection:
     async def exchange(self, call: Call[Any], timeout: float) -> Answer:
         try:
             async with asyncio.timeout(timeout):
-                return await self._exchange(call)
+                return await self._exchange(call, timeout - call.patience)
         except TimeoutError:
             self.close()
             raise timed_out(self._address) from None
@@ -115,8 +115,8 @@ class AsyncConnection:
             self.close()  # an answer that still comes belongs to nobody
             raise
 
-    async def _exchange(self, call: Call[Any]) -> Answer:
-        wire = await self._open()
+    async def _exchange(self, call: Call[Any], timeout: float) -> Answer:
+        wire = await self._open(min(timeout, self._connect_timeout))
         answer = wire.expect()
         if wire.ended or wire.transport is None:
             raise closed(self._address)
@@ -124,7 +124,7 @@ class AsyncConnection:
         await wire.drained()
         return await answer
 
-    async def _open(self) -> _Wire:
+    async def _open(self, timeout: float) -> _Wire:
         if self._process != os.getpid():
             self._process, self._wire = os.getpid(), None
         if self._wire is not None and (self._wire.ended or self._wire.transport is None):
@@ -132,17 +132,24 @@ class AsyncConnection:
         if self._wire is None:
             loop = asyncio.get_running_loop()
             try:
-                async with asyncio.timeout(self._connect_timeout):
+                async with asyncio.timeout(timeout):
                     _, self._wire = await loop.create_connection(
                         partial(_Wire, self._address), self._address.host, self._address.port, ssl=self._tls
                     )
             except OSError as error:  # a timeout is one of them
                 if self._tls is not None and not isinstance(error, ConnectionRefusedError):
                     raise no_tls(self._address, error) from None
-                raise unreachable(self._address, error.strerror or "it took too long") from None
+                raise unreachable(self._address, _why(error)) from None
         return self._wire
 
     def close(self) -> None:
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.close()
+
+
+def _why(error: OSError) -> str:
+    """In the words of the system: those of the loop leave out the reason."""
+    if error.errno and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or "it took too long"

@@ -17,11 +17,16 @@ _LEAST_SECONDS = 0.001
 
 
 class Attempts:
-    """How much time is left, and whether there is another attempt."""
+    """How much time is left, and whether there is another attempt.
+
+    The broker has the patience of a call for its answer. To find nobody there takes no patience.
+    """
 
     def __init__(self, call: Call[Any], timeout: float) -> None:
         self._call = call
-        self._deadline = time.monotonic() + timeout + call.patience
+        self._timeout = timeout
+        self._patient_until = time.monotonic() + call.patience
+        self._deadline = self._patient_until - call.patience + timeout
         self._backoff = Backoff()
         self._failure: GoQueueError | None = None
 
@@ -30,16 +35,19 @@ class Attempts:
         left = self._deadline - time.monotonic()
         if left < _LEAST_SECONDS and self._failure is not None:
             raise self._failure
-        return left
+        return left + self._call.patience
 
     def after(self, error: GoQueueError) -> float:
         """Seconds to wait before the next attempt; raises the error when there is none."""
-        delay, left = self._backoff.next(error), self._deadline - time.monotonic()
+        now = time.monotonic()
+        if self._call.patience and error.details.get("unsure"):  # it was there, and is missed since now
+            self._deadline = max(self._deadline, min(now, self._patient_until) + self._timeout)
+        delay, left = self._backoff.next(error), self._deadline - now
         self._failure = error
         if not may_repeat(self._call, error) or delay >= left:
             error.details.pop("unsent", None)
             if error.details.get("unsure") and not error.details.get("foreign") and not self._call.idempotent:
-                error.hint = "it may have been stored all the same: look before you send it again"
+                error.hint = self._call.unsure_hint
             raise error
         return delay
 

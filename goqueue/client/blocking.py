@@ -42,7 +42,7 @@ class Connection:
     def exchange(self, call: Call[Any], timeout: float) -> Answer:
         deadline = time.monotonic() + timeout
         try:
-            self.send(call, deadline)
+            self.send(call, deadline - call.patience)
             return self.receive(deadline)
         except BaseException:
             self.close()  # interrupted between the two

@@ -40,6 +40,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, eq=False):
     idempotent: bool = True
     patience: float = 0.0
     """Seconds that the broker may hold the answer back on purpose."""
+    unsure_hint: str = "it may have been stored all the same: look before you send it again"
+    """What to do when nobody knows whether it arrived, where it is not `idempotent`."""
 
     def parts(self, address: Address) -> "list[Buffer]":
         """The bytes on the wire; a body is not copied."""

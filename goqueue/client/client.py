@@ -1,6 +1,6 @@
 """The client for threads."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -154,7 +154,7 @@ class Client:
         `goqueue.client.ConsumerOptions` lists what may be said.
         """
         from goqueue.client.consumer import Consumer  # noqa: PLC0415 - as above
-        from goqueue.client.consuming import options_of  # noqa: PLC0415
+        from goqueue.client.options import options_of  # noqa: PLC0415
 
         self._check_open()
         return Consumer(group, topics, self._connect, options_of(options), self._timeout)
@@ -199,11 +199,31 @@ class Client:
         return self.call(endpoints.reset_offsets(group, topic, to, wishes))
 
     def redrive(self, topic: str, **wishes: Any) -> dict[str, Any]:
-        """Send dead letters back to where they came from.
+        """Send dead letters back to where they came from. Each is moved exactly once, however often this is called.
 
-        `limit`, `rate`, `dry_run`, `target`, `error`, `key`, `header`, `from_time` and `to_time` choose which and how.
+        `error`, `group`, `key`, `header`, `from_time` and `to_time` choose which; `limit`, `rate`, `target`, `start`
+        (`next` of the answer before) and `dry_run` how.
         """
         return self.call(endpoints.redrive(topic, wishes))
+
+    def dead_letters(
+        self,
+        topic: str,
+        limit: int = 100,
+        error: str | None = None,
+        group: str | None = None,
+        start: Mapping[Any, int] | None = None,
+    ) -> dict[str, Any]:
+        """Dead letters of a topic that were not sent back: `messages`, and how they failed.
+
+        `error` is a part of why, `group` the one that failed, and `start` where to go on: `next` of the answer before,
+        until that is `complete`.
+        """
+        return self.call(endpoints.dead_letters(topic, limit, {"error": error, "group": group}, start))
+
+    def dead_letter_errors(self, topic: str) -> dict[str, Any]:
+        """Why the dead letters of a topic have failed, and how many each time."""
+        return self.call(endpoints.dead_letter_errors(topic))
 
     # --- the broker ---
 

@@ -16,7 +16,6 @@ from goqueue.client.consuming import (
     AWAY_SECONDS,
     CLOSE_SECONDS,
     TICK_SECONDS,
-    ConsumerOptions,
     Consuming,
     Patience,
     failure_of,
@@ -24,6 +23,7 @@ from goqueue.client.consuming import (
 from goqueue.client.delivered import Batch, Delivered
 from goqueue.client.lease import Held
 from goqueue.client.membership import Errand, Told
+from goqueue.client.options import ConsumerOptions
 from goqueue.client.polls import Beat
 from goqueue.client.times import seconds
 from goqueue.client.wires import Poller, Settler
@@ -69,20 +69,29 @@ class Consumer(Consuming):
                 if self._attention and not self._look_up(message):
                     break
                 yield message
-            batch = self._next()
-            if batch is None:
-                return
-            self._rest = iter(batch.messages)
+            else:
+                batch = self._next()
+                if batch is None:
+                    return
+                self._rest = iter(batch.messages)
 
     def _look_up(self, message: Delivered) -> bool:
-        """See to what needs attention first; whether the message is to be handed out all the same."""
+        """See to what needs attention first; whether the message is to be handed out all the same. If not, what is
+        left to be handed out may be something else."""
         try:
             if not self._stopped:
                 self._attend()
         except BaseException:
             self._rest = chain((message,), self._rest)
             raise
-        return not message._lease.held.over and not self._stopped
+        if message._lease.held.over or self._stopped:
+            self._rest = iter(())
+            return False
+        if self._leases.order is None:
+            return True
+        with self._settler.lock:
+            self._rest = iter(self._sifted(chain((message,), self._rest)))
+        return False
 
     def batches(self) -> Iterator[Batch]:
         """The messages of one lease at a time: of one partition, in their order."""
@@ -116,16 +125,33 @@ class Consumer(Consuming):
         """Send what was settled, give back what was not, and leave the group; a broker that is gone costs `timeout`."""
         if self._closed:
             return
-        self._closed = True
         self.stop()
+        failure: BaseException | None = None
         try:
             if self._belongs_here:
-                self._leave(time.monotonic() + timeout)
+                failure = self._say_goodbye()
+                if not self._closed:  # which a callback may have done
+                    self._closed = True
+                    self._leave(time.monotonic() + timeout)
         finally:
+            self._closed = True
             self._poller.abandon()
             self._settler.close()
             self._leases.forget()
             self._rest = iter(())
+        if failure is not None:
+            raise failure
+
+    def _say_goodbye(self) -> BaseException | None:
+        """Tell of the partitions that go, while their leases still hold. What that raises is raised when all is
+        done."""
+        with self._settler.lock:
+            going = self._membership.give_up_all()
+        try:
+            self._tell("on_revoked", going)
+        except Exception as error:
+            return error
+        return None
 
     def _leave(self, deadline: float) -> None:
         if self._companion is not None and not self._companion.stop(timeout=(deadline - time.monotonic()) / 2):
@@ -225,6 +251,11 @@ class Consumer(Consuming):
                 part[0].held.skip(gaps)
             if not batch.messages:
                 return None
+        if self._leases.order is not None:
+            with self._settler.lock:
+                batch.messages = self._sifted(batch.messages)
+            if not batch.messages:
+                return None
         self._left_at = time.monotonic()
         if self._companion is not None:
             self._companion.wake()
@@ -262,6 +293,9 @@ class Consumer(Consuming):
                         raise
         except StopIteration:
             self._accompany()
+        except TransientError:
+            if not self._stopped:  # else the iteration ends, whatever was to be done
+                raise
         finally:
             steps.close()
         if failure is not None:

@@ -1,39 +1,23 @@
-"""What the consumers of threads and of event loops share: their options, and the rules joined together."""
+"""What the consumers of threads and of event loops share: the rules joined together."""
 
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
 from typing import Any
 
 from goqueue.client import polls
 from goqueue.client.calls import Call
-from goqueue.client.delivered import Batch, decode
+from goqueue.client.delivered import Batch, Delivered, decode
 from goqueue.client.lease import Held
-from goqueue.client.leases import Leases, Part, Refused, Settlement, Stats
+from goqueue.client.leases import Leases, Part, Settlement, Stats
 from goqueue.client.membership import Membership, Want
+from goqueue.client.options import ConsumerOptions, check_group, topics_of
+from goqueue.client.ordering import KeyOrder
 from goqueue.client.polls import Beat, Polled, Results, TopicPartition
 from goqueue.client.retry import Backoff
 from goqueue.client.times import seconds
 from goqueue.errors import GoQueueError, RequestInvalid
-from goqueue.limits import (
-    CLIENT_ID_CHARACTERS_MAX,
-    IN_FLIGHT_MESSAGES_MAX,
-    MIB,
-    READ_BYTES_MAX,
-    SESSION_SECONDS_MAX,
-    SESSION_SECONDS_MIN,
-    VISIBILITY_SECONDS_MAX,
-    VISIBILITY_SECONDS_MIN,
-    WAIT_SECONDS_MAX,
-)
-
-PROTOCOLS = ("cooperative", "eager")
-STRATEGIES = (None, "sticky", "range", "round_robin")
-ORDERS = (None, "none", "key")
-STARTS = (None, "earliest", "latest")
-_DURATIONS = ("session_timeout", "visibility_timeout", "heartbeat_interval", "wait", "until_idle")
 
 TICK_SECONDS = 0.05
 """How often a companion looks while anything is leased: no note waits longer for being sent."""
@@ -47,100 +31,13 @@ RESTLESS_MAX, RESTLESS_SECONDS = 5, 0.1
 CLOSE_SECONDS = 5.0
 """What a broker that does not answer may cost at the end."""
 
-OnPartitions = Callable[[list[TopicPartition]], object]
-OnExpired = Callable[[list[Refused]], object]
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerOptions:
-    """How a consumer joins, polls and settles; None leaves a choice to the broker."""
-
-    client_id: str | None = None
-    session_timeout: str | float = "30s"
-    protocol: str = "cooperative"
-    assignment_strategy: str | None = None
-    order: str | None = None
-    start: str | None = None
-    max_in_flight: int | None = None
-    max_messages: int = 5_000
-    max_bytes: int = MIB
-    visibility_timeout: str | float | None = None
-    wait: str | float = "20s"
-    heartbeat_interval: str | float | None = None
-    prefetch: bool = True
-    extend_leases: bool = True
-    skip_damage: bool = False
-    on_assigned: OnPartitions | None = None
-    on_revoked: OnPartitions | None = None
-    on_lost: OnPartitions | None = None
-    on_expired: OnExpired | None = None
-    until_idle: str | float | None = None
-
-    def __post_init__(self) -> None:
-        for name, allowed in (
-            ("protocol", PROTOCOLS),
-            ("assignment_strategy", STRATEGIES),
-            ("order", ORDERS),
-            ("start", STARTS),
-        ):
-            if getattr(self, name) not in allowed:
-                known = ", ".join(map(repr, allowed))
-                raise RequestInvalid(f"{name} is {getattr(self, name)!r}", hint=f"known are {known}")
-        for name, least, most in (
-            ("max_messages", 1, IN_FLIGHT_MESSAGES_MAX),
-            ("max_in_flight", 1, IN_FLIGHT_MESSAGES_MAX),
-            ("max_bytes", 1, READ_BYTES_MAX),
-            ("session_timeout", SESSION_SECONDS_MIN, SESSION_SECONDS_MAX),
-            ("visibility_timeout", VISIBILITY_SECONDS_MIN, VISIBILITY_SECONDS_MAX),
-            ("heartbeat_interval", 0.001, SESSION_SECONDS_MAX),
-            ("wait", 0.001, WAIT_SECONDS_MAX),
-            ("until_idle", 0, float("inf")),
-        ):
-            given = self.number(name)
-            if given is not None and not least <= given <= most:
-                unit = " seconds" if name in _DURATIONS else ""
-                raise RequestInvalid(f"{name} is {getattr(self, name)!r}, and must be {least:g} to {most:g}{unit}")
-        if self.client_id is not None and not 1 <= len(self.client_id) <= CLIENT_ID_CHARACTERS_MAX:
-            raise RequestInvalid(
-                f"client_id has {len(self.client_id)} characters, {CLIENT_ID_CHARACTERS_MAX} are the most"
-            )
-
-    def number(self, name: str) -> float | None:
-        """An option that is a count, or a duration in seconds."""
-        given = getattr(self, name)
-        return seconds(given, name) if given is not None and name in _DURATIONS else given
-
-    def wishes(self, topics: list[str]) -> dict[str, Any]:
-        """What a join says."""
-        said = {
-            "client_id": self.client_id,
-            "topics": topics,
-            "session_timeout": self.number("session_timeout"),
-            "protocol": self.protocol,
-            "assignment_strategy": self.assignment_strategy,
-            "order": self.order,
-            "start": self.start,
-            "max_in_flight": self.max_in_flight or min(4 * self.max_messages, IN_FLIGHT_MESSAGES_MAX),
-        }
-        return {name: value for name, value in said.items() if value is not None}
-
-
-def options_of(given: dict[str, Any]) -> ConsumerOptions:
-    try:
-        return ConsumerOptions(**given)
-    except TypeError:
-        names = [field.name for field in fields(ConsumerOptions)]
-        unknown = ", ".join(given.keys() - set(names))
-        raise RequestInvalid(f"a consumer has no option {unknown}", hint=f"known are {', '.join(names)}") from None
-
 
 class Consuming:
     """The part that neither waits nor locks."""
 
     def __init__(self, group: str, topics: Iterable[str], options: ConsumerOptions) -> None:
-        names = [topics] if isinstance(topics, str) else list(topics)
-        if not names:
-            raise RequestInvalid("a consumer needs at least one topic")
+        check_group(group)
+        names = topics_of(topics)
         self.group = group
         self.topics = names
         self._options = options
@@ -149,7 +46,8 @@ class Consuming:
         self._visibility = options.number("visibility_timeout")
         self._attention = True
         """Whether there is something to do between two messages."""
-        self._leases = Leases(self, self._alert, extend=options.extend_leases)
+        order = KeyOrder() if options.order == "key" else None
+        self._leases = Leases(self, self._alert, extend=options.extend_leases, order=order)
         cooperative = options.protocol == "cooperative"
         self._membership = Membership(group, options.wishes(names), self._alert, cooperative=cooperative)
         self._closed = False
@@ -188,6 +86,8 @@ class Consuming:
     def _poll(self, idle_left: float | None = None) -> Call[Polled]:
         membership, options = self._membership, self._options
         assert membership.member_id is not None
+        if self._leases.order is not None:
+            self._leases.order.polls += 1
         left = self._idle_seconds if idle_left is None else idle_left
         return polls.poll(
             self.group,
@@ -224,7 +124,14 @@ class Consuming:
         lease, content, position = part
         messages, gaps = decode(lease, content, position)
         self._leases.stats.received += len(messages)
+        if self._leases.order is not None:
+            lease.held.keys = {message.offset: message.key for message in messages if message.key}
         return Batch(lease, messages), gaps
+
+    def _sifted(self, messages: Iterable[Delivered]) -> list[Delivered]:
+        """Those in hand that may be handed out, of one lease; the lock that guards the leases is held."""
+        found = list(messages)
+        return self._leases.sift(found[0]._lease.held, found) if found else found
 
     def _concluded(self, settlement: Settlement, outcome: Results | GoQueueError, now: float) -> bool:
         if isinstance(outcome, GoQueueError):

@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 
 from goqueue.client.intervals import Range
 from goqueue.client.lease import ACK, EXTEND, NACK, REJECT, RELEASE, Lease, Note
-from goqueue.client.message import _FIELDS, _PREFIX, Message
+from goqueue.client.message import FIELDS, PREFIX, Message
 from goqueue.client.times import seconds
 from goqueue.errors import FrameInvalid, RequestInvalid
 from goqueue.limits import (
@@ -210,17 +210,18 @@ def _text(reason: str | None) -> str | None:
 def decode(lease: Lease, content: bytes, position: int) -> tuple[list[Delivered], list[Range]]:
     """The messages of a lease whose frames begin at `position`, and the ranges of its offsets that have none.
 
-    What must stay true: a length is compared with the bytes at hand before it is used.
+    The loop is that of `message.decode`: one that makes both kinds costs a reader a fifth of its speed. What must stay
+    true is the same: a length is compared with the bytes at hand before it is used.
     """
     leased = lease.held.leased
     topic, partition, first, end = leased.topic, leased.partition, leased.first, leased.end
     found: list[Delivered] = []
-    size, unpack = position + leased.bytes, _FIELDS.unpack_from
+    size, unpack = position + leased.bytes, FIELDS.unpack_from
     while position < size:
         if size - position < FRAME_HEADER_BYTES:
             raise FrameInvalid(f"the lease ends inside a frame, at byte {position}", position=position)
         prefix, offset, time, priority, key, value, headers = unpack(content, position)
-        flags = prefix ^ _PREFIX
+        flags = prefix ^ PREFIX
         at_value = position + FRAME_HEADER_BYTES + key
         at_headers = at_value + value
         after = at_headers + headers

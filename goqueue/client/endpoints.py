@@ -4,6 +4,8 @@ Those that carry messages are in `publications` and `fetches`: a script that onl
 they need.
 """
 
+from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -161,10 +163,40 @@ def reset_offsets(name: str, topic: str, to: str, wishes: dict[str, Any]) -> Cal
 def redrive(topic: str, wishes: dict[str, Any]) -> Call[dict[str, Any]]:
     """Not repeated when nobody knows whether it was done: each would move as many as `limit` says."""
     given = {word: value for word, value in wishes.items() if value is not None}
+    if isinstance(given.get("key"), (bytes, bytearray, memoryview)):
+        given |= _key(bytes(given["key"]))
+    if "start" in given:
+        given["start"] = {str(partition): offset for partition, offset in given["start"].items()}
     for word in ("from_time", "to_time"):
         if word in given:
             given[word] = to_text(given[word])
-    return _ask("POST", f"/topics/{quote(topic)}/redrive", dict[str, Any], given, idempotent=False)
+    path = f"/topics/{quote(topic)}/redrive"
+    hint = "call it again: what was moved already is not moved a second time, and the rest goes on"
+    call = _ask("POST", path, dict[str, Any], given, idempotent=False)
+    return msgspec.structs.replace(call, unsure_hint=hint)
+
+
+def _key(key: bytes) -> dict[str, str]:
+    """As the broker reads keys: text where it is text."""
+    try:
+        return {"key": key.decode(), "key_encoding": "utf-8"}
+    except UnicodeDecodeError:
+        return {"key": b64encode(key).decode(), "key_encoding": "base64"}
+
+
+def dead_letters(
+    topic: str, limit: int, wishes: dict[str, Any], start: Mapping[Any, int] | None
+) -> Call[dict[str, Any]]:
+    """`start` is `next` of the answer before."""
+    given = {"limit": str(limit)} | {word: str(value) for word, value in wishes.items() if value is not None}
+    if start:
+        given["start"] = ",".join(f"{partition}:{offset}" for partition, offset in start.items())
+    query = "&".join(f"{word}={quote(value)}" for word, value in given.items())
+    return _ask("GET", f"/topics/{quote(topic)}/dead-letters?{query}", dict[str, Any])
+
+
+def dead_letter_errors(topic: str) -> Call[dict[str, Any]]:
+    return _ask("GET", f"/topics/{quote(topic)}/dead-letters/errors", dict[str, Any])
 
 
 def _group_offsets(answer: Answer) -> GroupOffsets:

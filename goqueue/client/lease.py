@@ -9,7 +9,7 @@ reads on from where it stopped. What must stay true:
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from goqueue.client.intervals import Intervals, Range, count, missing
@@ -18,6 +18,9 @@ from goqueue.errors import GoQueueError, LeaseExpired
 
 ACK, NACK, REJECT, RELEASE, EXTEND = "acks", "nacks", "rejects", "releases", "extensions"
 """As a request names them."""
+
+LEFT = (NACK, RELEASE)
+"""After these a message comes again."""
 
 NEVER = float("inf")
 
@@ -71,11 +74,14 @@ class Held:
     """What the consumer remembers of a lease, as long as anything of it is to be done."""
 
     __slots__ = (
+        "asked",
         "error",
         "extend_at",
         "gaps",
         "handle",
+        "keys",
         "leased",
+        "left",
         "noted",
         "over",
         "pending",
@@ -101,6 +107,10 @@ class Held:
         self.refused = Intervals()
         self.error: GoQueueError | None = None
         self.handle: weakref.ref[Lease] | None = None
+        self.keys: dict[int, bytes] = {}
+        """By offset, where keys are to stay in their order; `left` is told then what is to come again."""
+        self.asked = 0
+        self.left: Callable[[Held, Iterable[Range]], None] | None = None
 
     @property
     def place(self) -> TopicPartition:
@@ -163,6 +173,8 @@ class Held:
         fresh = self.settled.add(max(first, self.leased.first), min(end, self.leased.end))
         if fresh:
             self.pending.setdefault((action, seconds, reason), []).extend(fresh)
+            if self.left is not None and action in LEFT:
+                self.left(self, fresh)
 
     def give_back(self) -> None:
         """Release what nothing was said of. A word about it that comes later is too late, and who waits is told."""
@@ -182,7 +194,8 @@ class Held:
         """What is to be sent, in at most so many ranges; the rest stays."""
         entries: list[Entry] = []
         while self.pending and room > 0:
-            (action, seconds, reason), fresh = self.pending.popitem()
+            action, seconds, reason = said = next(iter(self.pending))
+            fresh = self.pending.pop(said)
             if len(fresh) > room:
                 self.pending[action, seconds, reason] = fresh[room:]
                 fresh = fresh[:room]
@@ -210,8 +223,19 @@ class Lease:
 
     __slots__ = ("__weakref__", "held", "note", "owner")
 
-    def __init__(self, held: Held, owner: Owner) -> None:
+    def __init__(self, held: Held, owner: Owner, alert: Callable[[], None] | None = None) -> None:
         self.held = held
         self.owner = owner
-        self.note = held.noted.append
+        self.note: Callable[[int | Note], None] = held.noted.append if alert is None else _alerting(held, alert)
         held.handle = weakref.ref(self)
+
+
+def _alerting(held: Held, alert: Callable[[], None]) -> Callable[[int | Note], None]:
+    """Noting, where the consumer is to see at once what comes again."""
+
+    def note(said: int | Note) -> None:
+        held.noted.append(said)
+        if isinstance(said, Note) and said.action in LEFT:
+            alert()
+
+    return note

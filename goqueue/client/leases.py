@@ -10,15 +10,20 @@ What must stay true:
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from goqueue.client import refusals
-from goqueue.client.lease import ACK, EXTEND, NACK, NEVER, REJECT, RELEASE, Entry, Held, Lease, Owner
+from goqueue.client.lease import ACK, EXTEND, LEFT, NACK, NEVER, REJECT, RELEASE, Entry, Held, Lease, Owner
 from goqueue.client.polls import Polled, Results, TopicPartition
 from goqueue.client.retry import Backoff
 from goqueue.errors import CallerError, GoQueueError, GroupNotFound, LeaseExpired, MemberUnknown, TransientError
 from goqueue.limits import RECEIPTS_MAX
+
+if TYPE_CHECKING:
+    from goqueue.client.delivered import Delivered
+    from goqueue.client.ordering import KeyOrder
 
 RANGES_MAX = RECEIPTS_MAX // 2
 """Of one request: there may be as many extensions beside them."""
@@ -31,10 +36,12 @@ class Stats(msgspec.Struct):
     """How many messages; those that were settled are counted when that is durable."""
 
     received: int = 0
+    """Decoded, to be handed out."""
     acked: int = 0
     nacked: int = 0
     rejected: int = 0
     released: int = 0
+    """Also those that were fetched ahead and were never decoded, when an eager group gives everything back."""
     refused: int = 0
     """Settled too late, or in another way that the broker did not take."""
     extensions: int = 0
@@ -57,7 +64,7 @@ class Refused(msgspec.Struct, frozen=True):
 class Settlement:
     """The entries of one request."""
 
-    __slots__ = ("backoff", "entries", "not_before", "repeated", "sent")
+    __slots__ = ("backoff", "entries", "failure", "not_before", "repeated", "sent")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
@@ -66,6 +73,8 @@ class Settlement:
         """It may have been carried out before without our knowing."""
         self.not_before = 0.0
         self.backoff = Backoff()
+        self.failure: GoQueueError | None = None
+        """Why it was to be sent again, the last time."""
 
     def of(self, action: str) -> list[Entry]:
         return [entry for entry in self.entries if entry.action == action]
@@ -94,8 +103,11 @@ Part = tuple[Lease, bytes, int]
 class Leases:
     """Told of answers, gives out what is to be done."""
 
-    def __init__(self, owner: Owner, alert: Callable[[], None], *, extend: bool) -> None:
+    def __init__(
+        self, owner: Owner, alert: Callable[[], None], *, extend: bool, order: "KeyOrder | None" = None
+    ) -> None:
         self.stats = Stats()
+        self.order = order
         self._owner = owner
         self._alert = alert
         self._extend = extend
@@ -114,7 +126,10 @@ class Leases:
         answer, position = _Answer(polled.content), polled.position
         for leased in polled.head.leases:
             held = Held(leased, since + leased.visibility / 2)
-            answer.parts.append((Lease(held, self._owner), position))
+            if self.order is not None:
+                held.asked, held.left = self.order.polls, self.order.left
+            lease = Lease(held, self._owner, None if self.order is None else self._alert)
+            answer.parts.append((lease, position))
             self._held[leased.topic, leased.partition, leased.lease] = held
             position += leased.bytes
         if answer.parts:
@@ -139,6 +154,14 @@ class Leases:
             if part is not None and not part[0].held.over:
                 return part[0], answer.content, part[1]
         return None
+
+    def sift(self, held: Held, messages: "list[Delivered]") -> "list[Delivered]":
+        """Of messages that are in hand those that may be handed out; where keys stay in their order some may not."""
+        if self.order is None:
+            return messages
+        for one in self._held.values():
+            one.fold()
+        return self.order.sift(held, messages)
 
     def drop(self, places: Iterable[TopicPartition] | None = None) -> None:
         """These partitions are gone: nothing more of them is handed out or extended. What comes late is still sent."""
@@ -205,6 +228,7 @@ class Leases:
         if isinstance(outcome, TransientError) and not outcome.details.get("foreign"):
             settlement.sent = False
             settlement.repeated = settlement.repeated or not outcome.details.get("unsent")
+            settlement.failure = outcome
             settlement.not_before = now + settlement.backoff.next(outcome)
             return False
         if not isinstance(outcome, GoQueueError):
@@ -224,7 +248,9 @@ class Leases:
 
     def _result(self, settlement: Settlement, entry: Entry, error: object, now: float) -> None:
         refusal = None if error is None else refusals.of_record(error)
-        known = settlement.repeated and isinstance(refusal, LeaseExpired) and entry.action != ACK
+        if not isinstance(refusal, TransientError):
+            self._told(entry)
+        known = settlement.repeated and isinstance(refusal, LeaseExpired) and entry.action in LEFT
         if refusal is None or known:
             name = _STATISTIC.get(entry.action, "extensions")
             setattr(self.stats, name, getattr(self.stats, name) + (entry.messages or 1))
@@ -235,7 +261,12 @@ class Leases:
         else:
             self._again.append(entry)
 
+    def _told(self, entry: Entry) -> None:
+        if self.order is not None and entry.action in LEFT:
+            self.order.told(entry.held, entry.ranges)
+
     def _refuse(self, entry: Entry, error: GoQueueError) -> None:
+        self._told(entry)
         held = entry.held
         held.extend_at = NEVER
         if isinstance(error, (LeaseExpired, MemberUnknown, GroupNotFound)):

@@ -193,6 +193,11 @@ class Membership:
         if lost:
             yield _told("on_lost", lost)
 
+    def give_up_all(self) -> list[TopicPartition]:
+        """What it had until now, before it leaves; nothing where the broker does not know it any more."""
+        going, self.places = self.places, set()
+        return [] if self.want is Want.BEGIN else sorted(going)
+
     def leave(self) -> Call[dict[str, Any]]:
         assert self.member_id is not None
         return polls.leave(self.group, self.member_id, cooperative=self._cooperative)

@@ -26,11 +26,11 @@ from goqueue.storage.frame import (
     measure,
 )
 
-_FIELDS = struct.Struct(">I4xQQBxHIH")  # magic, version and flags as one number; the checksum is passed over
-_PREFIX = int.from_bytes(MAGIC + bytes((VERSION, 0)), "big")
+FIELDS = struct.Struct(">I4xQQBxHIH")  # magic, version and flags as one number; the checksum is passed over
+PREFIX = int.from_bytes(MAGIC + bytes((VERSION, 0)), "big")
 _CUT = COMPRESSED | TOMBSTONE  # a value that is not simply the bytes that stand there
 
-assert _FIELDS.size == FRAME_HEADER_BYTES
+assert FIELDS.size == FRAME_HEADER_BYTES
 
 
 class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
@@ -99,12 +99,12 @@ def decode(topic: str, partition: int, content: bytes, first: int, end: int) -> 
     What must stay true: a length is compared with the bytes at hand before it is used.
     """
     found: list[Message] = []
-    position, size, unpack = 0, len(content), _FIELDS.unpack_from
+    position, size, unpack = 0, len(content), FIELDS.unpack_from
     while position < size:
         if size - position < FRAME_HEADER_BYTES:
             raise FrameInvalid(f"the answer ends inside a frame, at byte {position}", position=position)
         prefix, offset, time, priority, key, value, headers = unpack(content, position)
-        flags = prefix ^ _PREFIX
+        flags = prefix ^ PREFIX
         at_value = position + FRAME_HEADER_BYTES + key
         at_headers = at_value + value
         after = at_headers + headers

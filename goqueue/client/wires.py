@@ -170,7 +170,7 @@ class Settler:
                 self._send(deadline)
                 delay = current.not_before - time.monotonic() if not current.sent else 0.0
             if time.monotonic() + max(delay, 0.0) >= deadline and self._current is not None:
-                raise overdue(timeout)
+                raise overdue(timeout, current.failure)
             if delay > 0:
                 threading.Event().wait(delay)
 
@@ -186,10 +186,14 @@ class Rules(Protocol):
     def _concluded(self, settlement: Settlement, outcome: Results | GoQueueError, now: float) -> bool: ...
 
 
-def overdue(timeout: float) -> RequestTimedOut:
-    return RequestTimedOut(
-        f"what was settled did not become durable within {timeout:g} seconds", hint="is the broker there?"
+def overdue(timeout: float, cause: GoQueueError | None) -> RequestTimedOut:
+    why = "" if cause is None else f": {cause.sentence}"
+    error = RequestTimedOut(
+        f"what was settled did not become durable within {timeout:g} seconds{why}",
+        hint="it is sent again as long as its leases hold; flush() again to wait for it",
     )
+    error.__cause__ = cause
+    return error
 
 
 def has_arrived(connection: Connection) -> bool:

@@ -250,7 +250,7 @@ def test_a_partition_is_given_up_and_another_comes(group: Group, server: Peer) -
 
     group.publish(b"a", b"b")
     run(server, main)
-    assert told == [("assigned", 0), ("revoked", 0), ("assigned", 1)]
+    assert told == [("assigned", 0), ("revoked", 0), ("assigned", 1), ("revoked", 1)]
 
 
 @pytest.mark.parametrize("protocol", ["cooperative", "eager"])

@@ -181,3 +181,17 @@ def test_an_attempt_that_no_time_is_left_for_raises_what_went_wrong_before() -> 
     with pytest.raises(errors.BrokerUnreachable) as error:
         attempts.left()
     assert error.value is wrong
+
+
+def test_patience_is_for_an_answer_and_not_for_finding_somebody() -> None:
+    patient: Call[None] = Call("POST", "/", lambda _: None, patience=3600.0)
+    away, broken = errors.BrokerUnreachable("x", unsent=True), errors.BrokerUnreachable("x", unsure=True)
+    assert Attempts(patient, 1.0).left() > 3600.0
+    with pytest.raises(errors.BrokerUnreachable):
+        Attempts(patient, 0.0).after(away)
+    attempts = Attempts(patient, 30.0)
+    attempts.after(broken)
+    assert 3600.0 < attempts.left() <= 3630.0
+    impatient: Call[None] = Call("GET", "/", lambda _: None)
+    with pytest.raises(errors.BrokerUnreachable):
+        Attempts(impatient, 0.0).after(broken)

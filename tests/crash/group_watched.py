@@ -10,7 +10,8 @@ from typing import Any
 
 from goqueue.client import AsyncClient, AsyncConsumer, Client, Consumer
 from goqueue.client.calls import Call
-from goqueue.client.consuming import Consuming, options_of
+from goqueue.client.consuming import Consuming
+from goqueue.client.options import options_of
 from goqueue.client.polls import Polled
 from tests.crash.group_worker import Poll, Watch
 

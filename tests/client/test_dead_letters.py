@@ -1,0 +1,89 @@
+"""Dead letters through the clients: looked at, counted, and sent back by their keys."""
+
+import asyncio
+from itertools import islice
+from typing import Any
+
+import msgspec
+import pytest
+
+from goqueue.client import AsyncClient, Client
+from goqueue.errors import BrokerUnreachable
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import broker
+from tests.client.peers import Asked, Reply, peer, reply
+
+__all__ = ["broker"]
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        (b"k10", {"key": "k10", "key_encoding": "utf-8"}),
+        ("k10", {"key": "k10"}),
+        (b"\xff", {"key": "/w==", "key_encoding": "base64"}),
+    ],
+)
+def test_a_key_is_bytes_or_text(key: Any, written: dict[str, str]) -> None:
+    with peer(lambda _: reply({"moved": 1})) as server, Client(server.url) as client:
+        client.redrive("t", key=key, start={0: 17})
+        assert msgspec.json.decode(server.asked[0].body) == {**written, "start": {"0": 17}}
+
+
+def test_a_redrive_without_an_answer_may_be_called_again() -> None:
+    def silence(_: Asked) -> Reply:
+        return None
+
+    with peer(silence) as server, Client(server.url) as client:
+        with pytest.raises(BrokerUnreachable) as error:
+            client.redrive("t")
+        assert error.value.hint is not None
+        assert error.value.hint.startswith("call it again: what was moved already is not moved a second time")
+        assert len(server.asked) == 1
+
+
+def test_they_are_asked_for_as_wished() -> None:
+    found: dict[str, Any] = {"messages": [], "next": {"0": 17, "1": 4}, "complete": False}
+    with peer(lambda _: reply(found)) as server, Client(server.url) as client:
+        assert client.dead_letters("t") == found
+        client.dead_letters("t", 5, error="no such", group="g", start=found["next"])
+        assert client.dead_letter_errors("t") == found
+        assert [asked.target for asked in server.asked] == [
+            "/topics/t/dead-letters?limit=100",
+            "/topics/t/dead-letters?limit=5&error=no%20such&group=g&start=0%3A17%2C1%3A4",
+            "/topics/t/dead-letters/errors",
+        ]
+
+
+def fill(client: Client) -> None:
+    client.create_topic("t", partitions=1)
+    for number, key in enumerate((b"k1", b"\xff", b"k1")):
+        client.publish("t", str(number), key=key)
+    with client.consumer("g", ["t"]) as consumer:
+        for message in islice(consumer, 3):
+            message.reject(reason=f"wrong {message.key!r}", wait=True)
+
+
+def test_they_are_looked_at_and_sent_back_by_their_key(broker: LocalBroker) -> None:
+    with Client(broker.url) as client:
+        fill(client)
+        first = client.dead_letters("t", limit=2)
+        assert (len(first["messages"]), first["complete"]) == (2, False)
+        rest = client.dead_letters("t", start=first["next"])
+        assert (len(rest["messages"]), rest["complete"]) == (1, True)
+        assert len(client.dead_letters("t", error="xff", group="g")["messages"]) == 1
+        assert client.dead_letter_errors("t")["errors"] == {"wrong b'k1'": 2, "wrong b'\\xff'": 1}
+        assert [client.redrive("t", key=key)["moved"] for key in (b"k1", b"k1", b"\xff", "k1")] == [2, 0, 1, 0]
+        assert client.dead_letters("t")["messages"] == []
+
+
+def test_a_loop_looks_at_them_as_well(broker: LocalBroker) -> None:
+    async def main() -> None:
+        async with AsyncClient(broker.url) as client:
+            assert len((await client.dead_letters("t", error="xff"))["messages"]) == 1
+            assert sum((await client.dead_letter_errors("t"))["errors"].values()) == 3
+            assert (await client.redrive("t", key=b"k1", group="g"))["moved"] == 2
+
+    with Client(broker.url) as client:
+        fill(client)
+    asyncio.run(main())
