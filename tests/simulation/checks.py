@@ -1,8 +1,8 @@
 """What must hold, by name: a failure begins with the promise that was broken."""
 
 from goqueue.broker.broker import Broker
-from goqueue.broker.partition import Partition
 from goqueue.broker.name import is_internal
+from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic
 from goqueue.broker.work import run
 from goqueue.errors import LogFenced
