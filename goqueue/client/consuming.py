@@ -3,6 +3,7 @@
 import os
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,7 +33,7 @@ CLOSE_SECONDS = 5.0
 """What a broker that does not answer may cost at the end."""
 
 
-class Consuming:
+class Consuming(ABC):
     """The part that neither waits nor locks."""
 
     def __init__(self, group: str, topics: Iterable[str], options: ConsumerOptions) -> None:
@@ -59,9 +60,9 @@ class Consuming:
     def _alert(self) -> None:
         self._attention = True
 
+    @abstractmethod
     def durable(self, held: Held, first: int, end: int) -> Any:
         """What `ack(wait=True)` waits for."""
-        raise NotImplementedError
 
     @property
     def member_id(self) -> str | None:

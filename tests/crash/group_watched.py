@@ -5,6 +5,7 @@ that was sent before an ack may well bring what the ack covers.
 """
 
 import time
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,9 +24,9 @@ class _Watched(Consuming):
     _asked_ns = 0
 
     @property
+    @abstractmethod
     def is_asking(self) -> bool:
         """Whether a poll is under way: then no other one is sent."""
-        raise NotImplementedError
 
     def _poll(self, idle_left: float | None = None) -> Call[Polled]:
         if not self.is_asking:
