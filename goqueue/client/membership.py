@@ -84,7 +84,7 @@ class Membership:
             return
         if isinstance(outcome, GoQueueError):
             self.refused(outcome)
-        elif outcome.rebalance_required:
+        elif outcome.rebalance_required and outcome.generation >= self.generation:  # not one that has been answered
             self._wants(self._change)
 
     def polled(self, head: Head) -> None:

@@ -205,7 +205,7 @@ def test_an_eager_member_gives_everything_back_and_joins_again(group: Group, cli
         changes = [one for one in told.after("assigned 0 1") if one != "settle"]
         assert changes[:3] == ["revoked 0 1", "join", "assigned 0 1"]
         released = [(partition, offset) for action, _, partition, offset in group.settled if action == "releases"]
-        assert sorted(released) == [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+        assert set(released) == {(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)}
         assert group.offsets("acks") == [0]
 
 
