@@ -320,14 +320,14 @@ class AsyncConsumer(Consuming):
 
     async def _beat(self, backoff: Backoff) -> float:
         """Seconds to the next heartbeat."""
-        member_id = self.member_id
+        spoken_as = self._membership.spoken_as
         try:
             beat: Beat | GoQueueError = await self._settler.call(self._membership.heartbeat())
         except TransientError as error:
             return backoff.next(error)
         except GoQueueError as error:
             beat = error
-        if self._beaten(member_id, beat):
+        if self._beaten(spoken_as, beat):
             self._poller.interrupt()
         backoff.attempts = 0
         return self._beat_seconds()

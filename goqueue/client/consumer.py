@@ -345,7 +345,7 @@ class Consumer(Consuming):
     def _beat(self) -> float:
         """Send a heartbeat; gives the seconds to the next one."""
         with self._settler.lock:
-            member_id, call = self.member_id, self._membership.heartbeat()
+            spoken_as, call = self._membership.spoken_as, self._membership.heartbeat()
         try:
             beat: Beat | GoQueueError = self._settler.call(call)
         except TransientError:
@@ -353,7 +353,7 @@ class Consumer(Consuming):
         except GoQueueError as error:
             beat = error
         with self._settler.lock:
-            ignored = self._beaten(member_id, beat)
+            ignored = self._beaten(spoken_as, beat)
         if ignored and self._poller.lock.locked():
             self._poller.interrupt()
         return self._beat_seconds()

@@ -110,11 +110,11 @@ class Consuming(ABC):
 
     # --- what answers mean ---
 
-    def _beaten(self, member_id: str | None, beat: Beat | GoQueueError) -> bool:
+    def _beaten(self, spoken_as: tuple[str | None, int], beat: Beat | GoQueueError) -> bool:
         """What a heartbeat brought. Whether it said so before and nobody has acted on it: whoever waits for messages
         must not wait on, although a poll should have ended by itself."""
         wanted = self._membership.want
-        self._membership.beat(member_id, beat)
+        self._membership.beat(spoken_as, beat)
         return wanted is not Want.NOTHING and wanted is self._membership.want
 
     def _polled(self, polled: Polled, since: float) -> None:

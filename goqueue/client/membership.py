@@ -78,13 +78,18 @@ class Membership:
         assert self.member_id is not None
         return polls.heartbeat(self.group, self.member_id, self.generation, cooperative=self._cooperative)
 
-    def beat(self, member_id: str | None, outcome: Beat | GoQueueError) -> None:
-        """What a heartbeat of that member brought; who has joined anew since then need not care."""
-        if member_id != self.member_id:
+    @property
+    def spoken_as(self) -> tuple[str | None, int]:
+        """Who says what is said now."""
+        return self.member_id, self.generation
+
+    def beat(self, spoken_as: tuple[str | None, int], outcome: Beat | GoQueueError) -> None:
+        """What a heartbeat brought; who has joined again or looked since it was sent need not care."""
+        if spoken_as != self.spoken_as:
             return
         if isinstance(outcome, GoQueueError):
             self.refused(outcome)
-        elif outcome.rebalance_required and outcome.generation >= self.generation:  # not one that has been answered
+        elif outcome.rebalance_required:
             self._wants(self._change)
 
     def polled(self, head: Head) -> None:

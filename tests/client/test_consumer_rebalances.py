@@ -203,9 +203,9 @@ def test_an_eager_member_gives_everything_back_and_joins_again(group: Group, cli
         assert next(messages).value in {b"b", b"c", b"x"}
         assert consumer.member_id == member
         changes = [one for one in told.after("assigned 0 1") if one != "settle"]
-        assert changes[:3] == ["revoked 0 1", "join", "assigned 0 1"]
+        assert changes == ["revoked 0 1", "join", "assigned 0 1"]
         released = [(partition, offset) for action, _, partition, offset in group.settled if action == "releases"]
-        assert set(released) == {(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)}
+        assert sorted(released) == [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
         assert group.offsets("acks") == [0]
 
 
