@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from goqueue.client import Client
+from goqueue.commands.staff import Staff
 from goqueue.commands.traffic import TOPICS, Traffic
 from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
@@ -50,8 +51,9 @@ def demo(
       goqueue demo --for 1m --rate 500
       goqueue demo --port 9000
 
-    A shop that is not there takes orders and payments, and its pages are looked at. Everything is in a
-    temporary directory, which is gone at the end.
+    A shop that is not there takes orders and payments, and its pages are looked at. Of its groups two keep up and
+    one does not; payments that cannot be worked with become dead letters. Everything is in a temporary directory,
+    which is gone at the end.
     """
     seconds = None if duration is None else _seconds(duration)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -65,7 +67,8 @@ def demo(
         for topic, partitions in TOPICS.items():
             client.create_topic(topic, partitions)
         terminal.say(*_introduction(address))
-        _run(client, rate, seconds)
+        with Staff(address, rate):
+            _run(client, rate, seconds)
     terminal.say("the demo has ended, and its data is gone")
 
 
@@ -111,11 +114,13 @@ def _introduction(address: str) -> list[str]:
     return [
         f"GoQueue is at {address}, and takes orders, payments and page views. Try, in another terminal:",
         "",
-        f"  goqueue-cli --server {address} consume orders --follow",
-        f"  goqueue-cli --server {address} consume payments --last 5 --format '%T %k %v\\n'",
-        f"  goqueue-cli --server {address} topic list",
+        f"  export GOQUEUE_SERVER={address}",
+        "  goqueue-admin dashboard",
+        "  goqueue-cli consume orders --follow",
+        "  goqueue-cli consume payments --where json.method=voucher --last 5",
+        "  goqueue-cli group list",
+        "  goqueue-cli dlq errors payments",
         f"  curl '{address}/topics/page-views/partitions/0/messages?limit=3'",
-        f"  curl {address}/metrics",
         "",
         _END_OF_BANNER,
     ]

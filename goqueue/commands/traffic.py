@@ -48,8 +48,12 @@ class Traffic:
         order = {"order": number, "customer": customer, "ware": ware, "pieces": pieces, "cents": cents}
         self._send("orders", customer, order, {"source": source, "version": "2"})
         if self._chance.random() < 0.9:
-            method = self._chance.choice(("card", "transfer", "cash"))
-            self._send("payments", number, {"order": number, "cents": cents, "method": method}, {"source": source})
+            self._send("payments", number, self._payment(number, cents), {"source": source})
+
+    def _payment(self, number: str, cents: int) -> dict[str, Any]:
+        """Some of them cannot be worked with."""
+        method = self._chance.choices(("card", "transfer", "cash", "voucher"), (50, 30, 15, 3))[0]
+        return {"order": number, "cents": None if self._chance.random() < 0.01 else cents, "method": method}
 
     def _customer(self) -> str:
         return f"customer-{min(int(self._chance.expovariate(1 / 40)), _CUSTOMERS):03d}"  # some come often
