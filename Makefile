@@ -25,7 +25,7 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: help run test check fmt bench clean
+.PHONY: help run test check fmt docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ check: $(INSTALLED) ## lint, formatting and types
 fmt: $(INSTALLED) ## format, and mend what the linter can
 	@$(RUN) ruff check --fix-only
 	@$(RUN) ruff format
+
+docs: $(INSTALLED) ## write the reference and the completions anew
+	@.venv/bin/python docs/generate.py
 
 bench: $(INSTALLED) ## measure (SUITE=name for one suite, ARGS="..." goes on)
 	@$(RUN) benchmarks $(SUITE) $(ARGS)

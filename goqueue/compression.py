@@ -1,5 +1,6 @@
 """Values that their producer compressed. What is read is bounded: a small value must not ask for all memory."""
 
+import threading
 from functools import cache
 from typing import Any
 
@@ -9,7 +10,7 @@ from goqueue.limits import VALUE_BYTES_MAX
 
 def compress(value: bytes) -> bytes | None:
     """The value as one zstd frame, or None where that would not make it shorter."""
-    shorter: bytes = _compressor().compress(value)
+    shorter: bytes = _tools.compressor().compress(value)
     return shorter if len(shorter) < len(value) else None
 
 
@@ -20,13 +21,19 @@ def decompress(value: bytes) -> bytes:
         size = library.frame_content_size(value)
         if size > VALUE_BYTES_MAX:
             raise FrameInvalid(f"a compressed value says that it has {size} bytes, {VALUE_BYTES_MAX} is the most")
-        whole: bytes = library.ZstdDecompressor().stream_reader(value).read(VALUE_BYTES_MAX + 1)
+        whole = _tools.decompressor().decompress(value) if size >= 0 else _bounded(value)
     except library.ZstdError as error:
         raise FrameInvalid(f"a compressed value cannot be read: {error}") from None
     if len(whole) > VALUE_BYTES_MAX:
         raise FrameInvalid(f"a compressed value has more than {VALUE_BYTES_MAX} bytes")
     if size >= 0 and len(whole) != size:
         raise FrameInvalid(f"a compressed value ends after {len(whole)} of {size} bytes")
+    return whole
+
+
+def _bounded(value: bytes) -> bytes:
+    """A value that does not say how large it is."""
+    whole: bytes = _tools.decompressor().stream_reader(value).read(VALUE_BYTES_MAX + 1)
     return whole
 
 
@@ -37,6 +44,12 @@ def _library() -> Any:
     return zstandard
 
 
-@cache
-def _compressor() -> Any:
-    return _library().ZstdCompressor(level=3)
+class _Tools(threading.local):
+    """Each thread has its own: they keep what they work with, and to make one takes longer than most values do."""
+
+    def __init__(self) -> None:
+        self.compressor = cache(lambda: _library().ZstdCompressor(level=3))
+        self.decompressor = cache(lambda: _library().ZstdDecompressor())
+
+
+_tools = _Tools()

@@ -31,11 +31,13 @@ from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.config import Config
 from goqueue.observe.group_metrics import GroupNumbers
+from goqueue.observe.history import History
 from goqueue.observe.logs import AccessLog, configure
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.group_numbers import group_numbers
 from goqueue.runtime.lag import LagMeter
 from goqueue.runtime.runtime import Runtime, RuntimeSettings
+from goqueue.runtime.sampler import Sampler
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import Store, StoreSettings, process_name
@@ -57,7 +59,8 @@ class Daemon:
             config.server.in_flight_bytes, config.storage.upkeep_interval, group_settings(config)
         )
         self.runtime = Runtime(SystemDisk(), clock, self.metrics, settings)
-        router = Router(ENDPOINTS, _app(config, self.runtime, self.metrics))
+        self._sampler = Sampler(self.runtime, self.metrics)
+        router = Router(ENDPOINTS, _app(config, self.runtime, self.metrics, self._sampler.history))
         requests = config.log.requests
         access = (
             AccessLog(logging.getLogger("goqueue.requests"), per_second=requests, clock=clock) if requests else None
@@ -124,12 +127,14 @@ class Daemon:
             await self.server.stop(0)
             raise
         self._lag.start()
+        self._sampler.start()
 
     async def close(self) -> None:
         """Finish what is in progress, within bounds, and write what is left."""
         self._lag.stop()
         self.runtime.refuse_new_work()
         await self.server.stop(self.config.server.stop_timeout)
+        await self._sampler.stop()
         await self.runtime.stop()
 
     def stop(self) -> None:
@@ -148,16 +153,18 @@ def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
     _log.error("%s", context.get("message", "unhandled"), exc_info=context.get("exception"))
 
 
-def _app(config: Config, runtime: Runtime, metrics: Metrics) -> App:
+def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History) -> App:
     topics = config.topics
     return App(
         runtime,
         metrics,
+        history,
         topics.partitions,
         {"retention_hours": topics.retention / 3600, "max_message_bytes": topics.max_message_bytes},
         topics.auto_create,
         MemberDefaults(config.groups.session_timeout, config.groups.max_in_flight),
         document(ENDPOINTS, __version__, status_of),
+        connections_max=config.server.connections,
     )
 
 

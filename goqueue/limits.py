@@ -96,8 +96,19 @@ READ_MESSAGES_MAX = 10_000
 WAIT_SECONDS_MAX = 60  # of a long poll: below what proxies allow
 PUBLISH_MESSAGES_MAX = 10_000  # of a JSON request: more would hold the event loop for longer than 50 ms
 
+# --- filters on reads ---
+FILTERS_MAX = 10  # of one request; each looks at every message that the ones before have let through
+FILTER_CHARACTERS_MAX = 500  # of one filter: ten of them, escaped, still fit into a URL
+FILTER_STEPS_MAX = 16  # of a path into JSON: each goes once more through what lies within
+FILTER_INDEX_MAX = 999  # in a list; what stands before it is looked at as well
+FILTER_PIECE_BYTES = 256 * KIB  # looked at in one go: about a millisecond that the event loop may have to wait
+FILTER_SCAN_BYTES = 16 * MIB  # looked at for one answer: as much as a read without filters may carry
+FILTER_SCAN_SECONDS = 0.05  # the same in time, for filters that take long; a thread is then free for others
+FILTER_UNPACKED_BYTES = 16 * MIB  # of compressed values within one piece: few bytes may ask for very much memory
+
 # --- groups ---
 GROUPS_MAX = 10_000  # each some KiB, and more for its members
+GROUP_ROWS = 1_000  # of a list with details that does not say how many: with ten partitions each, a second or so
 GROUP_MEMBERS_MAX = 1_000  # of one group; what a rebalance records grows with them
 GROUP_TOPICS_MAX = 100  # that one member subscribes to
 GROUP_LOGS = 8  # that all groups are spread over: a sync covers many groups, and one that fails not all of them
@@ -145,6 +156,48 @@ UPKEEP_SECONDS = 30.0  # between two looks at what retention and compaction coul
 # --- what operators see ---
 REQUESTS_LOGGED = 100  # in one second: a busy broker must not spend its time, or its disk, on telling so
 LAG_SECONDS = 0.5  # between two looks at how late the event loop is
+SAMPLE_SECONDS = 1.0  # between two numbers of the history
+HISTORY_SECONDS = 300  # that are remembered: what somebody wants to see who comes when it has just gone wrong
+RATE_SECONDS = 5  # that a rate of now looks back: long enough not to jump, short enough to be of now
+SURVEY_SHARE = 0.05  # of one core for summing up the lag of all groups, however many there are
+
+# --- what the doctor finds worth telling ---
+DOCTOR_WINDOW_SECONDS = 60  # that speeds are looked at over: long enough that one pause is not a finding
+DOCTOR_LOOKS_MIN = 5  # seconds in which something was seen, before a speed is judged
+DOCTOR_SETTLED_SECONDS = 120.0  # after a start, before speeds of groups are judged: rates look back a minute
+DOCTOR_FINDINGS_MAX = 20  # of one code, which is what a person reads; the rest are counted
+DOCTOR_PLACES_MAX = 1_000  # partitions of groups that are looked at closely: each costs some reads of an index
+DOCTOR_SLICE_SECONDS = 0.005  # of the loop's time for one slice of an examination
+DISK_FREE_LOW = 0.15  # of the disk: below, file systems become slow, and nobody has much time left
+DISK_FREE_LOW_BYTES = 64 * 1024 * MIB  # 64 GiB: on a large disk a share alone would be told months too early
+DISK_FREE_LEAST = 0.03
+DISK_FREE_LEAST_BYTES = 8 * 1024 * MIB  # 8 GiB: compaction needs room beside what it replaces
+DISK_FREE_NEEDED_BYTES = 512 * MIB  # on a disk of any size: some segments of each kind
+DISK_FULL_SECONDS = 24 * 3600.0  # until it is full if all goes on so: a day is what somebody needs to get a disk
+DISK_FULL_SECONDS_LEAST = 2 * 3600.0  # below, it cannot wait for the morning
+LOOP_SLOW_SECONDS = 0.1  # that every request waits before anybody looks at it
+LOOP_STUCK_SECONDS = 1.0  # clients with short timeouts give up
+FLUSH_SLOW_SECONDS = 0.25  # ten times what a turning disk needs
+FLUSH_STUCK_SECONDS = 2.0
+IN_FLIGHT_SHARE_HIGH = 0.75  # of what is accepted and not yet durable; at all of it, clients are turned away
+FILES_SHARE_HIGH = 0.85  # of the limit of open files
+CONNECTIONS_SHARE_HIGH = 0.85
+GROUPS_SHARE_HIGH = 0.9  # of GROUPS_MAX
+RANGES_SHARE_HIGH = 0.5  # of CURSOR_RUNS_MAX: a group that has that many open has lost its way long ago
+CLOCK_BEHIND_SECONDS = 5.0  # clocks that are kept by NTP stay within a fraction of one
+GROUP_STUCK_SECONDS = 300.0  # ten times the usual time of one message
+GROUP_ABANDONED_SECONDS = 1_800.0  # longer than a deployment
+GROUP_BEHIND_SECONDS = 120.0  # of age, before a group that is too slow is told of
+GROUP_BEHIND_MESSAGES = 1_000  # fewer come and go with each batch
+GROUP_BEHIND_RATIO = 1.1  # of what comes in to what is done: below, it may be a matter of measuring
+GROUP_REBALANCE_SECONDS = 30.0  # mostly a rebalance takes some milliseconds; after REVOCATION_SECONDS it is forced
+EXPIRY_SHARE_LEFT = 0.2  # of a topic's retention, for messages that a group has not had yet
+EXPIRY_AGE_SECONDS = 60.0  # of messages that may be told to expire: a topic may keep them for seconds on purpose
+LETTERS_STUCK_SECONDS = 60.0  # that a message may be on its way to the dead letters: mostly it is milliseconds
+LETTERS_MANY = 1_000  # of one topic: no single message is wrong then, but whoever handles them
+ORDEAL_DELIVERIES = 10  # of one message: three times as many as its retries allow by default
+ORDEALS_LOOKED_AT = 1_000  # leases and retries of one place, the first ones: a place may have a hundred thousand
+UNCLEAN_START_SECONDS = 24 * 3600.0  # that it is worth telling
 
 # --- names ---
 LOG_NAME_BYTES_MAX = 255  # of one part; the file systems' own limit
@@ -163,3 +216,10 @@ assert VISIBILITY_SECONDS_MIN <= VISIBILITY_SECONDS <= VISIBILITY_SECONDS_MAX
 assert RETRY_SECONDS <= RETRY_SECONDS_MAX <= RETRY_DELAY_SECONDS_MAX
 assert IN_FLIGHT_MESSAGES <= IN_FLIGHT_MESSAGES_MAX
 assert DEAD_LETTERS_AT_ONCE <= REDRIVE_MAX <= REDRIVE_SCAN_MESSAGES
+assert FILTER_PIECE_BYTES <= FILTER_SCAN_BYTES <= READ_BYTES_MAX
+assert FILTER_UNPACKED_BYTES >= VALUE_BYTES_MAX  # so that any value can be looked at
+assert DISK_FREE_NEEDED_BYTES < DISK_FREE_LEAST_BYTES < DISK_FREE_LOW_BYTES
+assert 0 < DISK_FREE_LEAST < DISK_FREE_LOW < 1
+assert LOOP_SLOW_SECONDS < LOOP_STUCK_SECONDS < FLUSH_STUCK_SECONDS
+assert JOIN_GATHER_SECONDS < GROUP_REBALANCE_SECONDS < REVOCATION_SECONDS < GROUP_STUCK_SECONDS
+assert ORDEAL_DELIVERIES > RETRIES_MAX + 1

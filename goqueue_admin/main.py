@@ -1,27 +1,16 @@
-"""The entry point of `goqueue-admin`, which has no commands yet."""
+"""The entry point of `goqueue-admin`."""
 
 import sys
 
-from goqueue import __version__
-
-HELP = """\
-Usage: goqueue-admin [--help] [--version]
-
-goqueue-admin is for those who run a broker: tenants, quotas, keys, backups and the dashboard; its commands
-arrive with the broker's network interface.
-"""
+from goqueue.console import entry
 
 
-def main() -> int:
-    match sys.argv[1:]:
-        case ["--version"]:
-            print(f"goqueue-admin {__version__}")
-        case ["--help" | "-h"]:
-            print(HELP, end="")
-        case _:
-            print("error: goqueue-admin has no commands yet\nhint: goqueue-admin --help", file=sys.stderr)
-            return 2
-    return 0
+def main(arguments: list[str] | None = None) -> int:
+    """The program of the command line when there are no `arguments`: it then ends here."""
+    code = entry.main("goqueue-admin", "goqueue_admin.registry", sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        entry.leave(code)
+    return code
 
 
 if __name__ == "__main__":

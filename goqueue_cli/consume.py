@@ -1,8 +1,7 @@
 """`goqueue-cli consume`: the messages of a topic on stdout."""
 
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,42 +10,66 @@ import typer
 from goqueue.console import exits, terminal
 from goqueue.console.failure import doing
 from goqueue.console.groups import UsageInvalid
-from goqueue.console.session import Session, session_flags, suggesting
-from goqueue.errors import GoQueueError, OffsetOutOfRange, PartitionNotFound, RangeDamaged
+from goqueue.console.names import refuse_empty, short
+from goqueue.console.session import Session, stream_flags, suggesting
+from goqueue.errors import GoQueueError, RangeDamaged
 from goqueue.limits import MIB
-from goqueue.quantities import format_count
-from goqueue_cli.names import refuse_empty, short
+from goqueue.quantities import format_count, parse_duration
 
 if TYPE_CHECKING:
-    from goqueue.client import Client, Message, Offsets
+    from goqueue.client import Client
     from goqueue_cli.outlet import Outlet
+    from goqueue_cli.reading import Reading
 
 _ANSWER_BYTES = 4 * MIB  # of a request: few enough to be shown at once, enough that asking costs nothing
 
+_Partitions = Annotated[
+    list[int] | None,
+    typer.Option("--partition", metavar="N", min=0, help="Read only this one; may be given more than once."),
+]
+_From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="PLACE", help="Begin at earliest, latest, an offset, a time, a day, or -1h."),
+]
+_To = Annotated[
+    str | None, typer.Option("--to", metavar="PLACE", help="End before now, an offset, a time, a day, or -1h.")
+]
+_Last = Annotated[int | None, typer.Option(metavar="N", min=0, help="Begin with the last N messages.")]
+_Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with messages as they come.")]
+_Limit = Annotated[int | None, typer.Option(metavar="N", min=0, help="End after N messages.")]
+_Where = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILTER", help="Only messages like key=tea or json.total>40; all of several must hold."),
+]
+_Group = Annotated[str | None, typer.Option(metavar="NAME", help="Join this group, and acknowledge what was written.")]
+_Visibility = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="How long the group waits for an acknowledgement, with --group.")
+]
+_UntilIdle = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="End when nothing has come for so long, with --group.")
+]
+_Format = Annotated[
+    str | None, typer.Option("--format", metavar="TEXT", help="How to print a message; '%v\\n' unless told.")
+]
+_SkipDamage = Annotated[bool, typer.Option("--skip-damage", help="Read around what cannot be read.")]
 
-@session_flags
+
+@stream_flags
 def consume(  # noqa: PLR0913 - flags, each given by name
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
     *,
-    partitions: Annotated[
-        list[int] | None,
-        typer.Option("--partition", metavar="N", min=0, help="Read only this one; may be given more than once."),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option("--from", metavar="PLACE", help="Begin at earliest, latest, an offset, a time, a day, or -1h."),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--to", metavar="PLACE", help="End before now, an offset, a time, a day, or -1h."),
-    ] = None,
-    last: Annotated[int | None, typer.Option(metavar="N", min=0, help="Begin with the last N messages.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with messages as they come.")] = False,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="End after N messages.")] = None,
-    text: Annotated[
-        str | None, typer.Option("--format", metavar="TEXT", help="How to print a message; '%v\\n' unless told.")
-    ] = None,
-    skip_damage: Annotated[bool, typer.Option("--skip-damage", help="Read around what cannot be read.")] = False,
+    partitions: _Partitions = None,
+    start: _From = None,
+    until: _To = None,
+    last: _Last = None,
+    follow: _Follow = False,
+    limit: _Limit = None,
+    where: _Where = None,
+    group: _Group = None,
+    visibility: _Visibility = None,
+    until_idle: _UntilIdle = None,
+    text: _Format = None,
+    skip_damage: _SkipDamage = False,
     session: Session,
 ) -> None:
     """Read the messages of a topic.
@@ -55,45 +78,93 @@ def consume(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli consume orders
       goqueue-cli consume orders --last 10 --follow
       goqueue-cli consume orders --from -1h --to now -o jsonl
-      goqueue-cli consume orders --partition 0 --from 1200 --limit 5
+      goqueue-cli consume orders --where 'json.total>40' --where key=customer-4
+      goqueue-cli consume orders --group billing --until-idle 5s
       goqueue-cli consume orders --format '%T %k %h{source} %v\\n'
 
     A format has %t topic, %p partition, %o offset, %k key, %v value, %h{name} header, %T time, %P priority,
-    %%, and \\n, \\t, \\r, \\0. Messages of one partition come in their order. Whatever -o says, a pipe gets values
-    as they were published, and a terminal nothing that it would obey.
+    %a attempt in a group, %%, and \\n, \\t, \\r, \\0. Messages of one partition come in their order. Whatever -o says,
+    a pipe gets values as they were published, and a terminal nothing that it would obey.
+
+    Reading changes nothing, unless it is done with --group: then what was written is acknowledged, and ^C gives the
+    rest back.
     """
     refuse_empty(topic)
-    if last is not None and (start or until):
-        raise UsageInvalid("--last says where reading begins and ends", hint="leave out --from and --to")
     if text is not None and session.chose_output:
         raise UsageInvalid("--format and --output both say how to print", hint="give one of the two")
-    from goqueue_cli.outlet import Outlet, form_of  # noqa: PLC0415 - with the SDK, once the flags make sense
-    from goqueue_cli.places import is_past, parse_end, parse_start  # noqa: PLC0415
+    for_members = {"--visibility": visibility, "--until-idle": until_idle}
+    if group is not None:
+        _check_for_groups({"--partition": partitions, "--to": until, "--last": last, "--where": where})
+        options = _member_options(start, for_members) | {"skip_damage": skip_damage}
+        _show_as_member(topic, group, options, limit, _outlet(text, session, leased=True), session)
+        return
+    _check_without_group(for_members)
+    wish = _wish(start, until, last, follow=follow) | {
+        "partitions": partitions or None,
+        "skip_damage": skip_damage,
+        "filters": where or [],
+    }
+    _show(topic, wish, last, limit, _outlet(text, session, leased=False), session)
+
+
+def _wish(start: str | None, until: str | None, last: int | None, *, follow: bool) -> dict[str, Any]:
+    """What `client.reader` takes, as far as it is about places."""
+    if last is not None and (start or until):
+        raise UsageInvalid("--last says where reading begins and ends", hint="leave out --from and --to")
+    from goqueue_cli.places import is_past, parse_end, parse_start  # noqa: PLC0415 - with the SDK, as what follows
 
     if follow and until is not None and is_past(until):
         raise UsageInvalid(
             f"--follow waits for what comes, and --to {until} ends before it", hint="give one of the two"
         )
-    wish = {
-        "partitions": partitions or None,
+    return {
         "start": parse_start(start or "earliest"),
         "until": None if until is None else parse_end(until),
         "follow": follow,
-        "skip_damage": skip_damage,
         "max_bytes": _ANSWER_BYTES,
     }
-    _show(topic, wish, last, limit, Outlet(form_of(text, session)), session)
+
+
+def _outlet(text: str | None, session: Session, *, leased: bool) -> "Outlet":
+    from goqueue_cli.outlet import Outlet, form_of  # noqa: PLC0415
+
+    return Outlet(form_of(text, session, leased=leased))
 
 
 def _show(
     topic: str, wish: dict[str, Any], last: int | None, limit: int | None, outlet: "Outlet", session: Session
 ) -> None:
     """Until there is no more, there is enough, or somebody interrupts it."""
+    from goqueue_cli.reading import Reading, limited  # noqa: PLC0415
+
+    reading: Reading | None = None
     try:
         with doing(f"consume topic {short(topic)}"), session.client() as client, _told(client, topic, outlet):
-            batches = _all(client, topic, wish) if last is None else _last(client, topic, wish, last)
-            for messages in _limited(batches, limit):
-                outlet.put(messages)
+            reading = Reading(client, topic, wish)
+            with _watched(reading, outlet):
+                for messages in limited(reading.all() if last is None else reading.last(last), limit):
+                    outlet.put(messages)
+    except KeyboardInterrupt:
+        outlet.finish()
+        found = f", {reading.found}" if reading is not None and reading.searches else ""
+        terminal.say(f"interrupted: {format_count(outlet.count, 'message')}{found}")
+        raise typer.Exit(exits.INTERRUPTED) from None
+    outlet.finish()
+    if reading.searches:
+        terminal.say(reading.found)
+    elif not outlet.count:
+        terminal.say("no messages")
+
+
+def _show_as_member(
+    topic: str, group: str, options: dict[str, Any], limit: int | None, outlet: "Outlet", session: Session
+) -> None:
+    from goqueue_cli.member import show_as_member  # noqa: PLC0415
+
+    what = f"consume topic {short(topic)} as a member of group {short(group)}"
+    try:
+        with doing(what), session.client() as client, _told(client, topic, outlet):
+            show_as_member(client, topic, group, options, limit, outlet)
     except KeyboardInterrupt:
         outlet.finish()
         terminal.say(f"interrupted: {format_count(outlet.count, 'message')}")
@@ -101,6 +172,20 @@ def _show(
     outlet.finish()
     if not outlet.count:
         terminal.say("no messages")
+
+
+@contextmanager
+def _watched(reading: "Reading", outlet: "Outlet") -> Iterator[None]:
+    """A search may take a while before it finds anything, and a person may want to know that it goes on."""
+    if not reading.searches:
+        yield
+        return
+    from goqueue_cli.status import Status  # noqa: PLC0415
+
+    status = Status(lambda: reading.found)
+    outlet.beside = status.beside
+    with status.shown():
+        yield
 
 
 @contextmanager
@@ -126,78 +211,42 @@ def _around(topic: str, error: RangeDamaged) -> str:
     )
 
 
-def _all(client: "Client", topic: str, wish: dict[str, Any]) -> "Iterator[list[Message]]":
-    """What the wish says. An offset that no chosen partition has reached is refused, and not found to be empty."""
-    start = wish["start"]
-    if wish["partitions"] or type(start) is int:
-        held = _held(client, topic, wish["partitions"])
-        if type(start) is int and all(start > offsets.latest for offsets in held.values()):
-            ends = ", ".join(
-                f"{topic}/{partition} at {offsets.latest}" for partition, offsets in list(held.items())[:5]
+# --- groups ---
+
+
+def _check_for_groups(flags: Mapping[str, Any]) -> None:
+    for flag, given in flags.items():
+        if given is not None:
+            raise UsageInvalid(
+                f"{flag} is for reading without a group: a member gets what the group has not done yet",
+                hint=f"leave out {flag}, or --group",
             )
-            raise OffsetOutOfRange(
-                f"nothing is at offset {start} yet: {ends}{', …' if len(held) > 5 else ''} will go on",
-                hint="`--from latest --follow` waits for what comes, `--last 10` shows what came last",
+
+
+def _check_without_group(flags: Mapping[str, str | None]) -> None:
+    for flag, given in flags.items():
+        if given is not None:
+            raise UsageInvalid(f"{flag} means something with --group alone", hint="name a group, or leave it out")
+
+
+def _member_options(start: str | None, durations: Mapping[str, str | None]) -> dict[str, Any]:
+    """What `client.consumer` takes."""
+    options: dict[str, Any] = {}
+    for flag, given in durations.items():
+        if given is not None:
+            try:
+                parse_duration(given)
+            except ValueError as error:
+                raise UsageInvalid(f"{flag}: {error}") from None
+    if durations["--visibility"] is not None:
+        options["visibility_timeout"] = durations["--visibility"]
+    if durations["--until-idle"] is not None:
+        options["until_idle"] = durations["--until-idle"]
+    if start is not None:
+        if start not in {"earliest", "latest"}:
+            raise UsageInvalid(
+                f"--from {start}: a new group begins at earliest or latest, and any other goes on where it is",
+                hint="`goqueue-cli group reset` moves a group",
             )
-    yield from _batches(client, topic, wish)
-
-
-def _held(client: "Client", topic: str, partitions: list[int] | None) -> "dict[int, Offsets]":
-    """The offsets of the chosen partitions, or of all."""
-    info = client.topic(topic)
-    held: dict[int, Offsets] = {}
-    for partition in partitions or range(info.partitions):
-        offsets = info.partition_offsets.get(str(partition))
-        if offsets is None:
-            count = f"it has {info.partitions}: 0 to {info.partitions - 1}" if info.partitions > 1 else "it has 0 alone"
-            raise PartitionNotFound(f"topic {topic} has no partition {partition}, {count}")
-        held[partition] = offsets
-    return held
-
-
-def _batches(client: "Client", topic: str, wish: dict[str, Any]) -> "Iterator[list[Message]]":
-    with client.reader(topic, **wish) as reader:
-        yield from reader.batches()
-
-
-def _limited(batches: "Iterator[list[Message]]", limit: int | None) -> "Iterator[list[Message]]":
-    """Up to `limit` messages; the one after them is not waited for."""
-    if limit is None:
-        yield from batches
-        return
-    while limit > 0:
-        messages = next(batches, None)
-        if messages is None:
-            return
-        yield messages[:limit]
-        limit -= len(messages)
-
-
-def _last(client: "Client", topic: str, wish: dict[str, Any], count: int) -> "Iterator[list[Message]]":
-    """The newest messages of all partitions in the order of their times, and with `follow` what comes behind them."""
-    ends: dict[int, int] = {}
-    newest: list[Message] = []
-    for partition, held in _held(client, topic, wish["partitions"]).items():
-        ends[partition] = held.latest
-        own = wish | {"partitions": [partition], "until": held.latest, "follow": False}
-        newest += _newest(client, topic, own, held, count)
-    newest.sort(key=lambda message: message.timestamp_ns)  # stable: each partition keeps its order
-    for message in newest[max(0, len(newest) - count) :]:
-        yield [message]
-    if wish["follow"]:
-        yield from _batches(client, topic, wish | {"partitions": list(ends), "start": ends})
-
-
-def _newest(client: "Client", topic: str, wish: dict[str, Any], held: "Offsets", count: int) -> "Iterable[Message]":
-    """The last messages of a partition. Where offsets are missing it looks further back, until there are enough."""
-    found: deque[Message] = deque(maxlen=count)
-    reach = count
-    while count:
-        start = max(held.earliest, held.latest - reach)
-        found.clear()
-        for messages in _batches(client, topic, wish | {"start": start}):
-            found.extend(messages)
-        if len(found) == count or start == held.earliest:
-            break
-        reach *= 4
-    return found
+        options["start"] = start
+    return options

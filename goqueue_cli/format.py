@@ -8,18 +8,21 @@ What must stay true: nothing here is done once a message that could be done once
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from goqueue.client import Message
 from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.quantities import format_time, quoted
 
+if TYPE_CHECKING:
+    from goqueue.client import Delivered
+
 Messages = Sequence[Message]
 Renderer = Callable[[Messages], Iterable[bytes]]
 _Column = Callable[[Messages], list[Any]]
 
-FIELDS = "%t topic, %p partition, %o offset, %k key, %v value, %h{name} header, %T time, %P priority"
+FIELDS = "%t topic, %p partition, %o offset, %k key, %v value, %h{name} header, %T time, %P priority, %a attempt"
 
 _TOKEN = re.compile(r"%h\{([^}]*)\}|%(.?)|\\(.?)|([^%\\]+)", re.DOTALL)
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
@@ -31,12 +34,14 @@ _COLUMNS: dict[str, _Column] = {
     "v": lambda messages: [message.value or b"" for message in messages],
     "T": lambda messages: [format_time(message.timestamp_ns).encode() for message in messages],
     "P": lambda messages: [message.priority for message in messages],
+    "a": lambda messages: [cast("Delivered", message).attempt for message in messages],
 }
-_NUMBERS = {"p", "o", "P"}
+_NUMBERS = {"p", "o", "P", "a"}
+_LEASED = {"a"}  # of members of a group alone
 _FOREIGN = {"k", "v"}  # somebody else's bytes
 
 
-def by_format(text: str, *, harmless: bool) -> Renderer:
+def by_format(text: str, *, harmless: bool, leased: bool = False) -> Renderer:
     """Compile a format string into a template of bytes and the columns that fill it."""
     template, columns = b"", []
     for token in _TOKEN.finditer(text):
@@ -50,7 +55,7 @@ def by_format(text: str, *, harmless: bool) -> Renderer:
         elif header is not None:
             columns.append(_made_harmless(_header_column(header)) if harmless else _header_column(header))
             template += b"%b"
-        elif field in _COLUMNS:
+        elif field in _COLUMNS and (leased or field not in _LEASED):
             column = _COLUMNS[field]
             columns.append(_made_harmless(column) if harmless and field in _FOREIGN else column)
             template += b"%d" if field in _NUMBERS else b"%b"
@@ -74,6 +79,8 @@ def _unknown(field: str, rest: str) -> UsageInvalid:
         return UsageInvalid("--format: %h names no header", hint="write it as in %h{source}")
     if not field:
         return UsageInvalid("--format: nothing stands behind the last %", hint="%% prints one")
+    if field in _LEASED:
+        return UsageInvalid(f"--format: %{field} is known to groups alone", hint="name one with --group")
     return UsageInvalid(f"--format: %{field} stands for nothing", hint=f"there are {FIELDS}, and %%")
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import json
 
-from goqueue.client import Message
+from goqueue.client import Delivered, Message
 from goqueue.console import rows, terminal
 from goqueue.quantities import format_time
-from goqueue_cli.format import Messages, readable
+from goqueue_cli.format import Messages, Renderer, readable
 
 
 def record(message: Message) -> dict[str, Any]:
@@ -27,6 +27,8 @@ def record(message: Message) -> dict[str, Any]:
         if not is_text:
             made[encoding] = "base64"
     made["headers"] = _headers(message)
+    if isinstance(message, Delivered):
+        made["attempt"] = message.attempt
     return made
 
 
@@ -66,20 +68,24 @@ def as_names(messages: Messages) -> Iterator[bytes]:
     return (f"{message.topic}/{message.partition}@{message.offset}\n".encode() for message in messages)
 
 
-CSV_TITLE = (
+CSV = (
     *("topic", "partition", "offset", "timestamp", "priority"),
     *("key", "key_encoding", "value", "encoding", "headers"),
 )
+CSV_LEASED = (*CSV, "attempt")
 
 
-def csv_title() -> bytes:
-    return rows.csv_line(CSV_TITLE).encode()
+def csv_title(fields: tuple[str, ...]) -> bytes:
+    return rows.csv_line(fields).encode()
 
 
-def as_csv(messages: Messages) -> Iterator[bytes]:
-    for message in messages:
-        made = record(message)
-        yield rows.csv_line([made.get(field) for field in CSV_TITLE]).encode()
+def csv_of(fields: tuple[str, ...]) -> Renderer:
+    def as_csv(messages: Messages) -> Iterator[bytes]:
+        for message in messages:
+            made = record(message)
+            yield rows.csv_line([made.get(field) for field in fields]).encode()
+
+    return as_csv
 
 
 _TABLE = "{:<9}  {:<9}  {:<30}  {:<16}  {}"

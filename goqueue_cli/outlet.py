@@ -1,5 +1,7 @@
 """Where consumed messages go: a form, and how much of it is on stdout already."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from goqueue.console import terminal
@@ -21,16 +23,17 @@ class Form:
     empty: bytes = b""
 
 
-def form_of(text: str | None, session: Session) -> Form:
-    """The form that the flags ask for; a table has to be asked for."""
+def form_of(text: str | None, session: Session, *, leased: bool) -> Form:
+    """The form that the flags ask for; a table has to be asked for. Messages that are `leased` have an attempt."""
     output = session.output
     if text is not None or (output == "table" and not session.chose_output):
-        return Form(by_format(text or DEFAULT, harmless=terminal.is_terminal()))
+        return Form(by_format(text or DEFAULT, harmless=terminal.is_terminal(), leased=leased))
     if output == "json":
         return Form(forms.as_json, b"[\n", b",\n", b"\n]\n", b"[]\n")
     if output == "csv":
-        title = forms.csv_title() if session.headers else b""
-        return Form(forms.as_csv, title, empty=title)
+        fields = forms.CSV_LEASED if leased else forms.CSV
+        title = forms.csv_title(fields) if session.headers else b""
+        return Form(forms.csv_of(fields), title, empty=title)
     if output in {"table", "wide"}:
         title = forms.TITLES[output] if session.headers else b""
         return Form(forms.as_table if output == "table" else forms.as_wide, title)
@@ -44,6 +47,8 @@ class Outlet:
 
     def __init__(self, form: Form) -> None:
         self.count = 0
+        self.beside: Callable[[], AbstractContextManager[None]] = nullcontext
+        """What to be in while writing, where somebody else writes to the terminal too."""
         self._form = form
 
     def put(self, messages: Messages) -> None:
@@ -65,7 +70,8 @@ class Outlet:
 
     def _write(self, content: bytes, count: int) -> None:
         self.count += count
-        terminal.write_bytes(content)
+        with self.beside():
+            terminal.write_bytes(content)
 
     def finish(self) -> None:
         """When there is no more."""

@@ -1,33 +1,31 @@
-"""`goqueue-cli publish`: messages from arguments, from files, or from a pipe."""
+"""`goqueue-cli publish`: messages from arguments, files or a pipe, or made from a template."""
 
 import os
-import sys
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from goqueue.console import exits, terminal
+from goqueue.console.danger import DryRunFlag
 from goqueue.console.failure import doing
 from goqueue.console.groups import UsageInvalid
-from goqueue.console.rows import Column, write_rows
-from goqueue.console.session import Session, session_flags, suggesting
-from goqueue.errors import AccessDenied, GoQueueError, PathInvalid, RequestInvalid
+from goqueue.console.names import refuse_empty, short
+from goqueue.console.rows import Column
+from goqueue.console.session import Session, stream_flags, suggesting
 from goqueue.limits import MIB
-from goqueue.quantities import format_count, quoted
-from goqueue_cli.lines import read_lines, read_whole
-from goqueue_cli.names import refuse_empty, short
+from goqueue.quantities import format_count
+from goqueue_cli import sources
+from goqueue_cli.pace import paced
+from goqueue_cli.sources import Chunk, Shared
+from goqueue_cli.stream import Share, publish_stream
 
 if TYPE_CHECKING:
-    from goqueue.client import Deliveries, Producer
+    from goqueue.client import Producer
 
-_GRACE_SECONDS = 5.0
-"""For what was read already when somebody presses ^C."""
-
-_Messages = tuple[list[bytes], list[bytes] | None]
-"""Values, and a key for each."""
+_SHOWN = 10
+"""Messages that --dry-run shows."""
 
 _RECEIPTS = (
     Column("TOPIC", "topic"),
@@ -36,34 +34,90 @@ _RECEIPTS = (
     Column("TIME", "timestamp", wide=True),
 )
 _SUMMARY = (Column("TOPIC", "topic"), Column("MESSAGES", "messages", format_count))
+_MADE = (
+    Column("KEY", "key"),
+    Column("VALUE", "value"),
+    Column("HEADERS", "headers", lambda headers: " ".join(f"{name}={text}" for name, text in headers.items()) or "-"),
+    Column("PRIORITY", "priority", wide=True),
+    Column("PARTITION", "partition", wide=True),
+)
+
+_Values = Annotated[
+    list[str] | None, typer.Argument(metavar="[VALUE...]", help="The messages; without any, the lines of stdin.")
+]
+_Key = Annotated[str | None, typer.Option(metavar="KEY", help="The key of every message; with --template one too.")]
+_Separator = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Key and value are what stands before and behind the first TEXT.")
+]
+_Headers = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="NAME=VALUE", help="A header of every message; may be given more than once."),
+]
+_Partition = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="The partition of every message; else its key chooses.")
+]
+_Priority = Annotated[
+    str | None, typer.Option(metavar="P", help="critical, high, normal, low or background, or 0 to 4.")
+]
+_Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", metavar="FILE", help="The lines of a file; - is stdin. May be given more than once."),
+]
+_Whole = Annotated[bool, typer.Option("--whole", help="One message for each file, or of all of stdin.")]
+_Jsonl = Annotated[bool, typer.Option("--jsonl", help="Lines are objects, as `consume -o jsonl` writes them.")]
+_Keep = Annotated[
+    bool, typer.Option("--keep-partitions", help="Publish an object to the partition that it names, with --jsonl.")
+]
+_Template = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Make messages of TEXT: %n, %r{1,6}, %x{8}, %u, %T and %%.")
+]
+_First = Annotated[int | None, typer.Option(metavar="N", help="What %n begins with; 1 unless told.")]
+_Seed = Annotated[int | None, typer.Option(metavar="N", help="Make the same messages whenever N is the same.")]
+_Count = Annotated[int | None, typer.Option(metavar="N", min=0, help="End after N messages.")]
+_Rate = Annotated[float | None, typer.Option(metavar="N", help="Publish N messages a second.")]
 
 
-@session_flags
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What was asked for, flag by flag."""
+
+    values: list[str] | None
+    key: str | None
+    key_separator: str | None
+    headers: list[str] | None
+    partition: int | None
+    priority: str | None
+    files: list[str] | None
+    whole: bool
+    jsonl: bool
+    keep_partitions: bool
+    template: str | None
+    first: int | None
+    seed: int | None
+    count: int | None
+    rate: float | None
+
+
+@stream_flags
 def publish(  # noqa: PLR0913 - flags, each given by name
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
-    values: Annotated[
-        list[str] | None, typer.Argument(metavar="[VALUE...]", help="The messages; without any, the lines of stdin.")
-    ] = None,
+    values: _Values = None,
     *,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="The key of every message.")] = None,
-    key_separator: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Key and value are what stands before and behind the first TEXT.")
-    ] = None,
-    headers: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME=VALUE", help="A header of every message; may be given more than once."),
-    ] = None,
-    partition: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="The partition of every message; else its key chooses.")
-    ] = None,
-    priority: Annotated[
-        str, typer.Option(metavar="P", help="critical, high, normal, low or background, or 0 to 4.")
-    ] = "normal",
-    files: Annotated[
-        list[str] | None,
-        typer.Option("--file", metavar="FILE", help="The lines of a file; - is stdin. May be given more than once."),
-    ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="One message for each file, or of all of stdin.")] = False,
+    key: _Key = None,
+    key_separator: _Separator = None,
+    headers: _Headers = None,
+    partition: _Partition = None,
+    priority: _Priority = None,
+    files: _Files = None,
+    whole: _Whole = False,
+    jsonl: _Jsonl = False,
+    keep_partitions: _Keep = False,
+    template: _Template = None,
+    first: _First = None,
+    seed: _Seed = None,
+    count: _Count = None,
+    rate: _Rate = None,
+    dry_run: DryRunFlag = False,
     session: Session,
 ) -> None:
     """Publish messages to a topic.
@@ -74,41 +128,40 @@ def publish(  # noqa: PLR0913 - flags, each given by name
       tail -F shop.log | goqueue-cli publish logs
       goqueue-cli publish prices --file prices.txt --key-separator :
       goqueue-cli publish images --file cat.png --whole
+      goqueue-cli consume orders -o jsonl | goqueue-cli publish copies --jsonl
+      goqueue-cli publish orders --template '{"id": %n}' --key 'user-%r{1,9}' --count 1000 --rate 50
 
     Messages are durable when it ends with 0. Lines end with a newline; nothing else of them is changed.
+    A template has %n number, %r{1,6} random whole number, %x{8} random digits, %u UUID, %T time and %%; without
+    --count it makes one message, and with --rate alone goes on until ^C.
     """
     refuse_empty(topic)
-    if values and files:
-        raise UsageInvalid("there are messages as arguments and a --file", hint="give one of the two")
-    if values and whole:
-        raise UsageInvalid("--whole is for files and stdin", hint="leave it out: an argument is one message")
-    if key is not None and key_separator is not None:
-        raise UsageInvalid("--key and --key-separator both give the key", hint="give one of the two")
-    if key_separator == "":
-        raise UsageInvalid("--key-separator is empty", hint="write it as in --key-separator :")
-    shared = {
-        "headers": [_header(text) for text in headers or ()],
-        "partition": partition,
-        "priority": int(priority) if priority.isdecimal() else priority,
-    }
-    given = _given(values, files, whole=whole)
-    messages = _keyed(given, key, key_separator)
+    wishes = _Wishes(
+        values, key, key_separator, headers, partition, priority, files,
+        whole, jsonl, keep_partitions, template, first, seed, count, rate,
+    )  # fmt: skip
+    _check(wishes)
+    chunks, share = _chunks(wishes)
+    if dry_run:
+        rows = [_row(*message, named=session.output == "name") for message in islice(_each(chunks), _SHOWN)]
+        session.write(rows, _MADE)
+        return
     with doing(f"publish to topic {short(topic)}"), session.client() as client, suggesting(client, creates=True):
         producer = client.producer(batch_messages=10_000, batch_bytes=MIB, delivery_timeout=session.timeout)
         if values:
-            _publish_few(producer, topic, messages, shared, session)
-        else:
-            _publish_stream(producer, topic, messages, shared, session)
+            _publish_few(producer, topic, chunks, session)
+            return
+        published = publish_stream(producer, topic, chunks, share)
+    if session.chose_output:
+        session.write([{"name": topic, "topic": topic, "messages": published}], _SUMMARY)
 
 
-def _publish_few(
-    producer: "Producer", topic: str, messages: Iterator[_Messages], shared: dict[str, Any], session: Session
-) -> None:
+def _publish_few(producer: "Producer", topic: str, chunks: Iterator[Chunk], session: Session) -> None:
     """A row for each message says where it is."""
     from goqueue.quantities import format_time  # noqa: PLC0415
 
     with producer:
-        sent = [producer.send_many(topic, values, keys, **shared) for values, keys in messages]
+        sent = [producer.send_many(topic, values, keys, *shared) for values, keys, shared in chunks]
         receipts = [receipt for deliveries in sent for receipt in deliveries.result()]
     rows = [
         {
@@ -120,134 +173,111 @@ def _publish_few(
         }
         for receipt in receipts
     ]
-    write_rows(rows, _RECEIPTS, session.output, headers=session.headers)
+    session.write(rows, _RECEIPTS)
 
 
-def _publish_stream(
-    producer: "Producer", topic: str, messages: Iterator[_Messages], shared: dict[str, Any], session: Session
-) -> None:
-    """Narrates how many messages there were; a row says so where a form of output was asked for."""
-    tally = _Tally()
-    try:
-        for values, keys in messages:
-            tally.add(producer.send_many(topic, values, keys, **shared))
-        producer.close()
-        tally.settle()
-    except KeyboardInterrupt:
-        with suppress(GoQueueError):
-            producer.close(_GRACE_SECONDS)
-        with suppress(GoQueueError):
-            tally.settle()
-        terminal.say(f"interrupted: {tally} published to {topic}")
-        raise typer.Exit(exits.INTERRUPTED) from None
-    except GoQueueError:
-        with suppress(GoQueueError):
-            producer.close(_GRACE_SECONDS)
-        with suppress(GoQueueError):
-            tally.settle()
-        if tally.published:
-            terminal.say(f"{tally} published to {topic} before the failure")
-        raise
-    terminal.say(f"{tally} published to {topic}")
-    if session.chose_output:
-        rows = [{"name": topic, "topic": topic, "messages": tally.published}]
-        write_rows(rows, _SUMMARY, session.output, headers=session.headers)
+# --- which messages ---
 
 
-class _Tally:
-    """How many messages are acknowledged. The first failure is raised as soon as it is known."""
+def _chunks(wishes: _Wishes) -> tuple[Iterator[Chunk], Share]:
+    """The messages, and which part of them there have been."""
+    priority = wishes.priority
+    known = int(priority) if priority is not None and priority.isascii() and priority.isdecimal() else priority
+    headers = [sources.parse_header(text) for text in wishes.headers or ()]
+    shared = Shared(headers, wishes.partition, "normal" if known is None else known)
+    if wishes.template is not None:
+        return _made(wishes, wishes.template, shared)
+    files = sources.Files(wishes.files or ["-"])
+    given = sources.of_arguments(wishes.values) if wishes.values else files.wholes() if wishes.whole else files.lines()
+    if wishes.jsonl:
+        from goqueue_cli import objects  # noqa: PLC0415 - a parser of JSON that nobody else needs
 
-    def __init__(self) -> None:
-        self.published = 0
-        self._under_way: deque[Deliveries] = deque()
-
-    def add(self, deliveries: "Deliveries") -> None:
-        self._under_way.append(deliveries)
-        while self._under_way and self._under_way[0].done():
-            self._count(self._under_way.popleft())
-
-    def settle(self) -> None:
-        """When the producer is closed, and so nothing is under way any more."""
-        while self._under_way:
-            self._count(self._under_way.popleft())
-
-    def _count(self, deliveries: "Deliveries") -> None:
-        failed = deliveries.exceptions()
-        self.published += len(deliveries) - len(failed)
-        if failed:
-            raise failed[min(failed)]
-
-    def __str__(self) -> str:
-        return format_count(self.published, "message")
+        key = None if wishes.key is None else os.fsencode(wishes.key)
+        wished = objects.Wishes(key, headers, wishes.partition, known, wishes.keep_partitions)
+        chunks = objects.of_objects(given, wished)
+    else:
+        chunks = sources.keyed(given, wishes.key, wishes.key_separator, shared)
+    count = wishes.count
+    share: Share = (lambda sent: sent / count) if count else lambda _: files.share()
+    return sources.limited(paced(chunks, wishes.rate), count), share
 
 
-# --- where messages come from ---
+def _made(wishes: _Wishes, text: str, shared: Shared) -> tuple[Iterator[Chunk], Share]:
+    """Of a template: one message, unless it is said how many, or how fast until ^C."""
+    from goqueue_cli import templates  # noqa: PLC0415 - with the generator of random numbers
+
+    key = None if wishes.key is None else templates.Template(wishes.key, "--key")
+    first = 1 if wishes.first is None else wishes.first
+    made = templates.chunks(templates.Template(text), key, shared, first=first, seed=wishes.seed, rate=wishes.rate)
+    count = 1 if wishes.count is None and wishes.rate is None else wishes.count
+    chunks = sources.limited(paced(made, wishes.rate, fresh=True), count)
+    return chunks, lambda sent: sent / count if count else None
 
 
-def _given(values: list[str] | None, files: list[str] | None, *, whole: bool) -> Iterator[list[bytes]]:
-    if values:
-        yield [os.fsencode(value) for value in values]
-        return
-    for name in files or ["-"]:
-        with _opened(name) as file:
-            if whole:
-                yield [read_whole(file)]
-            else:
-                yield from read_lines(file)
+def _each(chunks: Iterator[Chunk]) -> Iterator[tuple[bytes | None, bytes, Shared]]:
+    for values, keys, shared in chunks:
+        for value, key in zip(values, keys or [b""] * len(values), strict=True):
+            yield value, key, shared
 
 
-def _keyed(given: Iterator[list[bytes]], key: str | None, separator: str | None) -> Iterator[_Messages]:
-    if separator is not None:
-        yield from _split(given, os.fsencode(separator))
-        return
-    encoded = None if key is None else os.fsencode(key)
-    for values in given:
-        yield values, None if encoded is None else [encoded] * len(values)
+def _row(value: bytes | None, key: bytes, shared: Shared, *, named: bool) -> Mapping[str, Any]:
+    """A message that would be published, as --jsonl takes it; what is not UTF-8 is shown as escapes."""
+    return ({"name": _text(key)} if named else {}) | {
+        "key": _text(key) or None,
+        "value": None if value is None else _text(value),
+        "headers": {name: _text(content) for name, content in shared.headers},
+        "priority": shared.priority,
+        "partition": shared.partition,
+    }
 
 
-def _split(given: Iterator[list[bytes]], separator: bytes) -> Iterator[_Messages]:
-    count = 0
-    for lines in given:
-        parts = [line.partition(separator) for line in lines]
-        for number, (_, found, _) in enumerate(parts, start=count + 1):
-            if not found:
-                raise RequestInvalid(
-                    f"message {number} has no {separator.decode(errors='replace')!r} between its key and its value",
-                    hint="without --key-separator whole lines are published",
-                )
-        count += len(parts)
-        yield [value for _, _, value in parts], [key for key, _, _ in parts]
+def _text(content: bytes) -> str:
+    return content.decode(errors="backslashreplace")
 
 
-@contextmanager
-def _opened(name: str) -> Iterator[int]:
-    if name == "-":
-        if sys.stdin is None:
-            raise UsageInvalid("stdin is closed", hint="give messages as arguments, or a --file")
-        if sys.stdin.isatty():
-            terminal.say("a message each line; ^D ends")
-        yield sys.stdin.fileno()
-        return
-    try:
-        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-    except PermissionError:
-        raise AccessDenied(f"{name} may not be read", hint="check owner and mode") from None
-    except OSError as error:
-        raise _unreadable(name, error) from None
-    try:
-        yield file
-    except OSError as error:  # of a directory already the first read
-        raise _unreadable(name, error) from None
-    finally:
-        os.close(file)
+# --- what cannot be meant ---
+
+_EXCLUDE = (
+    ("messages as arguments", "--file"),
+    ("messages as arguments", "--template"),
+    ("messages as arguments", "--whole"),
+    ("messages as arguments", "--rate"),
+    ("messages as arguments", "--count"),
+    ("--template", "--file"),
+    ("--template", "--jsonl"),
+    ("--template", "--whole"),
+    ("--template", "--key-separator"),
+    ("--jsonl", "--whole"),
+    ("--jsonl", "--key-separator"),
+    ("--key", "--key-separator"),
+    ("--partition", "--keep-partitions"),
+)
+_NEED = (("--keep-partitions", "--jsonl"), ("--first", "--template"), ("--seed", "--template"))
 
 
-def _unreadable(name: str, error: OSError) -> PathInvalid:
-    return PathInvalid(f"{name} cannot be read: {error.strerror or error}", hint="--file takes a file, or - for stdin")
-
-
-def _header(text: str) -> tuple[str, bytes]:
-    name, separator, value = text.partition("=")
-    if not name or not separator:
-        raise UsageInvalid(f"--header {quoted(text)} is no header", hint="write it as in --header source=shop")
-    return name, os.fsencode(value)
+def _check(wishes: _Wishes) -> None:
+    given = {
+        "messages as arguments": bool(wishes.values),
+        "--file": bool(wishes.files),
+        "--template": wishes.template is not None,
+        "--whole": wishes.whole,
+        "--rate": wishes.rate is not None,
+        "--count": wishes.count is not None,
+        "--jsonl": wishes.jsonl,
+        "--key": wishes.key is not None,
+        "--key-separator": wishes.key_separator is not None,
+        "--partition": wishes.partition is not None,
+        "--keep-partitions": wishes.keep_partitions,
+        "--first": wishes.first is not None,
+        "--seed": wishes.seed is not None,
+    }
+    for one, other in _EXCLUDE:
+        if given[one] and given[other]:
+            raise UsageInvalid(f"{one} and {other} contradict each other", hint="give one of the two")
+    for flag, needed in _NEED:
+        if given[flag] and not given[needed]:
+            raise UsageInvalid(f"{flag} means something with {needed} alone", hint=f"leave it out, or give {needed}")
+    if wishes.key_separator == "":
+        raise UsageInvalid("--key-separator is empty", hint="write it as in --key-separator :")
+    if wishes.rate is not None and not 0 < wishes.rate < float("inf"):
+        raise UsageInvalid(f"--rate is {wishes.rate:g}, and must be above 0", hint="write it as in --rate 100")

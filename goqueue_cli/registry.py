@@ -1,27 +1,134 @@
 """Every command of `goqueue-cli`. To add one, add its line: nothing else needs to know."""
 
 from goqueue.console.command import Command, Program
+from goqueue.console.context_registry import CONFIG, CONFIG_COMMANDS
 
-_TOPIC = """Create, list, describe and delete topics.
+_TOPIC = """Create, list, watch, edit, compact and delete topics.
 
 \b
   goqueue-cli topic create orders --partitions 3
   goqueue-cli topic list
   goqueue-cli topic describe orders
+  goqueue-cli topic edit orders --set retention_hours=24
   goqueue-cli topic delete orders
+"""
+
+_BENCH = """Measure what a broker does under load, and compare.
+
+\b
+  goqueue-cli bench publish
+  goqueue-cli bench consume --group
+  goqueue-cli bench latency --rate 5000 --duration 30s --save after.json
+  goqueue-cli bench compare before.json after.json
+"""
+
+_GROUP = """See how far behind groups are, and have them read on from elsewhere.
+
+\b
+  goqueue-cli group list
+  goqueue-cli group describe billing
+  goqueue-cli group wait billing --for lag=0 --timeout 5m
+  goqueue-cli group reset billing --topic orders --to -1h --dry-run
+"""
+
+_DLQ = """Find dead letters, see why they failed, and send them back.
+
+\b
+  goqueue-cli dlq list
+  goqueue-cli dlq errors orders
+  goqueue-cli dlq sample orders --error timeout
+  goqueue-cli dlq redrive orders --error timeout --dry-run
 """
 
 PROGRAM = Program(
     name="goqueue-cli",
     root="goqueue_cli.root:goqueue_cli",
     commands=(
+        Command(
+            "completion",
+            "goqueue.console.completion.command:completion",
+            "Write what completes this program in a shell.",
+            "read",
+        ),
+        *CONFIG_COMMANDS,
+        Command("bench compare", "goqueue_cli.bench.compare:compare", "Compare two results of a benchmark.", "read"),
+        Command("bench consume", "goqueue_cli.bench.consume:consume", "Measure how fast messages are read.", "danger"),
+        Command(
+            "bench latency",
+            "goqueue_cli.bench.latency:latency",
+            "Measure how long messages take from being sent to being received.",
+            "danger",
+        ),
+        Command(
+            "bench publish", "goqueue_cli.bench.publish:publish", "Measure how fast messages are published.", "danger"
+        ),
         Command("consume", "goqueue_cli.consume:consume", "Read the messages of a topic.", "read"),
+        Command(
+            "dlq browse",
+            "goqueue_cli.deadletters:browse",
+            "Show the dead letters of a topic that were not sent back.",
+            "read",
+        ),
+        Command("dlq describe", "goqueue_cli.deadletters:describe", "Show dead letters in full.", "read"),
+        Command(
+            "dlq errors",
+            "goqueue_cli.deadletters:errors",
+            "Show why the dead letters of a topic have failed, and how many.",
+            "read",
+        ),
+        Command(
+            "dlq list",
+            "goqueue_cli.deadletters:list_topics",
+            "List the topics with dead letters, and how many each has.",
+            "read",
+        ),
+        Command(
+            "dlq redrive", "goqueue_cli.redrive:redrive", "Send dead letters back to where they came from.", "danger"
+        ),
+        Command(
+            "dlq sample", "goqueue_cli.deadletters:sample", "Show some of the newest dead letters in full.", "read"
+        ),
+        Command(
+            "group delete",
+            "goqueue_cli.groups:delete",
+            "Delete groups without members, and what they have read.",
+            "danger",
+        ),
+        Command(
+            "group describe",
+            "goqueue_cli.groups:describe",
+            "Show all about groups: their settings, members and lag.",
+            "read",
+        ),
+        Command("group lag", "goqueue_cli.group_lag:lag", "Show how far behind groups are.", "read"),
+        Command(
+            "group list", "goqueue_cli.groups:list_groups", "List the groups, with how far behind each is.", "read"
+        ),
+        Command("group reset", "goqueue_cli.group_reset:reset", "Have a group read on from elsewhere.", "danger"),
+        Command("group wait", "goqueue_cli.group_wait:wait_for", "Wait until groups are where they should be.", "read"),
+        Command("group watch", "goqueue_cli.groups:watch_groups", "Watch all groups, or the lag of one.", "read"),
         Command("publish", "goqueue_cli.publish:publish", "Publish messages to a topic.", "write"),
-        Command("topic create", "goqueue_cli.topics:create", "Create topics.", "write"),
-        Command("topic delete", "goqueue_cli.topics:delete", "Delete topics and all of their messages.", "danger"),
+        Command(
+            "topic compact",
+            "goqueue_cli.topic_changes:compact",
+            "Compact topics now: of messages with the same key only the latest stays.",
+            "write",
+        ),
+        Command("topic create", "goqueue_cli.topic_changes:create", "Create topics.", "write"),
+        Command(
+            "topic delete", "goqueue_cli.topic_changes:delete", "Delete topics and all of their messages.", "danger"
+        ),
         Command("topic describe", "goqueue_cli.topics:describe", "Show all about topics.", "read"),
-        Command("topic list", "goqueue_cli.topics:list_topics", "List the topics.", "read"),
+        Command("topic edit", "goqueue_cli.topic_changes:edit", "Change settings of topics.", "danger"),
+        Command("topic list", "goqueue_cli.topics:list_topics", "List the topics, with their sizes and rates.", "read"),
+        Command(
+            "topic watch",
+            "goqueue_cli.topics:watch_topics",
+            "Watch the topics: what comes in, and how they grow.",
+            "read",
+        ),
+        Command("undo", "goqueue_cli.undo:undo", "Undo a reset, or list what can be undone.", "danger"),
     ),
-    groups={"topic": _TOPIC},
-    aliases={"produce": "publish"},
+    groups={"bench": _BENCH, "config": CONFIG, "dlq": _DLQ, "group": _GROUP, "topic": _TOPIC},
+    aliases={"dlq show": "dlq browse", "produce": "publish", "topic alter": "topic edit"},
 )

@@ -1,7 +1,7 @@
 """Settings of a topic, as `--set` takes them. Which there are, and what each may be, the broker knows."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -21,15 +21,22 @@ _ELSEWHERE = {
 }
 """What a request to create a topic has besides its settings."""
 
+FIXED = {
+    "name": "a topic keeps its name",
+    "partitions": "a topic keeps the number of partitions that it was created with",
+    "num_partitions": "a topic keeps the number of partitions that it was created with",
+}
+"""What there is to say of those to somebody who changes a topic."""
+
 _KNOWING = "__metadata"  # a topic that every broker has, so its settings are all that there are
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
+def parse_setting(text: str, elsewhere: Mapping[str, str] = _ELSEWHERE) -> tuple[str, Any]:
     name, separator, value = text.partition("=")
     if not name or not separator:
         raise UsageInvalid(f"--set {quoted(text)} is no setting", hint="write it as in --set retention_hours=24")
-    if name in _ELSEWHERE:
-        raise UsageInvalid(f"--set: {name} is not a setting of a topic", hint=_ELSEWHERE[name].format(value=value))
+    if name in elsewhere:
+        raise UsageInvalid(f"--set: {name} is not a setting of a topic", hint=elsewhere[name].format(value=value))
     try:
         return name, json.loads(value)
     except ValueError:
@@ -61,13 +68,17 @@ def judged(client: "Client", settings: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except RequestInvalid as error:
-        known = client.topic(_KNOWING).config if settings else {}
-        unknown = [name for name in settings if known and name not in known]
-        if not unknown:
-            raise
+        refuse_unknown(settings, client.topic(_KNOWING).config if settings else {}, error)
+        raise
+
+
+def refuse_unknown(settings: dict[str, Any], known: dict[str, Any], cause: Exception | None = None) -> None:
+    """Name those that no topic has, with the one that is nearest."""
+    unknown = [name for name in settings if known and name not in known]
+    if unknown:
         near = get_close_matches(unknown[0], known, n=1)
         verdict = "is no setting" if len(unknown) == 1 else "are no settings"
         raise RequestInvalid(
             f"{', '.join(map(quoted, unknown))} {verdict} of a topic",
             hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}",
-        ) from error
+        ) from cause

@@ -14,6 +14,7 @@ from goqueue.commands import registry as daemon
 from goqueue.console import exits
 from goqueue.storage.check import FindingCode
 from goqueue.testing.broker import LocalBroker
+from goqueue_admin import registry as admin
 from goqueue_cli import registry as cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +52,7 @@ def test_every_finding_of_fsck_is_documented() -> None:
 
 def test_every_command_is_mentioned() -> None:
     text = "".join(page.read_text() for page in PAGES)
-    for program in (daemon.PROGRAM, cli.PROGRAM):
+    for program in (daemon.PROGRAM, cli.PROGRAM, admin.PROGRAM):
         for command in program.commands:
             assert f"{program.name} {command.path}" in text or command.path == "version"
 

@@ -120,9 +120,13 @@ LOADS_WITHOUT: dict[str, tuple[str, ...]] = {
     "goqueue.commands.main": ("numpy", "pydantic", "pyspark", "goqueue.daemon"),
     "goqueue_cli.main": ("typer", "re", "typing", "goqueue.errors"),
     "goqueue_cli.topics": ("numpy", "rich", "asyncio", "goqueue.client"),
+    "goqueue_cli.topic_changes": ("numpy", "rich", "asyncio", "goqueue.client"),
     "goqueue_cli.consume": ("numpy", "rich", "asyncio", "goqueue.client"),
     "goqueue_cli.publish": ("numpy", "rich", "asyncio", "goqueue.client"),
-    "goqueue_admin.main": ("numpy", "pydantic", "pyspark", "goqueue.broker", "goqueue.daemon"),
+    "goqueue_admin.main": ("typer", "re", "typing", "goqueue.errors"),
+    "goqueue_admin.broker": ("numpy", "rich", "asyncio", "goqueue.client"),
+    "goqueue_admin.doctor": ("numpy", "rich", "asyncio", "goqueue.client"),
+    "goqueue_admin.rebalances": ("numpy", "rich", "asyncio", "goqueue.client"),
 }
 
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}

@@ -8,9 +8,11 @@ from typing import Any
 from goqueue.api.http.message import Request
 from goqueue.broker.topic import Topic
 from goqueue.errors import PartitionNotFound
-from goqueue.limits import IN_FLIGHT_MESSAGES, SESSION_SECONDS
+from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, SESSION_SECONDS
+from goqueue.observe.history import History
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import quoted
+from goqueue.runtime.facts import Gatherer
 from goqueue.runtime.runtime import Runtime
 
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -30,6 +32,7 @@ class App:
 
     runtime: Runtime
     metrics: Metrics
+    history: History
     default_partitions: int
     default_settings: dict[str, Any]
     auto_create: bool = False
@@ -37,6 +40,12 @@ class App:
     openapi: dict[str, Any] = field(default_factory=dict)
     creating: "dict[str, asyncio.Future[Topic]]" = field(default_factory=dict)
     """Topics that are being made because somebody publishes to them."""
+    connections_max: int = HTTP_CONNECTIONS
+    gatherer: Gatherer = field(init=False)
+    """Of facts, for the doctor."""
+
+    def __post_init__(self) -> None:
+        self.gatherer = Gatherer(self.runtime, self.history, connections_max=self.connections_max)
 
 
 @dataclass(slots=True)

@@ -199,19 +199,31 @@ def _read_parameters(kind: inspect.StructType, query: str, values: dict[str, Any
         field = fields.get(name)
         if field is None:
             report.add_unknown(str(Place(name, ROOT)), "parameter", name, list(fields))
-        elif name in given:
+            continue
+        item = _item_of(field.type)
+        if name in given and item is None:
             report.add(name, "is given twice", "keep one")
-        else:
-            given.add(name)
-            if text is None:
-                continue
-            try:
+            continue
+        given.add(name)
+        if text is None:
+            continue
+        try:
+            if item is None:
                 values[name] = _value_of(field.type, text)
-            except ValueError as error:
-                report.add(name, str(error), _plus_hint(field.type, rest))
+            else:
+                values.setdefault(name, []).append(_value_of(item, text))
+        except ValueError as error:
+            report.add(name, str(error), _plus_hint(field.type, rest))
     for name, field in fields.items():
         if field.required and name not in given:
             report.add(name, "is missing")
+
+
+def _item_of(kind: inspect.Type) -> inspect.Type | None:
+    """What each of a parameter's values is, where it may be given several times."""
+    if isinstance(kind, inspect.Metadata):
+        return _item_of(kind.type)
+    return kind.item_type if isinstance(kind, inspect.ListType) else None
 
 
 def _unescaped(text: str, place: str, report: Report) -> str | None:

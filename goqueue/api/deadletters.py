@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from goqueue.api.call import Call
+from goqueue.api.filtering import Filters, sieve_of
 from goqueue.api.groups import END
 from goqueue.api.publishing import ErrorBody
 from goqueue.api.scalars import Time
@@ -51,6 +52,7 @@ class RedriveRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     to_time: _To = None
     start: _Starts = {}
     dry_run: bool = False
+    filter: Filters = []
 
 
 class RedriveResult(msgspec.Struct, omit_defaults=True):
@@ -84,6 +86,7 @@ class DeadLettersQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     group: str | None = None
     from_time: _From = None
     to_time: _To = None
+    filter: Filters = []
 
 
 class DeadLetterBody(Message, omit_defaults=True):
@@ -114,7 +117,13 @@ class ErrorsAnswer(msgspec.Struct):
 async def browse(call: Call) -> DeadLetters:
     """Those that were not sent back."""
     query: DeadLettersQuery = call.query
-    criteria = Criteria(error=query.error, group=query.group, from_ns=_ns(query.from_time), to_ns=_ns(query.to_time))
+    criteria = Criteria(
+        error=query.error,
+        group=query.group,
+        from_ns=_ns(query.from_time),
+        to_ns=_ns(query.to_time),
+        sieve=sieve_of(query.filter),
+    )
     places = (place.split(":") for place in (query.start or "").split(",") if place)
     start = {int(number): int(offset) for number, offset in places}
     redrives = call.runtime.broker.coordinator.redrives
@@ -180,6 +189,7 @@ def _wish(body: RedriveRequest) -> RedriveWish:
         to_ns=_ns(body.to_time),
         start={int(number): offset for number, offset in body.start.items()},
         is_dry=body.dry_run,
+        sieve=sieve_of(body.filter),
     )
 
 
@@ -198,7 +208,7 @@ async def _paced(call: Call, redriving: Redrive) -> RedriveReport:
         if max(due, loop.time()) >= until:
             break
         if due > loop.time():
-            await asyncio.sleep(due - loop.time())
+            await call.runtime.pause(due - loop.time())
     return await call.runtime.perform(redriving.conclude())
 
 

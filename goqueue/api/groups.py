@@ -11,7 +11,6 @@ from goqueue.broker.groups.assignors import Strategy
 from goqueue.broker.groups.group import Group, Order, Protocol
 from goqueue.broker.groups.lag import Lag
 from goqueue.broker.groups.statistics import RebalanceStats
-from goqueue.broker.name import is_internal
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
 from goqueue.quantities import format_time
@@ -33,10 +32,6 @@ TopicName = Annotated[
 class PlaceBody(msgspec.Struct, forbid_unknown_fields=True):
     topic: TopicName
     partition: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
-
-
-class GroupNames(msgspec.Struct):
-    groups: list[str]
 
 
 class MemberDescription(msgspec.Struct, kw_only=True):
@@ -96,6 +91,7 @@ class RebalanceNumbers(msgspec.Struct, kw_only=True):
     total_revocation_timeouts: int
     last_rebalance_duration_ms: float
     average_rebalance_duration_ms: float
+    longest_rebalance_duration_ms: float
     last_rebalance_at: str | None
     rebalances_by_reason: dict[str, int]
 
@@ -110,12 +106,10 @@ class CooperativeGroup(msgspec.Struct, kw_only=True):
     topics: list[str]
     members: list[str]
     member_assignments: dict[str, list[PlaceBody]]
+    partitions_to_revoke: Annotated[
+        dict[str, list[PlaceBody]], msgspec.Meta(description="By member, what it has and is asked to give up.")
+    ]
     rebalance_metrics: RebalanceNumbers
-
-
-async def list_groups(call: Call) -> GroupNames:
-    names = (group.group for group in call.runtime.broker.coordinator.ledger.groups())
-    return GroupNames(sorted(name for name in names if not is_internal(name)))
 
 
 async def describe(call: Call) -> GroupDescription:
@@ -136,11 +130,12 @@ async def describe(call: Call) -> GroupDescription:
         lag=by_topic,
         total_lag=sum(lag.messages for lag in lags),
         lag_seconds=max((lag.seconds for lag in lags), default=0.0),
-        drain_seconds=_longest([lag.drain_seconds for lag in lags]),
+        drain_seconds=longest([lag.drain_seconds for lag in lags]),
     )
 
 
-def _longest(drains: list[float | None]) -> float | None:
+def longest(drains: list[float | None]) -> float | None:
+    """Until all are through; None when one never is."""
     known = [one for one in drains if one is not None]
     return max(known, default=0.0) if len(known) == len(drains) else None
 
@@ -197,6 +192,7 @@ async def cooperative(call: Call) -> CooperativeGroup:
         topics=sorted(group.topics()),
         members=list(group.members),
         member_assignments={name: bodies(places) for name, places in group.assignment.items()},
+        partitions_to_revoke={name: bodies(places) for name in group.members if (places := group.to_give_up(name))},
         rebalance_metrics=_numbers(coordinator.rebalancer.attendance(group.group).stats),
     )
 
@@ -219,6 +215,7 @@ def _numbers(stats: RebalanceStats) -> RebalanceNumbers:
         total_revocation_timeouts=stats.timeouts,
         last_rebalance_duration_ms=round(stats.last_ns / _MILLISECOND_NS, 3),
         average_rebalance_duration_ms=round(stats.average_ns / _MILLISECOND_NS, 3),
+        longest_rebalance_duration_ms=round(stats.longest_ns / _MILLISECOND_NS, 3),
         last_rebalance_at=format_time(stats.last_at_ns) if stats.last_at_ns else None,
         rebalances_by_reason=dict(stats.by_reason),
     )

@@ -71,27 +71,13 @@ class Version(msgspec.Struct):
     python_version: str
 
 
-class TopicStats(msgspec.Struct):
-    partitions: int
-    messages: int
-    size_bytes: int
-
-
-class Stats(msgspec.Struct):
-    node_id: str
-    uptime: float
-    topics: int
-    total_size_bytes: int
-    topic_stats: dict[str, TopicStats]
-
-
 async def health(call: Call) -> Health:
     status = "fail" if call.runtime.is_stopping else "degraded" if faults(call) else "ok"
     return Health(status, _now(call))
 
 
 async def live(call: Call) -> Liveness:
-    return Liveness("pass", _now(call), _uptime(call), "the event loop answers")
+    return Liveness("pass", _now(call), uptime(call), "the event loop answers")
 
 
 async def ready(call: Call) -> Response:
@@ -99,7 +85,7 @@ async def ready(call: Call) -> Response:
     stopping, bad = call.runtime.is_stopping, faults(call)
     status = "fail" if stopping else "pass"
     message = "stopping" if stopping else _trouble(bad) if bad else "ready"
-    answer = Readiness(status, _now(call), _uptime(call), message)
+    answer = Readiness(status, _now(call), uptime(call), message)
     if call.query.verbose:
         answer.checks = _checks(call, bad)
         topics = [topic for name, topic in call.runtime.broker.topics.items() if not is_internal(name)]
@@ -136,17 +122,6 @@ async def version(call: Call) -> Version:  # noqa: ARG001 - handlers have one fo
     return Version(__version__, build.commit, build.time, platform.python_version())
 
 
-async def stats(call: Call) -> Stats:
-    topics = {name: topic for name, topic in call.runtime.broker.topics.items() if not is_internal(name)}
-    return Stats(
-        NODE,
-        _uptime(call),
-        len(topics),
-        sum(topic.size for topic in topics.values()),
-        {name: TopicStats(len(one.partitions), one.message_count, one.size) for name, one in topics.items()},
-    )
-
-
 async def metrics(call: Call) -> Response:
     call.app.metrics.in_flight_bytes = call.runtime.in_flight_bytes
     call.app.metrics.tail_bytes = call.runtime.store.resources.tails.held_bytes
@@ -163,5 +138,5 @@ def _now(call: Call) -> str:
     return format_time(call.runtime.clock.now_ns())
 
 
-def _uptime(call: Call) -> float:
+def uptime(call: Call) -> float:
     return (call.runtime.clock.monotonic_ns() - call.runtime.began_ns) / NANOSECONDS

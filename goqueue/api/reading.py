@@ -1,7 +1,8 @@
 """Reading by offset and by time: JSON for people, frames for the SDK."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -10,15 +11,18 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from goqueue.api.call import Call
+from goqueue.api.filtering import Filters, headers_of, sieve_of
 from goqueue.api.frames import is_brief, starts
 from goqueue.api.http.message import Response
 from goqueue.api.openapi import FRAMES
 from goqueue.api.scalars import Duration, Time
 from goqueue.api.sections import CHECKSUM_HEADER, checksum_of
 from goqueue.api.text import Message, content_of, shown
+from goqueue.broker.filters.search import Search, Wish
 from goqueue.broker.partition import Partition
 from goqueue.errors import LogClosed, RequestInvalid
 from goqueue.limits import (
+    FILTER_SCAN_BYTES,
     KIB,
     MIB,
     OFFSET_MAX,
@@ -28,6 +32,7 @@ from goqueue.limits import (
     READ_MESSAGES_MAX,
     WAIT_SECONDS_MAX,
 )
+from goqueue.quantities import format_time
 from goqueue.storage import frame
 from goqueue.storage.extent import Read
 
@@ -55,6 +60,7 @@ class TopicReadQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     to_time: Time | None = None
     isolation: Isolation = "read_committed"
     skip_damage: Annotated[bool, msgspec.Meta(description="Pass over damaged ranges instead of refusing.")] = False
+    filter: Filters = []
 
 
 class ReadQuery(TopicReadQuery, forbid_unknown_fields=True, kw_only=True):
@@ -70,14 +76,22 @@ class ReadQuery(TopicReadQuery, forbid_unknown_fields=True, kw_only=True):
     wait: Wait | None = None
 
 
+_Scanned = Annotated[int, msgspec.Meta(description="How many messages the filters looked at.")] | msgspec.UnsetType
+_Matched = Annotated[int, msgspec.Meta(description="How many of them are in the answer.")] | msgspec.UnsetType
+
+
 class Messages(msgspec.Struct):
     messages: list[Message]
     next_offset: int
+    scanned: _Scanned = msgspec.UNSET
+    matched: _Matched = msgspec.UNSET
 
 
 class TopicMessages(msgspec.Struct):
     messages: list[Message]
     next_offsets: dict[str, int]
+    scanned: _Scanned = msgspec.UNSET
+    matched: _Matched = msgspec.UNSET
 
 
 async def read(call: Call) -> Messages | Response:
@@ -85,19 +99,45 @@ async def read(call: Call) -> Messages | Response:
     query: ReadQuery = call.query
     _check_times(query)
     partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
-    wait = 0.0 if query.wait is None else float(query.wait)
+    as_frames = FRAMES in call.request.headers.get("accept", "")
     try:
         offset = await _start(call, partition, query)
-        found = await call.runtime.read(partition, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage)
+        found, search = await _find(call, partition, offset, query, as_frames=as_frames)
     except LogClosed:
         call.runtime.broker.topic(partition.topic)  # where it was deleted meanwhile, that is what to say
         raise
-    _count(call, partition, found)
-    if FRAMES in call.request.headers.get("accept", ""):
-        return _as_frames(partition, found)
-    if _is_brief(found):
-        return _messages(found, query, query.max_bytes)
-    return Response(200, await _on_a_thread(_encoded, found, query))
+    _count(call, partition, found, search)
+    if as_frames:
+        return _as_frames(partition, found, search)
+    if _is_brief(found, search):
+        return _messages(found, query, query.max_bytes, search=search)
+    return Response(200, await _on_a_thread(_encoded, found, query, search))
+
+
+async def _find(
+    call: Call, partition: Partition, offset: int, query: ReadQuery, *, as_frames: bool
+) -> tuple[Read, Search | None]:
+    """What is asked for, and how it was looked for where there are filters."""
+    wait = 0.0 if query.wait is None else float(query.wait)
+    if not query.filter:
+        read = await call.runtime.read(partition, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage)
+        return read, None
+    wish = _wish(query, query.max_bytes, limit=None if as_frames else query.limit)
+    search = await call.runtime.search(Search(partition, offset, wish, call.runtime.clock), wait=wait)
+    return search.found, search
+
+
+def _wish(query: TopicReadQuery, max_bytes: int, limit: int | None, scan_bytes: int = FILTER_SCAN_BYTES) -> Wish:
+    """For JSON, which has a limit, values count as they are shown."""
+    return Wish(
+        sieve=sieve_of(query.filter),
+        max_bytes=max_bytes,
+        limit=limit,
+        counts_values=limit is not None,
+        until_ns=None if query.to_time is None else int(query.to_time),
+        scan_bytes=scan_bytes,
+        skip_damage=query.skip_damage,
+    )
 
 
 def _check_times(query: TopicReadQuery) -> None:
@@ -114,41 +154,56 @@ async def _start(call: Call, partition: Partition, query: ReadQuery) -> int:
     return max(offset, await call.runtime.perform(partition.offset_for_time(int(query.from_time))))
 
 
-def _count(call: Call, partition: Partition, found: Read) -> None:
+def _count(call: Call, partition: Partition, found: Read, search: Search | None) -> None:
     if partition.log.is_closed:  # deleted meanwhile: its numbers are gone, and must not come back
         return
     counts = call.app.metrics.topic(partition.topic)
     counts.bytes_read += found.size
-    if found.buffers:
-        counts.messages_read += found.next_offset - frame.offset_at(found.buffers[0])
+    counts.messages_read += _most(found, search)
 
 
-def _as_frames(partition: Partition, found: Read) -> Response:
+def _most(found: Read, search: Search | None) -> int:
+    """How many messages there are; without filters more, where there are gaps."""
+    if search is not None:
+        return search.matched
+    return found.next_offset - frame.offset_at(found.buffers[0]) if found.buffers else 0
+
+
+def _as_frames(partition: Partition, found: Read, search: Search | None) -> Response:
     headers = (
         ("x-goqueue-next-offset", str(found.next_offset)),
         ("x-goqueue-high-watermark", str(partition.high_watermark)),
         ("x-goqueue-first-offset", str(partition.earliest)),
         (CHECKSUM_HEADER, checksum_of(found.buffers)),
     )
-    return Response(200, found.buffers, FRAMES, headers)
+    return Response(200, found.buffers, FRAMES, headers if search is None else headers + headers_of(search))
 
 
-def _is_brief(found: Read) -> bool:
-    count = found.next_offset - frame.offset_at(found.buffers[0]) if found.buffers else 0
-    return is_brief(count, found.buffers)
+def _is_brief(found: Read, search: Search | None) -> bool:
+    return is_brief(_most(found, search), found.buffers)
 
 
 async def _on_a_thread(job: Callable[..., T], *given: Any) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, job, *given)
 
 
-def _encoded(found: Read, query: ReadQuery) -> bytes:
-    return msgspec.json.encode(_messages(found, query, query.max_bytes))
+def _encoded(found: Read, query: ReadQuery, search: Search | None) -> bytes:
+    return msgspec.json.encode(_messages(found, query, query.max_bytes, search=search))
 
 
-def _messages(found: Read, query: TopicReadQuery, max_bytes: int, partition: int | None = None) -> Messages:
-    """The messages among these frames. Unpacked values are bounded as well, since a small frame may hold much."""
+def _messages(
+    found: Read,
+    query: TopicReadQuery,
+    max_bytes: int,
+    partition: int | None = None,
+    search: Search | None = None,
+) -> Messages:
+    """The messages among these frames. Unpacked values are bounded as well, since a small frame may hold much.
+
+    A search has kept to all bounds already.
+    """
     messages: list[Message] = []
+    counts = (msgspec.UNSET, msgspec.UNSET) if search is None else (search.scanned, search.matched)
     size = 0
     for buffer in found.buffers:
         for position in starts(buffer):
@@ -162,11 +217,22 @@ def _messages(found: Read, query: TopicReadQuery, max_bytes: int, partition: int
             if messages and size > max_bytes:
                 return Messages(messages, message.offset)
             messages.append(shown(message, content, partition))
-    return Messages(messages, found.next_offset)
+    return Messages(messages, found.next_offset, *counts)
 
 
 def _is_too_late(time_ns: int, query: TopicReadQuery) -> bool:
     return query.to_time is not None and time_ns > query.to_time
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The first messages of one partition."""
+
+    partition: Partition
+    start: int
+    messages: Messages
+    horizon: str | None
+    """Of what was appended later, more may follow; None where it does not."""
 
 
 async def read_topic(call: Call) -> TopicMessages:
@@ -175,37 +241,51 @@ async def read_topic(call: Call) -> TopicMessages:
     _check_times(query)
     topic = call.runtime.broker.topic(call.parameters["topic"])
     max_bytes = max(_MERGED_BYTES_EACH, _MERGED_BYTES // len(topic.partitions))
+    scan_bytes = max(_MERGED_BYTES_EACH, FILTER_SCAN_BYTES // len(topic.partitions))
+    wish = _wish(query, max_bytes, query.limit, scan_bytes) if query.filter else None
     try:
-        parts = [await _part(call, partition, query, max_bytes) for partition in topic.partitions]
+        parts = [await _part(call, partition, query, max_bytes, wish) for partition in topic.partitions]
     except LogClosed:
         call.runtime.broker.topic(topic.name)
         raise
-    chosen = _earliest([part for _, _, part, _ in parts if part.messages], query.limit)
-    horizon = min((part.messages[-1].timestamp for _, _, part, is_cut in parts if is_cut), default=None)
+    chosen = _earliest([part.messages for part in parts], query.limit)
+    horizon = min((part.horizon for part in parts if part.horizon is not None), default=None)
     if horizon is not None:  # what was not read yet may belong before what comes later than this
         chosen = [message for message in chosen if message.timestamp <= horizon]
-    return TopicMessages(chosen, {str(one.number): _next(one, start, part, chosen) for one, start, part, _ in parts})
+    answer = TopicMessages(chosen, {str(part.partition.number): _next(part, chosen) for part in parts})
+    if wish is not None:
+        answer.scanned, answer.matched = sum(part.messages.scanned or 0 for part in parts), len(chosen)
+    return answer
 
 
-async def _part(
-    call: Call, partition: Partition, query: TopicReadQuery, max_bytes: int
-) -> tuple[Partition, int, Messages, bool]:
-    """The first messages of one partition, from where on, and whether more of that time may follow them."""
+async def _part(call: Call, partition: Partition, query: TopicReadQuery, max_bytes: int, wish: Wish | None) -> _Part:
     start = partition.earliest
     if query.from_time is not None:
         start = await call.runtime.perform(partition.offset_for_time(int(query.from_time)))
-    found = await call.runtime.read(partition, start, max_bytes, skip_damage=query.skip_damage)
-    _count(call, partition, found)
-    given = (found, query, max_bytes, partition.number)
-    part = _messages(*given) if _is_brief(found) else await _on_a_thread(_messages, *given)
-    is_cut = bool(part.messages) and part.next_offset < partition.last_stable and not _is_all(part, found, query)
-    return partition, start, part, is_cut
+    if wish is None:
+        search = None
+        found = await call.runtime.read(partition, start, max_bytes, skip_damage=query.skip_damage)
+    else:
+        search = await call.runtime.search(Search(partition, start, wish, call.runtime.clock))
+        found = search.found
+    _count(call, partition, found, search)
+    given = (found, query, max_bytes, partition.number, search)
+    part = _messages(*given) if _is_brief(found, search) else await _on_a_thread(_messages, *given)
+    return _Part(partition, start, part, _horizon(partition, part, found, query, search))
+
+
+def _horizon(
+    partition: Partition, part: Messages, found: Read, query: TopicReadQuery, search: Search | None
+) -> str | None:
+    if part.next_offset >= partition.last_stable or len(part.messages) == query.limit:
+        return None
+    if search is not None:
+        return None if search.is_past_end or search.last_ns is None else format_time(search.last_ns)
+    return part.messages[-1].timestamp if part.messages and not _is_all(part, found, query) else None
 
 
 def _is_all(part: Messages, found: Read, query: TopicReadQuery) -> bool:
-    """Whether a part ends because no more was asked for, and not because no more was read."""
-    if len(part.messages) == query.limit:
-        return True
+    """Whether a part ends because what follows is too late, and not because no more was read."""
     following = (
         frame.timestamp_at(buffer, position)
         for buffer in found.buffers
@@ -215,14 +295,14 @@ def _is_all(part: Messages, found: Read, query: TopicReadQuery) -> bool:
     return any(_is_too_late(time_ns, query) for time_ns in following)
 
 
-def _earliest(parts: list[Messages], limit: int) -> list[Message]:
+def _earliest(parts: Iterable[Messages], limit: int) -> list[Message]:
     found = merge(*(part.messages for part in parts), key=attrgetter("timestamp", "partition", "offset"))
     return list(islice(found, limit))
 
 
-def _next(partition: Partition, start: int, part: Messages, chosen: list[Message]) -> int:
+def _next(part: _Part, chosen: list[Message]) -> int:
     """Where the next read of this partition goes on."""
-    taken = [message.offset for message in chosen if message.partition == partition.number]
-    if len(taken) == len(part.messages):
-        return part.next_offset
-    return taken[-1] + 1 if taken else start
+    taken = [message.offset for message in chosen if message.partition == part.partition.number]
+    if len(taken) == len(part.messages.messages):
+        return part.messages.next_offset
+    return taken[-1] + 1 if taken else part.start

@@ -1,7 +1,7 @@
 """All endpoints. What a path does is said here and nowhere else."""
 
 from goqueue import errors
-from goqueue.api import health, producers, publishing, reading, topics
+from goqueue.api import doctor, health, producers, publishing, reading, stats, topic_details, topics
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.openapi import FRAMES
 from goqueue.api.table_groups import GROUP_ENDPOINTS
@@ -37,8 +37,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         answer=health.Version,
     ),
     Endpoint(
-        method="GET", path="/stats", handler=health.stats, summary="Numbers of all topics", tag="health",
-        permission="read", answer=health.Stats,
+        method="GET", path="/stats", handler=stats.stats, summary="Numbers of the broker and of all topics",
+        tag="health", permission="read", answer=stats.Stats,
+    ),
+    Endpoint(
+        method="GET", path="/stats/history", handler=stats.history, summary="The last minutes, second by second",
+        tag="health", permission="read", query=stats.HistoryQuery, answer=stats.HistoryAnswer,
+    ),
+    Endpoint(
+        method="GET", path="/doctor", handler=doctor.examine_broker,
+        summary="What the broker finds when it looks at itself, and what to do", tag="health",
+        permission="read", answer=doctor.DiagnosisBody,
     ),
     Endpoint(
         method="GET", path="/metrics", handler=health.metrics, summary="Metrics for Prometheus", tag="health",
@@ -49,8 +58,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         answer_type="application/json",
     ),
     Endpoint(
-        method="GET", path="/topics", handler=topics.list_topics, summary="Names of all topics", tag="topics",
-        permission="read", query=topics.ListQuery, answer=topics.TopicNames,
+        method="GET", path="/topics", handler=topic_details.list_topics,
+        summary="Names of all topics, and with details their numbers", tag="topics", permission="read",
+        query=topic_details.ListQuery, answer=topic_details.TopicNames,
         answer_example={"topics": ["orders", "payments"]},
     ),
     Endpoint(
@@ -82,6 +92,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         tag="topics", permission="admin", body=topics.TopicChanges, answer=topics.TopicDescription,
         errors=(*_NO_TOPIC, *_UNAVAILABLE),
         example={"retention_hours": 24},
+    ),
+    Endpoint(
+        method="POST", path="/admin/topics/{topic}/compact", handler=topics.compact,
+        summary="Compact a compacted topic now; the answer comes when that is done", tag="topics", permission="admin",
+        answer=topics.Compaction, errors=(*_NO_TOPIC, errors.RangeDamaged, *_UNAVAILABLE),
     ),
     Endpoint(
         method="GET", path="/topics/{topic}/partitions", handler=topics.list_partitions,

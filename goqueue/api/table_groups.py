@@ -1,7 +1,7 @@
 """The endpoints of groups: a part of the table."""
 
 from goqueue import errors
-from goqueue.api import deadletters, groups, members, offsets, polling, settling
+from goqueue.api import deadletters, group_details, groups, members, offsets, polling, settling
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.openapi import LEASES
 
@@ -27,8 +27,10 @@ _JOIN = {"topics": ["orders"], "client_id": "till-3", "session_timeout": "30s"}
 
 GROUP_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        method="GET", path="/groups", handler=groups.list_groups, summary="Names of all groups", tag="groups",
-        permission="read", answer=groups.GroupNames, answer_example={"groups": ["billing"]},
+        method="GET", path="/groups", handler=group_details.list_groups,
+        summary="Names of all groups, and with details how each is doing", tag="groups", permission="read",
+        query=group_details.GroupsQuery, answer=group_details.GroupNames, answer_example={"groups": ["billing"]},
+        errors=(errors.RangeDamaged, errors.DiskFailed, errors.FilesExhausted),
     ),
     Endpoint(
         method="GET", path="/groups/{group}", handler=groups.describe,

@@ -6,7 +6,6 @@ import msgspec
 
 from goqueue.api.call import App, Call
 from goqueue.api.scalars import Time
-from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Partitions, Topic, TopicSettings, TopicSpec
 from goqueue.quantities import format_time
@@ -38,14 +37,6 @@ NewTopic = _with_settings(
         False,
     ),
 )
-
-
-class ListQuery(msgspec.Struct, forbid_unknown_fields=True):
-    internal: Annotated[bool, msgspec.Meta(description="Whether internal topics are listed too.")] = False
-
-
-class TopicNames(msgspec.Struct):
-    topics: list[str]
 
 
 class TopicMade(msgspec.Struct):
@@ -90,6 +81,19 @@ class PartitionDescription(msgspec.Struct, kw_only=True):
     fault: Annotated[str | None, msgspec.Meta(description="Why it takes no messages, if it does not.")] = None
 
 
+class CompactedPartition(msgspec.Struct):
+    partition: int
+    size_before: int
+    size_after: int
+    messages_removed: int
+
+
+class Compaction(msgspec.Struct):
+    success: bool
+    topic_name: str
+    partitions: list[CompactedPartition]
+
+
 class PartitionList(msgspec.Struct):
     partitions: list[PartitionDescription]
 
@@ -101,11 +105,6 @@ class TimeQuery(msgspec.Struct, forbid_unknown_fields=True):
 class OffsetAtTime(msgspec.Struct):
     partition: int
     offset: int
-
-
-async def list_topics(call: Call) -> TopicNames:
-    names = call.runtime.broker.topics
-    return TopicNames(sorted(name for name in names if call.query.internal or not is_internal(name)))
 
 
 async def create(call: Call) -> TopicMade:
@@ -154,6 +153,17 @@ async def delete(call: Call) -> TopicRemoved:
     name = call.parameters["topic"]
     await call.runtime.delete_topic(name)
     return TopicRemoved(True, name)
+
+
+async def compact(call: Call) -> Compaction:
+    """Until it is done, which for much may take a while."""
+    name = call.parameters["topic"]
+    done = await call.runtime.compact_topic(name)
+    rows = [
+        CompactedPartition(number, one.size_before, one.size_after, one.messages_removed)
+        for number, one in enumerate(done)
+    ]
+    return Compaction(True, name, rows)
 
 
 async def list_partitions(call: Call) -> PartitionList:

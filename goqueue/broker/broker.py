@@ -19,7 +19,7 @@ from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_na
 from goqueue.broker.work import Told, run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
-from goqueue.errors import GoQueueError, LogExists, TopicBusy, TopicNotFound
+from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
@@ -229,6 +229,18 @@ class Broker:
         topic = self.topic(name)
         if is_internal(name):
             raise TopicNotFound(f"topic {quoted(name)} is internal", hint="it cannot be changed or published to")
+        return topic
+
+    def for_compaction(self, name: str) -> Topic:
+        """A topic of which clients may ask that it is compacted."""
+        topic = self._own(name)
+        if "compact" not in topic.settings.cleanup:
+            raise RequestInvalid(
+                f"topic {quoted(name)} is not compacted: its cleanup is {topic.settings.cleanup}",
+                hint="set cleanup=compact first: of messages with the same key only the latest stays then",
+                topic=name,
+                problems=[],
+            )
         return topic
 
     def for_publishing(self, name: str) -> Topic:

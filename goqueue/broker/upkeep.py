@@ -1,11 +1,12 @@
 """What retention and compaction do to one partition, a step at a time, beside its traffic."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import TopicSettings
-from goqueue.broker.work import Work
+from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.storage.compaction import plan_compaction
@@ -50,10 +51,36 @@ def _expire(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
         job.apply()
 
 
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction has left."""
+
+    size_before: int
+    size_after: int
+    messages_removed: int
+
+
+def compact(partition: Partition, disk: Disk, now_ns: int) -> Work[Compacted]:
+    """All that there is now, whether much of it is new or not: the active segment is sealed for it.
+
+    Nobody else has a job on the log meanwhile, as with `keep_up`.
+    """
+    log, durable = partition.log, Promise[None]()
+    size = log.size
+    if log.roll(durable):
+        yield durable
+    removed = yield from _compact_sealed(partition, disk, now_ns)
+    return Compacted(size, log.size, removed)
+
+
 def _compact(partition: Partition, disk: Disk, now_ns: int) -> Work[None]:
+    if _sealed_end(partition.log) != partition.compacted_end:
+        yield from _compact_sealed(partition, disk, now_ns)
+
+
+def _compact_sealed(partition: Partition, disk: Disk, now_ns: int) -> Work[int]:
+    """How many messages went."""
     log = partition.log
-    if _sealed_end(log) == partition.compacted_end:
-        return
     if not is_internal(partition.topic):
         yield from _note_producers(partition, disk)
     sealed_end = _sealed_end(log)
@@ -64,6 +91,7 @@ def _compact(partition: Partition, disk: Disk, now_ns: int) -> Work[None]:
         finally:
             job.apply()
     partition.compacted_end = sealed_end
+    return job.messages_removed
 
 
 def _note_producers(partition: Partition, disk: Disk) -> Work[None]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.client.client import Client
 from goqueue.client.endpoints import Offsets, TopicInfo
+from goqueue.client.insight import GroupDetails, TopicDetails
 from goqueue.client.times import Nanoseconds
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "Delivered",
     "Deliveries",
     "Delivery",
+    "GroupDetails",
     "Message",
     "Nanoseconds",
     "Offsets",
@@ -46,6 +48,7 @@ __all__ = [
     "Refused",
     "Stats",
     "Stored",
+    "TopicDetails",
     "TopicInfo",
     "TopicPartition",
 ]

@@ -6,15 +6,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from goqueue.client import address, endpoints, publications
+from goqueue.client import address, endpoints, insight, publications
 from goqueue.client.async_consumer import AsyncConsumer
 from goqueue.client.async_producer import AsyncProducer
 from goqueue.client.async_reader import AsyncReader
 from goqueue.client.asynchronous import AsyncConnection
-from goqueue.client.attempts import Attempts, tls_of
+from goqueue.client.attempts import Attempts, checked_key, tls_of
 from goqueue.client.calls import Call, Script
 from goqueue.client.delivery import Stored
 from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
+from goqueue.client.insight import GroupDetails, TopicDetails
 from goqueue.client.options import options_of as consumer_options_of
 from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import options_of
@@ -33,7 +34,8 @@ class AsyncClient:
 
     `server` is a URL; without one, the variable GOQUEUE_SERVER and then this machine. What the broker refuses is
     raised as the error of `goqueue.errors` with its code. Within `timeout` a call is tried again after a passing
-    failure, if that can do no harm.
+    failure, if that can do no harm. An `api_key` goes along with every request, those of producers, readers and
+    consumers included.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class AsyncClient:
         timeout: str | float = "30s",
         *,
         connect_timeout: str | float = "5s",
+        api_key: str | None = None,
         tls: "ssl.SSLContext | None" = None,
     ) -> None:
         self._address = address.parse(server)
         self._timeout = seconds(timeout, "timeout")
         self._connect_timeout = seconds(connect_timeout, "connect_timeout")
+        self._api_key = checked_key(api_key)
         self._tls = tls_of(self._address, tls)
         self._idle: list[AsyncConnection] = []
         self._closed = False
@@ -84,6 +88,18 @@ class AsyncClient:
         """The offset of the first message at or after that time."""
         return await self.call(endpoints.offset_at(topic, partition, time))
 
+    async def topic_details(self, internal: bool = False) -> list[TopicDetails]:
+        """All topics with their numbers and rates, in one request."""
+        return await self.call(insight.topic_details(internal))
+
+    async def partitions(self, topic: str) -> list[dict[str, Any]]:
+        """Positions, sizes and faults of each partition."""
+        return await self.call(insight.partitions(topic))
+
+    async def compact_topic(self, name: str) -> dict[str, Any]:
+        """Compact all partitions of a compacted topic now, and wait until that is done."""
+        return await self.call(insight.compact_topic(name))
+
     # --- messages ---
 
     async def publish(
@@ -119,6 +135,7 @@ class AsyncClient:
         skip_damage: bool = False,
         max_bytes: int = ANSWER_BYTES,
         wait: str | float = "5s",
+        filters: Iterable[str] | str = (),
     ) -> AsyncReader:
         """Read the messages of a topic, of all its partitions or of some.
 
@@ -126,11 +143,13 @@ class AsyncClient:
         or `Nanoseconds`). Reading ends at `until`, given in the same way; without `follow` it ends at the latest
         where the topic ended when it began, and with it new messages are waited for, in requests of `wait` each.
         When an offset is not there (any more), `on_missing` goes on with "earliest" or "latest" instead of raising.
+        With `filters`, such as `["json.order.total>40"]`, the broker gives those messages only that fit all of them.
         """
         wanted = wish(
             topic,
             partitions,
             wait,
+            filters,
             start=start,
             until=until,
             follow=follow,
@@ -157,6 +176,18 @@ class AsyncClient:
     async def group(self, name: str) -> dict[str, Any]:
         """A group as the broker describes it: its state, members and lag."""
         return await self.call(endpoints.group(name))
+
+    async def group_details(self, limit: int = 1000, after: str | None = None) -> list[GroupDetails]:
+        """Groups by their names, with their lag, in one request; `after` is the last name of the list before."""
+        return await self.call(insight.group_details(limit, after))
+
+    async def cooperative_group(self, name: str) -> dict[str, Any]:
+        """Who has what of a group, and how its rebalances went."""
+        return await self.call(insight.cooperative_group(name))
+
+    async def rebalance_stats(self, group: str | None = None) -> dict[str, Any]:
+        """Rebalances of one group, or of all, since the broker started."""
+        return await self.call(insight.rebalance_stats(group))
 
     async def delete_group(self, name: str) -> None:
         """Forget a group and where it was; it must have no members."""
@@ -192,8 +223,8 @@ class AsyncClient:
     async def redrive(self, topic: str, **wishes: Any) -> dict[str, Any]:
         """Send dead letters back to where they came from. Each is moved exactly once, however often this is called.
 
-        `error`, `group`, `key`, `header`, `from_time` and `to_time` choose which; `limit`, `rate`, `target`, `start`
-        (`next` of the answer before) and `dry_run` how.
+        `error`, `group`, `key`, `header`, `filters`, `from_time` and `to_time` choose which; `limit`, `rate`,
+        `target`, `start` (`next` of the answer before) and `dry_run` how.
         """
         return await self.call(endpoints.redrive(topic, wishes))
 
@@ -204,13 +235,14 @@ class AsyncClient:
         error: str | None = None,
         group: str | None = None,
         start: Mapping[Any, int] | None = None,
+        filters: Iterable[str] | str = (),
     ) -> dict[str, Any]:
         """Dead letters of a topic that were not sent back: `messages`, and how they failed.
 
-        `error` is a part of why, `group` the one that failed, and `start` where to go on: `next` of the answer before,
-        until that is `complete`.
+        `error` is a part of why, `group` the one that failed, `filters` are as for a reader, and `start` is where to
+        go on: `next` of the answer before, until that is `complete`.
         """
-        return await self.call(endpoints.dead_letters(topic, limit, {"error": error, "group": group}, start))
+        return await self.call(endpoints.dead_letters(topic, limit, {"error": error, "group": group}, start, filters))
 
     async def dead_letter_errors(self, topic: str) -> dict[str, Any]:
         """Why the dead letters of a topic have failed, and how many each time."""
@@ -223,6 +255,26 @@ class AsyncClient:
 
     async def health(self) -> dict[str, Any]:
         return await self.call(endpoints.health())
+
+    async def readiness(self) -> dict[str, Any]:
+        """Whether the broker takes messages, with the single checks; one that does not is no error here."""
+        return await self.call(insight.readiness())
+
+    async def stats(self) -> dict[str, Any]:
+        """Numbers of all topics, rates, and what the process and the disk have."""
+        return await self.call(insight.stats())
+
+    async def history(self, seconds: int = 300) -> dict[str, Any]:
+        """The broker's last seconds: a list of numbers for each of the `series`, oldest first."""
+        return await self.call(insight.history(seconds))
+
+    async def reliability(self) -> dict[str, Any]:
+        """What became of messages since the broker started, and what is in hand."""
+        return await self.call(insight.reliability())
+
+    async def doctor(self) -> dict[str, Any]:
+        """The broker's own look at itself: `checks`, and `findings` with what to do."""
+        return await self.call(insight.doctor())
 
     async def call(self, call: Call[T]) -> T:
         """Carry out a call, again if need be."""
@@ -252,7 +304,7 @@ class AsyncClient:
             value = await self.call(call)
 
     def _connect(self) -> AsyncConnection:
-        return AsyncConnection(self._address, self._connect_timeout, self._tls)
+        return AsyncConnection(self._address, self._connect_timeout, self._tls, self._api_key)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -9,7 +9,7 @@ from typing import Self
 from goqueue.client.asynchronous import AsyncConnection
 from goqueue.client.fetches import Fetched
 from goqueue.client.message import Message
-from goqueue.client.reading import Lane, outcome, positions
+from goqueue.client.reading import Lane, matched, outcome, positions, scanned
 from goqueue.client.retry import Backoff
 from goqueue.errors import ChecksumMismatch, GoQueueError, RequestInvalid, TransientError
 
@@ -32,6 +32,16 @@ class AsyncReader:
     def positions(self) -> dict[int, int]:
         """By partition the offset behind the last list of messages: with `batches()`, where to go on later."""
         return positions(self._lanes)
+
+    @property
+    def scanned(self) -> int:
+        """How many messages the broker has looked at so far; without filters those that it gave."""
+        return scanned(self._lanes)
+
+    @property
+    def matched(self) -> int:
+        """How many of them it gave."""
+        return matched(self._lanes)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         async for messages in self.batches():

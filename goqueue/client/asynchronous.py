@@ -6,7 +6,7 @@ A `BufferedProtocol`, so that the loop reads straight into the memory of the ans
 import asyncio
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from goqueue.client.address import Address
 from goqueue.client.blocking import closed, no_tls, timed_out, unreachable
@@ -16,6 +16,10 @@ from goqueue.errors import GoQueueError
 
 if TYPE_CHECKING:
     import ssl
+
+
+_SPARE = memoryview(bytearray(1))
+"""For a loop that looks once more when an answer is whole: what comes then, mostly the end, belongs to nobody."""
 
 
 class _Wire(asyncio.BufferedProtocol):
@@ -30,11 +34,10 @@ class _Wire(asyncio.BufferedProtocol):
         self.ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # those of uvloop only behave like one
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        return self._incoming.buffer()
+        return self._incoming.buffer() or _SPARE
 
     def buffer_updated(self, nbytes: int) -> None:
         self._take(nbytes)
@@ -89,10 +92,17 @@ class _Wire(asyncio.BufferedProtocol):
 class AsyncConnection:
     """A connection that is opened when it is needed, and again when it broke. One task at a time uses it."""
 
-    def __init__(self, address: Address, connect_timeout: float, tls: "ssl.SSLContext | None" = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        connect_timeout: float,
+        tls: "ssl.SSLContext | None" = None,
+        api_key: str | None = None,
+    ) -> None:
         self._address = address
         self._connect_timeout = connect_timeout
         self._tls = tls
+        self._api_key = api_key
         self._wire: _Wire | None = None
         self._process = os.getpid()
 
@@ -120,7 +130,7 @@ class AsyncConnection:
         answer = wire.expect()
         if wire.ended or wire.transport is None:
             raise closed(self._address)
-        wire.transport.writelines(call.parts(self._address))
+        wire.transport.writelines(call.parts(self._address, self._api_key))
         await wire.drained()
         return await answer
 

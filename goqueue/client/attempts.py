@@ -1,5 +1,6 @@
 """One call and its attempts, within one deadline."""
 
+import re
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -7,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from goqueue.client.address import Address
 from goqueue.client.calls import Call
 from goqueue.client.retry import Backoff, may_repeat
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, RequestInvalid
 
 if TYPE_CHECKING:
     import ssl
 
 
 _LEAST_SECONDS = 0.001
+_KEY = re.compile(r"[!-~]{1,4096}")
 
 
 class Attempts:
@@ -63,3 +65,14 @@ def tls_of(address: Address, given: "ssl.SSLContext | None") -> "ssl.SSLContext 
     import ssl  # noqa: PLC0415 - eight milliseconds that only https costs
 
     return ssl.create_default_context()
+
+
+def checked_key(api_key: object) -> str | None:
+    """A key is a secret: the refusal of a bad one does not show it."""
+    if api_key is None:
+        return None
+    if isinstance(api_key, str) and _KEY.fullmatch(api_key):
+        return api_key
+    raise RequestInvalid(
+        "the API key is not one", hint="it is one word of visible ASCII characters, without spaces and line ends"
+    )

@@ -32,10 +32,17 @@ _LEAST_SECONDS = 0.001
 class Connection:
     """A connection that is opened when it is needed, and again when it broke. One thread at a time uses it."""
 
-    def __init__(self, address: Address, connect_timeout: float, tls: "ssl.SSLContext | None" = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        connect_timeout: float,
+        tls: "ssl.SSLContext | None" = None,
+        api_key: str | None = None,
+    ) -> None:
         self._address = address
         self._connect_timeout = connect_timeout
         self._tls = tls
+        self._api_key = api_key
         self._socket: socket.socket | None = None
         self._process = os.getpid()
 
@@ -53,7 +60,7 @@ class Connection:
         try:
             wire = self._open(deadline)
             self._set_timeout(wire, socket.SO_SNDTIMEO, deadline)
-            _send_all(wire, call.parts(self._address), deadline)
+            _send_all(wire, call.parts(self._address, self._api_key), deadline)
         except (OSError, GoQueueError) as error:
             raise self._broken(error, deadline) from None
         except BaseException:

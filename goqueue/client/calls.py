@@ -43,13 +43,15 @@ class Call(msgspec.Struct, Generic[T], frozen=True, eq=False):
     unsure_hint: str = "it may have been stored all the same: look before you send it again"
     """What to do when nobody knows whether it arrived, where it is not `idempotent`."""
 
-    def parts(self, address: Address) -> "list[Buffer]":
+    def parts(self, address: Address, api_key: str | None = None) -> "list[Buffer]":
         """The bytes on the wire; a body is not copied."""
         lines = [
             f"{self.method} {address.base}{self.path} HTTP/1.1",
             f"host: {address.authority}",
             *(f"{name}: {value}" for name, value in self.headers),
         ]
+        if api_key is not None:
+            lines.append(f"authorization: Bearer {api_key}")
         if self.body or self.method not in {"GET", "DELETE"}:
             lines.append(f"content-length: {sum(map(len, self.body))}")
         return ["\r\n".join((*lines, "", "")).encode("latin-1"), *self.body]

@@ -5,11 +5,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from goqueue.client import address, endpoints
-from goqueue.client.attempts import Attempts, tls_of
+from goqueue.client import address, endpoints, insight
+from goqueue.client.attempts import Attempts, checked_key, tls_of
 from goqueue.client.blocking import Connection
 from goqueue.client.calls import Call, Script
 from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
+from goqueue.client.insight import GroupDetails, TopicDetails
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
 
@@ -31,7 +32,8 @@ class Client:
 
     `server` is a URL; without one, the variable GOQUEUE_SERVER and then this machine. What the broker refuses is
     raised as the error of `goqueue.errors` with its code. Within `timeout` a call is tried again after a passing
-    failure, if that can do no harm.
+    failure, if that can do no harm. An `api_key` goes along with every request, those of producers, readers and
+    consumers included.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class Client:
         timeout: str | float = "30s",
         *,
         connect_timeout: str | float = "5s",
+        api_key: str | None = None,
         tls: "ssl.SSLContext | None" = None,
     ) -> None:
         self._address = address.parse(server)
         self._timeout = seconds(timeout, "timeout")
         self._connect_timeout = seconds(connect_timeout, "connect_timeout")
+        self._api_key = checked_key(api_key)
         self._tls = tls_of(self._address, tls)
         self._idle: list[Connection] = []
         self._closed = False
@@ -81,6 +85,18 @@ class Client:
     def offset_at(self, topic: str, partition: int, time: Moment) -> int:
         """The offset of the first message at or after that time."""
         return self.call(endpoints.offset_at(topic, partition, time))
+
+    def topic_details(self, internal: bool = False) -> list[TopicDetails]:
+        """All topics with their numbers and rates, in one request."""
+        return self.call(insight.topic_details(internal))
+
+    def partitions(self, topic: str) -> list[dict[str, Any]]:
+        """Positions, sizes and faults of each partition."""
+        return self.call(insight.partitions(topic))
+
+    def compact_topic(self, name: str) -> dict[str, Any]:
+        """Compact all partitions of a compacted topic now, and wait until that is done."""
+        return self.call(insight.compact_topic(name))
 
     # --- messages ---
 
@@ -122,6 +138,7 @@ class Client:
         skip_damage: bool = False,
         max_bytes: int = ANSWER_BYTES,
         wait: str | float = "5s",
+        filters: Iterable[str] | str = (),
     ) -> "Reader":
         """Read the messages of a topic, of all its partitions or of some.
 
@@ -129,6 +146,7 @@ class Client:
         or `Nanoseconds`). Reading ends at `until`, given in the same way; without `follow` it ends at the latest
         where the topic ended when it began, and with it new messages are waited for, in requests of `wait` each.
         When an offset is not there (any more), `on_missing` goes on with "earliest" or "latest" instead of raising.
+        With `filters`, such as `["json.order.total>40"]`, the broker gives those messages only that fit all of them.
         """
         from goqueue.client.reader import Reader  # noqa: PLC0415 - as above
         from goqueue.client.reading import begin, wish  # noqa: PLC0415
@@ -137,6 +155,7 @@ class Client:
             topic,
             partitions,
             wait,
+            filters,
             start=start,
             until=until,
             follow=follow,
@@ -166,6 +185,18 @@ class Client:
     def group(self, name: str) -> dict[str, Any]:
         """A group as the broker describes it: its state, members and lag."""
         return self.call(endpoints.group(name))
+
+    def group_details(self, limit: int = 1000, after: str | None = None) -> list[GroupDetails]:
+        """Groups by their names, with their lag, in one request; `after` is the last name of the list before."""
+        return self.call(insight.group_details(limit, after))
+
+    def cooperative_group(self, name: str) -> dict[str, Any]:
+        """Who has what of a group, and how its rebalances went."""
+        return self.call(insight.cooperative_group(name))
+
+    def rebalance_stats(self, group: str | None = None) -> dict[str, Any]:
+        """Rebalances of one group, or of all, since the broker started."""
+        return self.call(insight.rebalance_stats(group))
 
     def delete_group(self, name: str) -> None:
         """Forget a group and where it was; it must have no members."""
@@ -201,8 +232,8 @@ class Client:
     def redrive(self, topic: str, **wishes: Any) -> dict[str, Any]:
         """Send dead letters back to where they came from. Each is moved exactly once, however often this is called.
 
-        `error`, `group`, `key`, `header`, `from_time` and `to_time` choose which; `limit`, `rate`, `target`, `start`
-        (`next` of the answer before) and `dry_run` how.
+        `error`, `group`, `key`, `header`, `filters`, `from_time` and `to_time` choose which; `limit`, `rate`,
+        `target`, `start` (`next` of the answer before) and `dry_run` how.
         """
         return self.call(endpoints.redrive(topic, wishes))
 
@@ -213,13 +244,14 @@ class Client:
         error: str | None = None,
         group: str | None = None,
         start: Mapping[Any, int] | None = None,
+        filters: Iterable[str] | str = (),
     ) -> dict[str, Any]:
         """Dead letters of a topic that were not sent back: `messages`, and how they failed.
 
-        `error` is a part of why, `group` the one that failed, and `start` where to go on: `next` of the answer before,
-        until that is `complete`.
+        `error` is a part of why, `group` the one that failed, `filters` are as for a reader, and `start` is where to
+        go on: `next` of the answer before, until that is `complete`.
         """
-        return self.call(endpoints.dead_letters(topic, limit, {"error": error, "group": group}, start))
+        return self.call(endpoints.dead_letters(topic, limit, {"error": error, "group": group}, start, filters))
 
     def dead_letter_errors(self, topic: str) -> dict[str, Any]:
         """Why the dead letters of a topic have failed, and how many each time."""
@@ -232,6 +264,26 @@ class Client:
 
     def health(self) -> dict[str, Any]:
         return self.call(endpoints.health())
+
+    def readiness(self) -> dict[str, Any]:
+        """Whether the broker takes messages, with the single checks; one that does not is no error here."""
+        return self.call(insight.readiness())
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers of all topics, rates, and what the process and the disk have."""
+        return self.call(insight.stats())
+
+    def history(self, seconds: int = 300) -> dict[str, Any]:
+        """The broker's last seconds: a list of numbers for each of the `series`, oldest first."""
+        return self.call(insight.history(seconds))
+
+    def reliability(self) -> dict[str, Any]:
+        """What became of messages since the broker started, and what is in hand."""
+        return self.call(insight.reliability())
+
+    def doctor(self) -> dict[str, Any]:
+        """The broker's own look at itself: `checks`, and `findings` with what to do."""
+        return self.call(insight.doctor())
 
     def call(self, call: Call[T]) -> T:
         """Carry out a call, again if need be."""
@@ -261,7 +313,7 @@ class Client:
             value = self.call(call)
 
     def _connect(self) -> Connection:
-        return Connection(self._address, self._connect_timeout, self._tls)
+        return Connection(self._address, self._connect_timeout, self._tls, self._api_key)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,11 +1,11 @@
 """The calls about topics and the broker itself, as values, and what comes back, as types.
 
 Those that carry messages are in `publications` and `fetches`: a script that only looks at topics need not load what
-they need.
+they need; those about the state of the broker are in `insight`.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,6 +40,8 @@ class TopicInfo(msgspec.Struct, frozen=True):
     total_size_bytes: int = 0
     partition_offsets: dict[str, Offsets] = {}
     config: dict[str, Any] = {}
+    created_at: str = ""
+    """In RFC 3339."""
 
     @property
     def partitioner(self) -> str:
@@ -82,7 +84,7 @@ def decoded(answer: Answer, kind: type[T]) -> T:
         raise refusals.unreadable(answer, error) from None
 
 
-def _ask(method: str, path: str, kind: type[T], body: object = None, *, idempotent: bool = True) -> Call[T]:
+def ask(method: str, path: str, kind: type[T], body: object = None, *, idempotent: bool = True) -> Call[T]:
     parts = () if body is None else (msgspec.json.encode(body),)
     return Call(method, path, lambda answer: decoded(answer, kind), parts, JSON, idempotent)
 
@@ -92,12 +94,12 @@ def _ask(method: str, path: str, kind: type[T], body: object = None, *, idempote
 
 def create_topic(name: str, partitions: int | None, settings: dict[str, Any]) -> Call[dict[str, Any]]:
     count = {} if partitions is None else {"num_partitions": partitions}
-    return _ask("POST", "/topics", dict[str, Any], {"name": name} | count | settings, idempotent=False)
+    return ask("POST", "/topics", dict[str, Any], {"name": name} | count | settings, idempotent=False)
 
 
 def create_on_publish(name: str) -> Call[dict[str, Any]]:
     """For a producer: have the topic made, if the broker makes topics when they are published to."""
-    return _ask("POST", "/topics", dict[str, Any], {"name": name, "auto": True}, idempotent=False)
+    return ask("POST", "/topics", dict[str, Any], {"name": name, "auto": True}, idempotent=False)
 
 
 def topics(internal: bool) -> Call[list[str]]:
@@ -106,15 +108,15 @@ def topics(internal: bool) -> Call[list[str]]:
 
 
 def topic(name: str) -> Call[TopicInfo]:
-    return _ask("GET", f"/topics/{quote(name)}", TopicInfo)
+    return ask("GET", f"/topics/{quote(name)}", TopicInfo)
 
 
 def alter_topic(name: str, settings: dict[str, Any]) -> Call[TopicInfo]:
-    return _ask("PATCH", f"/admin/topics/{quote(name)}", TopicInfo, settings)
+    return ask("PATCH", f"/admin/topics/{quote(name)}", TopicInfo, settings)
 
 
 def delete_topic(name: str) -> Call[dict[str, Any]]:
-    return _ask("DELETE", f"/topics/{quote(name)}", dict[str, Any], idempotent=False)
+    return ask("DELETE", f"/topics/{quote(name)}", dict[str, Any], idempotent=False)
 
 
 def offset_at(name: str, partition: int, time: Moment) -> Call[int]:
@@ -130,11 +132,11 @@ def groups() -> Call[list[str]]:
 
 
 def group(name: str) -> Call[dict[str, Any]]:
-    return _ask("GET", f"/groups/{quote(name)}", dict[str, Any])
+    return ask("GET", f"/groups/{quote(name)}", dict[str, Any])
 
 
 def delete_group(name: str) -> Call[dict[str, Any]]:
-    return _ask("DELETE", f"/groups/{quote(name)}", dict[str, Any], idempotent=False)
+    return ask("DELETE", f"/groups/{quote(name)}", dict[str, Any], idempotent=False)
 
 
 def group_offsets(name: str, topic: str | None) -> Call[GroupOffsets]:
@@ -157,7 +159,7 @@ def reset_offsets(name: str, topic: str, to: str, wishes: dict[str, Any]) -> Cal
     if "time" in given:
         given["time"] = to_text(given["time"])
     body = {"topic": topic, "to": to} | given
-    return _ask("POST", f"/groups/{quote(name)}/offsets/reset", dict[str, Any], body, idempotent=to != "shift")
+    return ask("POST", f"/groups/{quote(name)}/offsets/reset", dict[str, Any], body, idempotent=to != "shift")
 
 
 def redrive(topic: str, wishes: dict[str, Any]) -> Call[dict[str, Any]]:
@@ -170,9 +172,11 @@ def redrive(topic: str, wishes: dict[str, Any]) -> Call[dict[str, Any]]:
     for word in ("from_time", "to_time"):
         if word in given:
             given[word] = to_text(given[word])
+    if "filters" in given:
+        given["filter"] = _list(given.pop("filters"))
     path = f"/topics/{quote(topic)}/redrive"
     hint = "call it again: what was moved already is not moved a second time, and the rest goes on"
-    call = _ask("POST", path, dict[str, Any], given, idempotent=False)
+    call = ask("POST", path, dict[str, Any], given, idempotent=False)
     return msgspec.structs.replace(call, unsure_hint=hint)
 
 
@@ -185,18 +189,27 @@ def _key(key: bytes) -> dict[str, str]:
 
 
 def dead_letters(
-    topic: str, limit: int, wishes: dict[str, Any], start: Mapping[Any, int] | None
+    topic: str,
+    limit: int,
+    wishes: dict[str, Any],
+    start: Mapping[Any, int] | None,
+    filters: Iterable[str] | str = (),
 ) -> Call[dict[str, Any]]:
     """`start` is `next` of the answer before."""
     given = {"limit": str(limit)} | {word: str(value) for word, value in wishes.items() if value is not None}
     if start:
         given["start"] = ",".join(f"{partition}:{offset}" for partition, offset in start.items())
-    query = "&".join(f"{word}={quote(value)}" for word, value in given.items())
-    return _ask("GET", f"/topics/{quote(topic)}/dead-letters?{query}", dict[str, Any])
+    pairs = [*given.items(), *(("filter", text) for text in _list(filters))]
+    query = "&".join(f"{word}={quote(value)}" for word, value in pairs)
+    return ask("GET", f"/topics/{quote(topic)}/dead-letters?{query}", dict[str, Any])
+
+
+def _list(filters: Iterable[str] | str) -> list[str]:
+    return [filters] if isinstance(filters, str) else list(filters)
 
 
 def dead_letter_errors(topic: str) -> Call[dict[str, Any]]:
-    return _ask("GET", f"/topics/{quote(topic)}/dead-letters/errors", dict[str, Any])
+    return ask("GET", f"/topics/{quote(topic)}/dead-letters/errors", dict[str, Any])
 
 
 def _group_offsets(answer: Answer) -> GroupOffsets:
@@ -212,8 +225,8 @@ def _texts(offsets: GroupOffsets) -> dict[str, dict[str, int]]:
 
 
 def version() -> Call[dict[str, Any]]:
-    return _ask("GET", "/version", dict[str, Any])
+    return ask("GET", "/version", dict[str, Any])
 
 
 def health() -> Call[dict[str, Any]]:
-    return _ask("GET", "/healthz", dict[str, Any])
+    return ask("GET", "/healthz", dict[str, Any])

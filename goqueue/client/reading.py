@@ -41,6 +41,7 @@ class Wish:
     skip_damage: bool = False
     max_bytes: int = ANSWER_BYTES
     wait: float = 5.0
+    filters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.on_missing not in MISSING:
@@ -51,11 +52,22 @@ class Wish:
             raise RequestInvalid(f"wait is {self.wait} seconds, and must be above 0 and at most {WAIT_SECONDS_MAX:g}")
         if isinstance(self.until, str) and self.until in {"earliest", "latest"}:
             raise RequestInvalid(f"until is {self.until!r}", hint='"now" ends where the topic ends now')
+        for text in self.filters:
+            if type(text) is not str or not text:
+                raise RequestInvalid(f"a filter is {text!r}", hint="a filter is text, such as json.order.total>40")
 
 
-def wish(topic: str, partitions: Iterable[int] | int | None, wait: str | float, **options: object) -> Wish:
+def wish(
+    topic: str,
+    partitions: Iterable[int] | int | None,
+    wait: str | float,
+    filters: Iterable[str] | str,
+    **options: object,
+) -> Wish:
     chosen = (partitions,) if isinstance(partitions, int) else partitions
-    return Wish(topic, None if chosen is None else tuple(chosen), wait=seconds(wait, "wait"), **options)  # type: ignore[arg-type]
+    texts = (filters,) if isinstance(filters, str) else tuple(filters)
+    places = None if chosen is None else tuple(chosen)
+    return Wish(topic, places, wait=seconds(wait, "wait"), filters=texts, **options)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True, eq=False)
@@ -67,18 +79,28 @@ class Lane:
     position: int
     end: int
     done: bool
+    scanned: int = 0
+    matched: int = 0
 
     def call(self) -> Call[Fetched]:
         wish = self.wish
         wait = wish.wait if wish.follow else 0.0
         return fetches.fetch(
-            wish.topic, self.partition, self.position, wish.max_bytes, wait, skip_damage=wish.skip_damage
+            wish.topic,
+            self.partition,
+            self.position,
+            wish.max_bytes,
+            wait,
+            skip_damage=wish.skip_damage,
+            filters=wish.filters,
         )
 
     def take(self, fetched: Fetched) -> list[Message]:
         """The messages of an answer, and the position behind them."""
         found = decode(self.wish.topic, self.partition, fetched.content, self.position, self.end)
-        stuck = fetched.next_offset <= self.position
+        self.scanned += len(found) if fetched.scanned is None else fetched.scanned
+        self.matched += len(found)
+        stuck = fetched.next_offset <= self.position  # with filters an answer may be empty and lead on all the same
         self.position = max(self.position, min(fetched.next_offset, self.end))
         self.done = self.position >= self.end or (stuck and not self.wish.follow)
         return found
@@ -144,6 +166,14 @@ def _offset(place: object, name: str) -> int:
 
 def positions(lanes: Iterable[Lane]) -> dict[int, int]:
     return {lane.partition: lane.position for lane in lanes}
+
+
+def scanned(lanes: Iterable[Lane]) -> int:
+    return sum(lane.scanned for lane in lanes)
+
+
+def matched(lanes: Iterable[Lane]) -> int:
+    return sum(lane.matched for lane in lanes)
 
 
 def outcome(lane: Lane, result: Fetched | GoQueueError) -> list[Message]:

@@ -17,6 +17,12 @@ _CONFIG = """Check, show and start a configuration.
 GROUPS = {"config": _CONFIG}
 
 COMMANDS = (
+    Command(
+        "completion",
+        "goqueue.console.completion.command:completion",
+        "Write what completes this program in a shell.",
+        "read",
+    ),
     Command("config check", "goqueue.commands.config:check", "Find every problem in a configuration file.", "read"),
     Command("config show", "goqueue.commands.config:show", "Show the settings in effect and their origin.", "read"),
     Command("config template", "goqueue.commands.config:template", "Write a complete configuration file.", "read"),

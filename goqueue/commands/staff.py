@@ -15,7 +15,7 @@ ABANDONED = "archive"
 """A group that has a place and no members."""
 
 _TELLERS = 2
-_SLOW_SHARE = 0.6
+_SLOW_SHARE = 0.5
 """Of all messages that are published, so many does the slow group look at: page views are more."""
 _STOP_SECONDS = 5.0
 

@@ -1,7 +1,8 @@
 """Where a program begins and ends: from the words of the command line to the code of the exit.
 
-The version is answered before anything is imported. Everything else passes `_run`, the one place
-where an exception becomes a message and a code, so that no traceback reaches a person unasked.
+The version, and the names that a shell asks for, are answered before anything else is imported. Everything else
+passes `_run`, the one place where an exception becomes a message and a code, so that no traceback reaches a
+person unasked.
 """
 
 import sys
@@ -21,6 +22,11 @@ def main(name: str, registry: str, words: list[str]) -> int:
     try:
         if words == ["version"] or [word for word in words if word != "--debug"][:1] == ["--version"]:
             tell_version(name)
+            return 0
+        if words[:1] == ["__complete"]:
+            from goqueue.console.completion import live  # noqa: PLC0415
+
+            live.answer(words[1:])
             return 0
         return _run(registry, words)
     except KeyboardInterrupt:

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,8 +11,11 @@ from typer.exceptions import TyperException
 
 from goqueue.console.command import Command, Program
 from goqueue.console.exits import USAGE
+from goqueue.console.nearest import nearest
 
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+_ANY_PROGRAM = "PROGRAM"
+"""What stands for the name of the program in the help of commands that several have."""
 
 
 class UsageInvalid(TyperException):
@@ -46,21 +48,36 @@ class Group(TyperGroup):
         if path in self.program.groups:
             return _group(self.program, cmd_name, path)
         command = next((command for command in self.program.commands if command.path == path), None)
-        return _load(command, cmd_name) if command else None
+        return _load(self.program, command, cmd_name) if command else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
         if self._path(name).rpartition(" ")[2] not in self._rows() and not name.startswith("-"):
-            guess = get_close_matches(name.lower()[:100], self._rows(), n=1)
+            guess = nearest(name, [*self._rows(), *self._aliases()])
             path = ctx.command_path
-            hint = f"did you mean `{path} {guess[0]}`?" if guess else f"`{path} --help` lists the commands"
+            hint = f"did you mean `{path} {guess}`?" if guess else f"`{path} --help` lists the commands"
             raise UsageInvalid(f"there is no command {name!r}", hint=hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         del ctx
+        rows, dangers = self._rows(), self._dangers()
         with formatter.section("Commands"):
-            formatter.write_dl(list(self._rows().items()))
+            formatter.write_dl([(f"{name} !" if name in dangers else name, text) for name, text in rows.items()])
+        if dangers:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text("! wants care: its --help says why.")
+
+    def _dangers(self) -> set[str]:
+        """The commands of this group itself that a careless use can cost something."""
+        commands = {command.path: command.effect for command in self.program.commands}
+        return {name for name in self._rows() if commands.get(self._path(name)) == "danger"}
+
+    def _aliases(self) -> list[str]:
+        prefix = f"{self.path} " if self.path else ""
+        names = [alias.removeprefix(prefix) for alias in self.program.aliases if alias.startswith(prefix)]
+        return [name for name in names if " " not in name]
 
     def _path(self, name: str) -> str:
         """The path that a word below this group stands for."""
@@ -75,7 +92,7 @@ class Group(TyperGroup):
             if command.path.startswith(prefix):
                 name = command.path.removeprefix(prefix).split(" ")[0]
                 rows[name] = self.program.groups.get(prefix + name, command.help).partition("\n")[0]
-        return rows
+        return dict(sorted(rows.items()))
 
 
 class _Command(TyperCommand):
@@ -88,7 +105,7 @@ class _Command(TyperCommand):
 def _group(program: Program, name: str, path: str) -> Group:
     group = Group(
         name=name,
-        help=program.groups[path],
+        help=program.groups[path].replace(_ANY_PROGRAM, program.name),
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings=_SETTINGS,
@@ -97,10 +114,11 @@ def _group(program: Program, name: str, path: str) -> Group:
     return group
 
 
-def _load(command: Command, name: str) -> TyperCommand:
+def _load(program: Program, command: Command, name: str) -> TyperCommand:
     callback = _function(command.target)
+    text = (inspect.getdoc(callback) or command.help).replace(_ANY_PROGRAM, program.name)
     app = _app()
-    app.command(name, cls=_Command, help=inspect.getdoc(callback) or command.help, context_settings=_SETTINGS)(callback)
+    app.command(name, cls=_Command, help=text, context_settings=_SETTINGS)(callback)
     loaded = typer.main.get_command(app)
     assert isinstance(loaded, TyperCommand)
     return loaded

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from goqueue.console import terminal
+from goqueue.console.states import style_of
+from goqueue.console.table import Cell
 
 Output = Literal["table", "wide", "name", "json", "jsonl", "yaml", "csv"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
@@ -18,19 +20,21 @@ Row = Mapping[str, Any]
 class Column(NamedTuple):
     """One column of a table: `show` makes the field readable. A `wide` one is left out where space is short.
 
-    One without a title is for programs alone: CSV has it even where there is no row to take it from.
+    One without a title is for programs alone: CSV has it even where there is no row to take it from. `style` gives
+    the name of a colour; what is a state has one of its own.
     """
 
     title: str
     field: str
     show: Callable[[Any], str] = str
     wide: bool = False
+    style: Callable[[Row], str] | None = None
 
 
 def write_rows(rows: Sequence[Row], columns: Sequence[Column], output: str, *, headers: bool = True) -> None:
     """All rows at once; none at all is an empty list."""
     if output in {"table", "wide"}:
-        _write_table(rows, [one for one in columns if one.title and (output == "wide" or not one.wide)], headers)
+        _write_table(rows, seen_columns(columns, output), headers)
     elif output == "name":
         terminal.write_lines(str(row["name"]) for row in rows)
     elif output == "json":
@@ -41,6 +45,11 @@ def write_rows(rows: Sequence[Row], columns: Sequence[Column], output: str, *, h
         terminal.write(yaml_text(rows))
     else:
         terminal.write(_csv_text(rows, columns, headers))
+
+
+def seen_columns(columns: Sequence[Column], output: str) -> list[Column]:
+    """Those that a table has."""
+    return [one for one in columns if one.title and (output == "wide" or not one.wide)]
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
@@ -68,16 +77,24 @@ def csv_line(cells: Sequence[Any]) -> str:
 
 
 def _write_table(rows: Sequence[Row], columns: Sequence[Column], headers: bool) -> None:
-    lines = [[_shown(row, column) for column in columns] for row in rows]
-    if headers and lines:
-        terminal.write_table([column.title for column in columns], lines)
-    elif lines:
-        terminal.write_table(lines[0], lines[1:])
+    lines = [[shown(row, column) for column in columns] for row in rows]
+    titles = [[Cell(column.title, "title") for column in columns]] if headers and lines else []
+    if lines:
+        right = [is_number(rows, column) for column in columns]
+        terminal.write("".join(f"{line}\n" for line in terminal.table_lines([*titles, *lines], right)))
 
 
-def _shown(row: Row, column: Column) -> str:
+def shown(row: Row, column: Column) -> Cell:
+    """What a person sees of one field."""
     value = row.get(column.field)
-    return "-" if value is None else column.show(value)
+    text = "-" if value is None else column.show(value)
+    return Cell(text, column.style(row) if column.style else style_of(column.field, text))
+
+
+def is_number(rows: Sequence[Row], column: Column) -> bool:
+    """Whether a column is read from its last digit, as sizes and durations are too."""
+    values = [value for row in rows if (value := row.get(column.field)) is not None]
+    return bool(values) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
 def _csv_text(rows: Sequence[Row], columns: Sequence[Column], headers: bool) -> str:

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 from typer.exceptions import TyperException
+
+from goqueue.console.nearest import nearest
 
 
 def told(error: TyperException) -> tuple[str, str | None]:
@@ -33,8 +34,8 @@ def _no_option(found: Any, context: Any) -> tuple[str, str | None]:
     """The nearest flag. One that ends the given one is nearer than one that resembles it: --server-port is --port."""
     given = found.option_name
     tails = [flag for flag in _options(context) if given.endswith(flag.removeprefix("-"))]
-    near = tails or found.possibilities or get_close_matches(given, _options(context), n=1)
-    return f"no such option: {given}", f"did you mean {near[0]}?" if near else _usage(context)
+    near = next(iter([*tails, *found.possibilities]), None) or nearest(given, _options(context))
+    return f"no such option: {given}", f"did you mean {near}?" if near else _usage(context)
 
 
 def _bad_option(found: Any, context: Any) -> tuple[str, str | None]:
@@ -56,7 +57,10 @@ def _bad_value(found: Any, context: Any) -> tuple[str, str | None]:
     if other := re.fullmatch(r"(.*) is not in the range .*", text):
         return f"{name} is {other[1]}, and must be {_bounds(found.param.type)}", _usage(context)
     if other := re.fullmatch(r"(.*) is not one of (.*)", text):
-        return f"{name}: there is no {other[1]}", f"write one of {other[2].replace(chr(39), '')}"
+        choices = other[2].replace("'", "").rstrip(".").split(", ")
+        near = nearest(other[1].strip("'"), choices)
+        hint = f"did you mean {near}?" if near else f"write one of {', '.join(choices)}"
+        return f"{name}: there is no {other[1]}", hint
     return f"{name}: {text}", _usage(context)
 
 

@@ -127,6 +127,14 @@ class TopicCounts:
     messages_read: int = 0
     bytes_read: int = 0
 
+    def __add__(self, other: "TopicCounts") -> "TopicCounts":
+        return TopicCounts(
+            self.messages_published + other.messages_published,
+            self.bytes_published + other.bytes_published,
+            self.messages_read + other.messages_read,
+            self.bytes_read + other.bytes_read,
+        )
+
 
 @dataclass(slots=True)
 class EndpointCounts:
@@ -162,12 +170,14 @@ class Metrics:
         self.flush_seconds = Histogram()
         self.sync_failures = 0
         self.loop_lag = 0.0
+        self._lag_peak = 0.0
         self.loop_delay = Histogram()
         self.in_flight_bytes = 0
         self.tail_bytes = 0
         self._endpoints: dict[tuple[str, str], EndpointCounts] = {}
         self._topics: dict[str, TopicCounts] = {}
         self._others = TopicCounts()
+        self._gone = TopicCounts()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Scrape(self))
         ProcessCollector(registry=self._registry)
@@ -191,7 +201,21 @@ class Metrics:
 
     def forget_topic(self, name: str) -> None:
         """A deleted topic has no numbers any more, and its place is free for another."""
-        self._topics.pop(name, None)
+        self._gone += self._topics.pop(name, TopicCounts())
+
+    @property
+    def named_topics(self) -> Mapping[str, TopicCounts]:
+        """Those that are counted by name."""
+        return self._topics
+
+    @property
+    def names_all_topics(self) -> bool:
+        """Whether there is room to count another topic by name."""
+        return len(self._topics) < VALUES_MAX
+
+    def unnamed(self) -> TopicCounts:
+        """What is not among those: of the topics beyond the bound, and of those that were deleted."""
+        return self._others + self._gone
 
     def refuse_connection(self, reason: str) -> None:
         """`reason` is one of few that the program knows."""
@@ -199,7 +223,13 @@ class Metrics:
 
     def observe_lag(self, seconds: float) -> None:
         self.loop_lag = seconds
+        self._lag_peak = max(self._lag_peak, seconds)
         self.loop_delay.observe(seconds)
+
+    def take_lag_peak(self) -> float:
+        """The worst since this was asked last, which the history does."""
+        peak, self._lag_peak = self._lag_peak, 0.0
+        return peak
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The text of a scrape and its content type: OpenMetrics for whoever accepts it."""

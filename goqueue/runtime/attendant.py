@@ -23,7 +23,8 @@ _ARRIVAL_SECONDS = 20.0  # that an answer waits for a dead letter to arrive; it 
 class Shell(Protocol):
     """What carries rules out."""
 
-    is_stopping: bool
+    @property
+    def is_stopping(self) -> bool: ...
 
     async def perform(self, work: Work[Any]) -> Any: ...
 

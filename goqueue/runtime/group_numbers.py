@@ -34,7 +34,7 @@ def _one_group(broker: Broker, name: str) -> OneGroup:
     lag: dict[str, int] = {}
     for (topic, number), cursor in cursors.items():
         if (found := broker.topics.get(topic)) is not None and number < len(found.partitions):
-            lag[topic] = lag.get(topic, 0) + _lag(cursor, found.partitions[number])
+            lag[topic] = lag.get(topic, 0) + offsets_left(cursor, found.partitions[number])
     return OneGroup(
         _state(broker, group),
         len(group.members),
@@ -51,8 +51,8 @@ def _state(broker: Broker, group: Group) -> State:
     return "stable" if is_settled else "rebalancing"
 
 
-def _lag(cursor: Cursor, partition: Partition) -> int:
-    """In offsets: what retention has removed is left out, what compaction has removed is counted."""
+def offsets_left(cursor: Cursor, partition: Partition) -> int:
+    """A lag in offsets: what retention has removed is left out, what compaction has removed is counted."""
     first, end = max(cursor.floor, partition.earliest), partition.last_stable
     if first == cursor.floor:
         return max(0, end - first - cursor.acked.count)

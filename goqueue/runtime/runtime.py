@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 
 from goqueue.broker.admission import understand
 from goqueue.broker.broker import Broker
+from goqueue.broker.filters.search import Search
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.partition import Done, Partition, Placement
 from goqueue.broker.topic import Topic, TopicSpec
+from goqueue.broker.upkeep import Compacted
 from goqueue.broker.work import Job, Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
@@ -58,7 +60,6 @@ class Runtime:
         self.metrics = metrics
         self.settings = settings or RuntimeSettings()
         self.in_flight_bytes = 0
-        self.is_stopping = False
         self.began_ns = clock.monotonic_ns()
         self.on_failure: Callable[[], None] = lambda: None
         """Called when nothing can be made durable any more because of a mistake of ours: the process should end."""
@@ -69,6 +70,7 @@ class Runtime:
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
         self._upkeep: Upkeep
         self._reported = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._to_commit: list[Partition] = []
         self._loading: dict[Partition, asyncio.Task[None]] = {}
 
@@ -103,7 +105,7 @@ class Runtime:
 
     def refuse_new_work(self) -> None:
         """From now on nothing is published or changed; who waits for messages goes home with what there is."""
-        self.is_stopping = True
+        self._stopping.set()
         for _, partition in self.broker.partitions():
             partition.wake()
         self.groups.wake_all()
@@ -149,6 +151,16 @@ class Runtime:
     def _observe_rebalance(self, nanoseconds: int) -> None:
         self.metrics.rebalance_seconds.observe(nanoseconds / NANOSECONDS)
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    async def pause(self, seconds: float) -> None:
+        """For so long, or until the broker stops."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
     def refuse_while_stopping(self) -> None:
         if self.is_stopping:
             raise BrokerStopping("the broker is stopping", hint="try again after the restart", retry_after=1)
@@ -170,6 +182,17 @@ class Runtime:
                 while self.store.is_leaving(name):
                     await self._reported.wait()
         self._upkeep.empty_trash()
+
+    async def compact_topic(self, name: str) -> list[Compacted]:
+        """Compact each of its partitions now; a failure of one is told when the others are done."""
+        self.refuse_while_stopping()
+        partitions = self.broker.for_compaction(name).partitions
+        asked = [asyncio.shield(self._upkeep.compact(partition)) for partition in partitions]
+        done = await asyncio.gather(*asked, return_exceptions=True)
+        for failure in done:
+            if isinstance(failure, BaseException):
+                raise failure
+        return [one for one in done if isinstance(one, Compacted)]
 
     async def new_producer(self) -> int:
         return await self.ask(self.broker.new_producer)
@@ -259,6 +282,18 @@ class Runtime:
             await self._wait_for_more(partition, wait)
             read = await self.perform(partition.read(offset, max_bytes, skip_damage=skip_damage))
         return read
+
+    async def search(self, search: Search, *, wait: float = 0) -> Search:
+        """Look for what fits. With `wait`, what comes within that time is looked at before the answer says: none."""
+        until = self._loop.time() + wait
+        await self.perform(search.look())
+        while search.is_at_end and not search.matched and not self.is_stopping:
+            left = until - self._loop.time()
+            if left <= 0:
+                break
+            await self._wait_for_more(search.partition, left)
+            await self.perform(search.look())
+        return search
 
     async def _wait_for_more(self, partition: Partition, seconds: float) -> None:
         more = self._loop.create_future()

@@ -1,5 +1,7 @@
 """Background work: retention, compaction, notes of producers, the trash. One partition at a time.
 
+Who asks for a compaction now has it done by the same task, between two partitions: so no two jobs meet on a log.
+
 What must stay true: a job that was begun is applied before anything else happens to its log, so this task is not
 cancelled in the middle of one: it is told to stop, and awaited.
 """
@@ -8,20 +10,21 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.partition import Partition
-from goqueue.broker.upkeep import keep_up
+from goqueue.broker.upkeep import Compacted, compact, keep_up
 from goqueue.broker.work import Work
 from goqueue.clock import Clock
-from goqueue.errors import GoQueueError
+from goqueue.errors import BrokerStopping, GoQueueError
 from goqueue.storage.compaction import Compaction
 from goqueue.storage.disk import Disk
 from goqueue.storage.store import Store
 
 _log = logging.getLogger("goqueue.upkeep")
 
+T = TypeVar("T")
 Perform = Callable[[Work[Any]], Awaitable[Any]]
 
 
@@ -34,6 +37,7 @@ class Upkeep:
         self._disk = disk
         self._clock = clock
         self._perform = perform
+        self._asked: dict[Partition, asyncio.Future[Compacted]] = {}
         self._wanted = asyncio.Event()
         self._is_stopping = False
         self._current: Partition | None = None
@@ -51,6 +55,15 @@ class Upkeep:
         if self._task is not None:
             await self._task
 
+    def compact(self, partition: Partition) -> "asyncio.Future[Compacted]":
+        """Compact it when the partition at hand is done; whoever asks before it began gets the same answer."""
+        answer = self._asked.get(partition)
+        if answer is None:
+            answer = self._asked[partition] = asyncio.get_running_loop().create_future()
+            answer.add_done_callback(_take_note)
+            self._wanted.set()
+        return answer
+
     def empty_trash(self) -> None:
         """There is something to remove."""
         self._wanted.set()
@@ -61,11 +74,36 @@ class Upkeep:
                 await asyncio.wait_for(self._wanted.wait(), seconds)
             self._wanted.clear()
             await self._look_at_all()
+        await self._compact_asked()
+
+    async def _compact_asked(self) -> None:
+        """What somebody waits for; when it is time to stop, the others are told so."""
+        while self._asked:
+            partition, answer = next(iter(self._asked.items()))
+            del self._asked[partition]
+            try:
+                answer.set_result(await self._compacted(partition))
+            except Exception as error:
+                answer.set_exception(error)
+
+    async def _compacted(self, partition: Partition) -> Compacted:
+        if self._is_stopping:
+            raise _stopping()
+        self._current = partition
+        try:
+            work = compact(partition, self._disk, self._clock.now_ns())
+            done: Compacted | None = await self._perform(self._stoppable(work))
+        finally:
+            self._current = None
+        if done is None:
+            raise _stopping()
+        return done
 
     async def _look_at_all(self) -> None:
         await self._attempt("the trash", self._trash())
         await self._attempt("the records of groups", self._broker.coordinator.ledger.tell_again())
         for topic, partition in list(self._broker.partitions()):
+            await self._compact_asked()
             if self._is_stopping:
                 return
             if partition.log.is_closed:  # deleted since
@@ -80,7 +118,7 @@ class Upkeep:
         self._broker.forget_deleted()
         yield self._store.empty_trash
 
-    def _stoppable(self, work: Work[None]) -> Work[None]:
+    def _stoppable(self, work: Work[T]) -> Work[T | None]:
         """The same work, given up after a job when it is time to stop."""
         try:
             job = next(work)
@@ -92,12 +130,13 @@ class Upkeep:
                 else:
                     if self._is_stopping:
                         work.close()
-                        return
+                        return None
                     job = work.send(result)
-        except StopIteration:
-            return
+        except StopIteration as end:
+            value: T = end.value
+            return value
 
-    async def _attempt(self, what: str, work: Work[None]) -> None:
+    async def _attempt(self, what: str, work: Work[Any]) -> None:
         """What the disk refuses now is tried again at the next look; a mistake of ours costs this partition alone."""
         try:
             await self._perform(work)
@@ -105,3 +144,13 @@ class Upkeep:
             _log.warning("upkeep of %s failed: %s", what, error)
         except Exception:
             _log.exception("upkeep of %s failed", what)
+
+
+def _stopping() -> BrokerStopping:
+    return BrokerStopping("the broker is stopping", hint="try again after the restart", retry_after=1)
+
+
+def _take_note(answer: "asyncio.Future[Any]") -> None:
+    """Whoever asked may have gone: then nobody looks at what went wrong."""
+    if not answer.cancelled():
+        answer.exception()

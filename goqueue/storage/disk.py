@@ -43,6 +43,15 @@ class Entry:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Of a file system."""
+
+    total_bytes: int
+    free_bytes: int
+    """What is free for a process without privileges."""
+
+
 class File(Protocol):
     """An open file without a cursor: each call names its position."""
 
@@ -98,6 +107,10 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Return once the names in this directory are on the device."""
+        ...
+
+    def space(self, path: str) -> Space:
+        """Of the file system that holds this path."""
         ...
 
     def lock(self, path: str, owner: str) -> Lock:
@@ -351,6 +364,11 @@ class SystemDisk:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+    def space(self, path: str) -> Space:
+        with _translated(path):
+            found = os.statvfs(path)
+            return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def lock(self, path: str, owner: str) -> SystemLock:
         with _translated(path):

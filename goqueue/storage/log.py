@@ -168,12 +168,17 @@ class Log:
         self.next_offset = appended.next_offset
         return appended
 
-    def roll(self) -> None:
-        """Start a new segment now, so that retention and compaction may have the one before."""
+    def roll(self, acknowledge: Acknowledge | None = None) -> bool:
+        """Start a new segment now, so that retention and compaction may have the one before.
+
+        True where there was something in it: `acknowledge` then hears when they may have it.
+        """
         self.refuse_unless_open()
-        if self.active.size:
-            self._seal()
-            self._enqueue(scan.walk(bytearray()), self.last_time, None)
+        if not self.active.size:
+            return False
+        self._seal()
+        self._enqueue(scan.walk(bytearray()), self.last_time, acknowledge)
+        return True
 
     def refuse_unless_open(self) -> None:
         if self.stage > Stage.OPEN:
@@ -382,6 +387,7 @@ class Log:
         """Put other segments in the place of neighbouring sealed ones; none to drop them."""
         start = self.segments.index(old[0])
         assert self.segments[start : start + len(old)] == old, "segments are replaced in one piece"
+        self._tail.drop_before(self.segments[start + len(old)].base_offset)
         self.segments[start : start + len(old)] = new
         self._sealed_bytes += sum(one.size for one in new) - sum(one.size for one in old)
         for segment in old:

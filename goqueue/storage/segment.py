@@ -182,5 +182,9 @@ class Readers:
             self._held.move_to_end(segment)
         return reader
 
+    def damages(self) -> list[tuple[Segment, Damage]]:
+        """What those that are held have come upon."""
+        return [(segment, damage) for segment, reader in self._held.items() for damage in reader.damages]
+
     def drop(self, segment: Segment) -> None:
         self._held.pop(segment, None)

@@ -84,6 +84,11 @@ class Tail:
             del self._blocks[number]
             self._numbers = self._numbers[1:]
 
+    def drop_before(self, offset: int) -> None:
+        """Let go of all that begins before this offset: the files hold something else there now."""
+        while self._numbers and self._blocks[self._numbers.start].first_offset < offset:
+            self.drop(self._numbers.start)
+
     def clear(self) -> None:
         self._blocks.clear()
         self._numbers = range(self._numbers.stop, self._numbers.stop)

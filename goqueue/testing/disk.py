@@ -58,7 +58,7 @@ from posixpath import dirname
 from random import Random
 from typing import Literal
 
-from goqueue.storage.disk import Entry, Mode, in_use, oserror
+from goqueue.storage.disk import Entry, Mode, Space, in_use, oserror
 from goqueue.testing.faults import Crashed, Fault, Operations
 from goqueue.testing.inode import Content
 from goqueue.testing.kernel import FaultyFile, FaultyLock, Kernel
@@ -151,9 +151,13 @@ class FaultyDisk:
             return FaultyLock(self._kernel, content)
 
     def free_bytes(self, path: str) -> int:
+        return self.space(path).free_bytes
+
+    def space(self, path: str) -> Space:
         with self._kernel.look("free_bytes", path):
             self._kernel.tree.find(path)
-            return self._kernel.room_bytes()
+            free = self._kernel.room_bytes()
+            return Space(self._kernel.used_bytes + free, free)
 
     # --- what goes wrong ---
 

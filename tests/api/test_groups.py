@@ -276,6 +276,8 @@ def test_cooperative_members_hand_over_without_stopping(url: str) -> None:
     assert (beat["partitions_to_revoke"], beat["protocol"]) == ([place(1)], "cooperative")
     assert (beat["state"], beat["rebalance_state"]) == ("rebalancing", "pending_revoke")
     assert beat["revocation_deadline"] > told(ask(url, "GET", "/groups/billing"))["members"][0]["joined_at"]
+    seen = told(ask(url, "GET", "/groups/billing/cooperative"))
+    assert seen["partitions_to_revoke"] == {first.id: [place(1)]}
     waits = first.assignment()
     assert (waits["partitions"], waits["partitions_to_revoke"]) == ([place(0)], [place(1)])
     assert second.assignment()["partitions"] == []
@@ -292,6 +294,9 @@ def test_cooperative_members_hand_over_without_stopping(url: str) -> None:
     assert group["member_assignments"] == {first.id: [place(0)], second.id: [place(1)]}
     assert (group["id"], group["state"], group["rebalance_state"]) == ("billing", "stable", "complete")
     assert (group["topics"], group["members"]) == (["orders"], [first.id, second.id])
+    assert group["partitions_to_revoke"] == {}
+    metrics = group["rebalance_metrics"]
+    assert metrics["longest_rebalance_duration_ms"] >= metrics["last_rebalance_duration_ms"] > 0
 
 
 def test_a_poll_tells_what_is_to_be_given_up(url: str) -> None:

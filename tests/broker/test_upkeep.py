@@ -8,9 +8,9 @@ import pytest
 
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import TopicSettings
-from goqueue.broker.upkeep import keep_up
+from goqueue.broker.upkeep import Compacted, compact, keep_up
 from goqueue.broker.work import Work, run
-from goqueue.errors import DiskFull, SequenceOutOfOrder
+from goqueue.errors import DiskFull, LogClosed, SequenceOutOfOrder
 from goqueue.storage import check, frame
 from goqueue.storage.retention import plan_expiry
 from tests.broker.brokers import Running, frames_of, marked, messages, offer_batch, values
@@ -97,6 +97,39 @@ def test_of_each_key_the_latest_stays() -> None:
         (3, b"4"),
         (4, b"5"),
     ]
+
+
+def compact_now(running: Running) -> Compacted:
+    return run(compact(running.partition(), running.disk, running.clock.now_ns()), running.flush)
+
+
+def test_who_asks_for_a_compaction_has_the_newest_messages_in_it() -> None:
+    running = with_topic(cleanup="compact")
+    publish(running, b"1", b"2", key=b"a")
+    publish(running, b"3")
+    size = running.partition().log.size
+    done = compact_now(running)
+    assert (done.size_before, done.size_after < size, done.messages_removed) == (size, True, 1)
+    assert [(one.offset, one.value) for one in messages(running.partition())] == [(1, b"2"), (2, b"3")]
+    assert compact_now(running) == Compacted(done.size_after, done.size_after, 0)
+
+
+def test_a_batch_is_known_again_although_a_compaction_that_was_asked_for_took_its_mark() -> None:
+    running = with_topic(cleanup="compact")
+    batch = keyed(0, b"first")
+    running.publish(batch)
+    publish(running, b"second", key=b"a")
+    assert compact_now(running).messages_removed >= 1
+    running = running.crash()
+    assert running.publish(batch).duplicate
+
+
+def test_a_topic_that_was_deleted_is_not_compacted() -> None:
+    running = with_topic(cleanup="compact")
+    partition = running.partition()
+    running.delete()
+    with pytest.raises(LogClosed):
+        run(compact(partition, running.disk, running.clock.now_ns()), running.flush)
 
 
 def test_compaction_looks_again_although_retention_has_taken_as_much_as_came() -> None:

@@ -1,9 +1,12 @@
 """`goqueue-cli` as a real process, with pipes or with a terminal."""
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,11 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = (sys.executable, "-m", "goqueue_cli.main")
+NO_CONTEXTS = "/nonexistent/config.yaml"  # those of whoever runs the tests are none of their business
 
 
 def environment(**more: str) -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("GOQUEUE_", "NO_COLOR"))}
-    return kept | {"TERM": "xterm", "PYTHONUTF8": "1"} | more
+    return kept | {"TERM": "xterm", "PYTHONUTF8": "1", "GOQUEUE_CONFIG": NO_CONTEXTS} | more
 
 
 @dataclass
@@ -58,9 +62,10 @@ def running(server: str, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
             process.kill()
 
 
-def on_a_terminal(server: str, *words: str, typed: str = "", **variables: str) -> Done:
+def on_a_terminal(server: str, *words: str, typed: str = "", columns: int = 200, **variables: str) -> Done:
     """Run with stdin and stdout on a terminal; stderr is a pipe."""
     master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     try:
         with subprocess.Popen(
             [*COMMAND, *words],

@@ -1,17 +1,22 @@
 """`goqueue-cli` as a whole: where its flags come from, how it fails, and what it does not load."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from goqueue.console import exits, failure, groups
+from goqueue.console import context_file, exits, failure, groups
 from goqueue.console.command import Command, Program
+from goqueue.console.completion import tree
+from goqueue.console.contexts import Context, Contexts
 from goqueue.errors import BrokerUnreachable, PartitionNotFound, RequestTimedOut, TopicBusy
 from goqueue.testing.broker import LocalBroker
+from goqueue_admin import registry as admin
 from goqueue_cli import main
 from goqueue_cli.registry import PROGRAM
 from tests.brokers import broker, create, publish
@@ -95,6 +100,8 @@ def test_no_answer_in_time_ends_with_6(silent: str) -> None:
         (["tpic"], "error: there is no command 'tpic'\nhint: did you mean `goqueue-cli topic`?\n"),
         (["topic", "lst"], "error: there is no command 'lst'\nhint: did you mean `goqueue-cli topic list`?\n"),
         (["topic", "list", "--intrnal"], "error: no such option: --intrnal\nhint: did you mean --internal?\n"),
+        (["prodce"], "error: there is no command 'prodce'\nhint: did you mean `goqueue-cli produce`?\n"),
+        (["topic", "list", "-o", "jsn"], "error: --output: there is no 'jsn'\nhint: did you mean json?\n"),
     ],
 )
 def test_a_mistyped_word_is_told_with_the_nearest_one(words: list[str], said: str) -> None:
@@ -131,6 +138,55 @@ def test_colours_are_for_terminals_that_want_them(nobody: str) -> None:
     assert "\x1b" not in on_a_terminal(nobody, "topic", "list", NO_COLOR="1").out
 
 
+def test_colours_can_be_asked_for_and_declined(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    assert "\x1b[1mNAME\x1b[0m" in on_a_terminal(broker.url, "topic", "list").out
+    assert "\x1b[1mNAME\x1b[0m" in cli(broker.url, "topic", "list", "--color", "always", NO_COLOR="1").out
+    assert "\x1b[1mNAME\x1b[0m" in cli(broker.url, "--color", "always", "topic", "list").out
+    assert "\x1b[1;31merror:\x1b[0m" in cli(broker.url, "topic", "describe", "x", "--color", "always").err
+    assert "\x1b" not in on_a_terminal(broker.url, "topic", "list", NO_COLOR="1").out
+    assert "\x1b" not in on_a_terminal(broker.url, "topic", "list", TERM="dumb").out
+    assert "\x1b" not in on_a_terminal(broker.url, "topic", "list", "--color", "never").out
+    assert "\x1b" not in cli(broker.url, "topic", "list", "-o", "json", "--color", "always").out
+
+
+def test_a_list_is_sorted_as_it_is_told(broker: LocalBroker) -> None:
+    for name, partitions in (("a", 2), ("b", 3), ("c", 1)):
+        create(broker.url, name, partitions)
+
+    def listed(*words: str) -> str:
+        return cli(broker.url, "topic", "list", "-o", "name", *words).out.replace("\n", "")
+
+    assert cli(broker.url, "topic", "list", "-o", "jsonl", "--sort-by", "partitions").out.count("\n") == 3
+    rows = cli(broker.url, "topic", "list", "--no-headers", "--sort-by", "PARTITIONS:desc").out.splitlines()
+    assert [row.split()[0] for row in rows] == ["b", "a", "c"]
+    assert listed("--sort-by", "name:desc") == "cba"
+    wrong = cli(broker.url, "topic", "list", "--sort-by", "partition")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "hint: did you mean partitions?" in wrong.err
+
+
+def test_a_narrow_terminal_gets_lines_that_fit(broker: LocalBroker) -> None:
+    name = "a-topic-with-a-name-that-is-longer-than-others"
+    create(broker.url, name)
+    narrow = on_a_terminal(broker.url, "topic", "list", "-o", "wide", columns=40, NO_COLOR="1")
+    assert all(len(line) <= 40 for line in narrow.out.splitlines())
+    assert "…" in narrow.out
+    assert name in cli(broker.url, "topic", "list", "-o", "wide").out, "what goes into a pipe is whole"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("words", ["topic list", "topic delete none", "config view", "--help"])
+def test_a_stream_that_is_closed_is_no_bug(broker: LocalBroker, closed: str, words: str) -> None:
+    command = f"{sys.executable} -m goqueue_cli.main {words} {closed}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, env=environment(GOQUEUE_SERVER=broker.url), capture_output=True, check=False
+    )
+    assert done.returncode == (2 if "delete" in words else 0)
+    assert b"Traceback" not in done.stderr
+    assert b"bug" not in done.stderr
+
+
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["topic", "list"]])
 def test_a_full_disk_behind_stdout_is_told(broker: LocalBroker, words: list[str]) -> None:
     create(broker.url, "orders")
@@ -162,28 +218,54 @@ def test_help_of_a_group_leads_with_what_it_is_for_and_examples(words: list[str]
     assert examples.strip().startswith("goqueue-cli topic create")
 
 
-def test_what_destroys_is_marked_as_dangerous() -> None:
-    assert [command.path for command in PROGRAM.commands if command.effect == "danger"] == ["topic delete"]
+@pytest.mark.parametrize("program", [PROGRAM, admin.PROGRAM], ids=lambda program: program.name)
+def test_what_is_marked_as_dangerous_asks_before_or_shows_what_it_would_do(program: Program) -> None:
+    flags = {node.paths[0]: {name for flag in node.flags for name in flag.names} for node in tree.nodes(program)}
+    dangers = {command.path for command in program.commands if command.effect == "danger"}
+    assert all(flags[path] >= {"--yes", "--confirm"} or "--dry-run" in flags[path] for path in dangers)
+
+
+def test_a_list_of_commands_marks_what_wants_care() -> None:
+    shown = cli("", "topic", "--help").out
+    assert re.search(r"\n  delete ! +Delete topics and all of their messages\.\n", shown)
+    assert shown.endswith("\n  ! wants care: its --help says why.\n")
+    assert "!" not in cli("", "completion", "--help").out
+
+
+_SLOW = {"numpy", "rich", "asyncio", "yaml", "textual"}
+_OFTEN_NEEDLESS = _SLOW | {"ssl", "zstandard", "goqueue_cli.consume", "goqueue.config"}
+_UNREAD = _SLOW | {"goqueue.client", "msgspec", "goqueue_cli.consume"}
 
 
 @pytest.mark.parametrize(
-    ("words", "absent"),
+    ("program", "words", "absent"),
     [
-        (["--version"], {"typer", "typing", "dataclasses", "goqueue.errors", "goqueue.client"}),
-        (["--help"], {"goqueue.client", "numpy", "rich", "asyncio", "yaml", "msgspec", "goqueue_cli.consume"}),
-        (["topic", "list"], {"numpy", "rich", "asyncio", "yaml", "ssl", "zstandard", "goqueue_cli.consume"}),
-        (["publish", "orders", "x"], {"numpy", "rich", "asyncio", "yaml", "ssl", "zstandard"}),
-        (["consume", "orders"], {"numpy", "rich", "asyncio", "yaml", "ssl", "zstandard"}),
+        ("goqueue_cli", ["--version"], {"typer", "typing", "dataclasses", "goqueue.errors", "goqueue.client"}),
+        ("goqueue_cli", ["--help"], _UNREAD),
+        ("goqueue_cli", ["__complete", "topics", "or"], _UNREAD | {"typer", "ssl", "http.client"}),
+        ("goqueue_cli", ["__complete", "contexts", ""], _UNREAD | {"typer", "socket"}),
+        ("goqueue_cli", ["config", "list"], _UNREAD | {"goqueue.config"}),
+        ("goqueue_cli", ["topic", "describe", "orders"], _OFTEN_NEEDLESS),
+        ("goqueue_cli", ["publish", "orders", "x"], _SLOW | {"ssl", "zstandard", "goqueue.config"}),
+        ("goqueue_cli", ["consume", "orders"], _SLOW | {"ssl", "zstandard", "goqueue.config"}),
+        ("goqueue_admin", ["--version"], {"typer", "typing", "dataclasses", "goqueue.errors", "goqueue.client"}),
+        ("goqueue_admin", ["--help"], _UNREAD),
+        ("goqueue_admin", ["config", "view"], _UNREAD | {"goqueue.config"}),
+        ("goqueue_admin", ["broker", "describe"], _SLOW | {"ssl", "zstandard", "goqueue.config"}),
     ],
 )
-def test_a_command_loads_no_more_than_it_needs(broker: LocalBroker, words: list[str], absent: set[str]) -> None:
+def test_a_command_loads_no_more_than_it_needs(
+    broker: LocalBroker, program: str, words: list[str], absent: set[str], tmp_path: Path
+) -> None:
     create(broker.url, "orders")
-    program = f"import sys; from goqueue_cli.main import main; main({words!r}); print(*sys.modules, file=sys.stderr)"
+    config = tmp_path / "config.yaml"
+    context_file.save(Contexts(str(config), "local", {"local": Context(server=broker.url)}))
+    run = f"import sys; from {program}.main import main; main({words!r}); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment(GOQUEUE_SERVER=broker.url), capture_output=True,
-        text=True, check=True,
+        [sys.executable, "-c", run], cwd=ROOT, capture_output=True, text=True, check=True,
+        env=environment(GOQUEUE_CONFIG=str(config), XDG_CACHE_HOME=str(tmp_path)),
     )  # fmt: skip
-    assert absent.isdisjoint(done.stderr.splitlines()[-1].split())
+    assert absent & set(done.stderr.splitlines()[-1].split()) == set()
 
 
 def test_a_list_for_a_reader_that_has_left_ends_quietly(broker: LocalBroker) -> None:

@@ -2,13 +2,17 @@
 
 import csv
 import json
+import re
+import shutil
+import signal
+from pathlib import Path
 
 import pytest
 import yaml
 
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker, create, publish
-from tests.cli.programs import cli, on_a_terminal
+from tests.cli.programs import cli, on_a_terminal, running
 
 __all__ = ["broker"]
 
@@ -76,11 +80,13 @@ def test_a_size_may_have_a_unit(broker: LocalBroker) -> None:
 
 def test_a_topic_that_resembles_no_other_is_looked_for_in_the_list(broker: LocalBroker) -> None:
     create(broker.url, "orders")
-    for words in (["topic", "describe"], ["topic", "delete", "--yes"], ["consume"]):
+    for words in (["topic", "describe"], ["topic", "delete", "--yes"], ["topic", "compact"], ["consume"]):
         assert "hint: `goqueue-cli topic list` shows the topics\n" in cli(broker.url, *words, "wombats").err
 
 
-@pytest.mark.parametrize("words", [["topic", "create"], ["topic", "delete"], ["consume"], ["publish"]])
+@pytest.mark.parametrize(
+    "words", [["topic", "create"], ["topic", "delete"], ["topic", "compact"], ["consume"], ["publish"]]
+)
 def test_an_empty_name_is_told_to_be_none(words: list[str]) -> None:
     done = cli("", *words, "")
     assert (done.code, done.out) == (2, "")
@@ -111,16 +117,61 @@ def test_every_form_of_the_list_tells_the_same(broker: LocalBroker) -> None:
         return done.out
 
     titles, row = told("table").splitlines()
-    assert (titles.split(), row.split()[:3]) == (["NAME", "PARTITIONS", "MESSAGES", "SIZE"], ["orders", "2", "2"])
+    assert titles.split() == ["NAME", "PARTITIONS", "MESSAGES", "SIZE", "IN/S"]
+    assert row.split()[:3] == ["orders", "2", "2"]
+    assert row.endswith("/s")
     assert "cleanup=delete" in told("wide")
+    assert {"BYTES/S", "OUT/S", "FAULTS", "CREATED", "CONFIG"} <= set(told("wide").splitlines()[0].split())
     assert told("name") == "orders\n"
     (found,) = json.loads(told("json"))
     assert (found["name"], found["total_messages"]) == ("orders", 2)
-    assert json.loads(told("jsonl")) == found
-    assert yaml.safe_load(told("yaml")) == [found]
+    for rate in ("published_per_second", "bytes_per_second", "read_per_second"):
+        assert found[rate] >= 0  # another look may see another
+    assert json.loads(told("jsonl")).keys() == found.keys()
+    assert yaml.safe_load(told("yaml"))[0]["config"] == found["config"]
     (line,) = csv.DictReader(told("csv").splitlines())
     assert (line["total_messages"], json.loads(line["config"])) == ("2", found["config"])
     assert line.keys() == found.keys()
+
+
+def test_a_list_may_be_of_some_and_sorted(broker: LocalBroker) -> None:
+    for name in ("orders", "ordeals", "prices"):
+        create(broker.url, name)
+    publish(broker.url, "ordeals", "a")
+    assert cli(broker.url, "topic", "list", "ord*", "-o", "name").out == "ordeals\norders\n"
+    by_count = cli(broker.url, "topic", "list", "--sort-by", "messages:desc", "-o", "name").out
+    assert by_count.splitlines()[0] == "ordeals"
+    none = cli(broker.url, "topic", "list", "z*")
+    assert (none.code, none.err) == (0, "there are no topics like z*\n")
+
+
+def test_a_list_tells_of_partitions_that_take_no_messages(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        create(broker.url, "orders", 2)
+        publish(broker.url, "orders", "a", partition=1)
+    shutil.rmtree(tmp_path / "data/logs/orders/1")
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        told = cli(broker.url, "topic", "list").err
+        assert told == "orders: 1 partition takes no messages; `goqueue-cli topic describe orders` says why\n"
+        titles, _, row = cli(broker.url, "topic", "describe", "orders").out.splitlines()[-3:]
+        assert titles.split()[-1] == "FAULT"
+        assert "orders/1" in row
+
+
+def test_who_watches_without_a_terminal_gets_a_line_for_each_change(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    with running(broker.url, "topic", "watch", "ord*", "--every", "100ms", "-o", "jsonl") as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        assert (first["event"], first["name"], first["total_messages"]) == ("added", "orders", 0)
+        publish(broker.url, "orders", "a")
+        changed = json.loads(process.stdout.readline())
+        assert (changed["event"], changed["total_messages"]) == ("changed", 1)
+        assert cli(broker.url, "topic", "delete", "orders", "--yes").code == 0
+        lines = iter(process.stdout.readline, b"")
+        assert any(json.loads(line)["event"] == "removed" for line in lines)
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
 
 
 def test_internal_topics_are_listed_when_asked_for(broker: LocalBroker) -> None:
@@ -131,13 +182,108 @@ def test_a_description_has_the_settings_and_a_line_for_each_partition(broker: Lo
     create(broker.url, "orders", 2, cleanup="compact")
     publish(broker.url, "orders", "a", partition=1)
     lines = cli(broker.url, "topic", "describe", "orders").out.splitlines()
-    assert lines[0].startswith("orders: 2 partitions, 1 message, ")
+    assert re.fullmatch(r"orders: 2 partitions, 1 message, \d+B, created .* ago", lines[0])
     assert "  cleanup=compact" in lines
     assert [line.split() for line in lines[-3:]] == [
-        ["PARTITION", "EARLIEST", "LATEST"],
-        ["0", "0", "0"],
-        ["1", "0", "1"],
+        ["PARTITION", "EARLIEST", "LATEST", "SIZE", "SEGMENTS"],
+        ["0", "0", "0", "0B", "1"],
+        ["1", "0", "1", lines[0].split()[5].rstrip(","), "1"],
     ]
+    (found,) = json.loads(cli(broker.url, "topic", "describe", "orders", "-o", "json").out)
+    assert found["created_at"].endswith("Z")
+    assert [(one["latest"], one["fault"]) for one in found["partition_details"]] == [(0, None), (1, None)]
+
+
+# --- edit ---
+
+
+def test_an_edit_says_what_was_and_what_is(broker: LocalBroker) -> None:
+    create(broker.url, "orders", retention_hours=48)
+    create(broker.url, "prices", retention_hours=24)
+    words = ("topic", "edit", "orders", "prices", "--set", "retention_hours=24", "--set", "segment_bytes=1MiB")
+    planned = cli(broker.url, *words, "--dry-run")
+    assert [line.split() for line in planned.out.splitlines()] == [
+        ["NAME", "SETTING", "BEFORE", "AFTER", "RESULT"],
+        ["orders", "retention_hours", "48.0", "24", "would", "be", "changed"],
+        ["orders", "segment_bytes", "null", "1048576", "would", "be", "changed"],
+        ["prices", "segment_bytes", "null", "1048576", "would", "be", "changed"],
+    ]
+    done = cli(broker.url, *words, "-o", "json")
+    assert json.loads(done.out) == [
+        {
+            "name": "orders",
+            "result": "changed",
+            "changes": {
+                "retention_hours": {"before": 48.0, "after": 24.0},
+                "segment_bytes": {"before": None, "after": 1048576},
+            },
+        },
+        {"name": "prices", "result": "changed", "changes": {"segment_bytes": {"before": None, "after": 1048576}}},
+    ]
+    again = cli(broker.url, "topic", "alter", *words[2:], "--no-headers")
+    assert again.out.split() == ["orders", "-", "-", "-", "as", "it", "was", "prices", "-", "-", "-", "as", "it", "was"]
+
+
+def test_a_dry_run_changes_nothing(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    before = cli(broker.url, "topic", "describe", "orders", "-o", "json").out
+    assert cli(broker.url, "topic", "edit", "orders", "--set", "cleanup=compact", "--dry-run").code == 0
+    assert cli(broker.url, "topic", "describe", "orders", "-o", "json").out == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "error: there is nothing to change\nhint: say what: `--set retention_hours=24`\n"),
+        (["--set", "num_partitions=6"], "hint: a topic keeps the number of partitions that it was created with\n"),
+        (["--set", "name=other"], "hint: a topic keeps its name\n"),
+        (["--set", "cleanup"], "hint: write it as in --set retention_hours=24\n"),
+    ],
+)
+def test_an_edit_that_cannot_be_is_refused_before_the_broker_is_asked(words: list[str], said: str) -> None:
+    done = cli("", "topic", "edit", "orders", *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_what_the_broker_will_not_have_is_told(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    for dry in ([], ["--dry-run"]):
+        unknown = cli(broker.url, "topic", "edit", "orders", "--set", "retenton_hours=7", *dry)
+        assert (unknown.code, unknown.out) == (2, "")
+        assert "'retenton_hours' is no setting of a topic\nhint: did you mean retention_hours?\n" in unknown.err
+    bad = cli(broker.url, "topic", "edit", "orders", "--set", "retention_hours=-1")
+    assert bad.code == 2
+    assert "retention_hours is -1, at least 0 is needed" in bad.err
+    missing = cli(broker.url, "topic", "edit", "oders", "--set", "retention_hours=1")
+    assert (missing.code, "hint: did you mean orders?" in missing.err) == (5, True)
+
+
+# --- compact ---
+
+
+def test_a_compaction_says_what_is_left(broker: LocalBroker) -> None:
+    create(broker.url, "prices", 2, cleanup="compact")
+    publish(broker.url, "prices", "a", "b", "c", key="k", partition=1)
+    done = cli(broker.url, "topic", "compact", "prices", "-o", "json")
+    (row,) = json.loads(done.out)
+    assert (row["result"], row["messages_removed"], [one["partition"] for one in row["partitions"]]) == (
+        "compacted", 2, [0, 1],
+    )  # fmt: skip
+    titles, line = cli(broker.url, "topic", "compact", "prices").out.splitlines()
+    assert titles.split() == ["NAME", "RESULT", "BEFORE", "AFTER", "REMOVED"]
+    assert line.split()[-1] == "0"
+    assert cli(broker.url, "consume", "prices", "--format", "%v\n").out == "c\n"
+
+
+def test_a_topic_that_is_not_compacted_is_told_how_it_becomes_one(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    refused = cli(broker.url, "topic", "compact", "orders")
+    assert (refused.code, refused.out) == (2, "")
+    assert "cause: request_invalid: topic 'orders' is not compacted: its cleanup is delete\n" in refused.err
+    (command,) = re.findall(r"hint: `goqueue-cli (.*)`", refused.err)
+    assert cli(broker.url, *command.split()).code == 0
+    assert cli(broker.url, "topic", "compact", "orders").code == 0
 
 
 @pytest.mark.parametrize("words", [("topic", "describe"), ("topic", "delete", "--yes"), ("consume",), ("publish",)])
@@ -152,17 +298,30 @@ def test_deleting_asks_nobody_where_nobody_is(broker: LocalBroker) -> None:
     create(broker.url, "orders")
     refused = cli(broker.url, "topic", "delete", "orders", given="y\n")
     assert (refused.code, refused.out) == (2, "")
-    assert "hint: `--yes` deletes without asking" in refused.err
+    assert "hint: `--yes` does it without asking" in refused.err
     done = cli(broker.url, "topic", "delete", "orders", "--yes", "--no-headers")
     assert (done.code, done.out) == (0, "orders  deleted\n")
     assert cli(broker.url, "topic", "list", "-o", "json").out == "[]\n"
+
+
+def test_a_dry_run_says_how_much_would_go(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    publish(broker.url, "orders", "a", "b")
+    done = cli(broker.url, "topic", "delete", "orders", "oders", "--dry-run", "-o", "json")
+    would, missing = json.loads(done.out)
+    assert (would["result"], would["total_messages"], would["total_size_bytes"] > 0) == ("would be deleted", 2, True)
+    assert (done.code, missing["error"]["code"]) == (1, "topic_not_found")
+    titles, row = cli(broker.url, "topic", "delete", "orders", "--dry-run").out.splitlines()
+    assert titles.split() == ["NAME", "MESSAGES", "SIZE", "RESULT"]
+    assert row.split()[:2] == ["orders", "2"]
+    assert cli(broker.url, "topic", "list", "-o", "name").out == "orders\n"
 
 
 def test_deleting_asks_on_a_terminal(broker: LocalBroker) -> None:
     create(broker.url, "orders")
     refused = on_a_terminal(broker.url, "topic", "delete", "orders", typed="n\n")
     assert refused.code == 1
-    assert refused.err == "delete topic orders with all messages? [y/N] nothing was deleted\n"
+    assert refused.err == "delete topic orders with all messages? [y/N] nothing was changed\n"
     agreed = on_a_terminal(broker.url, "topic", "delete", "orders", typed="y\n")
     assert agreed.code == 0
     assert cli(broker.url, "topic", "list", "-o", "json").out == "[]\n"

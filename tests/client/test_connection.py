@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from goqueue.client import AsyncClient, Client
 from goqueue.errors import BrokerUnreachable, RequestInvalid, RequestTimedOut, TopicNotFound
@@ -79,6 +80,25 @@ def test_a_connection_that_the_broker_ended_is_made_again(run: Run) -> None:
     with peer(lambda _: reply(VERSION, Connection="close")) as server:
         run(server.url, does)
     assert server.connections == 3
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("headers", [{}, {"Connection": "close"}], ids=["kept", "ended"])
+def test_a_large_answer_is_no_trouble_to_any_loop(
+    factory: Callable[[], asyncio.AbstractEventLoop], headers: dict[str, Any]
+) -> None:
+    large = {"version": "1" * 100_000}
+    trouble: list[dict[str, Any]] = []
+
+    async def main(url: str) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: trouble.append(what))
+        async with AsyncClient(url) as client:
+            for _ in range(3):
+                assert await client.version() == large
+
+    with peer(lambda _: reply(large, **headers)) as server, asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main(server.url))
+    assert (server.connections, trouble) == (3 if headers else 1, [])
 
 
 def test_a_call_is_tried_again_when_the_connection_breaks(run: Run) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from goqueue.client import AsyncClient, Client, Message, Nanoseconds
 from goqueue.errors import OffsetOutOfRange, PartitionNotFound, RequestInvalid, TopicExists, TopicNotFound
@@ -54,6 +55,16 @@ def test_the_broker_tells_of_itself(broker: LocalBroker) -> None:
     with Client(broker.url) as client:
         assert client.version()
         assert client.health()
+
+
+def test_a_client_works_in_a_loop_of_another_make(broker: LocalBroker) -> None:
+    async def main() -> list[bytes | None]:
+        async with AsyncClient(broker.url) as client:
+            await client.create_topic("t")
+            await client.publish("t", "a")
+            return [message.value async for message in await client.reader("t")]
+
+    assert uvloop.run(main()) == [b"a"]
 
 
 # --- publishing ---

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
+from goqueue.broker.upkeep import Compacted
 from goqueue.broker.work import Work, run
-from goqueue.errors import DiskFull
+from goqueue.errors import BrokerStopping, DiskFull, LogClosed
 from goqueue.limits import GROUP_LOGS
 from goqueue.runtime.upkeep import Upkeep
-from tests.broker.brokers import Running
+from tests.broker.brokers import Running, frames_of
 
 
 async def look_once(running: Running, perform: Callable[[Work[Any]], Awaitable[Any]]) -> None:
@@ -32,3 +35,68 @@ def test_a_failure_at_one_partition_does_not_keep_upkeep_from_the_others() -> No
     asyncio.run(look_once(running, perform))
     expected = 2 + 1 + GROUP_LOGS + 2  # the trash, what groups recorded, the partitions of both, and of the topic
     assert (looked, met) == (expected, [])
+
+
+def with_two_versions() -> Running:
+    running = Running()
+    running.create("prices", cleanup="compact")
+    for value in (b"old", b"new"):
+        running.publish(frames_of([value], key=b"a"), "prices")
+    return running
+
+
+def upkeep_of(running: Running) -> Upkeep:
+    async def perform(work: Work[Any]) -> Any:
+        return run(work, running.flush)
+
+    return Upkeep(running.broker, running.store, running.disk, running.clock, perform)
+
+
+def test_who_asks_before_a_compaction_began_gets_the_same_answer() -> None:
+    running = with_two_versions()
+
+    async def main() -> list[Compacted]:
+        upkeep, partition = upkeep_of(running), running.partition("prices")
+        upkeep.start(3600)
+        asked = [upkeep.compact(partition), upkeep.compact(partition)]
+        done = await asyncio.gather(*asked)
+        done.append(await upkeep.compact(partition))
+        await upkeep.stop()
+        return done
+
+    first, same, later = asyncio.run(main())
+    assert first is same
+    assert (first.messages_removed, later.messages_removed) == (1, 0)
+
+
+def test_a_compaction_that_fails_is_told_and_the_next_one_is_made() -> None:
+    running = with_two_versions()
+    running.create("gone", cleanup="compact")
+    gone = running.partition("gone")
+    running.delete("gone")
+
+    async def main() -> Compacted:
+        upkeep = upkeep_of(running)
+        upkeep.start(3600)
+        refused, asked = upkeep.compact(gone), upkeep.compact(running.partition("prices"))
+        with pytest.raises(LogClosed):
+            await refused
+        done = await asked
+        await upkeep.stop()
+        return done
+
+    assert asyncio.run(main()).messages_removed == 1
+
+
+def test_who_waits_for_a_compaction_hears_that_the_broker_stops() -> None:
+    running = with_two_versions()
+
+    async def main() -> None:
+        upkeep = upkeep_of(running)
+        upkeep.start(3600)
+        asked = upkeep.compact(running.partition("prices"))
+        await upkeep.stop()
+        with pytest.raises(BrokerStopping):
+            await asked
+
+    asyncio.run(main())

@@ -92,6 +92,17 @@ def test_messages_without_a_key_and_control_records_stay(store: Store, log: Log)
     assert offsets(log) == [0, 2, 3, 5, 6, 7]
 
 
+def test_what_was_removed_is_not_read_from_memory_either(disk: FaultyDisk, clock: ManualClock) -> None:
+    store = open_store(disk, clock)
+    log = store.create("t/0")
+    publish(store, log, "aba")
+    append(store, log, b"active", key=b"a")
+    compact(log, store)
+    assert values(log) == [b"1", b"2", b"active"]
+    append(store, log, b"later")
+    assert values(log)[-2:] == [b"active", b"later"]
+
+
 def test_the_active_segment_is_never_touched(store: Store, log: Log) -> None:
     publish(store, log, "ab")
     append(store, log, b"newer", key=b"a")

@@ -182,6 +182,13 @@ def test_truncating_cuts_and_extends_with_zeros(disk: Disk, home: str) -> None:
     assert read_all(disk, f"{home}/a") == b"he\0\0"
 
 
+def test_what_is_free_is_a_part_of_the_whole(disk: Disk, home: str) -> None:
+    space = disk.space(home)
+    assert 0 <= space.free_bytes <= space.total_bytes > 0
+    with pytest.raises(PathInvalid):
+        disk.space(f"{home}/absent")
+
+
 def test_there_is_nothing_before_the_beginning(disk: Disk, home: str) -> None:
     file = disk.open(write(disk, f"{home}/a", b"hello"), "write")
     for use in (lambda: file.write(-1, [b"x"]), lambda: read(file, -1, 1), lambda: file.truncate(-1)):

@@ -13,6 +13,8 @@ from goqueue.broker.backlog import backlog
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.deadletter import REDRIVE_GROUP
 from goqueue.broker.delivery.transfer import told_by
+from goqueue.broker.filters.batch import Batch
+from goqueue.broker.filters.sieve import NO_FILTERS, Sieve
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.partition import Partition
 from goqueue.broker.ranges import RangeMap
@@ -112,9 +114,11 @@ class Criteria:
     """It became one before."""
     group: str | None = None
     """In which it failed."""
+    sieve: Sieve = NO_FILTERS
+    """Filters that let it through."""
 
     def fit(self, letter: DeadLetter) -> bool:
-        """All but the times, which are offsets to whoever reads."""
+        """All but the times, which are offsets to whoever reads, and the filters, which look at many at once."""
         return (
             (self.key is None or letter.key == (self.key or None))
             and (self.group is None or letter.group == self.group)
@@ -263,22 +267,24 @@ class _Sifted:
 
 def _sift(number: int, read: Read, end: int, done: RangeMap[bool], criteria: Criteria, most: int) -> _Sifted:
     """The first ones that fit, before an offset. Touches nothing else, so any thread may do it."""
-    sifted = _Sifted([], end)
-    for buffer in read.buffers:
-        position = 0
-        while position < len(buffer):
-            offset = frame.offset_at(buffer, position)
-            if offset >= end:
-                return sifted
-            length = frame.measure(buffer, position)
-            sifted.size += length
-            if done.get(offset) is None and not buffer[position + frame.AT_FLAGS] & frame.CONTROL:
-                letter = DeadLetter(number, frame.decode(buffer, position))
-                sifted.scanned += 1
-                if criteria.fit(letter):
-                    sifted.letters.append(letter)
-                    if len(sifted.letters) == most:
-                        sifted.next_offset = offset + 1
-                        return sifted
-            position += length
+    batch = Batch(read.buffers)
+    let_through = set(criteria.sieve.sift(batch))
+    next_offset = end if batch.end == len(batch) else min(end, batch.offset_at(batch.end))
+    sifted = _Sifted([], next_offset, size=batch.unpacked_bytes)
+    for place in batch.messages:
+        offset = batch.offset_at(place)
+        if offset >= next_offset:
+            break
+        sifted.size += batch.edges[place + 1] - batch.edges[place]
+        if done.get(offset) is not None:
+            continue
+        sifted.scanned += 1
+        if place not in let_through:
+            continue
+        letter = DeadLetter(number, frame.decode(batch.content, batch.edges[place]))
+        if criteria.fit(letter):
+            sifted.letters.append(letter)
+            if len(sifted.letters) == most:
+                sifted.next_offset = offset + 1
+                break
     return sifted

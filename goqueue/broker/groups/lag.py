@@ -32,6 +32,11 @@ class Meter:
         # What had no time to gather yet is not taken for a low rate.
         return self._sum * self._fading(now_ns) / (_SPAN_SECONDS * (1 - exp(-age / _SPAN_SECONDS)))
 
+    @property
+    def at_ns(self) -> int:
+        """When something was counted last."""
+        return self._at_ns
+
     def _fading(self, now_ns: int) -> float:
         return exp(-(now_ns - self._at_ns) / NANOSECONDS / _SPAN_SECONDS)
 
@@ -84,6 +89,11 @@ class Lags:
             meter = self._meters[key] = Meter(now_ns)
         meter.add(count, now_ns)
 
+    def progressed_ns(self, group: str, place: Place) -> int | None:
+        """When something was done there last; None: not since the start."""
+        meter = self._meters.get((group, place))
+        return meter.at_ns if meter is not None else None
+
     def forget(self, group: str) -> None:
         for key in [key for key in self._meters if key[0] == group]:
             del self._meters[key]
@@ -94,19 +104,28 @@ class Lags:
         owners = group.owners() if group is not None else {}
         found: list[Lag] = []
         for place in sorted(self._ledger.cursors(name)):
-            lag = yield from self._at(name, place, owners.get(place))
+            lag = yield from self.at(name, place, owners.get(place))
             if lag is not None:
                 found.append(lag)
         return found
 
-    def _at(self, name: str, place: Place, owner: str | None) -> Work[Lag | None]:
+    def at(
+        self, name: str, place: Place, owner: str | None, incoming: dict[Place, float] | None = None
+    ) -> Work[Lag | None]:
+        """Of one place that a group has; None where it is gone.
+
+        `incoming` keeps what is found out of a partition for the next group that has it too.
+        """
         cursor, topic = self._ledger.cursor(name, place), self._topics.topics.get(place[0])
         if cursor is None or topic is None:
             return None
         partition, now_ns = topic.partition(place[1]), self._clock.now_ns()
         left = yield from backlog(partition, cursor.floor, cursor.settled())
-        recent = yield from partition.offset_for_time(now_ns - round(_SPAN_SECONDS * NANOSECONDS))
-        published = yield from count_between(partition, recent, partition.last_stable)
+        known = {} if incoming is None else incoming
+        if place not in known:
+            recent = yield from partition.offset_for_time(now_ns - round(_SPAN_SECONDS * NANOSECONDS))
+            published = yield from count_between(partition, recent, partition.last_stable)
+            known[place] = published / _SPAN_SECONDS
         seconds = 0.0 if left.oldest_ns is None else max(0.0, (now_ns - left.oldest_ns) / NANOSECONDS)
         meter = self._meters.get((name, place))
         return Lag(
@@ -121,5 +140,5 @@ class Lags:
             cursor.moving.count,
             cursor.lost,
             meter.rate(now_ns) if meter is not None else 0.0,
-            published / _SPAN_SECONDS,
+            known[place],
         )

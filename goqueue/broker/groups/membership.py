@@ -33,7 +33,7 @@ from goqueue.errors import (
     TopicNotFound,
 )
 from goqueue.limits import GROUP_MEMBERS_MAX, GROUPS_MAX
-from goqueue.quantities import quoted
+from goqueue.quantities import format_count, quoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +310,7 @@ class Membership:
         group, meeting = self.group(name), self._rebalancer.meeting_of(name)
         if group.members or (meeting is not None and meeting.joining):
             raise GroupNotEmpty(
-                f"group {quoted(name)} has {len(group.members)} members",
+                f"group {quoted(name)} has {format_count(len(group.members), 'member')}",
                 hint="stop its consumers first, or wait until their sessions end",
             )
         self._ledger.record(name, [GroupDeleted(name)], told)

@@ -20,6 +20,7 @@ class RebalanceStats:
     """Members that did not give up in time what they were asked for."""
     last_ns: int = 0
     """How long the last one took."""
+    longest_ns: int = 0
     sum_ns: int = 0
     last_at_ns: int = 0
     by_reason: Counter[str] = field(default_factory=Counter)
@@ -41,5 +42,6 @@ class RebalanceStats:
     def ended(self, took_ns: int, now_ns: int) -> None:
         self.successful += 1
         self.last_ns = took_ns
+        self.longest_ns = max(self.longest_ns, took_ns)
         self.sum_ns += took_ns
         self.last_at_ns = now_ns

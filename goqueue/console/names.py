@@ -1,14 +1,14 @@
-"""Names of topics, as they come from the command line and stand in sentences."""
+"""Names as they come from the command line and stand in sentences."""
 
 from goqueue.console.groups import UsageInvalid
 
 _SHOWN = 80
 
 
-def refuse_empty(*names: str) -> None:
+def refuse_empty(*names: str, noun: str = "topic") -> None:
     """A name that nobody would see is told before anybody is asked for it: most likely a variable is not set."""
     if "" in names:
-        raise UsageInvalid("'' is not the name of a topic", hint="name one, as `goqueue-cli topic list` shows them")
+        raise UsageInvalid(f"'' is not the name of a {noun}", hint=f"name one, as `goqueue-cli {noun} list` shows them")
 
 
 def short(name: str) -> str:

@@ -1,0 +1,80 @@
+"""Makes the pictures of the dashboard: every screen, over a demo that really runs. `make pictures` calls it.
+
+.venv/bin/python docs/screens.py            all of them, after two minutes of traffic
+.venv/bin/python docs/screens.py groups 20  one of them, after twenty seconds
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from goqueue_admin.dashboard.app import Dashboard
+from goqueue_admin.dashboard.pages import Place
+from goqueue_admin.dashboard.picture import settle, without_fonts
+from goqueue_admin.dashboard.service import connect
+
+IMAGES = Path(__file__).parent / "images"
+TRAFFIC_SECONDS = 120.0
+LOOK_SECONDS = 4.0
+WINDOW_SECONDS = 0.5
+
+
+class Shot(NamedTuple):
+    """One picture: where to go, what to press there, how large, in which colours."""
+
+    place: Place
+    keys: tuple[str, ...] = ()
+    size: tuple[int, int] = (120, 34)
+    theme: str = "goqueue-dark"
+
+
+SHOTS = {
+    "overview": Shot(Place("overview")),
+    "overview-wide": Shot(Place("overview"), size=(200, 60)),
+    "overview-light": Shot(Place("overview"), theme="goqueue-light"),
+    "overview-small": Shot(Place("overview"), size=(80, 24)),
+    "topics": Shot(Place("topics")),
+    "topic": Shot(Place("topic", ("page-views",))),
+    "messages": Shot(Place("messages", ("orders", ""))),
+    "message": Shot(Place("messages", ("orders", "")), ("up", "enter")),
+    "groups": Shot(Place("groups")),
+    "group": Shot(Place("group", ("statistics",))),
+    "rebalances": Shot(Place("rebalances")),
+    "dead-letters": Shot(Place("dlq")),
+    "errors": Shot(Place("errors", ("payments.dlq",))),
+    "letters": Shot(Place("letters", ("payments.dlq", ""))),
+    "help": Shot(Place("groups"), ("question_mark",)),
+}
+
+
+async def draw(name: str, shot: Shot, server: str) -> None:
+    app = Dashboard(connect(server, 5.0), theme=shot.theme, every=0.5, start=shot.place)
+    async with app.run_test(size=shot.size) as pilot:
+        await asyncio.sleep(LOOK_SECONDS)
+        await pilot.press(*shot.keys)
+        await asyncio.sleep(WINDOW_SECONDS)
+        await settle(pilot)
+        drawn = app.export_screenshot(title="GoQueue", simplify=True)
+    (IMAGES / f"dashboard-{name}.svg").write_text(without_fonts(drawn), encoding="utf-8")
+
+
+def main(names: list[str]) -> None:
+    seconds = float(names.pop()) if names and names[-1].isdecimal() else TRAFFIC_SECONDS
+    command = [sys.executable, "-m", "goqueue", "demo", "--port", "0", "--rate", "300"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as demo:
+        assert demo.stderr is not None
+        try:
+            server = next(line for line in demo.stderr if line.startswith("GoQueue is at")).split()[3].rstrip(",")
+            time.sleep(seconds)
+            for name in names or SHOTS:
+                asyncio.run(draw(name, SHOTS[name], server))
+        finally:
+            demo.terminate()
+            demo.communicate()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

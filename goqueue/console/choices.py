@@ -1,0 +1,151 @@
+"""Where each choice of a call comes from: a flag, the environment, the selected context, or nobody's wish.
+
+The strongest that says something wins. A context's key is for the context's own broker: another one that a
+flag or the environment names never gets to see it.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum, auto
+from typing import Any, NamedTuple
+
+from goqueue.console import context_file
+from goqueue.console.contexts import Context, Contexts
+from goqueue.console.groups import UsageInvalid
+from goqueue.console.rows import OUTPUTS
+from goqueue.console.secret import Secret
+from goqueue.quantities import parse_duration, quoted
+
+DEFAULT_SERVER = "http://127.0.0.1:8080"
+DEFAULT_OUTPUT = "table"
+DEFAULT_TIMEOUT = "30s"
+
+
+class Kind(StrEnum):
+    """Who chose."""
+
+    FLAG = auto()
+    ENVIRONMENT = auto()
+    CONTEXT = auto()
+    DEFAULT = auto()
+
+
+class Choice(NamedTuple):
+    """What was chosen, and by whom: `name` is the flag, the variable, or the place in the file."""
+
+    value: Any
+    kind: Kind = Kind.DEFAULT
+    name: str = "default"
+
+
+class Choices(NamedTuple):
+    """All that a call depends on besides its own words."""
+
+    context: Choice
+    server: Choice
+    api_key: Choice
+    """Its value is a Secret."""
+
+    timeout: Choice
+    """Its value is the text, which was found to be a duration."""
+
+    output: Choice
+    protected: bool
+    overruled: tuple[str, ...]
+    """Variables that are stronger than what the context says, which a flag has named."""
+
+
+def choose(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Choices:
+    known = context_file.load(environment)
+    selected = _context(flags, environment, known)
+    context = known.find(selected.value) if selected.value else Context()
+    pick = _Picker(flags, environment, selected.value, context)
+    server = pick.one("server", DEFAULT_SERVER)
+    return Choices(
+        context=selected,
+        server=server,
+        api_key=pick.key(server),
+        timeout=pick.one("timeout", DEFAULT_TIMEOUT, check_duration),
+        output=pick.one("output", DEFAULT_OUTPUT, _check_output),
+        protected=context.protected,
+        overruled=tuple(pick.overruled) if selected.kind == Kind.FLAG else (),
+    )
+
+
+def chosen_output(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Choice:
+    """The form alone, of a command that no context matters to."""
+    picker = _Picker(flags, environment, None, Context())
+    return picker.one("output", DEFAULT_OUTPUT, _check_output)
+
+
+def _context(flags: Mapping[str, Any], environment: Mapping[str, str], known: Contexts) -> Choice:
+    if flags.get("context"):
+        return Choice(flags["context"], Kind.FLAG, "--context")
+    if environment.get("GOQUEUE_CONTEXT"):
+        return Choice(environment["GOQUEUE_CONTEXT"], Kind.ENVIRONMENT, "GOQUEUE_CONTEXT")
+    if known.current:
+        return Choice(known.current, Kind.CONTEXT, f"current-context in {known.path}")
+    return Choice(None)
+
+
+class _Picker:
+    """The sources of one call, from strong to weak."""
+
+    def __init__(
+        self, flags: Mapping[str, Any], environment: Mapping[str, str], name: str | None, context: Context
+    ) -> None:
+        self._flags = flags
+        self._environment = environment
+        self._name = name
+        self._context = context
+        self.overruled: list[str] = []
+
+    def one(self, name: str, default: str, check: Callable[[str, str], None] | None = None) -> Choice:
+        """A value, which was checked if it is in use."""
+        found = self._found(name) or Choice(default)
+        if check is not None:
+            check(found.value, found.name)
+        return found
+
+    def _found(self, name: str) -> Choice | None:
+        variable, said = f"GOQUEUE_{name.upper()}", getattr(self._context, name)
+        if self._flags.get(name):
+            return Choice(self._flags[name], Kind.FLAG, f"--{name}")
+        if self._environment.get(variable):
+            if said and said != self._environment[variable]:
+                self.overruled.append(variable)
+            return Choice(self._environment[variable], Kind.ENVIRONMENT, variable)
+        return Choice(said, Kind.CONTEXT, self._place(name)) if said else None
+
+    def key(self, server: Choice) -> Choice:
+        flag, file, variable = self._flags.get("api_key"), self._flags.get("api_key_file"), "GOQUEUE_API_KEY"
+        if flag and file:
+            raise UsageInvalid("--api-key and --api-key-file are two keys", hint="leave out one of them")
+        if flag or file:
+            return Choice(Secret(flag, file), Kind.FLAG, "--api-key" if flag else "--api-key-file")
+        if self._environment.get(variable):
+            return Choice(Secret(self._environment[variable]), Kind.ENVIRONMENT, variable)
+        context = self._context
+        if context.server not in {None, server.value}:
+            return Choice(Secret())
+        if context.api_key:
+            return Choice(Secret(context.api_key), Kind.CONTEXT, self._place("api-key"))
+        if context.api_key_file:
+            return Choice(Secret(file=context.api_key_file), Kind.CONTEXT, self._place("api-key-file"))
+        return Choice(Secret())
+
+    def _place(self, key: str) -> str:
+        return f"{key} of context {self._name}"
+
+
+def check_duration(text: str, name: str) -> None:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise UsageInvalid(f"{name}: {error}") from None
+    if seconds <= 0:
+        raise UsageInvalid(f"{name} is {text}, which leaves no time for an answer")
+
+
+def _check_output(text: str, name: str) -> None:
+    if text not in OUTPUTS:
+        raise UsageInvalid(f"{name} is {quoted(text)}", hint=f"write one of {', '.join(OUTPUTS)}")

@@ -1,0 +1,1 @@
+"""One module for each screen; `pages` has a row for each."""

@@ -1,0 +1,44 @@
+"""The partitions of one topic."""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual.binding import Binding
+from textual.widget import Widget
+
+from goqueue_admin.dashboard import commands
+from goqueue_admin.dashboard.pages import Place
+from goqueue_admin.dashboard.questions import Known, Question, question
+from goqueue_admin.dashboard.screens.page import Page
+from goqueue_admin.dashboard.views.table import Sorting
+from goqueue_admin.dashboard.views.topics import partition_columns, partition_key
+from goqueue_admin.dashboard.widgets.table import Table
+
+
+class PartitionsPage(Page):
+    """Enter opens the messages of a partition, `m` those of all."""
+
+    BINDINGS: ClassVar = [Binding("m", "messages", "Messages of all", id="topic.messages")]
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._topic = place.about[0]
+        self._asked = question("partitions", self._topic)
+
+    def questions(self) -> Sequence[Question]:
+        return (self._asked,)
+
+    def body(self) -> Iterator[Widget]:
+        yield Table(partition_columns(), partition_key, Sorting("PARTITION"), empty="there are no partitions")
+
+    def show(self, known: Known) -> None:
+        self.query_one(Table).fill(known.get(self._asked), known.before(self._asked))
+
+    def command(self) -> str:
+        return commands.line("goqueue-cli", "topic", "describe", self._topic, server=self.dashboard.service.address)
+
+    def open(self, key: str) -> Place:
+        return Place("messages", (self._topic, key))
+
+    def action_messages(self) -> None:
+        self.dashboard.go(Place("messages", (self._topic,)))

@@ -1,0 +1,1 @@
+"""What screens show, as frozen values made from answers: no terminal, no network, no clock."""

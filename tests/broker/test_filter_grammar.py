@@ -1,0 +1,137 @@
+"""Filters as people write them: what is understood, and what is said of the rest."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.broker.filters.grammar import FIELDS, OPERATORS, THERE, parse, parse_filters
+from goqueue.errors import RequestInvalid
+from goqueue.limits import FILTER_CHARACTERS_MAX, FILTER_INDEX_MAX, FILTER_STEPS_MAX, FILTERS_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "path", "operator", "operand"),
+    [
+        ("key=customer-4", "key", (), "=", "customer-4"),
+        ("key=", "key", (), "=", ""),
+        ("key!=", "key", (), "!=", ""),
+        ("value~timeout", "value", (), "~", "timeout"),
+        ("value!~time out", "value", (), "!~", "time out"),
+        ("value^={", "value", (), "^=", "{"),
+        ("value=a=b", "value", (), "=", "a=b"),
+        ("value= a ", "value", (), "=", " a "),
+        ("value = a ", "value", (), "=", "a"),
+        ("value>=10", "value", (), ">=", 10),
+        ("value>=ten", "value", (), ">=", "ten"),
+        ('value>"a"', "value", (), ">", '"a"'),
+        ("header.source=shop", "header", ("source",), "=", "shop"),
+        ("header.dlq.error~timeout", "header", ("dlq.error",), "~", "timeout"),
+        ('header."a=b"=c', "header", ("a=b",), "=", "c"),
+        ("header.trace", "header", ("trace",), THERE, ""),
+        ("header.x-count>3", "header", ("x-count",), ">", 3),
+        ("json.order.total>40", "json", ("order", "total"), ">", 40),
+        ("json.order.total > 40", "json", ("order", "total"), ">", 40),
+        ("json.order.total>4.5e1", "json", ("order", "total"), ">", 45.0),
+        ("json.lines[0].sku=7", "json", ("lines", 0, "sku"), "=", 7),
+        ("json[2]", "json", (2,), THERE, ""),
+        ('json."order.id"[1]', "json", ("order.id", 1), THERE, ""),
+        (r'json."a\"b"=1', "json", ('a"b',), "=", 1),
+        ("json.first name=Ann", "json", ("first name",), "=", "Ann"),
+        ("json.paid=true", "json", ("paid",), "=", True),
+        ("json.paid!=null", "json", ("paid",), "!=", None),
+        ('json.code="7"', "json", ("code",), "=", "7"),
+        ('json.code="7', "json", ("code",), "=", '"7'),
+        ('json.code~"7"', "json", ("code",), "~", '"7"'),
+        ("json.code~7", "json", ("code",), "~", "7"),
+        ("json.code=007", "json", ("code",), "=", "007"),
+        ("json.tags=[]", "json", ("tags",), "=", "[]"),
+        ("json.at>=2026-03-01T12:00:00Z", "json", ("at",), ">=", "2026-03-01T12:00:00Z"),
+        ('json.code>"7"', "json", ("code",), ">", "7"),
+        ("priority<=1", "priority", (), "<=", 1),
+        ("priority<=high", "priority", (), "<=", 1),
+        ("priority=background", "priority", (), "=", 4),
+    ],
+)
+def test_a_filter_is_a_field_an_operator_and_a_text(
+    text: str, field: str, path: Any, operator: str, operand: Any
+) -> None:
+    found = parse(text)
+    assert (found.field, found.path, found.operator, found.operand) == (field, path, operator, operand)
+    assert type(found.operand) is type(operand)
+    assert str(found) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "said", "hint"),
+    [
+        ("", 0, "it is empty", "json.PATH"),
+        ("kye=4", 0, "'kye' is no field", "did you mean key?"),
+        ("Key=4", 0, "'Key' is no field", "did you mean key?"),
+        ("headers.source=shop", 0, "'headers' is no field", "did you mean header.NAME?"),
+        ("priorty=1", 0, "'priorty' is no field", "did you mean priority?"),
+        ("=4", 0, "'=' is no field", "fields are priority, key, header.NAME, value, json.PATH"),
+        (" key=4", 0, "' ' is no field", "fields are"),
+        ("total>40", 0, "'total' is no field", "fields are"),
+        ("key", 3, "an operator is missing", "= != ~ !~ ^= <= >= < >"),
+        ("key:4", 3, "':4' stands where an operator belongs", "those of key are ="),
+        ("key is 4", 4, "'is 4' stands where an operator belongs", "those of key are ="),
+        ("value.total>40", 5, "stands where an operator belongs", "json.total>40 looks into values"),
+        ("value~", 6, "nothing stands behind ~", "write value~TEXT"),
+        ("value ~  ", 7, "nothing stands behind ~", "write value~TEXT"),
+        ("header=shop", 6, "the name of a header is missing", "header.source=shop"),
+        ("header.=shop", 7, "a name is missing", "quotes"),
+        ('header."x=1', 7, "a name is missing", "quotes"),
+        (r'header."\q"=1', 7, "is no name in quotes", "JSON"),
+        ("header.__producer", 7, "'__producer' is the broker's own", "not shown either"),
+        ("json>40", 4, "the path is missing", "json.order.total>40"),
+        ("json.>40", 5, "a name is missing", "quotes"),
+        ("json.a..b", 7, "a name is missing", "quotes"),
+        ("json.a[-1]", 6, "the path is missing", "lines[0]"),
+        ("json.a[x]", 6, "the path is missing", "lines[0]"),
+        (f"json.a[{FILTER_INDEX_MAX + 1}]", 6, "lies too far in a list", ""),
+        ("json.a<true", 7, "true is neither before nor behind anything", "a number or with text"),
+        ("json.a=1e999", 7, "is beyond what a number holds", "quotes"),
+        ("priority~1", 8, "~ is no operator of priority", "those of priority are = != <= >= < >"),
+        ("priority", 8, "an operator is missing", "those of priority"),
+        ("priority=5", 9, "'5' is no priority", "0 to 4, or critical, high, normal, low, background"),
+        ("priority=hihg", 9, "'hihg' is no priority", "did you mean high?"),
+        ("priority=", 9, "'' is no priority", "0 to 4"),
+        ("key=\ud800", 4, "half a character", ""),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_place(text: str, position: int, said: str, hint: str) -> None:
+    with pytest.raises(RequestInvalid) as refused:
+        parse(text)
+    error = refused.value
+    assert said in str(error)
+    assert f"at position {position}" in str(error)
+    assert error.details["position"] == position
+    assert hint in (error.hint or "")
+    assert error.details["problems"][0]["place"] == "filter"
+
+
+def test_filters_have_bounds() -> None:
+    longest = "value~" + "x" * (FILTER_CHARACTERS_MAX - 6)
+    assert parse(longest).operand
+    assert len(parse("json" + ".a" * FILTER_STEPS_MAX).path) == FILTER_STEPS_MAX
+    assert len(parse_filters(["key=a"] * FILTERS_MAX)) == FILTERS_MAX
+    for texts in ([longest + "x"], ["json" + ".a" * (FILTER_STEPS_MAX + 1)], ["key=a"] * (FILTERS_MAX + 1)):
+        with pytest.raises(RequestInvalid, match="at most"):
+            parse_filters(texts)
+
+
+FIELD_WORDS = st.sampled_from([*FIELDS, "header.a", "json.a", "json[0]", 'json."', "x"])
+
+
+@given(st.one_of(st.text(), st.builds("{}{}{}".format, FIELD_WORDS, st.sampled_from([*OPERATORS, ""]), st.text())))
+def test_any_text_is_a_filter_or_is_refused(text: str) -> None:
+    try:
+        found = parse(text)
+    except RequestInvalid as error:
+        position = error.details["position"]
+    else:
+        position = 0
+        assert found.operator in FIELDS[found.field].operators
+    assert 0 <= position <= len(text)

@@ -1,0 +1,97 @@
+"""Where each choice of a call comes from, and which is the strongest."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goqueue.console.choices import DEFAULT_SERVER, Choices, Kind, choose
+from goqueue.console.context_file import save
+from goqueue.console.contexts import Context, Contexts
+from goqueue.console.groups import UsageInvalid
+from goqueue.errors import ConfigInvalid
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    path = str(tmp_path / "config.yaml")
+    production = Context(server="http://prod:1", api_key="prod-key", timeout="1m", output="json", protected=True)
+    save(Contexts(path, "local", {"local": Context(server="http://local:1"), "production": production}))
+    return path
+
+
+def chosen(path: str, flags: dict[str, Any] | None = None, **variables: str) -> Choices:
+    return choose(flags or {}, {"GOQUEUE_CONFIG": path, **variables})
+
+
+def test_without_any_wish_everything_has_its_default(tmp_path: Path) -> None:
+    found = chosen(str(tmp_path / "none"))
+    assert (found.server.value, found.timeout.value, found.output.value) == (DEFAULT_SERVER, "30s", "table")
+    assert {found.context.kind, found.server.kind, found.output.kind} == {Kind.DEFAULT}
+    assert found.api_key.value.read() is None
+    assert not found.protected
+
+
+def test_a_flag_beats_a_variable_beats_a_context_beats_the_default(path: str) -> None:
+    in_context = chosen(path)
+    assert (in_context.server.value, in_context.server.kind) == ("http://local:1", Kind.CONTEXT)
+    assert in_context.server.name == "server of context local"
+    by_variable = chosen(path, GOQUEUE_SERVER="http://variable:1")
+    assert (by_variable.server.value, by_variable.server.name) == ("http://variable:1", "GOQUEUE_SERVER")
+    by_flag = chosen(path, {"server": "http://flag:1"}, GOQUEUE_SERVER="http://variable:1")
+    assert (by_flag.server.value, by_flag.server.name) == ("http://flag:1", "--server")
+
+
+def test_the_context_itself_is_chosen_in_the_same_order(path: str) -> None:
+    assert chosen(path).context.value == "local"
+    assert chosen(path, GOQUEUE_CONTEXT="production").context.name == "GOQUEUE_CONTEXT"
+    assert chosen(path, {"context": "local"}, GOQUEUE_CONTEXT="production").context.kind is Kind.FLAG
+    production = chosen(path, {"context": "production"})
+    assert (production.timeout.value, production.output.value, production.protected) == ("1m", "json", True)
+
+
+def test_an_empty_variable_is_none(path: str) -> None:
+    found = chosen(path, GOQUEUE_SERVER="", GOQUEUE_CONTEXT="", GOQUEUE_TIMEOUT="", GOQUEUE_API_KEY="")
+    assert (found.context.value, found.server.value, found.timeout.value) == ("local", "http://local:1", "30s")
+
+
+def test_the_key_of_a_context_is_for_its_broker_alone(path: str) -> None:
+    assert chosen(path, {"context": "production"}).api_key.value.read() == "prod-key"
+    assert chosen(path, {"context": "production", "server": "http://prod:1"}).api_key.value.read() == "prod-key"
+    assert chosen(path, {"context": "production", "server": "http://else:1"}).api_key.value.read() is None
+    assert chosen(path, {"context": "production"}, GOQUEUE_SERVER="http://else:1").api_key.value.read() is None
+
+
+def test_a_key_that_is_named_goes_where_it_is_told(path: str) -> None:
+    flags = {"context": "production", "server": "http://else:1"}
+    assert chosen(path, {**flags, "api_key": "k"}, GOQUEUE_API_KEY="v").api_key.value.read() == "k"
+    assert chosen(path, flags, GOQUEUE_API_KEY="v").api_key.value.read() == "v"
+    with pytest.raises(UsageInvalid, match="are two keys"):
+        chosen(path, {"api_key": "a", "api_key_file": "b"})
+
+
+def test_variables_that_overrule_a_context_of_a_flag_are_known(path: str) -> None:
+    else_where = "http://else:1"
+    named = chosen(path, {"context": "production"}, GOQUEUE_SERVER=else_where, GOQUEUE_TIMEOUT="1m")
+    assert named.overruled == ("GOQUEUE_SERVER",)
+    assert chosen(path, GOQUEUE_CONTEXT="production", GOQUEUE_SERVER=else_where).overruled == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "said"),
+    [
+        ({"timeout": "soon"}, {}, "--timeout: 'soon' is not a duration"),
+        ({}, {"GOQUEUE_TIMEOUT": "0"}, "GOQUEUE_TIMEOUT is 0, which leaves no time"),
+        ({}, {"GOQUEUE_OUTPUT": "xml"}, "GOQUEUE_OUTPUT is 'xml'"),
+    ],
+)
+def test_a_wrong_value_is_told_with_where_it_stands(
+    path: str, flags: dict[str, str], variables: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UsageInvalid, match=said):
+        chosen(path, flags, **variables)
+
+
+def test_a_context_that_is_not_there_is_no_default(path: str) -> None:
+    with pytest.raises(ConfigInvalid, match="there is no context 'prod'"):
+        chosen(path, GOQUEUE_CONTEXT="prod")
