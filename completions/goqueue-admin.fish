@@ -41,7 +41,7 @@ complete -c goqueue-admin -f
 complete -c goqueue-admin -n '__goqueue_admin_at ""' -a broker -d 'See what a broker is, what it has and how fast it goes.'
 complete -c goqueue-admin -n '__goqueue_admin_at ""' -a completion -d 'Write what completes this program in a shell.'
 complete -c goqueue-admin -n '__goqueue_admin_at ""' -a config -d 'Choose the broker, and keep how it is spoken to.'
-complete -c goqueue-admin -n '__goqueue_admin_at ""' -a dashboard -d 'See what a broker does.'
+complete -c goqueue-admin -n '__goqueue_admin_at ""' -a dashboard -d 'Show the broker on a screen that is always current.'
 complete -c goqueue-admin -n '__goqueue_admin_at ""' -a doctor -d 'Find what is wrong, and say what to do about it.'
 complete -c goqueue-admin -n '__goqueue_admin_at ""' -a rebalance -d 'See how groups share their partitions, and what a rebalance waits for.'
 complete -c goqueue-admin -n '__goqueue_admin_at ""' -s s -l server -d 'The broker' -x

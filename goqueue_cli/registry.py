@@ -62,68 +62,86 @@ PROGRAM = Program(
         Command(
             "bench publish", "goqueue_cli.bench.publish:publish", "Measure how fast messages are published.", "danger"
         ),
-        Command("consume", "goqueue_cli.consume:consume", "Read the messages of a topic.", "read"),
+        Command("consume", "goqueue_cli.consuming.command:consume", "Read the messages of a topic.", "read"),
         Command(
             "dlq browse",
-            "goqueue_cli.deadletters:browse",
+            "goqueue_cli.deadletters.browse:browse",
             "Show the dead letters of a topic that were not sent back.",
             "read",
         ),
-        Command("dlq describe", "goqueue_cli.deadletters:describe", "Show dead letters in full.", "read"),
+        Command("dlq describe", "goqueue_cli.deadletters.browse:describe", "Show dead letters in full.", "read"),
         Command(
             "dlq errors",
-            "goqueue_cli.deadletters:errors",
+            "goqueue_cli.deadletters.browse:errors",
             "Show why the dead letters of a topic have failed, and how many.",
             "read",
         ),
         Command(
             "dlq list",
-            "goqueue_cli.deadletters:list_topics",
+            "goqueue_cli.deadletters.browse:list_topics",
             "List the topics with dead letters, and how many each has.",
             "read",
         ),
         Command(
-            "dlq redrive", "goqueue_cli.redrive:redrive", "Send dead letters back to where they came from.", "danger"
+            "dlq redrive",
+            "goqueue_cli.deadletters.redrive:redrive",
+            "Send dead letters back to where they came from.",
+            "danger",
         ),
         Command(
-            "dlq sample", "goqueue_cli.deadletters:sample", "Show some of the newest dead letters in full.", "read"
+            "dlq sample",
+            "goqueue_cli.deadletters.browse:sample",
+            "Show some of the newest dead letters in full.",
+            "read",
         ),
         Command(
             "group delete",
-            "goqueue_cli.groups:delete",
+            "goqueue_cli.groups.listing:delete",
             "Delete groups without members, and what they have read.",
             "danger",
         ),
         Command(
             "group describe",
-            "goqueue_cli.groups:describe",
+            "goqueue_cli.groups.listing:describe",
             "Show all about groups: their settings, members and lag.",
             "read",
         ),
-        Command("group lag", "goqueue_cli.group_lag:lag", "Show how far behind groups are.", "read"),
+        Command("group lag", "goqueue_cli.groups.lag:lag", "Show how far behind groups are.", "read"),
         Command(
-            "group list", "goqueue_cli.groups:list_groups", "List the groups, with how far behind each is.", "read"
+            "group list",
+            "goqueue_cli.groups.listing:list_groups",
+            "List the groups, with how far behind each is.",
+            "read",
         ),
-        Command("group reset", "goqueue_cli.group_reset:reset", "Have a group read on from elsewhere.", "danger"),
-        Command("group wait", "goqueue_cli.group_wait:wait_for", "Wait until groups are where they should be.", "read"),
-        Command("group watch", "goqueue_cli.groups:watch_groups", "Watch all groups, or the lag of one.", "read"),
-        Command("publish", "goqueue_cli.publish:publish", "Publish messages to a topic.", "write"),
+        Command("group reset", "goqueue_cli.groups.reset:reset", "Have a group read on from elsewhere.", "danger"),
+        Command(
+            "group wait", "goqueue_cli.groups.wait:wait_for", "Wait until groups are where they should be.", "read"
+        ),
+        Command(
+            "group watch", "goqueue_cli.groups.listing:watch_groups", "Watch all groups, or the lag of one.", "read"
+        ),
+        Command("publish", "goqueue_cli.publishing.command:publish", "Publish messages to a topic.", "write"),
         Command(
             "topic compact",
-            "goqueue_cli.topic_changes:compact",
+            "goqueue_cli.topics.changes:compact",
             "Compact topics now: of messages with the same key only the latest stays.",
             "write",
         ),
-        Command("topic create", "goqueue_cli.topic_changes:create", "Create topics.", "write"),
+        Command("topic create", "goqueue_cli.topics.changes:create", "Create topics.", "write"),
         Command(
-            "topic delete", "goqueue_cli.topic_changes:delete", "Delete topics and all of their messages.", "danger"
+            "topic delete", "goqueue_cli.topics.changes:delete", "Delete topics and all of their messages.", "danger"
         ),
-        Command("topic describe", "goqueue_cli.topics:describe", "Show all about topics.", "read"),
-        Command("topic edit", "goqueue_cli.topic_changes:edit", "Change settings of topics.", "danger"),
-        Command("topic list", "goqueue_cli.topics:list_topics", "List the topics, with their sizes and rates.", "read"),
+        Command("topic describe", "goqueue_cli.topics.listing:describe", "Show all about topics.", "read"),
+        Command("topic edit", "goqueue_cli.topics.changes:edit", "Change settings of topics.", "danger"),
+        Command(
+            "topic list",
+            "goqueue_cli.topics.listing:list_topics",
+            "List the topics, with their sizes and rates.",
+            "read",
+        ),
         Command(
             "topic watch",
-            "goqueue_cli.topics:watch_topics",
+            "goqueue_cli.topics.listing:watch_topics",
             "Watch the topics: what comes in, and how they grow.",
             "read",
         ),

@@ -21,10 +21,10 @@ from goqueue.console.session import Session, session_flags
 from goqueue.console.undo import read_undo
 from goqueue.errors import GoQueueError, OffsetOutOfRange, PathInvalid
 from goqueue.quantities import format_count, quoted
-from goqueue_cli import resets
-from goqueue_cli.letters import age
+from goqueue_cli.deadletters.letters import age
+from goqueue_cli.groups import resets
+from goqueue_cli.groups.resets import Step
 from goqueue_cli.nearest import naming
-from goqueue_cli.resets import Step
 
 if TYPE_CHECKING:
     from goqueue.client import Client

@@ -58,7 +58,7 @@ def latency(  # noqa: PLR0913 - flags, each given by name
     if not agree_to_load(session, plan, confirm=confirm, dry_run=dry_run):
         return
     from goqueue_cli.bench.journeys import Journeys  # noqa: PLC0415 - with the SDK
-    from goqueue_cli.stream import Progress  # noqa: PLC0415
+    from goqueue_cli.publishing.stream import Progress  # noqa: PLC0415
 
     with ground(session, topic, partitions) as place:
         journeys = Journeys(place.topic, size, rate, warm_up=warm_up, duration=duration)

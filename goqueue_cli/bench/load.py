@@ -8,9 +8,9 @@ from typing import Any
 
 from goqueue.client import Client
 from goqueue.errors import GoQueueError
-from goqueue_cli.pace import paced
-from goqueue_cli.sources import Chunk, Shared, limited
-from goqueue_cli.stream import Progress
+from goqueue_cli.publishing.pace import paced
+from goqueue_cli.publishing.sources import Chunk, Shared, limited
+from goqueue_cli.publishing.stream import Progress
 
 _TIMES = 10  # so often the values are in what is handed over at once
 _WAIT_SECONDS = 0.2  # between two looks at what there is to show

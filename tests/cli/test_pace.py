@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from goqueue_cli.pace import Schedule, paced
-from goqueue_cli.sources import Chunk, Shared
+from goqueue_cli.publishing.pace import Schedule, paced
+from goqueue_cli.publishing.sources import Chunk, Shared
 
 
 class Day:

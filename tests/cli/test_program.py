@@ -233,8 +233,8 @@ def test_a_list_of_commands_marks_what_wants_care() -> None:
 
 
 _SLOW = {"numpy", "rich", "asyncio", "yaml", "textual"}
-_OFTEN_NEEDLESS = _SLOW | {"ssl", "zstandard", "goqueue_cli.consume", "goqueue.config"}
-_UNREAD = _SLOW | {"goqueue.client", "msgspec", "goqueue_cli.consume"}
+_OFTEN_NEEDLESS = _SLOW | {"ssl", "zstandard", "goqueue_cli.consuming.command", "goqueue.config"}
+_UNREAD = _SLOW | {"goqueue.client", "msgspec", "goqueue_cli.consuming.command"}
 
 
 @pytest.mark.parametrize(

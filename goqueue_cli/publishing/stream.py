@@ -11,7 +11,7 @@ import typer
 from goqueue.console import exits, terminal
 from goqueue.errors import GoQueueError
 from goqueue.quantities import format_count, format_duration
-from goqueue_cli.sources import Chunk
+from goqueue_cli.publishing.sources import Chunk
 
 if TYPE_CHECKING:
     from goqueue.client import Deliveries, Producer

@@ -13,12 +13,13 @@ from goqueue.console.redrives import Record
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.quantities import format_count, quoted
-from goqueue_cli import redriving, resets
-from goqueue_cli.deadletters import ErrorFlag, FromFlag, GroupFlag, ToFlag, TopicName, WhereFlag, times
-from goqueue_cli.interruption import after_this_step
-from goqueue_cli.letters import dead_letter_topic, origin
+from goqueue_cli.deadletters import redriving
+from goqueue_cli.deadletters.browse import ErrorFlag, FromFlag, GroupFlag, ToFlag, TopicName, WhereFlag, times
+from goqueue_cli.deadletters.interruption import after_this_step
+from goqueue_cli.deadletters.letters import dead_letter_topic, origin
+from goqueue_cli.deadletters.redriving import Outcome, Pace, Plan
+from goqueue_cli.groups import resets
 from goqueue_cli.nearest import naming_dead_letters
-from goqueue_cli.redriving import Outcome, Pace, Plan
 
 if TYPE_CHECKING:
     from goqueue.client import Client

@@ -9,7 +9,7 @@ from typing import Any
 
 from goqueue.console.groups import UsageInvalid
 from goqueue.quantities import format_time, quoted
-from goqueue_cli.sources import Chunk, Shared
+from goqueue_cli.publishing.sources import Chunk, Shared
 
 _AT_ONCE = 1_000
 _AHEAD_SECONDS = 0.01

@@ -11,7 +11,7 @@ import typer
 from goqueue.client import Client, Consumer, Delivered
 from goqueue.console import exits, terminal
 from goqueue.quantities import format_count
-from goqueue_cli.outlet import Outlet
+from goqueue_cli.consuming.outlet import Outlet
 
 _AT_ONCE = 5_000
 """Messages of an answer: a program that reads a pipe waits for nobody."""

@@ -13,7 +13,7 @@ from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import wait
 from goqueue.errors import GroupNotFound
 from goqueue.quantities import format_duration
-from goqueue_cli.conditions import Condition, parse_condition
+from goqueue_cli.groups.conditions import Condition, parse_condition
 
 if TYPE_CHECKING:
     from goqueue.client import Client

@@ -16,8 +16,8 @@ from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.errors import OffsetOutOfRange, PartitionNotFound
 from goqueue.quantities import format_count, format_size
-from goqueue_cli import letters
-from goqueue_cli.letters import SUFFIX, Row, dead_letter_topic, origin
+from goqueue_cli.deadletters import letters
+from goqueue_cli.deadletters.letters import SUFFIX, Row, dead_letter_topic, origin
 from goqueue_cli.nearest import naming_dead_letters
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def describe(
 
 def _letter(client: "Client", topic: str, partition: int, offset: int) -> Row:
     """The message that lies there, whether it was sent back or not."""
-    from goqueue_cli.forms import record  # noqa: PLC0415 - with the SDK's messages, which nobody else here needs
+    from goqueue_cli.consuming.forms import record  # noqa: PLC0415 - with the SDK's messages, which nobody else here needs
 
     held = client.topic(topic).partition_offsets
     if str(partition) not in held:

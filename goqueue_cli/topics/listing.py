@@ -14,8 +14,8 @@ from goqueue.console.rows import Column, write_rows
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, WatchFlag, watch
 from goqueue.quantities import format_count, format_size
-from goqueue_cli.group_lag import rate
-from goqueue_cli.letters import age
+from goqueue_cli.deadletters.letters import age
+from goqueue_cli.groups.lag import rate
 
 if TYPE_CHECKING:
     from goqueue.client import Client

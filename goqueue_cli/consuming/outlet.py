@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from goqueue.console import terminal
 from goqueue.console.session import Session
-from goqueue_cli import forms
-from goqueue_cli.format import Messages, Renderer, by_format
+from goqueue_cli.consuming import forms
+from goqueue_cli.consuming.format import Messages, Renderer, by_format
 
 DEFAULT = "%v\\n"
 

@@ -16,10 +16,10 @@ from goqueue.console.rows import Column
 from goqueue.console.session import Session, stream_flags, suggesting
 from goqueue.limits import MIB
 from goqueue.quantities import format_count
-from goqueue_cli import sources
-from goqueue_cli.pace import paced
-from goqueue_cli.sources import Chunk, Shared
-from goqueue_cli.stream import Share, publish_stream
+from goqueue_cli.publishing import sources
+from goqueue_cli.publishing.pace import paced
+from goqueue_cli.publishing.sources import Chunk, Shared
+from goqueue_cli.publishing.stream import Share, publish_stream
 
 if TYPE_CHECKING:
     from goqueue.client import Producer
@@ -190,7 +190,7 @@ def _chunks(wishes: _Wishes) -> tuple[Iterator[Chunk], Share]:
     files = sources.Files(wishes.files or ["-"])
     given = sources.of_arguments(wishes.values) if wishes.values else files.wholes() if wishes.whole else files.lines()
     if wishes.jsonl:
-        from goqueue_cli import objects  # noqa: PLC0415 - a parser of JSON that nobody else needs
+        from goqueue_cli.publishing import objects  # noqa: PLC0415 - a parser of JSON that nobody else needs
 
         key = None if wishes.key is None else os.fsencode(wishes.key)
         wished = objects.Wishes(key, headers, wishes.partition, known, wishes.keep_partitions)
@@ -204,7 +204,7 @@ def _chunks(wishes: _Wishes) -> tuple[Iterator[Chunk], Share]:
 
 def _made(wishes: _Wishes, text: str, shared: Shared) -> tuple[Iterator[Chunk], Share]:
     """Of a template: one message, unless it is said how many, or how fast until ^C."""
-    from goqueue_cli import templates  # noqa: PLC0415 - with the generator of random numbers
+    from goqueue_cli.publishing import templates  # noqa: PLC0415 - with the generator of random numbers
 
     key = None if wishes.key is None else templates.Template(wishes.key, "--key")
     first = 1 if wishes.first is None else wishes.first

@@ -10,7 +10,7 @@ from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.errors import AccessDenied, PathInvalid, RequestInvalid
 from goqueue.quantities import quoted
-from goqueue_cli.lines import read_lines, read_whole
+from goqueue_cli.publishing.lines import read_lines, read_whole
 
 Header = tuple[str, bytes]
 

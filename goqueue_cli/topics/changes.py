@@ -13,8 +13,8 @@ from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import format_count, format_size
-from goqueue_cli.settings import FIXED, judged, parse_setting, refuse_unknown
-from goqueue_cli.topics import Names, Row, setting_text
+from goqueue_cli.topics.listing import Names, Row, setting_text
+from goqueue_cli.topics.settings import FIXED, judged, parse_setting, refuse_unknown
 
 if TYPE_CHECKING:
     from goqueue.client import Client, TopicInfo

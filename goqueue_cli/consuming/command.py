@@ -18,8 +18,8 @@ from goqueue.quantities import format_count, parse_duration
 
 if TYPE_CHECKING:
     from goqueue.client import Client
-    from goqueue_cli.outlet import Outlet
-    from goqueue_cli.reading import Reading
+    from goqueue_cli.consuming.outlet import Outlet
+    from goqueue_cli.consuming.reading import Reading
 
 _ANSWER_BYTES = 4 * MIB  # of a request: few enough to be shown at once, enough that asking costs nothing
 
@@ -126,7 +126,7 @@ def _wish(start: str | None, until: str | None, last: int | None, *, follow: boo
 
 
 def _outlet(text: str | None, session: Session, *, leased: bool) -> "Outlet":
-    from goqueue_cli.outlet import Outlet, form_of  # noqa: PLC0415
+    from goqueue_cli.consuming.outlet import Outlet, form_of  # noqa: PLC0415
 
     return Outlet(form_of(text, session, leased=leased))
 
@@ -135,7 +135,7 @@ def _show(
     topic: str, wish: dict[str, Any], last: int | None, limit: int | None, outlet: "Outlet", session: Session
 ) -> None:
     """Until there is no more, there is enough, or somebody interrupts it."""
-    from goqueue_cli.reading import Reading, limited  # noqa: PLC0415
+    from goqueue_cli.consuming.reading import Reading, limited  # noqa: PLC0415
 
     reading: Reading | None = None
     try:
@@ -159,7 +159,7 @@ def _show(
 def _show_as_member(
     topic: str, group: str, options: dict[str, Any], limit: int | None, outlet: "Outlet", session: Session
 ) -> None:
-    from goqueue_cli.member import show_as_member  # noqa: PLC0415
+    from goqueue_cli.consuming.member import show_as_member  # noqa: PLC0415
 
     what = f"consume topic {short(topic)} as a member of group {short(group)}"
     try:
@@ -180,7 +180,7 @@ def _watched(reading: "Reading", outlet: "Outlet") -> Iterator[None]:
     if not reading.searches:
         yield
         return
-    from goqueue_cli.status import Status  # noqa: PLC0415
+    from goqueue_cli.consuming.status import Status  # noqa: PLC0415
 
     status = Status(lambda: reading.found)
     outlet.beside = status.beside

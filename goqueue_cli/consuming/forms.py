@@ -9,7 +9,7 @@ from msgspec import json
 from goqueue.client import Delivered, Message
 from goqueue.console import rows, terminal
 from goqueue.quantities import format_time
-from goqueue_cli.format import Messages, Renderer, readable
+from goqueue_cli.consuming.format import Messages, Renderer, readable
 
 
 def record(message: Message) -> dict[str, Any]:

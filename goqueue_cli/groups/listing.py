@@ -16,9 +16,9 @@ from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, WatchFlag, watch
 from goqueue.quantities import format_count, format_duration
-from goqueue_cli import group_lag
-from goqueue_cli.group_lag import rate
-from goqueue_cli.letters import age
+from goqueue_cli.deadletters.letters import age
+from goqueue_cli.groups import lag as group_lag
+from goqueue_cli.groups.lag import rate
 from goqueue_cli.nearest import naming
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 
-from goqueue_cli.sources import Chunk
+from goqueue_cli.publishing.sources import Chunk
 
 _SILENCE_SECONDS = 0.1
 """What a source was late by, beyond this, is not made up for: nobody wants an hour's worth of lines at once."""

@@ -14,9 +14,9 @@ from goqueue.console.resets import summary
 from goqueue.console.session import Session, session_flags
 from goqueue.errors import GroupNotFound
 from goqueue.quantities import format_count
-from goqueue_cli import resets
+from goqueue_cli.groups import resets
+from goqueue_cli.groups.resets import Step
 from goqueue_cli.nearest import naming
-from goqueue_cli.resets import Step
 
 if TYPE_CHECKING:
     from goqueue.client import Client

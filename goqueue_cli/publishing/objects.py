@@ -10,7 +10,7 @@ import msgspec
 
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
-from goqueue_cli.sources import Chunk, Header, Lines, Shared
+from goqueue_cli.publishing.sources import Chunk, Header, Lines, Shared
 
 _Encoding = Literal["utf-8", "base64"]
 

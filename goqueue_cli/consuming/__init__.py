@@ -1,0 +1,1 @@
+"""`goqueue-cli consume`: what is read, and the forms in which it is printed."""
