@@ -25,10 +25,10 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: help run test check fmt docs bench clean
+.PHONY: help run test check fmt docs pictures bench clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) ## start the broker (ARGS="..." goes to goqueue serve)
 	@exec .venv/bin/goqueue serve $(ARGS)
@@ -47,6 +47,10 @@ fmt: $(INSTALLED) ## format, and mend what the linter can
 
 docs: $(INSTALLED) ## write the reference and the completions anew
 	@.venv/bin/python docs/generate.py
+
+pictures: $(INSTALLED) ## make the pictures of the documentation anew, from what really runs
+	@.venv/bin/python docs/pictures.py
+	@.venv/bin/python docs/screens.py
 
 bench: $(INSTALLED) ## measure (SUITE=name for one suite, ARGS="..." goes on)
 	@$(RUN) benchmarks $(SUITE) $(ARGS)
