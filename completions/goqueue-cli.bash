@@ -13,8 +13,8 @@ _goqueue_cli_at() {
             flags='-h --help'
             ;;
         'bench compare')
-            flags='-s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
-            values=' -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            flags='-o --output --no-headers --sort-by --color -h --help'
+            values=' -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --color=auto|always|never'
             places='- -'
             ;;
         'bench consume')
@@ -73,8 +73,8 @@ _goqueue_cli_at() {
             values=' -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             ;;
         'consume')
-            flags='--partition --from --to --last -f --follow --limit --where --group --visibility --until-idle --format --skip-damage -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
-            values=' --partition= --from=earliest|latest --to=earliest|latest|now --last= --limit= --where= --group=groups --visibility= --until-idle= --format= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            flags='--partition --from --to -n --last -f --follow --limit --where --group --visibility --until-idle --confirm --format --skip-damage -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
+            values=' --partition= --from=earliest|latest --to=earliest|latest|now -n= --last= --limit= --where= --group=groups --visibility= --until-idle= --confirm=groups --format= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='topics'
             ;;
         'dlq')
@@ -107,8 +107,8 @@ _goqueue_cli_at() {
             places='topics'
             ;;
         'dlq sample')
-            flags='--error -n --count -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
-            values=' --error= -n= --count= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            flags='--error -n --limit -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --error= -n= --limit= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='topics'
             ;;
         'group')
@@ -180,8 +180,8 @@ _goqueue_cli_at() {
             places='topics+'
             ;;
         'topic edit'|'topic alter')
-            flags='--set --dry-run -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
-            values=' --set= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            flags='--set --dry-run -y --yes --confirm -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --set= --confirm= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='topics+'
             ;;
         'topic list')

@@ -63,14 +63,9 @@ complete -c goqueue-cli -n '__goqueue_cli_at "bench"' -a consume -d 'Measure how
 complete -c goqueue-cli -n '__goqueue_cli_at "bench"' -a latency -d 'Measure how long messages take from being sent to being received.'
 complete -c goqueue-cli -n '__goqueue_cli_at "bench"' -a publish -d 'Measure how fast messages are published.'
 complete -c goqueue-cli -n '__goqueue_cli_at "bench"' -s h -l help -d 'Show this message and exit'
-complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -s s -l server -d 'The broker' -x
-complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
 complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
 complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -l no-headers -d 'Leave out the line of titles'
 complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -l sort-by -d 'Sort by a field or a title of a column' -x
-complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -l timeout -d 'How long to wait' -x
-complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -l api-key -d 'What the broker knows you by' -x
-complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -l api-key-file -d 'The file that has the key' -r -F
 complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -l color -d 'When to use colours' -x -a 'auto always never'
 complete -c goqueue-cli -n '__goqueue_cli_at "bench compare"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_at "bench consume"' -l messages -d 'How many messages are counted' -x
@@ -192,13 +187,14 @@ complete -c goqueue-cli -n '__goqueue_cli_at "config view"' -s h -l help -d 'Sho
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l partition -d 'Read only this one' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l from -d 'Begin at earliest, latest, an offset, a time, a day, or -1h' -x -a 'earliest latest'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l to -d 'End before now, an offset, a time, a day, or -1h' -x -a 'earliest latest now'
-complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l last -d 'Begin with the last N messages' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -s n -l last -d 'Begin with the last N messages' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -s f -l follow -d 'Go on with messages as they come'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l limit -d 'End after N messages' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l where -d 'Only messages like key=tea or json.total>40' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l group -d 'Join this group, and acknowledge what was written' -x -a '(__goqueue_cli_live groups)'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l visibility -d 'How long the group waits for an acknowledgement, with --group' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l until-idle -d 'End when nothing has come for so long, with --group' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l confirm -d 'Do not ask in a protected context, with --group' -x -a '(__goqueue_cli_live groups)'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l format -d 'How to print a message' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l skip-damage -d 'Read around what cannot be read'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -s s -l server -d 'The broker' -x
@@ -293,7 +289,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "dlq redrive"' -l color -d 'When to
 complete -c goqueue-cli -n '__goqueue_cli_at "dlq redrive"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_place -eq 0 "dlq redrive"' -a '(__goqueue_cli_live topics)'
 complete -c goqueue-cli -n '__goqueue_cli_at "dlq sample"' -l error -d 'Only those that failed with this in it' -x
-complete -c goqueue-cli -n '__goqueue_cli_at "dlq sample"' -s n -l count -d 'How many' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "dlq sample"' -s n -l limit -d 'At most so many' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "dlq sample"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "dlq sample"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
 complete -c goqueue-cli -n '__goqueue_cli_at "dlq sample"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
@@ -489,6 +485,8 @@ complete -c goqueue-cli -n '__goqueue_cli_at "topic describe"' -s h -l help -d '
 complete -c goqueue-cli -n '__goqueue_cli_place -ge 0 "topic describe"' -a '(__goqueue_cli_live topics)'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic edit" "topic alter"' -l set -d 'A setting of each topic' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "topic edit" "topic alter"' -l dry-run -d 'Only show what would be done'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic edit" "topic alter"' -s y -l yes -d 'Do it without asking'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic edit" "topic alter"' -l confirm -d 'Do it without asking, in a protected context too' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "topic edit" "topic alter"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "topic edit" "topic alter"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic edit" "topic alter"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'

@@ -38,14 +38,14 @@ SHOTS = {
     "overview-small": Shot(Place("overview"), size=(80, 24)),
     "topics": Shot(Place("topics")),
     "topic": Shot(Place("topic", ("page-views",))),
-    "messages": Shot(Place("messages", ("orders", ""))),
-    "message": Shot(Place("messages", ("orders", "")), ("up", "enter")),
+    "messages": Shot(Place("messages", ("orders",))),
+    "message": Shot(Place("messages", ("orders",)), ("up", "enter")),
     "groups": Shot(Place("groups")),
     "group": Shot(Place("group", ("statistics",))),
     "rebalances": Shot(Place("rebalances")),
     "dead-letters": Shot(Place("dlq")),
     "errors": Shot(Place("errors", ("payments.dlq",))),
-    "letters": Shot(Place("letters", ("payments.dlq", ""))),
+    "letters": Shot(Place("letters", ("payments.dlq",))),
     "help": Shot(Place("groups"), ("question_mark",)),
 }
 

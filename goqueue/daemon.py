@@ -30,11 +30,9 @@ from goqueue.broker.delivery.rules import Rules
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.config import Config
-from goqueue.observe.group_metrics import GroupNumbers
 from goqueue.observe.history import History
 from goqueue.observe.logs import AccessLog, configure
 from goqueue.observe.metrics import Metrics
-from goqueue.runtime.group_numbers import group_numbers
 from goqueue.runtime.lag import LagMeter
 from goqueue.runtime.runtime import Runtime, RuntimeSettings
 from goqueue.runtime.sampler import Sampler
@@ -54,7 +52,7 @@ class Daemon:
     def __init__(self, config: Config) -> None:
         self.config = config
         clock = SystemClock()
-        self.metrics = Metrics(__version__, log_sizes=self._log_sizes, group_numbers=self._group_numbers)
+        self.metrics = Metrics(__version__, log_sizes=self._log_sizes)
         settings = RuntimeSettings(
             config.server.in_flight_bytes, config.storage.upkeep_interval, group_settings(config)
         )
@@ -143,9 +141,6 @@ class Daemon:
 
     def _log_sizes(self) -> dict[str, int]:
         return {name: topic.size for name, topic in self.runtime.broker.topics.items()}
-
-    def _group_numbers(self) -> GroupNumbers:
-        return group_numbers(self.runtime.broker)
 
 
 def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -100,10 +100,11 @@ PUBLISH_MESSAGES_MAX = 10_000  # of a JSON request: more would hold the event lo
 FILTERS_MAX = 10  # of one request; each looks at every message that the ones before have let through
 FILTER_CHARACTERS_MAX = 500  # of one filter: ten of them, escaped, still fit into a URL
 FILTER_STEPS_MAX = 16  # of a path into JSON: each goes once more through what lies within
-FILTER_INDEX_MAX = 999  # in a list; what stands before it is looked at as well
+FILTER_INDEX_MAX = 99  # in a list; what stands before it is looked at as well
 FILTER_PIECE_BYTES = 256 * KIB  # looked at in one go: about a millisecond that the event loop may have to wait
 FILTER_SCAN_BYTES = 16 * MIB  # looked at for one answer: as much as a read without filters may carry
-FILTER_SCAN_SECONDS = 0.05  # the same in time, for filters that take long; a thread is then free for others
+FILTER_SCAN_SECONDS = 0.05  # of one look, waiting for a turn included: who waits for messages looks again
+FILTER_REST_SECONDS = 0.05  # between two looks of a search that waits, while what comes does not fit
 FILTER_UNPACKED_BYTES = 16 * MIB  # of compressed values within one piece: few bytes may ask for very much memory
 
 # --- groups ---
@@ -173,8 +174,8 @@ DISK_FREE_LOW_BYTES = 64 * 1024 * MIB  # 64 GiB: on a large disk a share alone w
 DISK_FREE_LEAST = 0.03
 DISK_FREE_LEAST_BYTES = 8 * 1024 * MIB  # 8 GiB: compaction needs room beside what it replaces
 DISK_FREE_NEEDED_BYTES = 512 * MIB  # on a disk of any size: some segments of each kind
-DISK_FULL_SECONDS = 24 * 3600.0  # until it is full if all goes on so: a day is what somebody needs to get a disk
-DISK_FULL_SECONDS_LEAST = 2 * 3600.0  # below, it cannot wait for the morning
+DISK_FULL_SECONDS = 4 * 3600.0  # until it is full if all goes on so: further than that, minutes do not tell
+DISK_FULL_SECONDS_LEAST = 3600.0  # below, somebody has to come at once
 LOOP_SLOW_SECONDS = 0.1  # that every request waits before anybody looks at it
 LOOP_STUCK_SECONDS = 1.0  # clients with short timeouts give up
 FLUSH_SLOW_SECONDS = 0.25  # ten times what a turning disk needs

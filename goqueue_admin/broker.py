@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.console import terminal
 from goqueue.console.failure import doing
+from goqueue.console.figures import milliseconds, rate, size_rate
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, watch
@@ -13,20 +14,7 @@ from goqueue.quantities import format_count, format_duration, format_size
 if TYPE_CHECKING:
     from goqueue.client import Client
 
-_FOR_PEOPLE = {"table", "wide"}
 _Row = dict[str, Any]
-
-
-def _a_second(count: float) -> str:
-    return f"{count:,.0f}/s" if count >= 100 else f"{count:.3g}/s"
-
-
-def _bytes_a_second(count: float) -> str:
-    return f"{format_size(round(count))}/s"
-
-
-def _milliseconds(count: float) -> str:
-    return format_duration(round(count / 1000, 6))
 
 
 _CHECKS = (
@@ -44,15 +32,15 @@ _DESCRIPTION = (
 _NOW = (
     Column("BROKER", "name"),
     Column("HEALTH", "health"),
-    Column("PUBLISHED", "published_per_second", _a_second),
-    Column("IN", "published_bytes_per_second", _bytes_a_second),
-    Column("READ", "read_per_second", _a_second),
-    Column("SETTLED", "settled_per_second", _a_second),
-    Column("REQUESTS", "requests_per_second", _a_second),
-    Column("LOOP-LAG", "loop_lag_ms", _milliseconds),
+    Column("PUBLISHED", "published_per_second", rate),
+    Column("IN", "published_bytes_per_second", size_rate),
+    Column("READ", "read_per_second", rate),
+    Column("SETTLED", "settled_per_second", rate),
+    Column("REQUESTS", "requests_per_second", rate),
+    Column("LOOP-LAG", "loop_lag_ms", milliseconds),
     Column("CONNECTIONS", "connections", format_count),
     Column("FREE", "disk_free_bytes", format_size),
-    Column("OUT", "read_bytes_per_second", _bytes_a_second, wide=True),
+    Column("OUT", "read_bytes_per_second", size_rate, wide=True),
     Column("MEMORY", "memory_bytes", format_size, wide=True),
     Column("DATA", "total_size_bytes", format_size, wide=True),
     Column("TOPICS", "topics", format_count, wide=True),
@@ -74,7 +62,7 @@ def describe(*, session: Session) -> None:
     """
     with doing("describe the broker"), session.client() as client:
         row = _description(client, _name(session))
-    if session.output not in _FOR_PEOPLE:
+    if not session.for_people:
         session.write([row], _DESCRIPTION)
         return
     terminal.write_lines(_facts(row))
@@ -151,10 +139,10 @@ def _facts(row: _Row) -> Iterator[str]:
     )
     rates, disk = row["rates"], row["disk"]
     yield (
-        f"  published {_a_second(rates['published_per_second'])} "
-        f"({_bytes_a_second(rates['published_bytes_per_second'])}), "
-        f"read {_a_second(rates['read_per_second'])} ({_bytes_a_second(rates['read_bytes_per_second'])}), "
-        f"settled {_a_second(rates['settled_per_second'])}, requests {_a_second(rates['requests_per_second'])}"
+        f"  published {rate(rates['published_per_second'])} "
+        f"({size_rate(rates['published_bytes_per_second'])}), "
+        f"read {rate(rates['read_per_second'])} ({size_rate(rates['read_bytes_per_second'])}), "
+        f"settled {rate(rates['settled_per_second'])}, requests {rate(rates['requests_per_second'])}"
     )
     if disk is not None:
         yield f"  disk: {format_size(disk['free_bytes'])} of {format_size(disk['total_bytes'])} free"

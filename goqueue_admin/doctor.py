@@ -17,7 +17,6 @@ from goqueue_admin import symptoms
 
 Severity = Literal["critical", "warning", "note"]
 _SEVERITIES: tuple[str, ...] = get_args(Severity)
-_FOR_PEOPLE = {"table", "wide"}
 _INDENT = 2
 _WIDTH_MIN = 40  # below, lines are left as they are
 
@@ -66,11 +65,11 @@ def doctor(
     findings = sorted([*found["findings"], *symptoms.findings(seen)], key=_badness)
     if checks:
         session.write(found["checks"], _CHECKS)
-    elif session.output in _FOR_PEOPLE:
+    elif session.for_people:
         _show(findings, session)
     else:
         session.write([{"name": _name(one), **one} for one in findings], _FINDINGS)
-    if session.output in _FOR_PEOPLE:
+    if session.for_people:
         terminal.say(_summary(findings, found["checks"]))
     if any(_badness(one) <= _SEVERITIES.index(severity) for one in findings):
         raise typer.Exit(exits.FAILED)

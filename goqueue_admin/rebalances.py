@@ -1,42 +1,29 @@
 """`goqueue-admin rebalance`: how groups share their partitions, and what a rebalance waits for."""
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from goqueue.clock import NANOSECONDS
 from goqueue.console import terminal
 from goqueue.console.each import each
 from goqueue.console.failure import doing
+from goqueue.console.figures import ago, milliseconds, partitions
 from goqueue.console.names import refuse_empty
+from goqueue.console.pages import all_groups
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, watch
 from goqueue.errors import GroupNotFound
-from goqueue.quantities import format_count, format_duration, parse_time
+from goqueue.quantities import format_count
 
 if TYPE_CHECKING:
     from goqueue.client import Client
 
 _Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The names of the groups.")]
 _Row = dict[str, Any]
-
-_PAGE = 1000
-_FOR_PEOPLE = {"table", "wide"}
-
-
-def _milliseconds(count: float) -> str:
-    return format_duration(round(count / 1000, 6))
-
-
-def _ago(moment: str) -> str:
-    """How long ago a time was. The clock of the broker may be ahead of ours."""
-    return f"{format_duration(max(0, time.time_ns() - parse_time(moment)) / NANOSECONDS)} ago"
 
 
 def _reasons(counts: dict[str, int]) -> str:
@@ -51,11 +38,11 @@ _COLUMNS = (
     Column("MEMBERS", "members", format_count),
     Column("GENERATION", "generation", format_count),
     Column("REBALANCES", "total_rebalances", format_count),
-    Column("LAST", "last_rebalance_at", _ago),
-    Column("TOOK", "last_rebalance_duration_ms", _milliseconds),
-    Column("AVERAGE", "average_rebalance_duration_ms", _milliseconds),
+    Column("LAST", "last_rebalance_at", ago),
+    Column("TOOK", "last_rebalance_duration_ms", milliseconds),
+    Column("AVERAGE", "average_rebalance_duration_ms", milliseconds),
     Column("REASONS", "rebalances_by_reason", _reasons),
-    Column("LONGEST", "longest_rebalance_duration_ms", _milliseconds, wide=True),
+    Column("LONGEST", "longest_rebalance_duration_ms", milliseconds, wide=True),
     Column("FAILED", "failed_rebalances", format_count, wide=True),
     Column("REVOKED", "total_partitions_revoked", format_count, wide=True),
     Column("ASSIGNED", "total_partitions_assigned", format_count, wide=True),
@@ -84,7 +71,7 @@ def list_groups(*, session: Session) -> None:
     with doing("list the rebalances"), session.client() as client:
         rows = list(_all(client))
     session.write(rows, _COLUMNS)
-    if not rows and session.output in _FOR_PEOPLE:
+    if not rows and session.for_people:
         terminal.say("there are no groups")
 
 
@@ -117,38 +104,33 @@ def describe(names: _Names, *, session: Session) -> None:
 
     def work(client: "Client", name: str) -> _Row:
         try:
-            found = client.cooperative_group(name)
+            return client.cooperative_group(name)
         except GroupNotFound as error:
             if not (error.hint or "").startswith("did you mean"):
                 error.hint = "`goqueue-admin rebalance list` shows the groups"
             raise
-        return {field: value for field, value in found.items() if field != "id"}
 
     each(session, names, "describe group", work, _write_descriptions)
 
 
 def _all(client: "Client") -> Iterator[_Row]:
-    """One request for the list, and one for each group that was ever rebalanced."""
-    after = None
-    while page := client.group_details(_PAGE, after):
-        for details in page:
-            with suppress(GroupNotFound):  # it went since they were listed
-                yield {
-                    "name": details.group_id,
-                    "state": details.state,
-                    "rebalance_state": details.rebalance_state,
-                    "members": details.members,
-                    "generation": details.generation,
-                    **client.rebalance_stats(details.group_id),
-                }
-        if len(page) < _PAGE:
-            break
-        after = page[-1].group_id
+    """One request for the list, and one for each group."""
+    for details in all_groups(client):
+        with suppress(GroupNotFound):  # it went since they were listed
+            yield {
+                "name": details.group_id,
+                "group_id": details.group_id,
+                "state": details.state,
+                "rebalance_state": details.rebalance_state,
+                "members": details.members,
+                "generation": details.generation,
+                **client.rebalance_stats(details.group_id),
+            }
 
 
 def _write_descriptions(rows: list[_Row], session: Session) -> None:
     """For people a block of facts and a table of members for each group."""
-    if session.output not in _FOR_PEOPLE:
+    if not session.for_people:
         session.write(rows, ())
         return
     for number, row in enumerate(row for row in rows if "error" not in row):
@@ -170,7 +152,7 @@ def _facts(row: _Row) -> Iterator[str]:
     if numbers["last_rebalance_at"] is not None:
         yield (
             f"  {format_count(numbers['total_rebalances'], 'rebalance')}, the last "
-            f"{_ago(numbers['last_rebalance_at'])} in {_milliseconds(numbers['last_rebalance_duration_ms'])}: "
+            f"{ago(numbers['last_rebalance_at'])} in {milliseconds(numbers['last_rebalance_duration_ms'])}: "
             f"{_reasons(numbers['rebalances_by_reason'])}"
         )
 
@@ -181,22 +163,10 @@ def _member(row: _Row, name: str) -> _Row:
     return {
         "member_id": name,
         "partitions": len(places),
-        "has": _shortened(places),
-        "gives_up": _shortened(asked),
+        "has": _named(places),
+        "gives_up": _named(asked),
     }
 
 
-def _shortened(places: list[_Row]) -> str:
-    """`orders/0-2,5 payments/1`."""
-    named = sorted((place["topic"], place["partition"]) for place in places)
-    found = [
-        f"{topic}/{','.join(_ranges([number for _, number in numbers]))}"
-        for topic, numbers in groupby(named, key=lambda place: place[0])
-    ]
-    return " ".join(found) or "-"
-
-
-def _ranges(numbers: list[int]) -> Iterator[str]:
-    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
-        members = [number for _, number in run]
-        yield str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}"
+def _named(places: list[_Row]) -> str:
+    return partitions((place["topic"], place["partition"]) for place in places)

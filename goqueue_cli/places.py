@@ -15,6 +15,7 @@ _PLACES = "an offset, a time as in 2026-03-01T12:00:00Z, a day as in 2026-03-01,
 _HINTS = {"--from": f"--from takes earliest, latest, {_PLACES}", "--to": f"--to takes now, {_PLACES}"}
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_UTC = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?")
 
 
 def parse_start(text: str) -> Place:
@@ -40,13 +41,21 @@ def _parse(flag: str, text: str) -> Place:
         return int(text)
     if text.startswith("-"):
         return _ago(flag, text)
-    whole = f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text
+    whole = _in_full(text)
     try:
         return Nanoseconds(parse_time(whole))
     except ValueError as error:
         told = str(error).replace(whole, text)
         hint = f"did you mean {flag} -{text}?" if _is_duration(text) else _HINTS[flag]
         raise UsageInvalid(f"{flag}: {told}", hint=hint) from None
+
+
+def _in_full(text: str) -> str:
+    """A day, or a time without its zone, is one of UTC, as all times are printed."""
+    if _DAY.fullmatch(text):
+        return f"{text}T00:00:00Z"
+    found = _UTC.fullmatch(text)
+    return f"{found[1]}T{found[2]}{found[3] or ':00'}Z" if found else text
 
 
 def _ago(flag: str, text: str) -> Nanoseconds:

@@ -38,6 +38,8 @@ _DLQ = """Find dead letters, see why they failed, and send them back.
   goqueue-cli dlq errors orders
   goqueue-cli dlq sample orders --error timeout
   goqueue-cli dlq redrive orders --error timeout --dry-run
+
+A dead letter is a message that a group has given up. Those of topic orders lie in topic orders.dlq.
 """
 
 PROGRAM = Program(
@@ -72,13 +74,13 @@ PROGRAM = Program(
         Command("dlq describe", "goqueue_cli.deadletters.browse:describe", "Show dead letters in full.", "read"),
         Command(
             "dlq errors",
-            "goqueue_cli.deadletters.browse:errors",
+            "goqueue_cli.deadletters.counts:errors",
             "Show why the dead letters of a topic have failed, and how many.",
             "read",
         ),
         Command(
             "dlq list",
-            "goqueue_cli.deadletters.browse:list_topics",
+            "goqueue_cli.deadletters.counts:list_topics",
             "List the topics with dead letters, and how many each has.",
             "read",
         ),

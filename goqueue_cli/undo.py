@@ -12,6 +12,7 @@ import typer
 from goqueue.console import redrives, terminal
 from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag, agree
 from goqueue.console.failure import doing
+from goqueue.console.figures import age
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.names import short
 from goqueue.console.resets import KIND as RESET
@@ -19,9 +20,8 @@ from goqueue.console.resets import summary
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.console.undo import read_undo
-from goqueue.errors import GoQueueError, OffsetOutOfRange, PathInvalid
+from goqueue.errors import GoQueueError, OffsetOutOfRange, PartitionNotFound, PathInvalid, TopicNotFound
 from goqueue.quantities import format_count, quoted
-from goqueue_cli.deadletters.letters import age
 from goqueue_cli.groups import resets
 from goqueue_cli.groups.resets import Step
 from goqueue_cli.nearest import naming
@@ -84,7 +84,7 @@ def undo(
 def _list(session: Session) -> None:
     rows = sorted(_files(), key=lambda row: str(row["made_at"]), reverse=True)
     session.write(rows, _FILES)
-    if not rows and session.output in {"table", "wide"}:
+    if not rows and session.for_people:
         terminal.say("there is nothing to undo")
 
 
@@ -176,6 +176,8 @@ def _steps(client: "Client", group: str, offsets: Mapping[str, Mapping[str, int 
             numbers = [number for _, number in pairs]
             try:
                 client.reset_offsets(group, topic, "offset", offset=offset, partitions=numbers, dry_run=True)
+            except (TopicNotFound, PartitionNotFound) as error:
+                terminal.say(f"{error.sentence} any more: what the group had read of it is left out")
             except OffsetOutOfRange as error:
                 if offset > int(error.details.get("first", 0)):
                     raise

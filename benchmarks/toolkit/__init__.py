@@ -4,6 +4,17 @@
 """
 
 from benchmarks.harness.suite import Suite
-from benchmarks.toolkit import pipes, starts
+from benchmarks.toolkit import dashboard, pipes, starts
 
-SUITE = Suite("toolkit", (*starts.alone, *starts.asking, *pipes.consumes, *pipes.publishes))
+SUITE = Suite(
+    "toolkit",
+    (
+        *starts.alone,
+        *starts.asking,
+        *pipes.consumes,
+        *pipes.publishes,
+        dashboard.tail,
+        dashboard.topics,
+        dashboard.first_paint,
+    ),
+)

@@ -14,6 +14,7 @@ from goqueue.observe.metrics import Metrics
 from goqueue.quantities import quoted
 from goqueue.runtime.facts import Gatherer
 from goqueue.runtime.runtime import Runtime
+from goqueue.runtime.scraper import Scraper
 
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -43,9 +44,11 @@ class App:
     connections_max: int = HTTP_CONNECTIONS
     gatherer: Gatherer = field(init=False)
     """Of facts, for the doctor."""
+    scraper: Scraper = field(init=False)
 
     def __post_init__(self) -> None:
         self.gatherer = Gatherer(self.runtime, self.history, connections_max=self.connections_max)
+        self.scraper = Scraper(self.runtime, self.metrics)
 
 
 @dataclass(slots=True)

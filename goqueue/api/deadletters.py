@@ -127,7 +127,9 @@ async def browse(call: Call) -> DeadLetters:
     places = (place.split(":") for place in (query.start or "").split(",") if place)
     start = {int(number): int(offset) for number, offset in places}
     redrives = call.runtime.broker.coordinator.redrives
-    found = await call.runtime.perform(redrives.browse(call.parameters["topic"], query.limit, start, criteria))
+    found = await call.runtime.perform(
+        redrives.browse(call.parameters["topic"], query.limit, start, criteria), call.runtime.searchers
+    )
     return DeadLetters([_letter(one) for one in found.letters], _numbers(found.next), found.is_complete)
 
 
@@ -149,7 +151,7 @@ def _letter(letter: DeadLetter) -> DeadLetterBody:
 async def errors(call: Call) -> ErrorsAnswer:
     """Why they failed, and how many each time."""
     redrives = call.runtime.broker.coordinator.redrives
-    found = await call.runtime.perform(redrives.errors(call.parameters["topic"]))
+    found = await call.runtime.perform(redrives.errors(call.parameters["topic"]), call.runtime.searchers)
     return ErrorsAnswer(found.counts, _numbers(found.next), found.is_complete)
 
 
@@ -201,7 +203,7 @@ async def _paced(call: Call, redriving: Redrive) -> RedriveReport:
     while not redriving.is_over and not call.runtime.is_stopping:
         try:
             async with asyncio.timeout_at(until):
-                await call.runtime.perform(redriving.step())
+                await call.runtime.perform(redriving.step(), call.runtime.searchers)
         except TimeoutError:  # what has left arrives all the same
             break
         due = began + redriving.seconds_due

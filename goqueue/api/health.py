@@ -13,7 +13,7 @@ from goqueue.api.http.message import Response
 from goqueue.api.openapi import JSON
 from goqueue.broker.name import is_internal
 from goqueue.clock import NANOSECONDS
-from goqueue.quantities import format_count, format_time
+from goqueue.quantities import format_count, format_duration, format_size, format_time
 
 NODE = "0"
 _encode = msgspec.json.encode
@@ -109,11 +109,12 @@ def faults(call: Call) -> list[str]:
 def _checks(call: Call, bad: list[str]) -> dict[str, Check]:
     metrics, runtime = call.app.metrics, call.runtime
     storage = "; ".join(bad[:5]) if bad else "all partitions take messages"
+    late = round(metrics.loop_lag, 6)
     held, most = runtime.in_flight_bytes, runtime.settings.in_flight_bytes
     return {
         "storage": Check("fail" if bad else "pass", storage, 0.0),
-        "loop": Check("pass", f"last late by {metrics.loop_lag * 1000:.1f} ms", round(metrics.loop_lag, 6)),
-        "in_flight": Check("pass" if held < most else "fail", f"{held} of {most} bytes", 0.0),
+        "loop": Check("pass", f"last late by {format_duration(late)}", late),
+        "in_flight": Check("pass" if held < most else "fail", f"{format_size(held)} of {format_size(most)}", 0.0),
     }
 
 
@@ -123,10 +124,7 @@ async def version(call: Call) -> Version:  # noqa: ARG001 - handlers have one fo
 
 
 async def metrics(call: Call) -> Response:
-    call.app.metrics.in_flight_bytes = call.runtime.in_flight_bytes
-    call.app.metrics.tail_bytes = call.runtime.store.resources.tails.held_bytes
-    call.app.metrics.sync_failures = call.runtime.store.failures
-    body, kind = call.app.metrics.render(call.request.headers.get("accept", ""))
+    body, kind = await call.app.scraper.text(call.request.headers.get("accept", ""))
     return Response(200, body, kind)
 
 

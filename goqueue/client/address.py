@@ -6,6 +6,7 @@ import re
 import msgspec
 
 from goqueue.errors import RequestInvalid
+from goqueue.limits import PORT
 from goqueue.quantities import quoted
 
 VARIABLE = "GOQUEUE_SERVER"
@@ -35,7 +36,10 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse(url: str | None) -> Address:
-    """`http://host:port`; None means what the environment says, and then this machine."""
+    """`http://host:port`; None means what the environment says, and then this machine.
+
+    A host alone is one of ours, at the port that brokers have; a URL has the port of its scheme.
+    """
     text = url or os.environ.get(VARIABLE) or DEFAULT
     found = _URL.fullmatch(text)
     port = int(found[3]) if found and found[3] else None
@@ -47,7 +51,8 @@ def parse(url: str | None) -> Address:
             f"{quoted(text)} is not the address of a broker: no host has such a name",
             hint="its parts, between the dots, have 1 to 63 characters each",
         )
-    return Address(host.strip("[]"), port or (443 if secure else 80), secure, (found[4] or "").rstrip("/"))
+    usual = 443 if secure else 80 if found[1] else PORT
+    return Address(host.strip("[]"), port or usual, secure, (found[4] or "").rstrip("/"))
 
 
 def _is_name(host: str) -> bool:

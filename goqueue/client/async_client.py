@@ -135,6 +135,7 @@ class AsyncClient:
         skip_damage: bool = False,
         max_bytes: int = ANSWER_BYTES,
         wait: str | float = "5s",
+        timeout: str | float | None = None,
         filters: Iterable[str] | str = (),
     ) -> AsyncReader:
         """Read the messages of a topic, of all its partitions or of some.
@@ -157,7 +158,8 @@ class AsyncClient:
             skip_damage=skip_damage,
             max_bytes=max_bytes,
         )
-        return AsyncReader(await self._run(begin(wanted)), self._connect, self._timeout)
+        patience = self._timeout if timeout is None else seconds(timeout, "timeout")
+        return AsyncReader(await self._run(begin(wanted)), self._connect, patience)
 
     # --- groups ---
 
@@ -228,7 +230,7 @@ class AsyncClient:
         """
         return await self.call(endpoints.redrive(topic, wishes))
 
-    async def dead_letters(
+    async def dead_letters(  # noqa: PLR0913 - wishes, mostly given by name
         self,
         topic: str,
         limit: int = 100,
@@ -236,13 +238,17 @@ class AsyncClient:
         group: str | None = None,
         start: Mapping[Any, int] | None = None,
         filters: Iterable[str] | str = (),
+        *,
+        from_time: Moment | None = None,
+        to_time: Moment | None = None,
     ) -> dict[str, Any]:
         """Dead letters of a topic that were not sent back: `messages`, and how they failed.
 
-        `error` is a part of why, `group` the one that failed, `filters` are as for a reader, and `start` is where to
-        go on: `next` of the answer before, until that is `complete`.
+        `error` is a part of why, `group` the one that failed, `filters` are as for a reader, `from_time` and `to_time`
+        bound when they came, and `start` is where to go on: `next` of the answer before, until that is `complete`.
         """
-        return await self.call(endpoints.dead_letters(topic, limit, {"error": error, "group": group}, start, filters))
+        wishes = {"error": error, "group": group, "from_time": from_time, "to_time": to_time}
+        return await self.call(endpoints.dead_letters(topic, limit, wishes, start, filters))
 
     async def dead_letter_errors(self, topic: str) -> dict[str, Any]:
         """Why the dead letters of a topic have failed, and how many each time."""

@@ -138,6 +138,7 @@ class Client:
         skip_damage: bool = False,
         max_bytes: int = ANSWER_BYTES,
         wait: str | float = "5s",
+        timeout: str | float | None = None,
         filters: Iterable[str] | str = (),
     ) -> "Reader":
         """Read the messages of a topic, of all its partitions or of some.
@@ -163,7 +164,8 @@ class Client:
             skip_damage=skip_damage,
             max_bytes=max_bytes,
         )
-        return Reader(self._run(begin(wanted)), self._connect, self._timeout)
+        patience = self._timeout if timeout is None else seconds(timeout, "timeout")
+        return Reader(self._run(begin(wanted)), self._connect, patience)
 
     # --- groups ---
 
@@ -237,7 +239,7 @@ class Client:
         """
         return self.call(endpoints.redrive(topic, wishes))
 
-    def dead_letters(
+    def dead_letters(  # noqa: PLR0913 - wishes, mostly given by name
         self,
         topic: str,
         limit: int = 100,
@@ -245,13 +247,17 @@ class Client:
         group: str | None = None,
         start: Mapping[Any, int] | None = None,
         filters: Iterable[str] | str = (),
+        *,
+        from_time: Moment | None = None,
+        to_time: Moment | None = None,
     ) -> dict[str, Any]:
         """Dead letters of a topic that were not sent back: `messages`, and how they failed.
 
-        `error` is a part of why, `group` the one that failed, `filters` are as for a reader, and `start` is where to
-        go on: `next` of the answer before, until that is `complete`.
+        `error` is a part of why, `group` the one that failed, `filters` are as for a reader, `from_time` and `to_time`
+        bound when they came, and `start` is where to go on: `next` of the answer before, until that is `complete`.
         """
-        return self.call(endpoints.dead_letters(topic, limit, {"error": error, "group": group}, start, filters))
+        wishes = {"error": error, "group": group, "from_time": from_time, "to_time": to_time}
+        return self.call(endpoints.dead_letters(topic, limit, wishes, start, filters))
 
     def dead_letter_errors(self, topic: str) -> dict[str, Any]:
         """Why the dead letters of a topic have failed, and how many each time."""

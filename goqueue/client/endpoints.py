@@ -164,20 +164,23 @@ def reset_offsets(name: str, topic: str, to: str, wishes: dict[str, Any]) -> Cal
 
 def redrive(topic: str, wishes: dict[str, Any]) -> Call[dict[str, Any]]:
     """Not repeated when nobody knows whether it was done: each would move as many as `limit` says."""
-    given = {word: value for word, value in wishes.items() if value is not None}
+    given = _timed(wishes)
     if isinstance(given.get("key"), (bytes, bytearray, memoryview)):
         given |= _key(bytes(given["key"]))
     if "start" in given:
         given["start"] = {str(partition): offset for partition, offset in given["start"].items()}
-    for word in ("from_time", "to_time"):
-        if word in given:
-            given[word] = to_text(given[word])
     if "filters" in given:
         given["filter"] = _list(given.pop("filters"))
     path = f"/topics/{quote(topic)}/redrive"
     hint = "call it again: what was moved already is not moved a second time, and the rest goes on"
     call = ask("POST", path, dict[str, Any], given, idempotent=False)
     return msgspec.structs.replace(call, unsure_hint=hint)
+
+
+def _timed(wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """What was wished for, with times as the broker reads them."""
+    given = {word: value for word, value in wishes.items() if value is not None}
+    return given | {word: to_text(given[word]) for word in ("from_time", "to_time") if word in given}
 
 
 def _key(key: bytes) -> dict[str, str]:
@@ -196,7 +199,7 @@ def dead_letters(
     filters: Iterable[str] | str = (),
 ) -> Call[dict[str, Any]]:
     """`start` is `next` of the answer before."""
-    given = {"limit": str(limit)} | {word: str(value) for word, value in wishes.items() if value is not None}
+    given = {"limit": str(limit)} | {word: str(value) for word, value in _timed(wishes).items()}
     if start:
         given["start"] = ",".join(f"{partition}:{offset}" for partition, offset in start.items())
     pairs = [*given.items(), *(("filter", text) for text in _list(filters))]

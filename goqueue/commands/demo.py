@@ -154,7 +154,7 @@ def _broker(directory: str, ports: Sequence[int]) -> Iterator[str]:
 
 def _start(directory: str, port: int) -> "subprocess.Popen[str]":
     """In a process of its own, which a ^C in this terminal does not reach."""
-    command = [sys.executable, "-m", "goqueue", "serve", "--data-dir", os.path.join(directory, "data")]
+    command = [sys.executable, "-P", "-m", "goqueue", "serve", "--data-dir", os.path.join(directory, "data")]
     return subprocess.Popen(
         [*command, "--port", str(port), "--log-level", "warning"],
         stdin=subprocess.DEVNULL,
@@ -187,6 +187,7 @@ def _pass_on(process: "subprocess.Popen[str]") -> None:
     """What the broker tells after its banner."""
     for line in _narration(process):
         if line != "stopped cleanly":
+            terminal.show_status("")  # which comes again with the next look
             terminal.say(line)
 
 

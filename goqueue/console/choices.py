@@ -1,7 +1,8 @@
 """Where each choice of a call comes from: a flag, the environment, the selected context, or nobody's wish.
 
-The strongest that says something wins. A context's key is for the context's own broker: another one that a
-flag or the environment names never gets to see it.
+The strongest that says something wins; a context that a flag names speaks with the strength of a flag. A context's
+key is for the context's own broker: another one that a flag or the environment names never gets to see it. And what
+protects a context protects its broker, however that is named.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,16 +50,15 @@ class Choices(NamedTuple):
     """Its value is the text, which was found to be a duration."""
 
     output: Choice
-    protected: bool
-    overruled: tuple[str, ...]
-    """Variables that are stronger than what the context says, which a flag has named."""
+    guard: str | None
+    """The protected context whose broker this is, if there is one."""
 
 
 def choose(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Choices:
     known = context_file.load(environment)
     selected = _context(flags, environment, known)
     context = known.find(selected.value) if selected.value else Context()
-    pick = _Picker(flags, environment, selected.value, context)
+    pick = _Picker(flags, environment, selected, context)
     server = pick.one("server", DEFAULT_SERVER)
     return Choices(
         context=selected,
@@ -66,14 +66,19 @@ def choose(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Choices:
         api_key=pick.key(server),
         timeout=pick.one("timeout", DEFAULT_TIMEOUT, check_duration),
         output=pick.one("output", DEFAULT_OUTPUT, _check_output),
-        protected=context.protected,
-        overruled=tuple(pick.overruled) if selected.kind == Kind.FLAG else (),
+        guard=_guard(known, selected.value if context.protected else None, server.value),
     )
+
+
+def _guard(known: Contexts, selected: str | None, server: str) -> str | None:
+    if selected is not None:
+        return selected
+    return next((name for name, one in known.contexts.items() if one.protected and one.server == server), None)
 
 
 def chosen_output(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Choice:
     """The form alone, of a command that no context matters to."""
-    picker = _Picker(flags, environment, None, Context())
+    picker = _Picker(flags, environment, Choice(None), Context())
     return picker.one("output", DEFAULT_OUTPUT, _check_output)
 
 
@@ -91,13 +96,12 @@ class _Picker:
     """The sources of one call, from strong to weak."""
 
     def __init__(
-        self, flags: Mapping[str, Any], environment: Mapping[str, str], name: str | None, context: Context
+        self, flags: Mapping[str, Any], environment: Mapping[str, str], selected: Choice, context: Context
     ) -> None:
         self._flags = flags
         self._environment = environment
-        self._name = name
+        self._selected = selected
         self._context = context
-        self.overruled: list[str] = []
 
     def one(self, name: str, default: str, check: Callable[[str, str], None] | None = None) -> Choice:
         """A value, which was checked if it is in use."""
@@ -108,13 +112,14 @@ class _Picker:
 
     def _found(self, name: str) -> Choice | None:
         variable, said = f"GOQUEUE_{name.upper()}", getattr(self._context, name)
+        in_context = Choice(said, Kind.CONTEXT, self._place(name)) if said else None
         if self._flags.get(name):
             return Choice(self._flags[name], Kind.FLAG, f"--{name}")
+        if in_context is not None and self._selected.kind is Kind.FLAG:
+            return in_context
         if self._environment.get(variable):
-            if said and said != self._environment[variable]:
-                self.overruled.append(variable)
             return Choice(self._environment[variable], Kind.ENVIRONMENT, variable)
-        return Choice(said, Kind.CONTEXT, self._place(name)) if said else None
+        return in_context
 
     def key(self, server: Choice) -> Choice:
         flag, file, variable = self._flags.get("api_key"), self._flags.get("api_key_file"), "GOQUEUE_API_KEY"
@@ -122,19 +127,25 @@ class _Picker:
             raise UsageInvalid("--api-key and --api-key-file are two keys", hint="leave out one of them")
         if flag or file:
             return Choice(Secret(flag, file), Kind.FLAG, "--api-key" if flag else "--api-key-file")
+        in_context = self._key_in_context(server)
+        if in_context is not None and self._selected.kind is Kind.FLAG:
+            return in_context
         if self._environment.get(variable):
             return Choice(Secret(self._environment[variable]), Kind.ENVIRONMENT, variable)
+        return in_context or Choice(Secret())
+
+    def _key_in_context(self, server: Choice) -> Choice | None:
         context = self._context
         if context.server not in {None, server.value}:
-            return Choice(Secret())
+            return None
         if context.api_key:
             return Choice(Secret(context.api_key), Kind.CONTEXT, self._place("api-key"))
         if context.api_key_file:
             return Choice(Secret(file=context.api_key_file), Kind.CONTEXT, self._place("api-key-file"))
-        return Choice(Secret())
+        return None
 
     def _place(self, key: str) -> str:
-        return f"{key} of context {self._name}"
+        return f"{key} of context {self._selected.value}"
 
 
 def check_duration(text: str, name: str) -> None:

@@ -46,7 +46,7 @@ def _name_style(row: Row) -> str:
 
 
 _CONTEXT = (
-    Column("NAME", "name", style=_name_style),
+    Column("CONTEXT", "name", style=_name_style),
     Column("CURRENT", "current", lambda current: "*" if current else ""),
     Column("SERVER", "server"),
     Column("PROTECTED", "protected", _readable),
@@ -55,7 +55,7 @@ _CONTEXT = (
     Column("TIMEOUT", "timeout", wide=True),
     Column("OUTPUT", "output", wide=True),
 )
-_RESULT = (Column("NAME", "name"), Column("RESULT", "result"))
+_RESULT = (Column("CONTEXT", "name"), Column("RESULT", "result"))
 _ORIGIN = Column("ORIGIN", "from")
 
 
@@ -80,7 +80,7 @@ def view(
     path = context_file.path_of(os.environ)
     named = bool(os.environ.get(context_file.VARIABLE))
     file = Choice(path, Kind.ENVIRONMENT, context_file.VARIABLE) if named else Choice(path)
-    shield = Choice(chosen.protected, Kind.CONTEXT, f"context {session.context}") if chosen.protected else Choice(False)
+    shield = Choice(True, Kind.CONTEXT, f"context {chosen.guard}") if chosen.guard else Choice(False)
     picked = {
         "file": file,
         "context": chosen.context,
@@ -112,7 +112,7 @@ def list_contexts(*, session: Session) -> None:
     """
     known = context_file.load(os.environ)
     session.write([_record(known, name) for name in sorted(known.contexts)], _CONTEXT)
-    if not known.contexts and session.output in {"table", "wide"}:
+    if not known.contexts and session.for_people:
         terminal.say("there are no contexts; `config create NAME --server URL` creates one")
 
 
@@ -166,8 +166,8 @@ def create(name: _Name, *, values: dict[str, Any]) -> None:
 
     \b
       PROGRAM config create local --server http://127.0.0.1:8080
-      PROGRAM config create production --server https://queue.example.com --protected
-      PROGRAM config create staging --server http://staging:8080 --api-key-file - < key
+      PROGRAM config create production -s https://q.example.com --protected
+      PROGRAM config create test -s http://test:8080 --api-key-file - < key
 
     The first becomes the current one. A key that is given as --api-key can be seen by whoever lists processes: a
     file or stdin is better.
@@ -222,7 +222,7 @@ def delete(names: _Names, yes: YesFlag = False, confirm: ConfirmFlag = None, *, 
         left = left.without(name)
     shield = next((name for name in unique if known.find(name).protected), None)
     what = f"delete context{'s' if len(unique) > 1 else ''} {', '.join(unique)}"
-    asking = replace(session, context=shield, protected=shield is not None)
+    asking = replace(session, guard=shield)
     agree(asking, what, name=" ".join(unique), yes=yes, confirm=confirm)
     context_file.save(left)
     session.write([{"name": name, "result": "deleted"} for name in unique], _RESULT)

@@ -33,7 +33,7 @@ def agree(session: Session, what: str, *, name: str, yes: bool, confirm: str | N
     if not terminal.may_ask():
         raise _unasked(session, what, name)
     if session.protected:
-        question = f"context {session.context} is protected; to {what}, type {name}: "
+        question = f"context {session.guard} is protected; to {what}, type {name}: "
         agreed = _words(terminal.ask_text(question)) == _words(name)
     else:
         agreed = terminal.ask(f"{what}?")
@@ -50,7 +50,7 @@ def _check_confirmed(confirm: str, name: str) -> None:
 def _unasked(session: Session, what: str, name: str) -> UsageInvalid:
     sentence = f"nobody can be asked whether to {what}"
     if session.protected:
-        return UsageInvalid(f"{sentence}, and context {session.context} is protected", hint=_confirming(name))
+        return UsageInvalid(f"{sentence}, and context {session.guard} is protected", hint=_confirming(name))
     return UsageInvalid(sentence, hint="`--yes` does it without asking")
 
 

@@ -16,9 +16,20 @@ if TYPE_CHECKING:
 _GARBAGE_THRESHOLD = 50_000
 """New objects before the collector looks: a start makes many and no cycles."""
 
+_INTERRUPTED = 130
+
 
 def main(name: str, registry: str, words: list[str]) -> int:
     """Run the program whose `PROGRAM` is in the module `registry`."""
+    code = _ended(name, registry, words)
+    if code != _INTERRUPTED:
+        return code
+    from goqueue.console import ending  # noqa: PLC0415 - none of this before the version is answered
+
+    return ending.interrupted_code()
+
+
+def _ended(name: str, registry: str, words: list[str]) -> int:
     try:
         if words == ["version"] or [word for word in words if word != "--debug"][:1] == ["--version"]:
             tell_version(name)
@@ -62,9 +73,10 @@ def _run(registry: str, words: list[str]) -> int:
     import gc  # noqa: PLC0415 - none of this before the version is answered
     from importlib import import_module  # noqa: PLC0415
 
-    from goqueue.console import failure, groups  # noqa: PLC0415
+    from goqueue.console import ending, failure, groups  # noqa: PLC0415
 
     gc.set_threshold(_GARBAGE_THRESHOLD)
+    ending.as_interruption()
     debug, words = _take_debug(words)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -88,10 +100,10 @@ def _take_debug(words: list[str]) -> tuple[bool, list[str]]:
 
 
 def _interrupted() -> int:
-    from goqueue.console import exits, terminal  # noqa: PLC0415
+    from goqueue.console import terminal  # noqa: PLC0415
 
     terminal.say("interrupted")
-    return exits.INTERRUPTED
+    return _INTERRUPTED
 
 
 def _leave_quietly() -> int:

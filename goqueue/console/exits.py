@@ -11,6 +11,7 @@ NOT_FOUND = 5  # or in conflict with what is there
 TIMED_OUT = 6
 OUR_BUG = 70
 INTERRUPTED = 130
+TERMINATED = 143
 
 _CODES: dict[type[errors.GoQueueError], int] = {
     errors.AddressUnavailable: USAGE,

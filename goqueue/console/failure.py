@@ -10,6 +10,7 @@ from typer.exceptions import TyperException
 
 from goqueue.console import exits, terminal
 from goqueue.errors import GoQueueError
+from goqueue.quantities import quoted
 
 
 class Refusal(Exception):
@@ -70,6 +71,8 @@ def explain(error: Exception, *, debug: bool) -> int:
         return exits.FAILED
     if isinstance(error, OSError):
         return _explain_system(error)
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return _explain_bytes(error)
     return _explain_bug(error, debug=debug)
 
 
@@ -78,6 +81,14 @@ def _explain_system(error: OSError) -> int:
     place = f" {error.filename}" if error.filename else ""
     terminal.say_error(f"the operating system refused{place}: {error.strerror or error}")
     return exits.FAILED
+
+
+def _explain_bytes(error: UnicodeEncodeError) -> int:
+    """An argument that is no text: Python keeps its bytes as surrogates, which nothing but a value may have."""
+    terminal.say_error(
+        f"{quoted(error.object)} is not text in UTF-8", hint="names and flags are; a message may be any bytes"
+    )
+    return exits.USAGE
 
 
 def explain_refusal(refusal: Refusal) -> int:

@@ -47,7 +47,7 @@ class Feed:
         output = self._session.output
         if not entries:
             return
-        if output in {"table", "wide"}:
+        if self._session.for_people:
             self._write_lines(entries)
         elif output == "csv":
             cells: list[list[Any]] = [[entry.get(field) for field in self._fields] for entry in entries]

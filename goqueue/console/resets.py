@@ -16,7 +16,7 @@ def row_of(group: str, topic: str, found: Mapping[str, Any], lag: Mapping[str, M
     again, skipped = _cost(found["before"], found["after"], lag.get(topic, {}).get(str(partition)))
     return {
         "name": f"{group}/{topic}/{partition}",
-        "group": group,
+        "group_id": group,
         "topic": topic,
         "partition": partition,
         "before": found["before"],

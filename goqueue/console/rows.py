@@ -13,6 +13,7 @@ from goqueue.console.table import Cell
 
 Output = Literal["table", "wide", "name", "json", "jsonl", "yaml", "csv"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
+FOR_PEOPLE = {"table", "wide"}
 
 Row = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ class Column(NamedTuple):
 
 def write_rows(rows: Sequence[Row], columns: Sequence[Column], output: str, *, headers: bool = True) -> None:
     """All rows at once; none at all is an empty list."""
-    if output in {"table", "wide"}:
+    if output in FOR_PEOPLE:
         _write_table(rows, seen_columns(columns, output), headers)
     elif output == "name":
         terminal.write_lines(str(row["name"]) for row in rows)
@@ -45,6 +46,14 @@ def write_rows(rows: Sequence[Row], columns: Sequence[Column], output: str, *, h
         terminal.write(yaml_text(rows))
     else:
         terminal.write(_csv_text(rows, columns, headers))
+
+
+def of_fields(described: Any) -> dict[str, Any]:
+    """What the client gives as an object, as a row."""
+    import msgspec  # noqa: PLC0415 - loaded with the client
+
+    row: dict[str, Any] = msgspec.to_builtins(described)
+    return row
 
 
 def seen_columns(columns: Sequence[Column], output: str) -> list[Column]:

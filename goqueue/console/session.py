@@ -19,7 +19,7 @@ from goqueue.console.choices import Choices, Kind, choose, chosen_output
 from goqueue.console.groups import Debug, Version
 from goqueue.console.nearest import nearest
 from goqueue.console.order import ordered, ordering
-from goqueue.console.rows import Column, Output, Row, write_rows
+from goqueue.console.rows import FOR_PEOPLE, Column, Output, Row, write_rows
 from goqueue.console.secret import Secret
 from goqueue.console.terminal import Colour
 from goqueue.errors import BrokerUnreachable, GoQueueError, TopicNotFound
@@ -71,8 +71,8 @@ class Session:
     context: str | None = None
     """The name of the context that is selected, if there is one."""
 
-    protected: bool = False
-    """Whether what destroys must be confirmed by name."""
+    guard: str | None = None
+    """The protected context whose broker this is: what destroys must be confirmed by name."""
 
     sort_by: str | None = None
     secret: Secret = field(default_factory=Secret)
@@ -80,8 +80,17 @@ class Session:
     """Where each comes from, of a command that speaks to a broker."""
 
     @property
+    def protected(self) -> bool:
+        return self.guard is not None
+
+    @property
     def api_key(self) -> str | None:
         return self.secret.read()
+
+    @property
+    def for_people(self) -> bool:
+        """Whether a person reads the form that was asked for, who may be told more on stderr."""
+        return self.output in FOR_PEOPLE
 
     def write(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
         """All rows at once on stdout, in the form and the order that were asked for."""
@@ -203,8 +212,6 @@ def _colour(flags: dict[str, Any]) -> None:
 
 def _session(flags: dict[str, Any]) -> Session:
     chosen = choose(flags, os.environ)
-    for variable in chosen.overruled:
-        terminal.say(f"{variable} is stronger than what context {chosen.context.value} says")
     ordering(flags["sort_by"])
     return Session(
         server=chosen.server.value,
@@ -213,7 +220,7 @@ def _session(flags: dict[str, Any]) -> Session:
         timeout=parse_duration(chosen.timeout.value),
         chose_output=chosen.output.kind is Kind.FLAG,
         context=chosen.context.value,
-        protected=chosen.protected,
+        guard=chosen.guard,
         sort_by=flags["sort_by"],
         secret=chosen.api_key.value,
         choices=chosen,

@@ -26,9 +26,9 @@ def cells(text: str) -> int:
     """How much of a line `text` takes."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width  # noqa: PLC0415 - only where a character may need it
+    from unicodedata import category, east_asian_width  # noqa: PLC0415 - only where a character may need it
 
-    return sum(0 if combining(one) else 2 if east_asian_width(one) in {"W", "F"} else 1 for one in text)
+    return sum(0 if category(one) in {"Mn", "Me"} else 2 if east_asian_width(one) in {"W", "F"} else 1 for one in text)
 
 
 def cut(text: str, room: int) -> str:

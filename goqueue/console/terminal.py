@@ -50,17 +50,44 @@ def visible(text: str) -> str:
 def write(text: str) -> None:
     """Put data on stdout: text that was made visible, or that a program will read."""
     if sys.stdout is not None:  # `>&-` closes it
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write_bytes(text.encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "strict"))
 
 
 def write_bytes(content: bytes) -> None:
     """The same for bytes as they are. Where Python does not buffer, a single write may take a part and say so."""
-    if sys.stdout is not None:
-        left = memoryview(content)
-        while left:
-            left = left[sys.stdout.buffer.write(left) :]
+    if sys.stdout is None:
+        return
+    sys.stdout.flush()  # what others have put there
+    left = memoryview(content)
+    while left:
+        left = left[_taken(left) :]
+    while not _flushed():
+        _await_room()
+
+
+def _taken(content: memoryview) -> int:
+    """How much stdout has taken. One that must not be waited for, which some shells hand down, may take nothing."""
+    try:
+        taken = sys.stdout.buffer.write(content)
+    except BlockingIOError as error:
+        taken = error.characters_written
+    if not taken:
+        _await_room()
+    return taken or 0
+
+
+def _flushed() -> bool:
+    try:
         sys.stdout.buffer.flush()
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _await_room() -> None:
+    import select  # noqa: PLC0415 - hardly ever
+
+    select.select([], [sys.stdout], [])
 
 
 def is_terminal() -> bool:

@@ -34,7 +34,7 @@ def _no_option(found: Any, context: Any) -> tuple[str, str | None]:
     """The nearest flag. One that ends the given one is nearer than one that resembles it: --server-port is --port."""
     given = found.option_name
     tails = [flag for flag in _options(context) if given.endswith(flag.removeprefix("-"))]
-    near = next(iter([*tails, *found.possibilities]), None) or nearest(given, _options(context))
+    near = next(iter([*tails, *(found.possibilities or ())]), None) or nearest(given, _options(context))
     return f"no such option: {given}", f"did you mean {near}?" if near else _usage(context)
 
 

@@ -36,7 +36,10 @@ def _interval(text: str | float) -> float:
 
 WatchFlag = Annotated[bool, typer.Option("--watch", "-w", help="Look again and again until ^C.")]
 EveryFlag = Annotated[
-    float, typer.Option("--every", metavar="DURATION", parser=_interval, help="How often to look, with --watch.")
+    float,
+    typer.Option(
+        "--every", metavar="DURATION", parser=_interval, show_default="2s", help="How often to look, with --watch."
+    ),
 ]
 
 
@@ -49,7 +52,7 @@ def watch(
     one that never was there is told as ever.
     """
     changes = Changes(key)
-    draws = session.output in {"table", "wide"} and terminal.draws()
+    draws = session.for_people and terminal.draws()
     view: Screen | Feed = Screen(session, columns, every) if draws else Feed(session, columns)
 
     def look() -> Sequence[Row]:

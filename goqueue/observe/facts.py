@@ -13,7 +13,7 @@ class DiskFacts:
     free_bytes: int
     """For whoever is not root."""
     growth: float = 0.0
-    """Bytes a second by which what is used has grown, over the last minutes."""
+    """Bytes a second by which what is used has grown, all through the last minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ bound are told of together, whoever came first keeps its name.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -48,8 +48,9 @@ class GroupNumbers:
 class GroupMetrics:
     """Remembers from scrape to scrape what the numbers alone do not tell."""
 
-    def __init__(self, numbers: Callable[[], GroupNumbers]) -> None:
-        self._numbers = numbers
+    def __init__(self) -> None:
+        self.numbers = GroupNumbers()
+        """Those of now, put here before each scrape."""
         self._named: dict[str, None] = {}
         self._lost: Counter[str] = Counter()
         """By the group, as it is named."""
@@ -57,7 +58,7 @@ class GroupMetrics:
 
     def collect(self) -> Iterator[tuple[str, Samples]]:
         """The samples of each metric."""
-        numbers = self._numbers()
+        numbers = self.numbers
         self._name(numbers.groups)
         self._count_lost(numbers.groups)
         states = Counter(group.state for group in numbers.groups.values())

@@ -1,7 +1,8 @@
 """What the broker counts, and how Prometheus reads it.
 
 Counting is done by the event loop alone (and of flushes by the thread that does them, alone), in plain attributes and
-dictionaries: no lock, no call into a library. A scrape, on the loop's thread, turns them into text.
+dictionaries: no lock, no call into a library. A scrape takes a copy of all that, on the loop's thread; to make it a
+text, which takes longer, is a matter for any thread.
 
 What must stay true: every metric stands in `METRICS`, numbers only grow where the table says counter, and no label has
 more values than a bound allows.
@@ -23,7 +24,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from goqueue.observe.group_metrics import GroupMetrics, GroupNumbers
+from goqueue.observe.group_metrics import GroupMetrics
 from goqueue.observe.label import OTHERS, VALUES_MAX, bounded
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
@@ -151,17 +152,11 @@ class EndpointCounts:
 class Metrics:
     """All numbers of one broker. Attributes are public: hot paths bump them where they stand."""
 
-    def __init__(
-        self,
-        version: str,
-        *,
-        log_sizes: Callable[[], Mapping[str, int]] = dict,
-        group_numbers: Callable[[], GroupNumbers] = GroupNumbers,
-    ) -> None:
-        """These are asked at each scrape: `log_sizes` for bytes on disk by topic, `group_numbers` for all of groups."""
+    def __init__(self, version: str, *, log_sizes: Callable[[], Mapping[str, int]] = dict) -> None:
+        """`log_sizes` is asked at each scrape for bytes on disk by topic."""
         self.version = version
         self.log_sizes = log_sizes
-        self.groups = GroupMetrics(group_numbers)
+        self.groups = GroupMetrics()
         self.rebalance_seconds = Histogram()
         self.connections = 0
         self.connections_open = 0
@@ -178,9 +173,6 @@ class Metrics:
         self._topics: dict[str, TopicCounts] = {}
         self._others = TopicCounts()
         self._gone = TopicCounts()
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Scrape(self))
-        ProcessCollector(registry=self._registry)
 
     def endpoint(self, method: str, template: str) -> EndpointCounts:
         """To be asked for once, by whoever holds the table of endpoints; never by a path that a client wrote."""
@@ -231,10 +223,8 @@ class Metrics:
         peak, self._lag_peak = self._lag_peak, 0.0
         return peak
 
-    def render(self, accept: str = "") -> tuple[bytes, str]:
-        """The text of a scrape and its content type: OpenMetrics for whoever accepts it."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
+    def scrape(self) -> "Scrape":
+        return Scrape(_Numbers(self).collect())
 
     def endpoints(self) -> Iterator[tuple[str, str, EndpointCounts]]:
         for (method, template), counts in self._endpoints.items():
@@ -246,8 +236,26 @@ class Metrics:
             yield OTHERS, self._others
 
 
-class _Scrape(Collector):
-    """The numbers of this moment as prometheus-client's families."""
+class Scrape(Collector):
+    """All numbers of one moment. Nothing changes them any more, so any thread may have the text made."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The text and its content type: OpenMetrics for whoever accepts it."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        ProcessCollector(registry=registry)
+        encode, content_type = choose_encoder(accept)
+        return encode(registry), content_type
+
+
+class _Numbers:
+    """Those of this moment as prometheus-client's families."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

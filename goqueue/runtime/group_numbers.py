@@ -1,4 +1,4 @@
-"""What the metrics tell of groups, taken from the state of the broker: on its thread, without a look at any file."""
+"""What the metrics tell of groups, from the broker's state: on its thread, in slices, without a look at any file."""
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.delivery.cursor import Cursor
@@ -6,15 +6,20 @@ from goqueue.broker.groups.group import Group
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.observe.group_metrics import GroupNumbers, OneGroup, State
+from goqueue.runtime.slices import Slices
 
 
-def group_numbers(broker: Broker) -> GroupNumbers:
+async def group_numbers(broker: Broker) -> GroupNumbers:
     """All of them but those of the broker itself."""
-    coordinator = broker.coordinator
+    coordinator, slices = broker.coordinator, Slices()
+    groups: dict[str, OneGroup] = {}
+    for name in [group.group for group in coordinator.ledger.groups()]:
+        await slices.rest()
+        if not is_internal(name) and coordinator.ledger.group(name) is not None:  # it may have gone meanwhile
+            groups[name] = _one_group(broker, name)
     counts, totals = coordinator.settlement.counts, coordinator.rebalancer.totals
-    names = (group.group for group in coordinator.ledger.groups())
     return GroupNumbers(
-        {name: _one_group(broker, name) for name in names if not is_internal(name)},
+        groups,
         {
             "acked": counts.acks,
             "nacked": counts.nacks,

@@ -25,7 +25,7 @@ from goqueue.broker.upkeep import Compacted
 from goqueue.broker.work import Job, Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
-from goqueue.limits import IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
+from goqueue.limits import FILTER_REST_SECONDS, IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
 from goqueue.runtime import group_journal
@@ -40,6 +40,7 @@ _log = logging.getLogger("goqueue.runtime")
 _LEAVING_SECONDS = 1.0  # that a deletion waits for its files to be out of the way: mostly one round of the flusher
 _UNDERSTOOD_AT_ONCE = 2 * MIB  # of frames; verifying more would keep the loop from others for longer than 10 ms
 _READERS = 4  # threads for cold reads and background work: they wait for the disk, not for a core
+_SEARCHERS = 1  # threads for reads with filters: they need a core, and must leave the other ones to everybody else
 
 T = TypeVar("T")
 
@@ -63,6 +64,8 @@ class Runtime:
         self.began_ns = clock.monotonic_ns()
         self.on_failure: Callable[[], None] = lambda: None
         """Called when nothing can be made durable any more because of a mistake of ours: the process should end."""
+        self.searchers = ThreadPoolExecutor(_SEARCHERS, "goqueue-searcher")
+        """For `perform`, where a rule looks through messages for some that fit."""
         self.store: Store
         self.broker: Broker
         self.groups: Attendant
@@ -120,6 +123,7 @@ class Runtime:
         try:
             await self._save_notes()
         finally:
+            self.searchers.shutdown()
             self._threads.shutdown()
             self.store.close()
 
@@ -284,16 +288,21 @@ class Runtime:
         return read
 
     async def search(self, search: Search, *, wait: float = 0) -> Search:
-        """Look for what fits. With `wait`, what comes within that time is looked at before the answer says: none."""
+        """Look for what fits. With `wait`, what comes within that time is looked at before the answer says: none.
+
+        What comes while much does not fit is looked at together: otherwise every commit would cost every search.
+        """
         until = self._loop.time() + wait
-        await self.perform(search.look())
-        while search.is_at_end and not search.matched and not self.is_stopping:
+        while True:
+            began = search.next_offset
+            await self.perform(search.look(), self.searchers)
             left = until - self._loop.time()
-            if left <= 0:
-                break
-            await self._wait_for_more(search.partition, left)
-            await self.perform(search.look())
-        return search
+            if search.matched or search.is_over or left <= 0 or self.is_stopping:
+                return search
+            if search.is_at_end and search.next_offset > began:
+                await self.pause(min(left, FILTER_REST_SECONDS))
+            elif search.is_at_end:
+                await self._wait_for_more(search.partition, left)
 
     async def _wait_for_more(self, partition: Partition, seconds: float) -> None:
         more = self._loop.create_future()
@@ -305,13 +314,13 @@ class Runtime:
             timer.cancel()
             forget()
 
-    async def perform(self, work: Work[T]) -> T:
+    async def perform(self, work: Work[T], threads: ThreadPoolExecutor | None = None) -> T:
         """Do the jobs of a rule on threads, and everything between them here."""
         try:
             job = next(work)
             while True:
                 try:
-                    result = await self._done(job)
+                    result = await self._done(job, threads or self._threads)
                 except Exception as error:  # whatever it is, it belongs to whoever yielded the job
                     job = work.throw(error)
                 else:
@@ -322,10 +331,10 @@ class Runtime:
         finally:
             work.close()  # should nobody wait for it any more
 
-    def _done(self, job: Job | Promise[Any]) -> "asyncio.Future[Any]":
+    def _done(self, job: Job | Promise[Any], threads: ThreadPoolExecutor) -> "asyncio.Future[Any]":
         """What comes of a job on a thread, or what is promised."""
         if not isinstance(job, Promise):
-            return self._loop.run_in_executor(self._threads, job)
+            return self._loop.run_in_executor(threads, job)
         answer: asyncio.Future[Any] = self._loop.create_future()
         job.then(partial(resolve, answer))
         return answer

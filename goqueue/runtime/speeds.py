@@ -35,7 +35,15 @@ def _mostly_below(values: Sequence[float]) -> float | None:
 
 
 def growth(used: Sequence[float]) -> float:
-    """A second, once there is a minute to tell from."""
-    if len(used) <= DOCTOR_WINDOW_SECONDS:
+    """A second, in the third of what is remembered in which it was least; 0 until all of that is known.
+
+    A topic grows until its retention is reached, and a file is copied in a minute: neither goes on for long.
+    """
+    if len(used) < HISTORY_SECONDS:
         return 0.0
-    return (used[-1] - used[0]) / (len(used) - 1)
+    third = len(used) // 3
+    return min(_slope(used[start : start + third + 1]) for start in range(0, len(used) - third + 1, third))
+
+
+def _slope(values: Sequence[float]) -> float:
+    return (values[-1] - values[0]) / (len(values) - 1)

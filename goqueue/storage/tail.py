@@ -41,6 +41,12 @@ class Block:
     def cost_bytes(self) -> int:
         return len(self.buffer) + self.positions.nbytes + BLOCK_OVERHEAD_BYTES
 
+    def since(self, offset: int) -> "Block":
+        """The part of it that begins there."""
+        positions = self.positions[offset - self.first_offset :]
+        start = int(positions[0])
+        return Block(offset, self.buffer[start:], positions - start)
+
     def first_since(self, time: int) -> int:
         """The first offset with this time or a later one; the next offset if all are older."""
         times = scan.column(self.buffer, ">u8", frame.AT_TIMESTAMP)[self.positions].astype(np.int64)
@@ -85,8 +91,11 @@ class Tail:
             self._numbers = self._numbers[1:]
 
     def drop_before(self, offset: int) -> None:
-        """Let go of all that begins before this offset: the files hold something else there now."""
-        while self._numbers and self._blocks[self._numbers.start].first_offset < offset:
+        """Let go of all below this offset: the files hold something else there now, or nothing."""
+        while self._numbers and (oldest := self._blocks[self._numbers.start]).first_offset < offset:
+            if offset < oldest.next_offset:  # small appends share a block, of whichever segments they are
+                self._blocks[self._numbers.start] = oldest.since(offset)
+                return
             self.drop(self._numbers.start)
 
     def clear(self) -> None:

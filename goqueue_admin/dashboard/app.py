@@ -1,16 +1,19 @@
 """The dashboard as an application: where one is, where one was, and when the broker is asked again."""
 
 import asyncio
+import gc
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 from textual.app import SystemCommand
 from textual.binding import Binding
+from textual.events import Event, Key, Paste
 from textual.screen import Screen
 
 from goqueue_admin.dashboard import clipboard, commands, keys, pages, questions
 from goqueue_admin.dashboard.host import Host
+from goqueue_admin.dashboard.keyboard import Keyboard
 from goqueue_admin.dashboard.pages import HOME, PAGES, Place
 from goqueue_admin.dashboard.questions import Question
 from goqueue_admin.dashboard.screens.help import HelpScreen
@@ -64,6 +67,7 @@ class Dashboard(Host):
         self.protected = protected
         self.read_only = read_only
         self.is_paused = False
+        self.keyboard = Keyboard(self)
         self._every = every
         self._trail = [start]
         self._at = 0
@@ -74,13 +78,24 @@ class Dashboard(Host):
         service.told = self._told
 
     async def on_mount(self) -> None:
+        self.keyboard.start()
         await self.push_screen(make(self._trail[0]))
         self.set_interval(self._every, self._again, name="look")
         self.set_interval(1.0, self._tick, name="tick")
         self.look(fresh=True)
 
+    def on_ready(self) -> None:
+        """The first picture is there. What was made for it stays: to collect it would hold the screen for 25 ms."""
+        if not self.is_headless:
+            gc.freeze()
+
     async def on_unmount(self) -> None:
+        self.keyboard.stop()
         await self.service.close()
+
+    async def on_event(self, event: Event) -> None:
+        if not isinstance(event, Key | Paste) or event.is_forwarded or self.keyboard.passes(event):
+            await super().on_event(event)
 
     # --- asking ---
 
@@ -164,6 +179,12 @@ class Dashboard(Host):
         place = pages.above(self._trail[self._at])
         if place is not None:
             self.go(place)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """At the top nothing is above."""
+        if action == "up" and pages.above(self._trail[self._at]) is None:
+            return False
+        return super().check_action(action, parameters)
 
     def action_history(self, steps: int) -> None:
         """Back, or forward again."""

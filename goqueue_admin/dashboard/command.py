@@ -40,10 +40,15 @@ def dashboard(
     if not terminal.may_ask() or not sys.stderr.isatty():  # Textual draws on stderr
         raise UsageInvalid("the dashboard needs a terminal", hint="`goqueue-admin doctor` tells the same in lines")
     app = _app(session, read_only, theme, seconds)
-    gc.freeze()  # what is loaded by now stays: a collection that looks at all of it holds the screen for 70 ms
-    app.run()
+    run(app)
     if app.return_code:
         raise typer.Exit(exits.OUR_BUG)
+
+
+def run(app: "Dashboard") -> None:
+    """Until somebody leaves it. What is loaded by now stays: to collect it would hold the screen for 70 ms."""
+    gc.freeze()
+    app.run()
 
 
 def _seconds(text: str) -> float:

@@ -67,6 +67,11 @@ class Feed:
         self.shown.mark(now)
         return fresh
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether the broker has said from where on."""
+        return self._reader is not None
+
     def want(self, count: int) -> None:
         """Let a feed with an end of its own go on for so many more."""
         if self._wanted is not None:

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 
 from textual.app import App
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 from goqueue_admin.dashboard.pages import Place
@@ -14,6 +15,7 @@ class Host(App[None]):
 
     service: Service
     context: str
+    protected: bool
     read_only: bool
     is_paused: bool
 
@@ -36,3 +38,9 @@ class Host(App[None]):
     @abstractmethod
     def recall(self, page: Screen[None]) -> None:
         """Make a screen look as it did when it was left."""
+
+
+def host_of(node: DOMNode) -> Host:
+    """The dashboard that a screen or a window is in."""
+    assert isinstance(node.app, Host)
+    return node.app

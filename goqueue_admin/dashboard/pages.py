@@ -107,5 +107,7 @@ def trail(place: Place) -> list[Place]:
 
 def title(place: Place) -> str:
     """A place as its crumb: what it is about, where it is about something."""
+    if place.page == "dlq":
+        return "dead letters"
     is_whole = place.about and len(place.about) == len(row_of(place).about)
     return (place.about[-1] or place.page) if is_whole and place.page != "messages" else place.page

@@ -1,9 +1,13 @@
 """What can be asked of the broker, and what is known of the answers."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from operator import is_not
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from goqueue.errors import GoQueueError
+
+if TYPE_CHECKING:
+    from goqueue.client.insight import GroupDetails
 
 
 class Question(NamedTuple):
@@ -54,6 +58,7 @@ class Known:
 
     def __init__(self) -> None:
         self._answers: dict[Question, Answer] = {}
+        self._joined: dict[str, tuple[Sequence[Any], Any]] = {}
 
     def take(self, asked: Question, value: Any, at_ns: int) -> None:
         last = self._answers.pop(asked, None)  # so that the oldest stands first
@@ -86,6 +91,15 @@ class Known:
         value = self.get(asked)
         return value if isinstance(value, dict) else {}
 
+    def joined(self, name: str, pages: Sequence[Any]) -> Any:
+        """The pages of a long answer as one: the same list for the same pages. None as long as there is no page."""
+        held, whole = self._joined.get(name, ((), None))
+        if len(held) != len(pages) or any(map(is_not, held, pages)):
+            there = [page for page in pages if page is not None]
+            whole = there[0] if len(there) == 1 else [one for page in there for one in page] or None
+            self._joined[name] = (pages, whole)
+        return whole
+
     def keep(self, wanted: int = 200) -> None:
         """Forget the oldest answers beyond a number: screens that were left long ago."""
         for asked in list(self._answers)[: max(0, len(self._answers) - wanted)]:
@@ -94,6 +108,18 @@ class Known:
 
 _GROUPS_AT_ONCE = 1_000
 _GROUP_PAGES_MAX = 10
+
+
+def groups_of(known: Known) -> "list[GroupDetails] | None":
+    """All that is known of the list; None as long as that is nothing."""
+    joined: list[GroupDetails] | None = known.joined("now", [known.get(asked) for asked in all_groups(known)])
+    return joined
+
+
+def groups_before(known: Known) -> "list[GroupDetails] | None":
+    """The same as it was an answer ago."""
+    joined: list[GroupDetails] | None = known.joined("before", [known.before(asked) for asked in all_groups(known)])
+    return joined
 
 
 def all_groups(known: Known) -> list[Question]:

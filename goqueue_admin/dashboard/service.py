@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 5.0
 PROBE_SECONDS = 0.4
-BACKOFF_SECONDS = (1, 2, 4, 8, 10)
+BACKOFF_SECONDS = (1, 2, 3, 5)
 TAIL_BYTES = 64 * 1024
 """Of an answer with messages: to take one apart holds the screen up for less than a frame."""
 

@@ -8,7 +8,7 @@ import typer
 from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import Column
-from goqueue.console.session import Session, session_flags
+from goqueue.console.session import Session, print_flags
 from goqueue_cli.bench.results import FIGURES, Result, load
 
 _WORSE = 0.1
@@ -22,11 +22,12 @@ _COLUMNS = (
     Column("VERDICT", "verdict"),
 )
 
-_File = Annotated[Path, typer.Argument(help="A result that was kept with --save.")]
+_Before = Annotated[Path, typer.Argument(metavar="BEFORE", help="A result that was kept with --save.")]
+_After = Annotated[Path, typer.Argument(metavar="AFTER", help="Another one.")]
 
 
-@session_flags
-def compare(before: _File, after: _File, *, session: Session) -> None:
+@print_flags
+def compare(before: _Before, after: _After, *, session: Session) -> None:
     """Compare two results of a benchmark.
 
     \b
@@ -48,7 +49,7 @@ def compare(before: _File, after: _File, *, session: Session) -> None:
         said = ", ".join(f"{name} ({one['settings'].get(name)}, {other['settings'].get(name)})" for name in different)
         terminal.say(f"these were made with different settings: {said}")
     rows = [_row(name, one, other) for name in FIGURES if name in one["figures"] and name in other["figures"]]
-    for_people = session.output in {"table", "wide"}
+    for_people = session.for_people
     session.write([_shown(row) for row in rows] if for_people else rows, _COLUMNS if for_people else ())
 
 

@@ -48,13 +48,20 @@ PartitionsFlag = Annotated[int, typer.Option(metavar="N", min=1, help="How many 
 DurationFlag = Annotated[
     float,
     typer.Option(
-        metavar="DURATION", parser=_seconds_of("--duration"), help="How long to measure, without the warm-up."
+        metavar="DURATION",
+        parser=_seconds_of("--duration"),
+        show_default="10s",
+        help="How long to measure, without the warm-up.",
     ),
 ]
 WarmUpFlag = Annotated[
     float,
     typer.Option(
-        "--warm-up", metavar="DURATION", parser=_seconds_of("--warm-up"), help="How long not to count before that."
+        "--warm-up",
+        metavar="DURATION",
+        parser=_seconds_of("--warm-up"),
+        show_default="1s",
+        help="How long not to count before that.",
     ),
 ]
 SaveFlag = Annotated[

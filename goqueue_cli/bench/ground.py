@@ -27,7 +27,7 @@ def agree_to_load(session: Session, plan: str, *, confirm: str | None, dry_run: 
         terminal.write_lines([f"would {plan}"])
         return False
     if session.protected:
-        agree(session, f"put the broker under load and {plan}", name=session.context or "", yes=True, confirm=confirm)
+        agree(session, f"put the broker under load and {plan}", name=session.guard or "", yes=True, confirm=confirm)
     return True
 
 

@@ -20,17 +20,20 @@ from goqueue_cli.bench.results import Result
 _PATIENCE_SECONDS = 10.0
 """For what is still under way when everything has been sent."""
 
+_RATE_MIN = 0.01
 _RATE_MAX = 50_000.0  # beyond, a single thread that sends one by one measures itself
 _PERCENTILES = {"p50_ms": 50, "p90_ms": 90, "p99_ms": 99, "p999_ms": 99.9}
 _SIZE_BYTES_MIN = 28  # what a message says of itself: whose it is, and when it was to leave
 _MS = 1e6
+
+_Rate = Annotated[float, typer.Option(metavar="N", show_default="1000", help="How many messages are sent a second.")]
 
 
 @session_flags
 def latency(  # noqa: PLR0913 - flags, each given by name
     topic: TopicName = None,
     *,
-    rate: Annotated[float, typer.Option(metavar="N", help="How many messages are sent a second.")] = 1_000.0,
+    rate: _Rate = 1_000.0,
     duration: DurationFlag = 10.0,
     warm_up: WarmUpFlag = 1.0,
     size: SizeFlag = 100,
@@ -89,8 +92,8 @@ def latency(  # noqa: PLR0913 - flags, each given by name
 
 
 def _check(rate: float, duration: float, size: int) -> None:
-    if not 0 < rate <= _RATE_MAX:
-        raise UsageInvalid(f"--rate is {rate:g}, and must be above 0 and at most {_RATE_MAX:,.0f}")
+    if not _RATE_MIN <= rate <= _RATE_MAX:
+        raise UsageInvalid(f"--rate is {rate:g}, and must be {_RATE_MIN} to {_RATE_MAX:,.0f}")
     if duration <= 0:
         raise UsageInvalid("--duration is 0, which leaves no time to measure")
     if size < _SIZE_BYTES_MIN:
@@ -115,7 +118,7 @@ def _histogram(latencies: Latencies) -> list[dict[str, float]]:
 
 def _tell(session: Session, found: Result, arrived: Latencies, save: Path | None) -> None:
     results.tell(session, found, save)
-    if session.output in {"table", "wide"}:
+    if session.for_people:
         from goqueue_cli.bench.picture import bars  # noqa: PLC0415
 
         is_unicode = sys.stdout is not None and "utf" in (sys.stdout.encoding or "").lower()

@@ -75,7 +75,7 @@ def tell(session: Session, found: Result, save: Path | None) -> None:
     """On stdout: for people the figures, for programs all there is."""
     if save is not None:
         _keep(found, save)
-    if session.output not in {"table", "wide"}:
+    if not session.for_people:
         session.write([found], (Column("NAME", "name"),))
         return
     rows = [

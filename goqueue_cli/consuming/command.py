@@ -1,6 +1,7 @@
 """`goqueue-cli consume`: the messages of a topic on stdout."""
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import exits, terminal
+from goqueue.console.choices import Kind
+from goqueue.console.danger import agree
 from goqueue.console.failure import doing
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.names import refuse_empty, short
 from goqueue.console.session import Session, stream_flags, suggesting
 from goqueue.errors import GoQueueError, RangeDamaged
 from goqueue.limits import MIB
+from goqueue.limits import OFFSET_MAX as LIMIT_MAX
 from goqueue.quantities import format_count, parse_duration
 
 if TYPE_CHECKING:
@@ -34,9 +38,11 @@ _From = Annotated[
 _To = Annotated[
     str | None, typer.Option("--to", metavar="PLACE", help="End before now, an offset, a time, a day, or -1h.")
 ]
-_Last = Annotated[int | None, typer.Option(metavar="N", min=0, help="Begin with the last N messages.")]
+_Last = Annotated[
+    int | None, typer.Option("--last", "-n", metavar="N", min=0, max=LIMIT_MAX, help="Begin with the last N messages.")
+]
 _Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with messages as they come.")]
-_Limit = Annotated[int | None, typer.Option(metavar="N", min=0, help="End after N messages.")]
+_Limit = Annotated[int | None, typer.Option(metavar="N", min=0, max=LIMIT_MAX, help="End after N messages.")]
 _Where = Annotated[
     list[str] | None,
     typer.Option(metavar="FILTER", help="Only messages like key=tea or json.total>40; all of several must hold."),
@@ -44,6 +50,10 @@ _Where = Annotated[
 _Group = Annotated[str | None, typer.Option(metavar="NAME", help="Join this group, and acknowledge what was written.")]
 _Visibility = Annotated[
     str | None, typer.Option(metavar="DURATION", help="How long the group waits for an acknowledgement, with --group.")
+]
+_Confirm = Annotated[
+    str | None,
+    typer.Option("--confirm", metavar="GROUP", help="Do not ask in a protected context, with --group: its name again."),
 ]
 _UntilIdle = Annotated[
     str | None, typer.Option(metavar="DURATION", help="End when nothing has come for so long, with --group.")
@@ -68,6 +78,7 @@ def consume(  # noqa: PLR0913 - flags, each given by name
     group: _Group = None,
     visibility: _Visibility = None,
     until_idle: _UntilIdle = None,
+    confirm: _Confirm = None,
     text: _Format = None,
     skip_damage: _SkipDamage = False,
     session: Session,
@@ -87,18 +98,24 @@ def consume(  # noqa: PLR0913 - flags, each given by name
     a pipe gets values as they were published, and a terminal nothing that it would obey.
 
     Reading changes nothing, unless it is done with --group: then what was written is acknowledged, and ^C gives the
-    rest back.
+    rest back. What a pipe has taken was written: use --limit, and not head. With --follow, a broker that goes away is
+    waited for, as long as --timeout says or for ever. In a protected context --group wants the name of the group.
     """
     refuse_empty(topic)
     if text is not None and session.chose_output:
         raise UsageInvalid("--format and --output both say how to print", hint="give one of the two")
     for_members = {"--visibility": visibility, "--until-idle": until_idle}
     if group is not None:
+        if sys.stdout is None:
+            raise UsageInvalid("stdout is closed, and --group acknowledges what was written", hint="write to /dev/null")
         _check_for_groups({"--partition": partitions, "--to": until, "--last": last, "--where": where})
         options = _member_options(start, for_members) | {"skip_damage": skip_damage}
+        if session.protected:
+            what = f"take messages of topic {short(topic)} as a member of group {short(group)}"
+            agree(session, what, name=group, yes=False, confirm=confirm)
         _show_as_member(topic, group, options, limit, _outlet(text, session, leased=True), session)
         return
-    _check_without_group(for_members)
+    _check_without_group(for_members | {"--confirm": confirm})
     wish = _wish(start, until, last, follow=follow) | {
         "partitions": partitions or None,
         "skip_damage": skip_damage,
@@ -117,9 +134,12 @@ def _wish(start: str | None, until: str | None, last: int | None, *, follow: boo
         raise UsageInvalid(
             f"--follow waits for what comes, and --to {until} ends before it", hint="give one of the two"
         )
+    begin, end = parse_start(start or "earliest"), None if until is None else parse_end(until)
+    if isinstance(begin, int) and type(begin) is type(end) and end <= begin:
+        raise UsageInvalid(f"--to {until} is not behind --from {start}", hint="there is nothing between the two")
     return {
-        "start": parse_start(start or "earliest"),
-        "until": None if until is None else parse_end(until),
+        "start": begin,
+        "until": end,
         "follow": follow,
         "max_bytes": _ANSWER_BYTES,
     }
@@ -140,7 +160,7 @@ def _show(
     reading: Reading | None = None
     try:
         with doing(f"consume topic {short(topic)}"), session.client() as client, _told(client, topic, outlet):
-            reading = Reading(client, topic, wish)
+            reading = Reading(client, topic, wish, _patience(session))
             with _watched(reading, outlet):
                 for messages in limited(reading.all() if last is None else reading.last(last), limit):
                     outlet.put(messages)
@@ -154,6 +174,12 @@ def _show(
         terminal.say(reading.found)
     elif not outlet.count:
         terminal.say("no messages")
+
+
+def _patience(session: Session) -> float | None:
+    """An outage is waited out by who follows, unless it was said for how long."""
+    chosen = session.choices
+    return session.timeout if chosen is not None and chosen.timeout.kind is not Kind.DEFAULT else None
 
 
 def _show_as_member(

@@ -34,7 +34,7 @@ def form_of(text: str | None, session: Session, *, leased: bool) -> Form:
         fields = forms.CSV_LEASED if leased else forms.CSV
         title = forms.csv_title(fields) if session.headers else b""
         return Form(forms.csv_of(fields), title, empty=title)
-    if output in {"table", "wide"}:
+    if session.for_people:
         title = forms.TITLES[output] if session.headers else b""
         return Form(forms.as_table if output == "table" else forms.as_wide, title)
     if output == "yaml":

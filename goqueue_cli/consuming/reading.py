@@ -1,15 +1,28 @@
 """Which messages of a topic are read: all, a stretch of them, or the newest, and how far a search has come."""
 
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from goqueue.client import Client, Message, Offsets, Reader
-from goqueue.errors import OffsetOutOfRange, PartitionNotFound
-from goqueue.quantities import format_count
+from goqueue.console import terminal
+from goqueue.errors import (
+    BrokerStopping,
+    BrokerUnreachable,
+    GoQueueError,
+    OffsetOutOfRange,
+    PartitionNotFound,
+    RequestTimedOut,
+)
+from goqueue.quantities import format_count, format_duration
 
 Batches = Iterator[list[Message]]
+
+_NOTICED_SECONDS = 2.0
+"""That a broker may be away before somebody who follows is told."""
 
 
 @dataclass(slots=True)
@@ -19,7 +32,9 @@ class Reading:
     client: Client
     topic: str
     wish: dict[str, Any]
-    _readers: dict[tuple[tuple[int, ...], bool], Reader] = field(default_factory=dict)
+    patience: float | None = None
+    """How long to wait for a broker that went away while it was followed; None is for ever."""
+    _readers: dict[tuple[tuple[int, ...], int], Reader] = field(default_factory=dict)
 
     @property
     def searches(self) -> bool:
@@ -77,6 +92,7 @@ class Reading:
 
     def _newest(self, wish: dict[str, Any], held: Offsets, count: int) -> Iterable[Message]:
         """The last messages of a partition. Where too few are found it looks further back, until there are enough."""
+        count = min(count, held.latest - held.earliest)
         found: deque[Message] = deque(maxlen=count)
         reach = count
         while count:
@@ -90,10 +106,36 @@ class Reading:
         return found
 
     def _batches(self, wish: dict[str, Any]) -> Batches:
-        with self.client.reader(self.topic, **wish) as reader:
+        """What is followed goes on where it was when the broker comes back."""
+        for returns in count():
             # Of a search that is repeated further back, the last time counts: it saw all that the others did.
-            self._readers[tuple(wish["partitions"] or ()), wish["follow"]] = reader
-            yield from reader.batches()
+            key = tuple(wish["partitions"] or ()), returns
+            patience = _NOTICED_SECONDS if wish["follow"] else None
+            with self.client.reader(self.topic, timeout=patience, **wish) as reader:
+                self._readers[key] = reader
+                try:
+                    yield from reader.batches()
+                except (BrokerUnreachable, BrokerStopping, RequestTimedOut) as error:
+                    if not wish["follow"]:
+                        raise
+                    self._await_broker(error)
+                    wish = wish | {"partitions": list(reader.positions), "start": reader.positions}
+                else:
+                    return
+
+    def _await_broker(self, failure: GoQueueError) -> None:
+        """Until it answers, or there was enough of it."""
+        terminal.say(f"the broker is away, trying again: {failure.sentence}")
+        began = time.monotonic()
+        while True:
+            try:
+                self.client.topic(self.topic)
+            except (BrokerUnreachable, BrokerStopping, RequestTimedOut):
+                if self.patience is not None and time.monotonic() - began >= self.patience:
+                    raise
+            else:
+                break
+        terminal.say(f"the broker is back after {format_duration(round(time.monotonic() - began, 1))}")
 
 
 def limited(batches: Batches, limit: int | None) -> Batches:

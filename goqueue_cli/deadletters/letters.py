@@ -1,15 +1,14 @@
 """Dead letters as rows, and a single one in full."""
 
 import re
-import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from goqueue.clock import NANOSECONDS
+from goqueue.console.figures import age
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import Column
-from goqueue.quantities import format_count, format_duration, format_size, parse_time, quoted
+from goqueue.quantities import format_count, format_size, quoted
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -34,11 +33,6 @@ def origin(topic: str) -> str:
     return topic.removesuffix(SUFFIX)
 
 
-def age(moment: str) -> str:
-    """How long ago something was: it takes less room than when. The clock of the broker may be ahead of ours."""
-    return format_duration(max(0, time.time_ns() - parse_time(moment)) / NANOSECONDS)
-
-
 COLUMNS = (
     Column("PLACE", "name", lambda name: name.rpartition("/")[2]),
     Column("AGE", "timestamp", age),
@@ -58,7 +52,7 @@ def found(
     """Up to `limit` that were not sent back, partition by partition, the oldest of each first."""
     start: dict[str, int] | None = None
     while limit > 0:
-        answer = _ask(client, origin(topic), min(limit, _ANSWER_MAX), wishes, start, filters)
+        answer = client.dead_letters(origin(topic), min(limit, _ANSWER_MAX), start=start, filters=filters, **wishes)
         yield from (row_of(topic, message) for message in answer["messages"])
         limit -= len(answer["messages"])
         start = answer["next"]
@@ -71,25 +65,9 @@ def newest(client: "Client", topic: str) -> list[Row]:
     own_name = dead_letter_topic(topic)
     held = client.topic(own_name).partition_offsets
     start = {number: max(offsets.earliest, offsets.latest - _TAIL) for number, offsets in held.items()}
-    answer = _ask(client, own_name, min(_TAIL * len(start), _ANSWER_MAX), {}, start)
+    answer = client.dead_letters(own_name, min(_TAIL * len(start), _ANSWER_MAX), start=start)
     rows = [row_of(own_name, message) for message in answer["messages"]]
     return sorted(rows, key=lambda row: (row["timestamp"], row["offset"]), reverse=True)
-
-
-def _ask(
-    client: "Client",
-    topic: str,
-    limit: int,
-    wishes: Mapping[str, Any],
-    start: Mapping[str, int] | None,
-    filters: Sequence[str] = (),
-) -> dict[str, Any]:
-    """With times among the wishes, which the SDK's own call does not take."""
-    from goqueue.client import endpoints  # noqa: PLC0415 - loaded with the client
-    from goqueue.client.times import to_text  # noqa: PLC0415
-
-    given = {name: to_text(wish) if name in {"from_time", "to_time"} else wish for name, wish in wishes.items()}
-    return client.call(endpoints.dead_letters(topic, limit, given, start, filters))
 
 
 def row_of(topic: str, message: Mapping[str, Any]) -> Row:

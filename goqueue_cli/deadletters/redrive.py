@@ -14,7 +14,7 @@ from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.quantities import format_count, quoted
 from goqueue_cli.deadletters import redriving
-from goqueue_cli.deadletters.browse import ErrorFlag, FromFlag, GroupFlag, ToFlag, TopicName, WhereFlag, times
+from goqueue_cli.deadletters.choice import ErrorFlag, FromFlag, GroupFlag, ToFlag, TopicName, WhereFlag, times
 from goqueue_cli.deadletters.interruption import after_this_step
 from goqueue_cli.deadletters.letters import dead_letter_topic, origin
 from goqueue_cli.deadletters.redriving import Outcome, Pace, Plan
@@ -24,7 +24,6 @@ from goqueue_cli.nearest import naming_dead_letters
 if TYPE_CHECKING:
     from goqueue.client import Client
 
-_FOR_PEOPLE = {"table", "wide"}
 _FAILURES_TOLD = 5
 
 _RESULT = (
@@ -73,7 +72,8 @@ def redrive(  # noqa: PLR0913 - flags, each given by name
 
     They become new messages at the end of the topic, for every group that reads it. What fails again meanwhile and
     comes back stays. Each is sent once, whatever happens: ^C stops between two requests and says how many went, and
-    the same command goes on with the rest. It asks before, where somebody can answer; elsewhere it needs --yes.
+    the same command goes on with the rest. It asks before, where somebody can answer; elsewhere it needs --yes,
+    and in a protected context --confirm.
     """
     refuse_empty(topic, *([] if target is None else [target]))
     wishes = _wishes(error=error, group=group, key=key, header=_headers(headers), target=target, filters=where)
@@ -88,7 +88,7 @@ def redrive(  # noqa: PLR0913 - flags, each given by name
             return
         outcome, stopped = Outcome(scanned=planned.scanned, complete=True), False
         if planned.count:
-            _agree(session, planned, own_name, yes=yes, confirm=confirm)
+            _agree(session, planned, topic, yes=yes, confirm=confirm)
             outcome, stopped = _carry_out(client, planned, own_name, limit, rate, session)
     _write(session, outcome, planned, own_name)
     if stopped:
@@ -120,7 +120,8 @@ def _carry_out(
 def _agree(session: Session, planned: Plan, topic: str, *, yes: bool, confirm: str | None) -> None:
     if not yes and confirm is None and terminal.may_ask():
         terminal.say(*redriving.lines(planned))
-    what = f"send {format_count(planned.count, 'dead letter')} of {topic} to {', '.join(planned.targets)}"
+    count = format_count(planned.count, "dead letter")
+    what = f"send {count} of {dead_letter_topic(topic)} to {', '.join(planned.targets)}"
     agree(session, what, name=topic, yes=yes, confirm=confirm)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console.each import each
+from goqueue.console.figures import rate
 from goqueue.console.names import refuse_empty
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
@@ -20,17 +21,7 @@ _Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The names 
 _Row = dict[str, Any]
 
 
-def rate(a_second: float) -> str:
-    """As many digits as tell something."""
-    if a_second >= 100:
-        return f"{a_second:,.0f}/s"
-    if 0 < a_second < 0.01:
-        return "<0.01/s"
-    digits = f"{a_second:.1f}" if a_second >= 10 else f"{a_second:.2f}"
-    return f"{digits.rstrip('0').rstrip('.')}/s"
-
-
-_GROUP = Column("GROUP", "group")
+_GROUP = Column("GROUP", "group_id")
 COLUMNS = (
     Column("PARTITION", "name", lambda name: name.partition("/")[2]),
     Column("COMMITTED", "committed", format_count),
@@ -57,8 +48,8 @@ def lag(names: _Names, watched: WatchFlag = False, every: EveryFlag = 2.0, *, se
       goqueue-cli group lag billing shipping -o jsonl
 
     Everything below COMMITTED is done, LAG messages are not, BEHIND is the age of the oldest of them. IN-FLIGHT are
-    lent at this moment, WAITING are to be tried again. DRAINS-IN is when nothing is left if all goes on as in the
-    last minute, and - where it does not get less. -o wide has what comes in, too.
+    with members at this moment, WAITING are to be tried again. DRAINS-IN is when nothing is left if all goes on as in
+    the last minute, and - where it does not get less. -o wide has what comes in, too.
     """
     refuse_empty(*names, noun="group")
     if watched:
@@ -71,7 +62,7 @@ def lag(names: _Names, watched: WatchFlag = False, every: EveryFlag = 2.0, *, se
 
     def write(found: list[_Row], session: Session) -> None:
         known = [one for one in found if "error" not in one]
-        rows = list(_rows(known, totals=session.output in {"table", "wide"}))
+        rows = list(_rows(known, totals=session.for_people))
         session.write(rows, columns_for(len(known)))
 
     each(session, names, "describe group", work, write)
@@ -83,7 +74,7 @@ def follow(session: Session, names: Sequence[str], every: float) -> None:
 
         def look() -> list[_Row]:
             with naming(client):
-                return list(_rows([client.group(name) for name in names], totals=session.output in {"table", "wide"}))
+                return list(_rows([client.group(name) for name in names], totals=session.for_people))
 
         watch(session, look, columns_for(len(names)), every=every)
 
@@ -105,7 +96,7 @@ def lag_rows(group: _Row) -> list[_Row]:
     return [
         {
             "name": f"{group['group_id']}/{topic}/{partition}",
-            "group": group["group_id"],
+            "group_id": group["group_id"],
             "topic": topic,
             "partition": int(partition),
             **numbers,
@@ -120,7 +111,7 @@ def _total(group: _Row, rows: Sequence[_Row]) -> _Row:
     sums = {field: sum(row[field] for row in rows) for field in ("in_flight", "waiting", "rate", "incoming", "lost")}
     return {
         "name": f"{group['group_id']}/total",
-        "group": group["group_id"],
+        "group_id": group["group_id"],
         "messages": group["total_lag"],
         "seconds": group["lag_seconds"],
         "drain_seconds": group["drain_seconds"],

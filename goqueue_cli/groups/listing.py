@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,14 +10,14 @@ from goqueue.console import terminal
 from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag, agree
 from goqueue.console.each import each
 from goqueue.console.failure import doing
+from goqueue.console.figures import ago, partitions, rate
 from goqueue.console.names import refuse_empty
-from goqueue.console.rows import Column
+from goqueue.console.pages import all_groups
+from goqueue.console.rows import Column, of_fields
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, WatchFlag, watch
 from goqueue.quantities import format_count, format_duration
-from goqueue_cli.deadletters.letters import age
 from goqueue_cli.groups import lag as group_lag
-from goqueue_cli.groups.lag import rate
 from goqueue_cli.nearest import naming
 
 if TYPE_CHECKING:
@@ -28,12 +27,10 @@ _Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The names 
 _Glob = Annotated[str | None, typer.Argument(metavar="GLOB", help="Only groups whose names fit, such as 'bill*'.")]
 _Row = dict[str, Any]
 
-_PAGE = 1000
-_FOR_PEOPLE = {"table", "wide"}
 
-
-def _seen(moment: str) -> str:
-    return f"{age(moment)} ago"
+def _assigned(names: Sequence[str]) -> str:
+    """Of `orders-0 orders-1 orders-2`."""
+    return partitions((topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names))
 
 
 _COLUMNS = (
@@ -53,11 +50,11 @@ _COLUMNS = (
 )
 _MEMBER_COLUMNS = (
     Column("MEMBER", "member_id"),
-    Column("PARTITIONS", "assigned_partitions", lambda names: " ".join(_shortened(names)) or "-"),
-    Column("HEARTBEAT", "last_heartbeat", _seen),
+    Column("PARTITIONS", "assigned_partitions", _assigned),
+    Column("HEARTBEAT", "last_heartbeat", ago),
     Column("IN-FLIGHT", "in_flight", format_count),
     Column("CLIENT", "client_id", wide=True),
-    Column("JOINED", "joined_at", _seen, wide=True),
+    Column("JOINED", "joined_at", ago, wide=True),
     Column("SESSION", "session_timeout", format_duration, wide=True),
 )
 _RESULT_COLUMNS = (
@@ -86,7 +83,7 @@ def list_groups(glob: _Glob = None, watched: WatchFlag = False, every: EveryFlag
     with doing("list the groups"), session.client() as client:
         rows = _all(client, glob)
     session.write(rows, _COLUMNS)
-    if not rows and session.output in _FOR_PEOPLE:
+    if not rows and session.for_people:
         terminal.say("there are no groups" if glob is None else f"there are no groups like {glob}")
 
 
@@ -119,22 +116,11 @@ def _follow_all(session: Session, glob: str | None, every: float) -> None:
 
 
 def _all(client: "Client", glob: str | None) -> list[_Row]:
-    """In one request, unless there are more than a thousand."""
-    rows: list[_Row] = []
-    after = None
-    while page := client.group_details(_PAGE, after):
-        rows += (_record(one) for one in page if glob is None or fnmatchcase(one.group_id, glob))
-        if len(page) < _PAGE:
-            break
-        after = page[-1].group_id
-    return rows
-
-
-def _record(details: Any) -> _Row:
-    import msgspec  # noqa: PLC0415 - loaded with the client
-
-    fields: _Row = msgspec.to_builtins(details)
-    return {"name": fields.pop("group_id"), **fields}
+    return [
+        {"name": one.group_id, **of_fields(one)}
+        for one in all_groups(client)
+        if glob is None or fnmatchcase(one.group_id, glob)
+    ]
 
 
 # --- describe ---
@@ -154,7 +140,7 @@ def describe(names: _Names, *, session: Session) -> None:
     def work(client: "Client", name: str) -> _Row:
         with naming(client):
             found = client.group(name)
-        dead = _dead_letter_topics(client, found) if session.output in _FOR_PEOPLE else []
+        dead = _dead_letter_topics(client, found) if session.for_people else []
         return {**found, "dead_letter_topics": dead} if dead else found
 
     each(session, names, "describe group", work, _write_descriptions)
@@ -168,8 +154,8 @@ def _dead_letter_topics(client: "Client", group: _Row) -> list[str]:
 
 def _write_descriptions(rows: list[_Row], session: Session) -> None:
     """For people a block of facts, a table of members and one of partitions for each group."""
-    if session.output not in _FOR_PEOPLE:
-        session.write([{field: value for field, value in row.items() if field != "group_id"} for row in rows], ())
+    if not session.for_people:
+        session.write(rows, ())
         return
     for number, row in enumerate(row for row in rows if "error" not in row):
         terminal.write_lines([*([""] if number else []), *_facts(row)])
@@ -208,19 +194,6 @@ def _advice(row: _Row) -> Iterator[str]:
         yield f"{topic} has dead letters: `goqueue-cli dlq errors {topic}` shows why"
     if lost := sum(place["lost"] for place in places):
         yield f"{format_count(lost, 'message')} removed by retention before the group had them"
-
-
-def _shortened(names: Sequence[str]) -> Iterator[str]:
-    """`orders-0 orders-1 orders-2` as `orders/0-2`."""
-    places = sorted((topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names))
-    for topic, numbers in groupby(places, key=lambda place: place[0]):
-        yield f"{topic}/{','.join(_ranges([number for _, number in numbers]))}"
-
-
-def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
-        members = [number for _, number in run]
-        yield str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}"
 
 
 # --- delete ---

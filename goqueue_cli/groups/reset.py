@@ -58,8 +58,9 @@ def reset(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli group reset billing --shift -100 --yes
 
     It says how many messages are read again or skipped at most, and asks, where somebody can answer; elsewhere it
-    needs --yes. Then it says how to undo it. What was done above the new offset is forgotten, and read again too. The
-    group may be at work: what its members have in hand is theirs no more, and attempts begin at 1 again.
+    needs --yes, and in a protected context --confirm. Then it says how to undo it. What was done above the new
+    offset is forgotten, and read again too. The group may be at work: what its members have in hand is theirs no
+    more, and attempts begin at 1 again.
     """
     refuse_empty(name, noun="group")
     refuse_empty(*(topics or ()))

@@ -36,7 +36,7 @@ def wait_for(
     \b
       goqueue-cli group wait billing --for lag=0 --timeout 5m
       goqueue-cli group wait billing shipping --for 'lag<100' --for 'members>=2'
-      goqueue-cli group wait billing --for state=empty && goqueue-cli group delete billing --yes
+      goqueue-cli group wait billing --for state=empty --for in-flight=0
 
     A condition compares (= != < <= > >=) lag, members, in-flight, waiting or lost with a number, behind with a
     duration, or state (= !=) with stable, rebalancing or empty. It must hold for all of the groups. A group that is

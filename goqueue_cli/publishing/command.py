@@ -124,12 +124,12 @@ def publish(  # noqa: PLR0913 - flags, each given by name
 
     \b
       goqueue-cli publish orders '{"id": 17}' '{"id": 18}'
-      goqueue-cli publish orders '{"id": 17}' --key customer-4 --header source=shop
+      goqueue-cli publish orders tea --key customer-4 --header source=shop
       tail -F shop.log | goqueue-cli publish logs
       goqueue-cli publish prices --file prices.txt --key-separator :
       goqueue-cli publish images --file cat.png --whole
       goqueue-cli consume orders -o jsonl | goqueue-cli publish copies --jsonl
-      goqueue-cli publish orders --template '{"id": %n}' --key 'user-%r{1,9}' --count 1000 --rate 50
+      goqueue-cli publish orders --template 'order %n' --count 1000 --rate 50
 
     Messages are durable when it ends with 0. Lines end with a newline; nothing else of them is changed.
     A template has %n number, %r{1,6} random whole number, %x{8} random digits, %u UUID, %T time and %%; without

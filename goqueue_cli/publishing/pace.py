@@ -11,6 +11,9 @@ _SILENCE_SECONDS = 0.1
 _TICK_SECONDS = 0.001
 """Waking up costs more than it is worth below this."""
 
+_SLEEP_SECONDS_MAX = 3600.0
+"""At once: no clock counts the years that a tiny rate asks for."""
+
 _ROUNDING = 1e-6
 """Of a message: what is due now must not seem to be due in the next instant."""
 
@@ -75,5 +78,5 @@ def paced(
 def _wait(schedule: Schedule, clock: Callable[[], float], sleep: Callable[[float], None]) -> int:
     """How many are due, once that is at least one."""
     while not (count := schedule.due(now := clock())):
-        sleep(max(schedule.next - now, _TICK_SECONDS))
+        sleep(min(max(schedule.next - now, _TICK_SECONDS), _SLEEP_SECONDS_MAX))
     return count

@@ -125,6 +125,7 @@ def parse_header(text: str) -> Header:
     name, separator, value = text.partition("=")
     if not name or not separator:
         raise UsageInvalid(f"--header {quoted(text)} is no header", hint="write it as in --header source=shop")
+    name.encode()  # an argument may have bytes that are no text
     return name, os.fsencode(value)
 
 

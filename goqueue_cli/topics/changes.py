@@ -1,5 +1,6 @@
 """`goqueue-cli topic`: create, edit, compact and delete topics."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -7,36 +8,37 @@ import typer
 from goqueue.console import terminal
 from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag, agree
 from goqueue.console.each import each
+from goqueue.console.failure import doing
 from goqueue.console.groups import UsageInvalid
-from goqueue.console.names import refuse_empty
-from goqueue.console.rows import Column
+from goqueue.console.names import refuse_empty, short
+from goqueue.console.rows import Column, of_fields
 from goqueue.console.session import Session, session_flags
-from goqueue.errors import RequestInvalid
+from goqueue.errors import RequestInvalid, TopicNameInvalid, TopicNotFound
 from goqueue.quantities import format_count, format_size
 from goqueue_cli.topics.listing import Names, Row, setting_text
-from goqueue_cli.topics.settings import FIXED, judged, parse_setting, refuse_unknown
+from goqueue_cli.topics.settings import FIXED, judged, losing, parse_setting, refuse_unknown
 
 if TYPE_CHECKING:
-    from goqueue.client import Client, TopicInfo
+    from goqueue.client import Client
 
-_NAME = Column("NAME", "name")
+_TOPIC = Column("TOPIC", "name")
 _PARTITIONS = Column("PARTITIONS", "partitions")
 _RESULT = Column("RESULT", "result")
 _CHANGE = (
-    _NAME,
+    _TOPIC,
     Column("SETTING", "setting"),
     Column("BEFORE", "before"),
     Column("AFTER", "after"),
     _RESULT,
 )
 _COMPACTION = (
-    _NAME,
+    _TOPIC,
     _RESULT,
     Column("BEFORE", "size_before", format_size),
     Column("AFTER", "size_after", format_size),
     Column("REMOVED", "messages_removed", format_count),
 )
-_LOSS = (_NAME, Column("MESSAGES", "total_messages", format_count), Column("SIZE", "total_size_bytes", format_size))
+_LOSS = (_TOPIC, Column("MESSAGES", "total_messages", format_count), Column("SIZE", "total_size_bytes", format_size))
 
 _Settings = Annotated[
     list[str] | None,
@@ -59,7 +61,8 @@ def create(
     \b
       goqueue-cli topic create orders
       goqueue-cli topic create orders payments --partitions 6
-      goqueue-cli topic create prices --set cleanup=compact --set retention_hours=null
+      goqueue-cli topic create prices --set cleanup=compact
+      goqueue-cli topic create facts --set retention_hours=null
       goqueue-cli topic create images --set max_message_bytes=8MiB
 
     `topic describe` shows which settings a topic has. A size may have a unit, and null means without an end.
@@ -68,28 +71,29 @@ def create(
 
     def work(client: "Client", name: str) -> Row:
         with judged(client, given):
-            return {"result": "created", **_record(client.create_topic(name, partitions, **given))}
+            return {"result": "created", **of_fields(client.create_topic(name, partitions, **given))}
 
     each(session, names, "create topic", work, _write_results)
 
 
 def _write_results(rows: list[Row], session: Session) -> None:
-    columns = (_NAME, _PARTITIONS, _RESULT) if any("partitions" in row for row in rows) else (_NAME, _RESULT)
+    columns = (_TOPIC, _PARTITIONS, _RESULT) if any("partitions" in row for row in rows) else (_TOPIC, _RESULT)
     session.write(rows, columns)
-
-
-def _record(info: "TopicInfo") -> Row:
-    import msgspec  # noqa: PLC0415 - loaded with the client
-
-    record: Row = msgspec.to_builtins(info)
-    return record
 
 
 # --- edit ---
 
 
 @session_flags
-def edit(names: Names, settings: _Settings = None, dry_run: DryRunFlag = False, *, session: Session) -> None:
+def edit(
+    names: Names,
+    settings: _Settings = None,
+    dry_run: DryRunFlag = False,
+    yes: YesFlag = False,
+    confirm: ConfirmFlag = None,
+    *,
+    session: Session,
+) -> None:
     """Change settings of topics.
 
     \b
@@ -97,12 +101,17 @@ def edit(names: Names, settings: _Settings = None, dry_run: DryRunFlag = False, 
       goqueue-cli topic edit orders payments --set retention_bytes=10GiB --dry-run
       goqueue-cli topic edit prices --set cleanup=compact,delete
 
-    It shows what each setting was and what it is now. A shorter retention removes messages at the next look of the
-    broker's upkeep; nothing brings them back. The number of partitions stays.
+    It shows what each setting was and what it is now. Where a topic with messages keeps less than before - a shorter
+    retention, or another cleanup - some go soon, and nothing brings them back: it asks before, and where nobody can
+    answer it needs --yes. In a protected context every change needs the name, or --confirm. A dry run does not ask
+    the broker whether it takes the values. The number of partitions stays.
     """
     given = dict(parse_setting(text, FIXED) for text in settings or ())
     if not given:
         raise UsageInvalid("there is nothing to change", hint="say what: `--set retention_hours=24`")
+    refuse_empty(*names)
+    if not dry_run:
+        _agree_to_edit(session, names, given, yes=yes, confirm=confirm)
 
     def work(client: "Client", name: str) -> Row:
         before = client.topic(name).config
@@ -119,9 +128,34 @@ def edit(names: Names, settings: _Settings = None, dry_run: DryRunFlag = False, 
     each(session, names, "edit topic", work, _write_changes)
 
 
+def _agree_to_edit(
+    session: Session, names: list[str], given: dict[str, Any], *, yes: bool, confirm: str | None
+) -> None:
+    """Once for all topics, before the first of them is changed."""
+    what = f"change topic{'s' if len(names) > 1 else ''} {', '.join(names)}"
+    losses = _losses(session, names, given)
+    if losses:
+        told = ", ".join(f"{setting} of {name}" for name, settings in losses.items() for setting in settings)
+        what = f"{what} and lose messages to {told}"
+    if losses or session.protected:
+        agree(session, what, name=" ".join(names), yes=yes, confirm=confirm)
+
+
+def _losses(session: Session, names: list[str], given: dict[str, Any]) -> dict[str, list[str]]:
+    """Which topics would keep less, by which settings. A topic that is not there is told when its turn comes."""
+    found: dict[str, list[str]] = {}
+    with doing(f"edit topic {', '.join(map(short, names))}"), session.client() as client:
+        for name in names:
+            with suppress(TopicNotFound, TopicNameInvalid):
+                info = client.topic(name)
+                if info.total_messages and (settings := losing(info.config, given)):
+                    found[name] = settings
+    return found
+
+
 def _write_changes(rows: list[Row], session: Session) -> None:
     """For people a line for each setting."""
-    people = session.output in {"table", "wide"}
+    people = session.for_people
     session.write([line for row in rows for line in _lines(row)] if people else rows, _CHANGE if people else ())
 
 
@@ -203,6 +237,6 @@ def delete(
         return {"result": "deleted"}
 
     def write(rows: list[Row], session: Session) -> None:
-        session.write(rows, (*_LOSS, _RESULT) if dry_run else (_NAME, _RESULT))
+        session.write(rows, (*_LOSS, _RESULT) if dry_run else (_TOPIC, _RESULT))
 
     each(session, names, "delete topic", work, write)

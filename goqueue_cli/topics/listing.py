@@ -10,12 +10,11 @@ import typer
 from goqueue.console import terminal
 from goqueue.console.each import each
 from goqueue.console.failure import doing
-from goqueue.console.rows import Column, write_rows
+from goqueue.console.figures import ago, rate, size_rate
+from goqueue.console.rows import Column, of_fields, write_rows
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, WatchFlag, watch
 from goqueue.quantities import format_count, format_size
-from goqueue_cli.deadletters.letters import age
-from goqueue_cli.groups.lag import rate
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -28,8 +27,6 @@ _Internal = Annotated[
 
 Row = dict[str, Any]
 
-_FOR_PEOPLE = {"table", "wide"}
-
 
 def settings_of(config: Row) -> Iterator[str]:
     """As `--set` takes them."""
@@ -40,20 +37,16 @@ def setting_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _ago(moment: str) -> str:
-    return f"{age(moment)} ago"
-
-
 _SUMMARY = (
-    Column("NAME", "name"),
+    Column("TOPIC", "name"),
     Column("PARTITIONS", "partitions"),
     Column("MESSAGES", "total_messages", format_count),
     Column("SIZE", "total_size_bytes", format_size),
     Column("IN/S", "published_per_second", rate),
-    Column("BYTES/S", "bytes_per_second", lambda size: f"{format_size(round(size))}/s", wide=True),
+    Column("BYTES/S", "bytes_per_second", size_rate, wide=True),
     Column("OUT/S", "read_per_second", rate, wide=True),
     Column("FAULTS", "faults", format_count, wide=True),
-    Column("CREATED", "created_at", _ago, wide=True),
+    Column("CREATED", "created_at", ago, wide=True),
     Column("CONFIG", "config", lambda config: " ".join(settings_of(config)), wide=True),
 )
 _PARTITION = (
@@ -94,7 +87,7 @@ def list_topics(
     with doing("list the topics"), session.client() as client:
         rows = _known(client, glob, internal)
     session.write(rows, _SUMMARY)
-    if session.output in _FOR_PEOPLE:
+    if session.for_people:
         terminal.say(*_advice(rows))
         if not rows:
             terminal.say("there are no topics" if glob is None else f"there are no topics like {glob}")
@@ -123,7 +116,7 @@ def _follow(session: Session, glob: str | None, internal: bool, every: float) ->
 
 def _known(client: "Client", glob: str | None, internal: bool) -> list[Row]:
     """In one request."""
-    return [_record(one) for one in client.topic_details(internal) if glob is None or fnmatchcase(one.name, glob)]
+    return [of_fields(one) for one in client.topic_details(internal) if glob is None or fnmatchcase(one.name, glob)]
 
 
 def _advice(rows: list[Row]) -> Iterator[str]:
@@ -152,14 +145,14 @@ def describe(names: Names, *, session: Session) -> None:
     """
 
     def work(client: "Client", name: str) -> Row:
-        return {**_record(client.topic(name)), "partition_details": client.partitions(name)}
+        return {**of_fields(client.topic(name)), "partition_details": client.partitions(name)}
 
     each(session, names, "describe topic", work, _write_descriptions)
 
 
 def _write_descriptions(rows: list[Row], session: Session) -> None:
     """For people a block of facts and a table of partitions for each topic."""
-    if session.output not in _FOR_PEOPLE:
+    if not session.for_people:
         session.write(rows, ())
         return
     for number, row in enumerate(row for row in rows if "error" not in row):
@@ -173,13 +166,6 @@ def _facts(row: Row) -> Iterator[str]:
     yield (
         f"{row['name']}: {format_count(row['partitions'], 'partition')}, "
         f"{format_count(row['total_messages'], 'message')}, {format_size(row['total_size_bytes'])}, "
-        f"created {_ago(row['created_at'])}"
+        f"created {ago(row['created_at'])}"
     )
     yield from (f"  {setting}" for setting in settings_of(row["config"]))
-
-
-def _record(described: Any) -> Row:
-    import msgspec  # noqa: PLC0415 - loaded with the client
-
-    record: Row = msgspec.to_builtins(described)
-    return record

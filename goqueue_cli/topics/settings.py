@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from goqueue.console.groups import UsageInvalid
@@ -38,9 +39,12 @@ def parse_setting(text: str, elsewhere: Mapping[str, str] = _ELSEWHERE) -> tuple
     if name in elsewhere:
         raise UsageInvalid(f"--set: {name} is not a setting of a topic", hint=elsewhere[name].format(value=value))
     try:
-        return name, json.loads(value)
+        found = json.loads(value)
     except ValueError:
         return name, _from_text(name, value)  # `compact` is easier to write than `"compact"`
+    if isinstance(found, float) and not isfinite(found):  # a request would have null for it
+        raise UsageInvalid(f"--set {name}: {value} is not a number", hint=f"{name}=null is without an end")
+    return name, found
 
 
 def _from_text(name: str, value: str) -> Any:
@@ -60,6 +64,21 @@ def _in_hours(name: str, value: str) -> str:
     except ValueError:
         return f"write it as in --set {name}=24, or {name}=null for no end"
     return f"did you mean --set {name}={hours:g}?"
+
+
+def losing(before: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """The settings by which a topic keeps less than until now, and so loses messages."""
+    after = {**before, **given}
+    had, has = (set(str(config["cleanup"]).split(",")) for config in (before, after))
+    found = ["cleanup"] if has - had else []
+    if "delete" in has:
+        found += [name for name in ("retention_hours", "retention_bytes") if _is_less(after[name], before[name])]
+    return found
+
+
+def _is_less(value: Any, other: Any) -> bool:
+    """Of an end: null is none. What is no number, the broker refuses."""
+    return isinstance(value, (int, float)) and (other is None or value < other)
 
 
 @contextmanager

@@ -16,6 +16,10 @@ from goqueue.limits import FILTER_CHARACTERS_MAX, FILTER_INDEX_MAX, FILTER_STEPS
     [
         ("key=customer-4", "key", (), "=", "customer-4"),
         ("key=", "key", (), "=", ""),
+        ("key==a", "key", (), "=", "a"),
+        ("json.total == 40", "json", ("total",), "=", 40),
+        ("key = =a", "key", (), "=", "=a"),
+        ("value ~ =a", "value", (), "~", "=a"),
         ("key!=", "key", (), "!=", ""),
         ("value~timeout", "value", (), "~", "timeout"),
         ("value!~time out", "value", (), "!~", "time out"),

@@ -13,6 +13,7 @@ from goqueue.broker.work import Work, run
 from goqueue.errors import DiskFull, LogClosed, SequenceOutOfOrder
 from goqueue.storage import check, frame
 from goqueue.storage.retention import plan_expiry
+from goqueue.testing.disk import Crashed, Keep
 from tests.broker.brokers import Running, frames_of, marked, messages, offer_batch, values
 
 COMPACT = TopicSettings(cleanup="compact")
@@ -122,6 +123,28 @@ def test_a_batch_is_known_again_although_a_compaction_that_was_asked_for_took_it
     assert compact_now(running).messages_removed >= 1
     running = running.crash()
     assert running.publish(batch).duplicate
+
+
+@pytest.mark.parametrize("keep", ["everything", "synced", "some"])
+def test_a_crash_at_any_operation_of_a_compaction_that_was_asked_for_costs_nothing(keep: Keep) -> None:
+    operation, is_over = 0, False
+    while not is_over:
+        operation += 1
+        running = with_topic(cleanup="compact")
+        superseded(running)
+        publish(running, b"4", key=b"b")
+        running.disk.crash_at(running.disk.operations + operation)
+        try:
+            compact_now(running)
+            is_over = True
+        except Crashed:
+            running = running.crash(keep)
+        for _ in range(2):
+            latest = {one.key: (one.offset, one.value[:1]) for one in messages(running.partition())}
+            assert latest == {b"a": (2, b"3"), b"b": (3, b"4")}, f"operation {operation}"
+            assert running.publish(keyed(0, b"1" + LARGE)).pieces == ((0, 1),), f"operation {operation}"
+            compact_now(running)
+    assert operation > 20
 
 
 def test_a_topic_that_was_deleted_is_not_compacted() -> None:

@@ -160,7 +160,7 @@ def test_a_dry_run_says_what_it_would_do_and_asks_nobody(words: list[str], plan:
         (["publish", "--messages", "5", "--save", "/nowhere/x"], 2, "error: /nowhere/x cannot be written: there is no"),
         (["consume", "orders"], 2, "cause: request_invalid: topic orders has no messages\n"),
         (["latency", "--size", "5"], 2, "error: --size is 5, and 28 bytes are needed"),
-        (["latency", "--rate", "0"], 2, "error: --rate is 0, and must be above 0"),
+        (["latency", "--rate", "0"], 2, "error: --rate is 0, and must be 0.01 to 50,000"),
         (["latency", "--duration", "0s"], 2, "error: --duration is 0, which leaves no time to measure\n"),
         (["latency", "--duration", "2h"], 2, "error: --duration is 2h, and must be 1h at most\n"),
         (["compare", "/nowhere/x", "/nowhere/y"], 2, "error: /nowhere/x cannot be read: No such file"),

@@ -4,6 +4,7 @@ import csv
 import json
 import select
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 import yaml
 
 from goqueue.testing.broker import LocalBroker
+from goqueue_cli.places import parse_start
 from tests.brokers import ask, broker, create, publish
-from tests.cli.programs import cli, on_a_terminal, running
+from tests.cli.programs import COMMAND, ROOT, cli, environment, on_a_terminal, running
 
 __all__ = ["broker"]
 
@@ -136,6 +138,10 @@ def test_what_was_consumed_can_be_published_again(broker: LocalBroker) -> None:
         (["--to", "earliest"], 2, "error: --to earliest leaves nothing to read\nhint: --to takes now, an offset,"),
         (["--follow", "--to", "now"], 2, "error: --follow waits for what comes, and --to now ends before it\n"),
         (["--from", "5000"], 5, "cause: offset_out_of_range: nothing is at offset 5000 yet: orders/0 at 10 will go on"),
+        (["--from", "-1h", "--to", "-2h"], 2, "error: --to -2h is not behind --from -1h\n"),
+        (["--from", "7", "--to", "7"], 2, "error: --to 7 is not behind --from 7\n"),
+        (["-x"], 2, "error: no such option: -x\n"),
+        (["--last", "9" * 30], 2, "error: --last is "),
         (["--from", "11", "--follow"], 5, "cause: offset_out_of_range: nothing is at offset 11 yet"),
         (["--format", "%v", "-o", "json"], 2, "error: --format and --output both say how to print"),
         (["--last", "3", "--from", "1"], 2, "error: --last says where reading begins and ends"),
@@ -151,6 +157,13 @@ def test_what_cannot_be_meant_is_refused(topic: str, words: list[str], code: int
     done = cli(topic, "consume", "orders", *words)
     assert (done.code, done.out) == (code, "")
     assert said in done.err
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-03-01T12:30", "2026-03-01 12:30", "2026-03-01 12:30:00", "2026-03-01T12:30:00.0"]
+)
+def test_a_time_without_its_zone_is_one_of_utc(text: str) -> None:
+    assert parse_start(text) == parse_start("2026-03-01T12:30:00Z")
 
 
 def test_following_shows_a_message_when_it_comes_and_an_interruption_ends_it(topic: str) -> None:
@@ -197,6 +210,39 @@ def test_an_array_is_whole_when_the_broker_goes_away(broker: LocalBroker) -> Non
         lines.append(process.stdout.read())
         assert process.wait() not in {0, 130}
     assert [message["value"] for message in json.loads(b"".join(lines))] == ["a", "b"]
+
+
+def test_who_follows_is_told_of_an_outage_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data")) as first:
+        url = first.url
+        create(url, "orders", 2)
+        publish(url, "orders", "a", partition=0)
+        with running(url, "consume", "orders", "--follow", "--limit", "3") as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == b"a\n"
+            first.stop()
+            assert process.stderr.readline().startswith(b"the broker is away, trying again: ")
+            with LocalBroker(str(tmp_path / "data"), server__port=url.rpartition(":")[2]):
+                assert process.stderr.readline().startswith(b"the broker is back after ")
+                publish(url, "orders", "b", partition=1)
+                assert process.stdout.readline() == b"b\n"
+                publish(url, "orders", "c", partition=0)
+                assert process.stdout.readline() == b"c\n"
+                assert process.wait() == 0
+
+
+def test_a_member_without_anybody_to_write_to_acknowledges_nothing(topic: str) -> None:
+    with subprocess.Popen(
+        ["bash", "-c", f"{' '.join(COMMAND)} consume orders --group g --until-idle 1s >&-"],
+        cwd=ROOT,
+        env=environment(GOQUEUE_SERVER=topic),
+        stderr=subprocess.PIPE,
+    ) as process:
+        _, said = process.communicate()
+    assert process.returncode == 2
+    assert said.startswith(b"error: stdout is closed")
+    assert "g" not in ask(topic, "GET", "/groups").json["groups"]
 
 
 def test_damage_is_told_with_the_flags_that_lead_around_it(tmp_path: Path) -> None:

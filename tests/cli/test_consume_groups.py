@@ -177,3 +177,27 @@ def test_a_mistyped_topic_is_told_to_members_too(topic: str) -> None:
     done = cli(topic, "consume", "oders", "--group", "billing")
     assert done.code == 5
     assert "hint: did you mean orders?\n" in done.err
+
+
+def test_sigterm_ends_a_member_as_an_interruption_does(topic: str) -> None:
+    with running(topic, *MEMBER, "-o", "json") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = [process.stdout.readline() for _ in range(10)]
+        process.send_signal(signal.SIGTERM)
+        lines.append(process.stdout.read())
+        assert (process.wait(), process.stderr.read()) == (143, b"interrupted: 10 messages\n")
+    assert len(json.loads(b"".join(lines))) == 10
+    assert (done_before(topic), ask(topic, "GET", "/groups/billing").json["members"]) == (10, [])
+
+
+def test_a_member_of_a_protected_broker_must_name_its_group(topic: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"current-context: production\ncontexts:\n  production:\n    server: {topic}\n    protected: true\n"
+    )
+    refused = cli("", *MEMBER, *IDLE, GOQUEUE_CONFIG=str(config))
+    assert (refused.code, refused.out) == (2, "")
+    assert "hint: `--confirm billing` does it without asking\n" in refused.err
+    assert len(cli("", *MEMBER, *IDLE, "--confirm", "billing", GOQUEUE_CONFIG=str(config)).out.split()) == 10
+    assert len(cli("", "consume", "orders", GOQUEUE_CONFIG=str(config)).out.split()) == 10

@@ -37,7 +37,7 @@ def test_topics_with_dead_letters_are_listed_with_how_many(broker: LocalBroker) 
     create(broker.url, "payments")
     done = cli(broker.url, "dlq", "list")
     titles, row = done.out.splitlines()
-    assert titles.split() == ["NAME", "LETTERS", "REASONS", "MOST-FREQUENT"]
+    assert titles.split() == ["TOPIC", "LETTERS", "REASONS", "MOST-FREQUENT"]
     assert row.split(maxsplit=3) == ["orders.dlq", "3", "2", "timeout after 30 s"]
     (found,) = json.loads(cli(broker.url, "dlq", "list", "-o", "json").out)
     assert (found["topic"], found["letters"], found["complete"]) == ("orders", 3, True)

@@ -1,12 +1,21 @@
-"""`docs/cli.md` says what works: its commands run, one after the other, against one broker."""
+"""What is said of commands: those of `docs/cli.md` run, one after the other, and every help fits a terminal."""
 
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from goqueue.commands import registry as daemon_registry
+from goqueue.console import groups
+from goqueue.console.command import Program
 from goqueue.testing.broker import LocalBroker
+from goqueue_admin import registry as admin_registry
+from goqueue_cli import registry as cli_registry
 from tests.brokers import broker
 from tests.cli.programs import ROOT, environment
 
@@ -25,3 +34,20 @@ def test_every_command_of_the_page_runs(broker: LocalBroker, tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr.decode()
     assert b"tea=450" in done.stdout
+
+
+def texts(command: Any, context: Any) -> Iterator[tuple[str, str]]:
+    """The help of a command and of all below it, at 80 columns."""
+    yield context.command_path, command.get_help(context)
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        with below.make_context(name, [], parent=context, resilient_parsing=True) as inner:
+            yield from texts(below, inner)
+
+
+@pytest.mark.parametrize("program", [cli_registry.PROGRAM, admin_registry.PROGRAM, daemon_registry.PROGRAM])
+def test_no_help_is_wider_than_a_terminal(program: Program) -> None:
+    root = groups.root(program)
+    with root.make_context(program.name, [], resilient_parsing=True, terminal_width=80) as context:
+        wide = [(path, line) for path, text in texts(root, context) for line in text.splitlines() if len(line) > 80]
+    assert wide == []

@@ -71,3 +71,15 @@ def test_a_schedule_says_how_many_are_due() -> None:
     assert [schedule.due(now) for now in (0.0, 0.05, 0.15, 1.05)] == [1, 1, 2, 11]
     schedule.take(2)
     assert (schedule.due(0.15), round(schedule.next, 6)) == (0, 0.2)
+
+
+def test_a_tiny_rate_sleeps_no_longer_than_a_clock_can_count() -> None:
+    day = Day()
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        day.now = 1e306
+
+    assert len(list(paced(iter([chunk(2)]), 1e-300, clock=lambda: day.now, sleep=sleep))) == 2
+    assert slept == [3600.0]

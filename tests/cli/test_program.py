@@ -140,9 +140,9 @@ def test_colours_are_for_terminals_that_want_them(nobody: str) -> None:
 
 def test_colours_can_be_asked_for_and_declined(broker: LocalBroker) -> None:
     create(broker.url, "orders")
-    assert "\x1b[1mNAME\x1b[0m" in on_a_terminal(broker.url, "topic", "list").out
-    assert "\x1b[1mNAME\x1b[0m" in cli(broker.url, "topic", "list", "--color", "always", NO_COLOR="1").out
-    assert "\x1b[1mNAME\x1b[0m" in cli(broker.url, "--color", "always", "topic", "list").out
+    assert "\x1b[1mTOPIC\x1b[0m" in on_a_terminal(broker.url, "topic", "list").out
+    assert "\x1b[1mTOPIC\x1b[0m" in cli(broker.url, "topic", "list", "--color", "always", NO_COLOR="1").out
+    assert "\x1b[1mTOPIC\x1b[0m" in cli(broker.url, "--color", "always", "topic", "list").out
     assert "\x1b[1;31merror:\x1b[0m" in cli(broker.url, "topic", "describe", "x", "--color", "always").err
     assert "\x1b" not in on_a_terminal(broker.url, "topic", "list", NO_COLOR="1").out
     assert "\x1b" not in on_a_terminal(broker.url, "topic", "list", TERM="dumb").out
@@ -277,3 +277,19 @@ def test_a_list_for_a_reader_that_has_left_ends_quietly(broker: LocalBroker) -> 
             stdout=pipe, stderr=subprocess.PIPE, check=False,
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("words", [("topic", "create", b"a\xff"), ("publish", "orders", "x", "--header", b"a\xff=1")])
+def test_a_name_that_is_no_text_is_a_wrong_command_and_no_bug(broker: LocalBroker, words: tuple[str, ...]) -> None:
+    create(broker.url, "orders")
+    done = cli(broker.url, *words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: 'a\\udcff' is not text in UTF-8\n")
+
+
+def test_more_than_there_is_may_be_asked_for(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    publish(broker.url, "orders", "a", "b")
+    for flag in ("--last", "--limit"):
+        done = cli(broker.url, "consume", "orders", flag, str(2**63 - 1))
+        assert (done.code, done.out) == (0, "a\nb\n")

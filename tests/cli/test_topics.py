@@ -6,12 +6,13 @@ import re
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker, create, publish
+from tests.brokers import ask, broker, create, publish
 from tests.cli.programs import cli, on_a_terminal, running
 
 __all__ = ["broker"]
@@ -117,7 +118,7 @@ def test_every_form_of_the_list_tells_the_same(broker: LocalBroker) -> None:
         return done.out
 
     titles, row = told("table").splitlines()
-    assert titles.split() == ["NAME", "PARTITIONS", "MESSAGES", "SIZE", "IN/S"]
+    assert titles.split() == ["TOPIC", "PARTITIONS", "MESSAGES", "SIZE", "IN/S"]
     assert row.split()[:3] == ["orders", "2", "2"]
     assert row.endswith("/s")
     assert "cleanup=delete" in told("wide")
@@ -203,7 +204,7 @@ def test_an_edit_says_what_was_and_what_is(broker: LocalBroker) -> None:
     words = ("topic", "edit", "orders", "prices", "--set", "retention_hours=24", "--set", "segment_bytes=1MiB")
     planned = cli(broker.url, *words, "--dry-run")
     assert [line.split() for line in planned.out.splitlines()] == [
-        ["NAME", "SETTING", "BEFORE", "AFTER", "RESULT"],
+        ["TOPIC", "SETTING", "BEFORE", "AFTER", "RESULT"],
         ["orders", "retention_hours", "48.0", "24", "would", "be", "changed"],
         ["orders", "segment_bytes", "null", "1048576", "would", "be", "changed"],
         ["prices", "segment_bytes", "null", "1048576", "would", "be", "changed"],
@@ -238,6 +239,9 @@ def test_a_dry_run_changes_nothing(broker: LocalBroker) -> None:
         (["--set", "num_partitions=6"], "hint: a topic keeps the number of partitions that it was created with\n"),
         (["--set", "name=other"], "hint: a topic keeps its name\n"),
         (["--set", "cleanup"], "hint: write it as in --set retention_hours=24\n"),
+        (["--set", "retention_hours=NaN"], "NaN is not a number\nhint: retention_hours=null is without an end\n"),
+        (["--set", "retention_hours=-Infinity"], "-Infinity is not a number\n"),
+        (["--set", "retention_hours=1e400"], "1e400 is not a number\n"),
     ],
 )
 def test_an_edit_that_cannot_be_is_refused_before_the_broker_is_asked(words: list[str], said: str) -> None:
@@ -259,6 +263,54 @@ def test_what_the_broker_will_not_have_is_told(broker: LocalBroker) -> None:
     assert (missing.code, "hint: did you mean orders?" in missing.err) == (5, True)
 
 
+LOSING = [
+    ("retention_hours=24", {}),
+    ("retention_bytes=1MiB", {}),
+    ("cleanup=compact", {}),
+    ("cleanup=compact,delete", {"cleanup": "compact"}),
+]
+KEEPING = [
+    ("retention_hours=null", {}),
+    ("retention_hours=200", {}),
+    ("max_message_bytes=1KiB", {}),
+    ("retention_hours=1", {"cleanup": "compact"}),
+    ("cleanup=compact", {"cleanup": "compact,delete"}),
+]
+
+
+@pytest.mark.parametrize(("setting", "before"), LOSING)
+def test_an_edit_by_which_messages_go_must_be_agreed_to(
+    broker: LocalBroker, setting: str, before: dict[str, Any]
+) -> None:
+    create(broker.url, "empty", **before)
+    create(broker.url, "orders", **before)
+    publish(broker.url, "orders", "a", key="k")
+    words = ("topic", "edit", "empty", "orders", "--set", setting)
+    refused = cli(broker.url, *words)
+    name = setting.partition("=")[0]
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == (
+        f"error: nobody can be asked whether to change topics empty, orders and lose messages to {name} of orders\n"
+        "hint: `--yes` does it without asking\n"
+    )
+    assert cli(broker.url, *words, "--dry-run").code == 0
+    no = on_a_terminal(broker.url, *words, typed="n\n")
+    assert (no.code, no.err.endswith("[y/N] nothing was changed\n")) == (1, True)
+    assert (
+        ask(broker.url, "GET", "/topics/empty").json["config"]
+        == ask(broker.url, "GET", "/topics/orders").json["config"]
+    )
+    done = cli(broker.url, *words, "--yes", "-o", "json")
+    assert [row["result"] for row in json.loads(done.out)] == ["changed", "changed"]
+
+
+@pytest.mark.parametrize(("setting", "before"), KEEPING)
+def test_an_edit_that_keeps_everything_asks_nobody(broker: LocalBroker, setting: str, before: dict[str, Any]) -> None:
+    create(broker.url, "orders", **before)
+    publish(broker.url, "orders", "a", key="k")
+    assert cli(broker.url, "topic", "edit", "orders", "--set", setting).code == 0
+
+
 # --- compact ---
 
 
@@ -271,7 +323,7 @@ def test_a_compaction_says_what_is_left(broker: LocalBroker) -> None:
         "compacted", 2, [0, 1],
     )  # fmt: skip
     titles, line = cli(broker.url, "topic", "compact", "prices").out.splitlines()
-    assert titles.split() == ["NAME", "RESULT", "BEFORE", "AFTER", "REMOVED"]
+    assert titles.split() == ["TOPIC", "RESULT", "BEFORE", "AFTER", "REMOVED"]
     assert line.split()[-1] == "0"
     assert cli(broker.url, "consume", "prices", "--format", "%v\n").out == "c\n"
 
@@ -312,7 +364,7 @@ def test_a_dry_run_says_how_much_would_go(broker: LocalBroker) -> None:
     assert (would["result"], would["total_messages"], would["total_size_bytes"] > 0) == ("would be deleted", 2, True)
     assert (done.code, missing["error"]["code"]) == (1, "topic_not_found")
     titles, row = cli(broker.url, "topic", "delete", "orders", "--dry-run").out.splitlines()
-    assert titles.split() == ["NAME", "MESSAGES", "SIZE", "RESULT"]
+    assert titles.split() == ["TOPIC", "MESSAGES", "SIZE", "RESULT"]
     assert row.split()[:2] == ["orders", "2"]
     assert cli(broker.url, "topic", "list", "-o", "name").out == "orders\n"
 

@@ -140,3 +140,18 @@ def test_an_offset_that_retention_has_removed_becomes_the_earliest(tmp_path: Pat
 def earliest(url: str) -> int:
     found: int = ask(url, "GET", "/topics/orders").json["partition_offsets"]["0"]["earliest"]
     return found
+
+
+def test_what_is_gone_is_left_out_of_what_is_restored(broker: LocalBroker, home: str) -> None:
+    three_read(broker)
+    offsets_before = {"gone": {"0": 3}, "orders": {"0": 1, "7": 2}}
+    file = written(home, kind="group-reset", server=broker.url, offsets=offsets_before)
+    done = cli(broker.url, "undo", file, "--yes", "-o", "jsonl", HOME=home)
+    assert [(row["topic"], row["partition"], row["after"]) for row in map(json.loads, done.out.splitlines())] == [
+        ("orders", 0, 1)
+    ]
+    assert done.err.startswith(
+        "there is no topic 'gone' any more: what the group had read of it is left out\n"
+        "topic 'orders' has no partition 7 any more: what the group had read of it is left out\n"
+    )
+    assert offsets(broker)["orders"]["0"] == 1

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from goqueue.client import AsyncClient, Client
+from goqueue.client import AsyncClient, Client, Nanoseconds
 from goqueue.errors import BrokerUnreachable
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker
@@ -47,10 +47,13 @@ def test_they_are_asked_for_as_wished() -> None:
     with peer(lambda _: reply(found)) as server, Client(server.url) as client:
         assert client.dead_letters("t") == found
         client.dead_letters("t", 5, error="no such", group="g", start=found["next"])
+        client.dead_letters("t", from_time=Nanoseconds(0), to_time="2026-03-01T12:00:00Z", filters="key=a")
         assert client.dead_letter_errors("t") == found
         assert [asked.target for asked in server.asked] == [
             "/topics/t/dead-letters?limit=100",
             "/topics/t/dead-letters?limit=5&error=no%20such&group=g&start=0%3A17%2C1%3A4",
+            "/topics/t/dead-letters?limit=100&from_time=1970-01-01T00%3A00%3A00.000000000Z"
+            "&to_time=2026-03-01T12%3A00%3A00.000000000Z&filter=key%3Da",
             "/topics/t/dead-letters/errors",
         ]
 

@@ -19,6 +19,8 @@ from goqueue.client.retry import LONGEST_SECONDS, Backoff, may_repeat
     [
         ("http://127.0.0.1:8080", Address("127.0.0.1", 8080)),
         ("broker:9", Address("broker", 9)),
+        ("broker", Address("broker", 8080)),
+        ("http://broker", Address("broker", 80)),
         ("https://broker.example", Address("broker.example", 443, secure=True)),
         ("http://[::1]:8080/base/", Address("::1", 8080, base="/base")),
     ],

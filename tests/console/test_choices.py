@@ -29,7 +29,7 @@ def test_without_any_wish_everything_has_its_default(tmp_path: Path) -> None:
     assert (found.server.value, found.timeout.value, found.output.value) == (DEFAULT_SERVER, "30s", "table")
     assert {found.context.kind, found.server.kind, found.output.kind} == {Kind.DEFAULT}
     assert found.api_key.value.read() is None
-    assert not found.protected
+    assert not found.guard
 
 
 def test_a_flag_beats_a_variable_beats_a_context_beats_the_default(path: str) -> None:
@@ -47,7 +47,7 @@ def test_the_context_itself_is_chosen_in_the_same_order(path: str) -> None:
     assert chosen(path, GOQUEUE_CONTEXT="production").context.name == "GOQUEUE_CONTEXT"
     assert chosen(path, {"context": "local"}, GOQUEUE_CONTEXT="production").context.kind is Kind.FLAG
     production = chosen(path, {"context": "production"})
-    assert (production.timeout.value, production.output.value, production.protected) == ("1m", "json", True)
+    assert (production.timeout.value, production.output.value, production.guard) == ("1m", "json", "production")
 
 
 def test_an_empty_variable_is_none(path: str) -> None:
@@ -59,7 +59,7 @@ def test_the_key_of_a_context_is_for_its_broker_alone(path: str) -> None:
     assert chosen(path, {"context": "production"}).api_key.value.read() == "prod-key"
     assert chosen(path, {"context": "production", "server": "http://prod:1"}).api_key.value.read() == "prod-key"
     assert chosen(path, {"context": "production", "server": "http://else:1"}).api_key.value.read() is None
-    assert chosen(path, {"context": "production"}, GOQUEUE_SERVER="http://else:1").api_key.value.read() is None
+    assert chosen(path, GOQUEUE_CONTEXT="production", GOQUEUE_SERVER="http://else:1").api_key.value.read() is None
 
 
 def test_a_key_that_is_named_goes_where_it_is_told(path: str) -> None:
@@ -70,11 +70,21 @@ def test_a_key_that_is_named_goes_where_it_is_told(path: str) -> None:
         chosen(path, {"api_key": "a", "api_key_file": "b"})
 
 
-def test_variables_that_overrule_a_context_of_a_flag_are_known(path: str) -> None:
-    else_where = "http://else:1"
-    named = chosen(path, {"context": "production"}, GOQUEUE_SERVER=else_where, GOQUEUE_TIMEOUT="1m")
-    assert named.overruled == ("GOQUEUE_SERVER",)
-    assert chosen(path, GOQUEUE_CONTEXT="production", GOQUEUE_SERVER=else_where).overruled == ()
+def test_a_context_that_a_flag_names_is_stronger_than_variables(path: str) -> None:
+    variables = {"GOQUEUE_SERVER": "http://else:1", "GOQUEUE_TIMEOUT": "2m", "GOQUEUE_API_KEY": "v"}
+    named = chosen(path, {"context": "production"}, **variables)
+    assert (named.server.value, named.timeout.value) == ("http://prod:1", "1m")
+    assert named.api_key.value.read() == "prod-key"
+    by_variable = chosen(path, None, GOQUEUE_CONTEXT="production", **variables)
+    assert (by_variable.server.value, by_variable.timeout.value) == ("http://else:1", "2m")
+    assert chosen(path, {"context": "local"}, GOQUEUE_TIMEOUT="2m").timeout.value == "2m"
+
+
+def test_the_broker_of_a_protected_context_is_protected_however_it_is_named(path: str) -> None:
+    assert chosen(path).guard is None
+    assert chosen(path, {"server": "http://prod:1"}).guard == "production"
+    assert chosen(path, GOQUEUE_SERVER="http://prod:1").guard == "production"
+    assert chosen(path, {"context": "production", "server": "http://else:1"}).guard == "production"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,9 @@ def lines(rows: list[list[str]], right: list[bool], room: int | None) -> list[st
     return ["".join(piece.text for piece in drawn(row, columns, right, room)) for row in table]
 
 
-@pytest.mark.parametrize(("text", "count"), [("abc", 3), ("", 0), ("漢字", 4), ("e\u0301", 1), ("ｱ", 1), ("é", 1)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("abc", 3), ("", 0), ("漢字", 4), ("e\u0301", 1), ("ｱ", 1), ("é", 1), ("\u0e19\u0e31", 1)]
+)
 def test_text_is_as_wide_as_a_terminal_shows_it(text: str, count: int) -> None:
     assert cells(text) == count
 

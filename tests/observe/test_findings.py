@@ -139,9 +139,9 @@ def test_a_disk_is_filling_by_its_share_and_by_what_that_comes_to(total: int, fr
     [
         (0.0, None),
         (-5e6, None),
-        (60 * GIB / (25 * HOUR), None),
-        (60 * GIB / (23 * HOUR), "warning"),
-        (60 * GIB / HOUR, "critical"),
+        (60 * GIB / (5 * HOUR), None),
+        (60 * GIB / (3 * HOUR), "warning"),
+        (60 * GIB / (HOUR / 2), "critical"),
     ],
 )
 def test_a_disk_that_fills_is_told_by_how_long_it_has(growth: float, expected: str | None) -> None:

@@ -14,9 +14,10 @@ class Groups:
 
     def __init__(self, **groups: OneGroup) -> None:
         self.now: dict[str, OneGroup] = groups
-        self.metrics = GroupMetrics(lambda: GroupNumbers(self.now))
+        self.metrics = GroupMetrics()
 
     def scrape(self) -> Found:
+        self.metrics.numbers = GroupNumbers(self.now)
         return {name: dict(samples) for name, samples in self.metrics.collect()}
 
     def lost(self, group: str) -> float | None:

@@ -24,7 +24,8 @@ def busy() -> Metrics:
     groups = GroupNumbers(
         {"billing": OneGroup("stable", 2, 5, {"orders": 7}, {("orders", 0): 3})}, {"acked": 11}, {"join": 4}, 1
     )
-    metrics = Metrics("1.2.3", log_sizes=lambda: {"orders": 4096}, group_numbers=lambda: groups)
+    metrics = Metrics("1.2.3", log_sizes=lambda: {"orders": 4096})
+    metrics.groups.numbers = groups
     metrics.connections += 2
     metrics.connections_open += 1
     metrics.refuse_connection("too_many")
@@ -45,7 +46,7 @@ def busy() -> Metrics:
 
 
 def families(metrics: Metrics) -> dict[str, Metric]:
-    text, _ = metrics.render()
+    text, _ = metrics.scrape().render()
     return {family.name: family for family in parse_text(text.decode())}
 
 
@@ -111,20 +112,20 @@ def test_a_broker_to_which_nothing_has_happened_can_be_scraped() -> None:
 
 @pytest.mark.parametrize("accept", ["", "*/*", "text/html", "text/plain;version=0.0.4"])
 def test_the_text_format_is_the_answer_to_everybody(accept: str) -> None:
-    text, content_type = busy().render(accept)
+    text, content_type = busy().scrape().render(accept)
     assert content_type.startswith("text/plain")
     assert {family.name for family in parse_text(text.decode())} >= METRICS.keys() - {"goqueue_build"}
 
 
 def test_openmetrics_is_the_answer_to_whoever_accepts_it() -> None:
-    text, content_type = busy().render(OPENMETRICS + ";q=0.8,*/*;q=0.1")
+    text, content_type = busy().scrape().render(OPENMETRICS + ";q=0.8,*/*;q=0.1")
     assert content_type.startswith("application/openmetrics-text")
     kinds = {family.name: family.type for family in parse_openmetrics(text.decode())}  # type: ignore[no-untyped-call]
     assert {name: kinds[name] for name in METRICS} == {name: row.kind for name, row in METRICS.items()}
 
 
 def test_labels_are_those_of_the_table() -> None:
-    text, _ = busy().render(OPENMETRICS)
+    text, _ = busy().scrape().render(OPENMETRICS)
     for family in parse_openmetrics(text.decode()):  # type: ignore[no-untyped-call]
         for sample in family.samples if family.name in METRICS else ():
             assert set(sample.labels) - {"le"} == set(METRICS[family.name].labels)

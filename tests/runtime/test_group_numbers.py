@@ -1,5 +1,7 @@
 """What the metrics are told of groups."""
 
+import asyncio
+
 from goqueue.broker.groups.group import Group
 from goqueue.observe.group_metrics import GroupNumbers, OneGroup
 from goqueue.runtime.group_numbers import group_numbers
@@ -7,7 +9,7 @@ from tests.broker.groupwork import ORDERS, Team
 
 
 def numbers(team: Team) -> GroupNumbers:
-    return group_numbers(team.running.broker)
+    return asyncio.run(group_numbers(team.running.broker))
 
 
 def one(team: Team) -> OneGroup:

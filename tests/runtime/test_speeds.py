@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.limits import HISTORY_SECONDS
 from goqueue.observe.history import History, Reading
 from goqueue.observe.metrics import Histogram
 from goqueue.runtime.speeds import Speeds, growth, speeds
@@ -74,18 +75,31 @@ def test_seconds_without_a_flush_say_nothing_of_flushes(told: Told, history: His
     assert 0.25 < found <= 0.5
 
 
-def test_a_disk_grows_once_a_minute_tells_so(told: Told, history: History) -> None:
-    for _ in range(60):
-        told.used += 1000
+def fill(told: Told, history: History, seconds: int, size: int) -> float:
+    for _ in range(seconds):
+        told.used += size
         history.sample()
-    assert speeds(history).disk_growth == 0.0
-    for _ in range(10):
-        told.used += 1000
-        history.sample()
-    assert speeds(history).disk_growth == 1000.0
+    return speeds(history).disk_growth
 
 
-@given(st.lists(st.integers(1, 2**50), max_size=300))
-def test_growth_leads_from_the_first_to_the_last(used: list[int]) -> None:
-    found = growth(used)
-    assert found == 0 if len(used) <= 60 else found * (len(used) - 1) == pytest.approx(used[-1] - used[0])
+def test_a_disk_grows_once_five_minutes_tell_so(told: Told, history: History) -> None:
+    assert fill(told, history, HISTORY_SECONDS - 1, 1000) == 0.0
+    assert fill(told, history, 1, 1000) == 1000.0
+
+
+def test_a_disk_that_fills_for_a_while_only_does_not_grow(told: Told, history: History) -> None:
+    fill(told, history, 100, 10)
+    fill(told, history, 60, 1_000_000)
+    assert fill(told, history, HISTORY_SECONDS - 160, 10) == 10.0
+    fill(told, history, HISTORY_SECONDS, 10)
+    assert fill(told, history, 1, 10**9) == 10.0, "a file that was copied"
+
+
+@given(st.lists(st.integers(1, 2**50), min_size=HISTORY_SECONDS, max_size=HISTORY_SECONDS))
+def test_growth_is_never_more_than_from_the_first_to_the_last(used: list[int]) -> None:
+    assert growth(sorted(used)) <= (max(used) - min(used)) / (len(used) - 1) * 1.01
+
+
+@given(st.lists(st.integers(1, 2**50), max_size=HISTORY_SECONDS - 1))
+def test_before_that_there_is_no_growth(used: list[int]) -> None:
+    assert growth(used) == 0

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from goqueue.storage import frame, scan
 from goqueue.storage.chunk import Chunk
+from goqueue.storage.extent import Read
+from goqueue.storage.retention import plan_expiry
 from goqueue.storage.segment import Segment
-from goqueue.storage.tail import BLOCK_OVERHEAD_BYTES, SMALL_BYTES, Tail, TailBudget
+from goqueue.storage.tail import BLOCK_OVERHEAD_BYTES, SMALL_BYTES, Block, Tail, TailBudget
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import append, batch, messages, open_store, values
 
@@ -125,3 +127,45 @@ def test_without_a_budget_everything_is_read_from_the_disk() -> None:
     store.flush()
     assert values(log) == contents
     assert [message.offset for message in messages(log, 20)] == list(range(20, 50))
+
+
+@pytest.mark.parametrize("together", [True, False])
+@given(counts=st.lists(st.sampled_from([1, 2, 3, 400]), min_size=1, max_size=8), data=st.data())
+def test_what_comes_before_an_offset_may_go_and_all_behind_it_stays(
+    together: bool, counts: list[int], data: st.DataObject
+) -> None:
+    tail, end = tail_of(counts, together=together), sum(counts)
+    offset = data.draw(st.integers(0, end))
+    tail.drop_before(offset)
+    assert tail.first_offset == (offset if offset < end else None)
+    if offset < end:
+        assert read(tail, offset, end, PLENTY) == (list(range(offset, end)), end)
+        oldest = frame.timestamp_at(tail.read(offset, end, PLENTY).buffers[0])
+        assert tail.first_since(oldest) is None, "what went may have that time too"
+        assert tail.first_since(PLENTY) == end
+    new = chunk(end).frames
+    tail.add(Block(end, new.buffer, new.positions))
+    assert read(tail, end, end + 1, PLENTY) == ([end], end + 1)
+
+
+def test_who_reads_while_something_goes_keeps_what_it_has() -> None:
+    tail = tail_of([5])
+    held = tail.read(1, 5, PLENTY)
+    tail.drop_before(3)
+    assert [frame.offset_at(held.buffers[0], place) for place in frame.walk(held.buffers[0])] == [1, 2, 3, 4]
+
+
+def test_retention_leaves_the_newest_messages_in_memory() -> None:
+    """They may share a block with some that go."""
+    disk = FaultyDisk()
+    store = open_store(disk, segment_bytes=1000)
+    log = store.create("t/0")
+    for number in range(100):
+        append(store, log, b"%02d" % number)
+    first_kept = log.active.base_offset
+    job = plan_expiry(log, disk, bytes_kept=0)
+    job.run()
+    job.apply()
+    assert log.first_offset == first_kept
+    assert isinstance(log.locate(first_kept, 1000), Read)
+    assert values(log) == [b"%02d" % number for number in range(first_kept, 100)]

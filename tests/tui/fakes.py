@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from goqueue.client.endpoints import Offsets, TopicInfo
-from goqueue.client.insight import TopicDetails
+from goqueue.client.insight import GroupDetails, TopicDetails
 from goqueue.client.message import Message, decode
 from goqueue.errors import BrokerUnreachable
 from goqueue.storage import frame
@@ -235,6 +235,10 @@ class FakeClient:
     async def topic_details(self, internal: bool = False) -> list[TopicDetails]:
         self._note(f"topic_details {internal}")
         return self.topics
+
+    async def group_details(self, limit: int = 1000, after: str | None = None) -> list[GroupDetails]:
+        self._note(f"group_details {limit} {after}")
+        return []
 
     async def partitions(self, topic: str) -> list[dict[str, Any]]:
         self._note(f"partitions {topic}")

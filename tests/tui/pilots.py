@@ -6,6 +6,8 @@ from typing import Any
 
 from textual.app import ScreenStackError
 from textual.css.query import NoMatches
+from textual.events import Key
+from textual.keys import key_to_character
 from textual.pilot import Pilot
 
 from goqueue_admin.dashboard.app import Dashboard
@@ -22,6 +24,17 @@ async def until(pilot: "Pilot[Any]", holds: Callable[[], bool], what: str = "it 
     while not _tried(holds):
         assert loop.time() < deadline, f"{what}\n{text(pilot.app)}"
         await pilot.pause(0.01)
+
+
+async def press(pilot: "Pilot[Any]", *keys: str) -> None:
+    """Type faster than anybody can, and wait until all of it is done."""
+    app = pilot.app
+    for key in keys:
+        app.post_message(Key(key, key if len(key) == 1 else "-" if key == "minus" else key_to_character(key)))
+    typed = asyncio.Event()
+    app.call_later(typed.set)
+    await typed.wait()
+    await until(pilot, lambda: app.keyboard.is_idle)  # type: ignore[attr-defined]
 
 
 def _tried(holds: Callable[[], bool]) -> bool:

@@ -17,10 +17,13 @@ from goqueue_admin.dashboard.app import Dashboard
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.screens.page import Page
 from goqueue_admin.dashboard.service import connect
+from goqueue_admin.dashboard.widgets.flash import Flash
 from goqueue_admin.dashboard.widgets.table import Table
 from tests.api.members import Member
 from tests.brokers import ask, broker, create, publish, read
-from tests.tui.pilots import news, page_name, text, until
+from tests.tui.fakes import dashboard
+from tests.tui.group_fakes import GroupClient
+from tests.tui.pilots import news, page_name, press, table, text, until
 
 __all__ = ["broker"]
 
@@ -75,21 +78,21 @@ def test_a_poison_message_is_found_and_sent_back(broker: LocalBroker, home: Path
     async def flow() -> None:
         async with shown(broker.url, Place("dlq")) as pilot:
             await see(pilot, "orders.dlq", _POISON)
-            await pilot.press("enter")
+            await press(pilot, "enter")
             await see(pilot, "100%", "billing")
-            await pilot.press("enter")
+            await press(pilot, "enter")
             await see(pilot, "order-1", "orders/0@1")
-            await pilot.press("enter")
+            await press(pilot, "enter")
             await see(pilot, "attempts", '"method": "voucher"')
-            await pilot.press("escape")
-            await pilot.press("d")
+            await press(pilot, "escape")
+            await press(pilot, "d")
             await see(pilot, "Send back dead letters of orders")
-            await pilot.press("enter")
+            await press(pilot, "enter")
             await see(pilot, "send 1 back? (y)")
             assert _left(broker.url) == 1
-            await pilot.press("y")
+            await press(pilot, "y")
             await see(pilot, "1 dead letter sent back")
-            await pilot.press("escape")
+            await press(pilot, "escape")
             await see(pilot, "there are no such dead letters")
 
     _poisoned(broker.url)
@@ -102,15 +105,71 @@ def test_a_poison_message_is_found_and_sent_back(broker: LocalBroker, home: Path
     }  # fmt: skip
 
 
+def test_the_overview_leads_to_a_finding_and_to_a_group_that_is_late() -> None:
+    async def flow() -> None:
+        app = dashboard(GroupClient())
+        async with app.run_test(size=(80, 24)) as pilot:
+            await see(pilot, "takes no messages", "restart the broker", "statistics")
+            await press(pilot, "down")
+            await see(pilot, "lower retention_bytes")
+            await press(pilot, "enter")
+            await see(pilot, "disk_filling", "free_bytes")
+            await press(pilot, "escape", "tab", "down", "enter")
+            await until(pilot, lambda: app.page is not None and app.page.place == Place("group", ("statistics",)))
+
+    asyncio.run(flow())
+
+
+def test_the_last_column_ends_before_the_scrollbar() -> None:
+    async def flow() -> None:
+        app = dashboard(GroupClient(), start=Place("letters", ("payments.dlq",)))
+        async with app.run_test(size=(120, 20)) as pilot:
+            await see(pilot, "order-000003")
+            await until(pilot, lambda: text(app).splitlines()[6][-2] == "…")
+
+    asyncio.run(flow())
+
+
+def test_news_stay_as_long_as_they_should_whatever_was_said_before() -> None:
+    async def flow() -> None:
+        app = dashboard(GroupClient(), start=Place("groups"))
+        async with app.run_test() as pilot:
+            await see(pilot, "statistics")
+            flash = app.screen.query_one(Flash)
+            flash.SECONDS = 0.01
+            flash.say("first")
+            later = asyncio.Event()
+            flash.set_timer(2 * flash.SECONDS, later.set)
+            flash.SECONDS = 3_600.0
+            flash.say("second")
+            await later.wait()
+            assert flash.text == "second"
+            flash.SECONDS = 0.01
+            flash.say("third")
+            await until(pilot, lambda: flash.text == "")
+
+    asyncio.run(flow())
+
+
+def test_the_cursor_begins_at_the_top_even_where_a_line_has_no_name() -> None:
+    async def flow() -> None:
+        app = dashboard(GroupClient(), start=Place("errors", ("payments.dlq",)))
+        async with app.run_test() as pilot:
+            await see(pilot, "nobody has said why")
+            assert table(app).current_key == _POISON
+
+    asyncio.run(flow())
+
+
 def test_what_does_not_fit_the_fields_is_not_sent_back(broker: LocalBroker, home: Path) -> None:
     async def flow() -> None:
         async with shown(broker.url, Place("errors", ("orders",))) as pilot:
             await see(pilot, _POISON)
-            await pilot.press("d", "down", *"shipping", "enter")
+            await press(pilot, "d", "down", *"shipping", "enter")
             await see(pilot, "nothing to send back: 1 looked at")
-            await pilot.press("down", "down", *"many", "enter")
+            await press(pilot, "down", "down", *"many", "enter")
             await see(pilot, "the limit is 'many'")
-            await pilot.press("ctrl+y", "escape")
+            await press(pilot, "ctrl+y", "escape")
 
     _poisoned(broker.url)
     asyncio.run(flow())
@@ -122,11 +181,11 @@ def test_a_redrive_with_a_rate_stops_when_it_is_told_to(broker: LocalBroker, hom
     async def flow() -> None:
         async with shown(broker.url, Place("errors", ("orders",))) as pilot:
             await see(pilot, _POISON)
-            await pilot.press("d", "down", "down", "down", "down", *"0.2", "enter")
+            await press(pilot, "d", "down", "down", "down", "down", *"0.2", "enter")
             await see(pilot, "send 2 back? (y)")
-            await pilot.press("y")
+            await press(pilot, "y")
             await see(pilot, "1 of 2")
-            await pilot.press("escape")
+            await press(pilot, "escape")
             await see(pilot, "1 dead letter sent back, then stopped")
 
     _poisoned(broker.url)
@@ -143,14 +202,14 @@ def test_a_group_is_reset_to_an_hour_ago_and_the_way_back_is_written_down(broker
     async def flow() -> None:
         async with shown(broker.url, Place("groups")) as pilot:
             await see(pilot, "billing", "○ empty")
-            await pilot.press("enter")
+            await press(pilot, "enter")
             await see(pilot, "orders/0", "no order")
-            await pilot.press("o", "minus", "1", "h", "enter")
+            await press(pilot, "o", "minus", "1", "h", "enter")
             await see(pilot, "orders/0", "4 again", "reset billing? (y)")
             assert _committed(broker.url) == 4
-            await pilot.press("y")
+            await press(pilot, "y")
             await see(pilot, "billing is reset: at most 4 messages read again", "goqueue-cli undo")
-            await pilot.press("escape")
+            await press(pilot, "escape")
             await until(pilot, lambda: pilot.app.screen.query_one("#places", Table).records[0].lag == 4)
 
     _poisoned(broker.url)
@@ -170,11 +229,11 @@ def test_a_plan_whose_fields_were_changed_is_none_any_more(broker: LocalBroker, 
     async def flow() -> None:
         async with shown(broker.url, Place("group", ("billing",))) as pilot:
             await see(pilot, "orders/0")
-            await pilot.press("o", *"earliest", "enter")
+            await press(pilot, "o", *"earliest", "enter")
             await see(pilot, "reset billing? (y)")
-            await pilot.press("up", "up", "up", "backspace")
+            await press(pilot, "up", "up", "up", "backspace")
             await until(pilot, lambda: "(y)" not in text(pilot.app))
-            await pilot.press("enter")
+            await press(pilot, "enter")
             await see(pilot, "is not a time")
 
     _poisoned(broker.url)
@@ -187,11 +246,11 @@ def test_an_empty_group_is_deleted_after_a_y(broker: LocalBroker) -> None:
     async def flow() -> None:
         async with shown(broker.url, Place("groups")) as pilot:
             await see(pilot, "billing")
-            await pilot.press("x")
+            await press(pilot, "x")
             await see(pilot, "is empty", "forget what was read? (y)")
-            await pilot.press("y")
+            await press(pilot, "y")
             await see(pilot, "billing is deleted")
-            await pilot.press("escape")
+            await press(pilot, "escape")
             await see(pilot, "there are no groups")
 
     _poisoned(broker.url)
@@ -203,7 +262,7 @@ def test_a_group_with_members_is_not_offered_to_be_deleted(broker: LocalBroker) 
     async def flow() -> None:
         async with shown(broker.url, Place("groups")) as pilot:
             await see(pilot, "billing")
-            await pilot.press("x")
+            await press(pilot, "x")
             await see(pilot, "has 1 member: stop them first")
             assert "(y)" not in text(pilot.app)
 
@@ -216,12 +275,12 @@ def test_in_a_protected_context_a_y_is_not_enough(broker: LocalBroker) -> None:
     async def flow() -> None:
         async with shown(broker.url, Place("groups"), protected=True) as pilot:
             await see(pilot, "billing")
-            await pilot.press("x")
+            await press(pilot, "x")
             await see(pilot, "(type billing)")
-            await pilot.press("y", "enter")
+            await press(pilot, "y", "enter")
             await see(pilot, "nothing is changed")
             assert ask(broker.url, "GET", "/groups").json["groups"] == ["billing"]
-            await pilot.press("backspace", *"billing", "enter")
+            await press(pilot, "backspace", *"billing", "enter")
             await see(pilot, "billing is deleted")
 
     _poisoned(broker.url)
@@ -244,11 +303,11 @@ def test_where_nothing_may_be_changed_there_is_no_key_for_it(
     async def flow() -> None:
         async with shown(broker.url, place, read_only=True) as pilot:
             await see(pilot, mark)
-            await pilot.press(*keys)
+            await press(pilot, *keys)
             await pilot.pause()
             assert isinstance(pilot.app.screen, Page)
             assert not any(word in text(pilot.app) for word in ("Reset offsets", "Delete", "Send back"))
-            await pilot.press("question_mark")
+            await press(pilot, "question_mark")
             await see(pilot, "esc closes", "Everywhere")
             assert not any(word in text(pilot.app) for word in ("Reset offsets", "Delete", "Send back"))
 
@@ -275,7 +334,7 @@ def test_rebalances_of_all_groups_are_counted(broker: LocalBroker) -> None:
     async def flow() -> None:
         async with shown(broker.url, Place("rebalances")) as pilot:
             await see(pilot, "2 rebalances", "2 join", "join 1", "shipping")
-            await pilot.press("down", "enter")
+            await press(pilot, "down", "enter")
             await until(pilot, lambda: page_name(pilot.app) == "group")  # type: ignore[arg-type]
             await see(pilot, "shipping", "1 member")
 
@@ -300,7 +359,7 @@ def test_every_screen_has_its_command(broker: LocalBroker, place: Place, mark: s
     async def flow() -> None:
         async with shown(broker.url, place) as pilot:
             await see(pilot, mark)
-            await pilot.press("y")
+            await press(pilot, "y")
             await until(pilot, lambda: command in news(pilot.app))  # type: ignore[arg-type]
 
     _poisoned(broker.url)
@@ -314,9 +373,9 @@ def test_a_broker_that_was_away_is_seen_again(tmp_path: Path) -> None:
             first.stop()
             await see(pilot, "broker is away since")
             assert "billing" in text(pilot.app)
-            await pilot.press("o", *"latest", "enter")
+            await press(pilot, "o", *"latest", "enter")
             await see(pilot, "nobody answers")
-            await pilot.press("escape")
+            await press(pilot, "escape")
             with LocalBroker(data, server__port=str(urlsplit(url).port)):
                 await until(pilot, lambda: "broker is away" not in text(pilot.app))
                 await see(pilot, "billing")

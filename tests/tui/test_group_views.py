@@ -131,10 +131,10 @@ def test_rebalances_of_a_group_that_was_not_asked_for_yet_are_empty() -> None:
     lines = rebalances.lines(group_fakes.GROUPS, {"billing": group_fakes.rebalances(14)}, NOW_NS)
     assert lines is not None
     cells = [[column.cell(line, None).text for column in rebalances.columns()] for line in lines]
-    assert cells[0][:4] == ["archive", "empty", "complete", "3"]
+    assert cells[0][:4] == ["archive", "○ empty", "complete", "3"]
     assert set(cells[0][4:]) == {"-"}
     assert cells[1] == [
-        "billing", "stable", "complete", "12", "18m53s", "35.4ms", "44.2ms", "1.2s", "14", "1",
+        "billing", "● stable", "complete", "12", "18m53s", "35.4ms", "44.2ms", "1.2s", "14", "1",
         "join 14 session expired 4",
     ]  # fmt: skip
 

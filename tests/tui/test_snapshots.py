@@ -11,7 +11,8 @@ from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.picture import settle
 from goqueue_admin.dashboard.questions import VERSION
 from tests.tui.fakes import FakeClient, dashboard
-from tests.tui.pilots import text, until
+from tests.tui.group_fakes import GroupClient
+from tests.tui.pilots import press, text, until
 
 SMALL, USUAL = (80, 24), (160, 48)
 SIZES = {"80x24": SMALL, "160x48": USUAL}
@@ -34,7 +35,7 @@ def ready(first: str, keys: tuple[str, ...] = (), last: str = "") -> Callable[["
         await until(pilot, lambda: bool(service.known.get(VERSION)) and "node 0" in text(pilot.app))
         await until(pilot, lambda: first in text(pilot.app), f"{first!r} is not there")
         for key in keys:
-            await pilot.press(key)
+            await press(pilot, key)
         await until(pilot, lambda: last in text(pilot.app), f"{last!r} is not there")
         await settle(pilot)
 
@@ -51,7 +52,7 @@ SCREENS: dict[str, tuple[Place, str, tuple[str, ...], str]] = {
     "bytes": (MESSAGES, "two\\nlines", ("up", "enter"), "00000000"),
     "help": (Place("topics"), "shipments", ("question_mark",), "esc closes"),
     "prompt": (Place("topics"), "shipments", ("colon", "t", "o", "p", "i", "c", "space", "p"), "topic payments"),
-    "filter": (Place("topics"), "shipments", ("slash", "exclamation_mark", "r"), "of 8"),
+    "filter": (Place("topics"), "shipments", ("slash", "exclamation_mark", "r"), "of 10"),
 }
 
 
@@ -59,15 +60,24 @@ SCREENS: dict[str, tuple[Place, str, tuple[str, ...], str]] = {
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_screen_looks_as_it_did(snap_compare: Compare, screen: str, size: str) -> None:
     place, first, keys, last = SCREENS[screen]
-    assert snap_compare(dashboard(start=place), terminal_size=SIZES[size], run_before=ready(first, keys, last))
+    assert snap_compare(
+        dashboard(GroupClient(), start=place), terminal_size=SIZES[size], run_before=ready(first, keys, last)
+    )
 
 
-@pytest.mark.parametrize("size", [SMALL, (200, 60)], ids=["80x24", "200x60"])
-@pytest.mark.parametrize("theme", ["goqueue-light", "textual-dark", "textual-light"])
+@pytest.mark.parametrize(("theme", "size"), [("goqueue-light", (200, 60)), ("textual-light", SMALL)])
 def test_the_overview_looks_as_it_did_in_other_colours(
     snap_compare: Compare, theme: str, size: tuple[int, int]
 ) -> None:
-    assert snap_compare(dashboard(theme=theme), terminal_size=size, run_before=ready("audit.log"))
+    assert snap_compare(dashboard(GroupClient(), theme=theme), terminal_size=size, run_before=ready("audit.log"))
+
+
+def test_a_broker_that_is_well_shows_what_it_does(snap_compare: Compare) -> None:
+    class Well(FakeClient):
+        async def doctor(self) -> dict[str, Any]:
+            return {**await super().doctor(), "status": "ok", "findings": []}
+
+    assert snap_compare(dashboard(Well()), terminal_size=SMALL, run_before=ready("all is well"))
 
 
 def test_a_broker_that_is_away_is_told_from_the_first_moment(snap_compare: Compare) -> None:

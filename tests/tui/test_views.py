@@ -4,8 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies
 
+from goqueue.client.insight import GroupDetails
 from goqueue.clock import NANOSECONDS
+from goqueue.console.terminal import visible
 from goqueue_admin.dashboard import pages
 from goqueue_admin.dashboard.clipboard import commands
 from goqueue_admin.dashboard.commands import line
@@ -98,6 +101,25 @@ def test_a_line_shows_bytes_control_characters_and_nothing_at_all() -> None:
 
 def plain(value: messages.Value) -> list[str]:
     return ["".join(span.text for span in line) for line in value.lines]
+
+
+@given(
+    strategies.recursive(
+        strategies.none() | strategies.booleans() | strategies.integers() | strategies.text(),
+        lambda inner: strategies.lists(inner) | strategies.dictionaries(strategies.text(), inner),
+    ).filter(lambda value: isinstance(value, dict | list))
+)
+def test_json_has_the_lines_that_python_would_give_it(value: Any) -> None:
+    expected = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
+    lines = [visible(line) for line in expected[: messages.LINES_MAX]]
+    assert plain(messages.value(json.dumps(value).encode())) == lines
+
+
+def test_numbers_and_repeated_names_of_json_stay_as_they_were_sent() -> None:
+    value = messages.value(b'{"total": 10.00, "n": 1e2, "n": 12345678901234567890.10, "none": [ ]}')
+    assert plain(value) == [
+        "{", '  "total": 10.00,', '  "n": 1e2,', '  "n": 12345678901234567890.10,', '  "none": []', "}",
+    ]  # fmt: skip
 
 
 def test_json_is_set_apart_and_coloured() -> None:
@@ -232,4 +254,23 @@ def test_findings_begin_with_the_worst() -> None:
     found: Any = overview.findings(DOCTOR)
     assert [one["severity"] for one in found] == ["critical", "warning", "note"]
     assert overview.findings({}) is None
-    assert overview.verdict({"checks": [1, 2]}) == "all is well: 2 checks passed"
+
+
+def test_that_nothing_is_wrong_is_said_once_it_is_known() -> None:
+    assert overview.verdict({}, None) == []
+    assert overview.verdict(DOCTOR, [group("a", 70)]) == []
+    assert overview.verdict({"checks": [1, 2], "findings": []}, [group("a", 2)]) == [
+        ("● all is well", "2 checks passed", "good"),
+        ("● 1 group", "keeps up", "good"),
+    ]
+
+
+def test_groups_that_are_late_begin_with_the_worst() -> None:
+    found = overview.late([group("a", 2), group("b", 70), group("c", 700), group("d", 3_000, lag=0)])
+    assert [one.group_id for one in found] == ["c", "b"]
+
+
+def group(name: str, seconds: float, lag: int = 10) -> GroupDetails:
+    return GroupDetails(
+        group_id=name, state="stable", generation=1, rebalance_state="complete", total_lag=lag, lag_seconds=seconds
+    )

@@ -2,6 +2,7 @@
 
 A field ends where an operator begins, and everything behind the operator is the text, spaces included. Where a space
 stands before the operator, spaces on either side of the text do not count, so that `key = a` means what it seems to.
+`==` is `=`; a text that begins with an equals sign stands behind a space, as in `key = =a`.
 A name that holds an operator, a dot or a bracket is written in quotes, as in `json."order.id"`.
 """
 
@@ -53,6 +54,7 @@ FIELDS: dict[str, Field] = {
 }
 """By name, those first that cost least: what they leave out, the others need not look at."""
 
+_FOREIGN = {"=>": ">=", "=<": "<=", "<>": "!=", "=~": "~", "~=": "~"}
 _WORD = re.compile(r"[A-Za-z_]*")
 _SPACES = re.compile(r"[ \t]*")
 _OPERATOR = re.compile("|".join(map(re.escape, sorted(OPERATORS, key=len, reverse=True))))
@@ -227,6 +229,7 @@ class _Reading:
         return name
 
     def _operator(self, field: Field) -> str:
+        self._skip_twin()
         operator = self._take(_OPERATOR)
         if operator is None and self._at < len(self._text):
             instead = f"json{self._text[self._at :]} looks into values" if self._text.startswith("value.") else None
@@ -239,6 +242,14 @@ class _Reading:
             self._refuse(f"{operator} is no operator of {field.shape}", self._known(field))
         return operator or THERE
 
+    def _skip_twin(self) -> None:
+        """`==` is `=`, as everybody writes it; what other languages have besides is not taken for the text."""
+        foreign = _FOREIGN.get(self._text[self._at : self._at + 2])
+        if foreign is not None:
+            self._refuse(f"{self._text[self._at : self._at + 2]} is no operator", f"did you mean {foreign}?")
+        if self._text.startswith("==", self._at):
+            self._at += 1
+
     @staticmethod
     def _known(field: Field) -> str:
         return f"those of {field.shape} are {' '.join(filter(None, field.operators))}"
@@ -249,7 +260,8 @@ class _Reading:
         if not written:
             self._refuse("it is empty", f"fields are {_SHAPES}")
         meant = nearest(written, list(FIELDS))
-        hint = f"did you mean {FIELDS[meant].shape}?" if meant else f"fields are {_SHAPES}"
+        looks = f"fields are {_SHAPES}; `json.{self._text}` looks into values" if name else f"fields are {_SHAPES}"
+        hint = f"did you mean {FIELDS[meant].shape}?" if meant else looks
         self._refuse(f"{quoted(written)} is no field", hint)
 
     # --- characters ---

@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 
 from goqueue.broker.filters.grammar import Step
+from goqueue.limits import FILTER_INDEX_MAX
 
 Buffer = bytes | msgspec.Raw
 _Decode = Callable[[Buffer], Any]
 
 _NAMES_KEPT = 1_000  # whoever follows a topic asks the same again and again, and a type takes 50 microseconds to make
-_INDEXES_KEPT = 50
+_INDEXES_KEPT = FILTER_INDEX_MAX + 1  # all: to make one takes up to a fifth of a millisecond
 
 
 class Absence(Enum):

@@ -69,7 +69,7 @@ class Room:
 
 
 class Search:
-    """One filtered read. `look` goes on from where it is; the owner waits for more where it `is_at_end`."""
+    """One filtered read. `look` goes on from where it is until it `is_over`; the owner waits where it `is_at_end`."""
 
     def __init__(self, partition: Partition, offset: int, wish: Wish, clock: Clock) -> None:
         self.partition = partition
@@ -81,11 +81,13 @@ class Search:
         self.last_ns: int | None = None
         """When the last of those that were looked at was appended."""
         self.is_at_end = False
-        """Whether it stopped because there is nothing more yet."""
+        """Whether it stopped because there was nothing more when it began to look."""
         self.is_full = False
         """Whether it stopped because the answer has no room for more."""
         self.is_past_end = False
         """Whether it stopped because what follows was appended too late."""
+        self.is_refused = False
+        """Whether it stopped because what follows is refused."""
         self._wish = wish
         self._clock = clock
         self._room = Room.of(wish)
@@ -97,24 +99,25 @@ class Search:
         return Read(tuple(self.buffers), self.next_offset)
 
     def look(self) -> Work[None]:
-        """Look on until there is enough, or nothing more, or this request has had its share."""
-        began = self._clock.monotonic_ns()
+        """Look on until there is enough, or nothing more, or for as long as one look may take."""
+        began, end = self._clock.monotonic_ns(), self.partition.high_watermark
         self.is_at_end = False
-        while not self._is_over:
+        while not (self.is_over or self.is_at_end):
             try:
-                yield from self._look_at_piece()
+                yield from self._look_at_piece(end)
             except GoQueueError:
                 if self.next_offset == self.first_offset:
                     raise
-                return
+                self.is_refused = True
             if self._clock.monotonic_ns() - began >= FILTER_SCAN_SECONDS * NANOSECONDS:
                 return
 
     @property
-    def _is_over(self) -> bool:
-        return self.is_full or self.is_past_end or self.is_at_end or self._bytes >= self._wish.scan_bytes
+    def is_over(self) -> bool:
+        """Whether no other look would bring more, or it has looked at as much as one request may."""
+        return self.is_full or self.is_past_end or self.is_refused or self._bytes >= self._wish.scan_bytes
 
-    def _look_at_piece(self) -> Work[None]:
+    def _look_at_piece(self, end: int) -> Work[None]:
         size = min(FILTER_PIECE_BYTES, self._wish.scan_bytes)
         read = yield from self.partition.read(self.next_offset, size, skip_damage=self._wish.skip_damage)
         if not read.buffers:
@@ -128,6 +131,7 @@ class Search:
         self.last_ns = sifted.last_ns or self.last_ns
         self.is_full, self.is_past_end = sifted.is_full, sifted.is_past_end
         self.next_offset = sifted.next_offset
+        self.is_at_end = self.next_offset >= end  # who follows what comes meanwhile looks at each bit of it
         self._bytes += sifted.size
 
     def __repr__(self) -> str:

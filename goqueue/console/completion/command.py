@@ -16,9 +16,11 @@ def completion(
     """Write what completes this program in a shell.
 
     \b
-      PROGRAM completion bash > ~/.local/share/bash-completion/completions/PROGRAM
+      PROGRAM completion bash \\
+        > ~/.local/share/bash-completion/completions/PROGRAM
       PROGRAM completion zsh > "${fpath[1]}/_PROGRAM"
-      PROGRAM completion fish > ~/.config/fish/completions/PROGRAM.fish
+      PROGRAM completion fish \\
+        > ~/.config/fish/completions/PROGRAM.fish
 
     A new shell then completes commands, flags and values, and the names of topics, groups and contexts. To try it
     in this one: `source <(PROGRAM completion bash)`, or `PROGRAM completion fish | source`.

@@ -18,8 +18,6 @@ from goqueue.console.contexts import Context
 if TYPE_CHECKING:
     import socket
 
-WORD = "__complete"
-
 _SECONDS_MAX = 0.3  # longer, and the shell seems to hang
 _KEPT_SECONDS = 5.0  # as long as it takes to choose one
 _ANSWER_BYTES_MAX = 8 * 2**20

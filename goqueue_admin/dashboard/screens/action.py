@@ -5,7 +5,7 @@ a plan whose fields were changed is none any more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -15,10 +15,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 from goqueue.errors import GoQueueError
-from goqueue_admin.dashboard.screens.changing import Changing
-
-if TYPE_CHECKING:
-    from goqueue_admin.dashboard.app import Dashboard
+from goqueue_admin.dashboard.host import Host, host_of
+from goqueue_admin.dashboard.screens.page import Page
 
 
 class Field(NamedTuple):
@@ -75,11 +73,8 @@ class ActionScreen(ModalScreen[None]):
     # --- what all have ---
 
     @property
-    def dashboard(self) -> "Dashboard":
-        from goqueue_admin.dashboard.app import Dashboard  # noqa: PLC0415 - each needs the other
-
-        assert isinstance(self.app, Dashboard)
-        return self.app
+    def dashboard(self) -> Host:
+        return host_of(self)
 
     @property
     def values(self) -> dict[str, str]:
@@ -214,7 +209,7 @@ class ActionScreen(ModalScreen[None]):
         self._enter("over")
         self.query_one("#news").scroll_visible(animate=False)
         below = self.app.screen_stack[-2]
-        if isinstance(below, Changing):
+        if isinstance(below, Page):
             below.changed()
         self.dashboard.look(fresh=True)
 

@@ -9,7 +9,7 @@ from textual.widget import Widget
 from goqueue_admin.dashboard import commands
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.questions import Known, Question, question
-from goqueue_admin.dashboard.screens.counted import CountedPage
+from goqueue_admin.dashboard.screens.counted import CountedTopicPage
 from goqueue_admin.dashboard.screens.redrive import RedriveScreen
 from goqueue_admin.dashboard.views import letters as views
 from goqueue_admin.dashboard.views.table import Sorting
@@ -19,7 +19,7 @@ _SAMPLE = 100
 """Of the newest letters: when a reason was met last is seen from them."""
 
 
-class ErrorsPage(CountedPage):
+class ErrorsPage(CountedTopicPage):
     """Enter opens the letters of a reason, `m` all of them."""
 
     BINDINGS: ClassVar = [
@@ -29,22 +29,13 @@ class ErrorsPage(CountedPage):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self._topic = views.own_name(place.about[0])
-        self._about = question("topic", self._topic)
-        self._counting = self.counting(self._topic)
         self._newest: Question | None = None
         self._newest_ns = 0
 
     def questions(self) -> Sequence[Question]:
-        service = self.dashboard.service
-        info = service.known.get(self._about)
-        if info is None:
-            return (self._about, self._counting)
-        is_due = self.recount.is_due(self._topic, info.total_messages, service.clock.now_ns())
-        asked = [self._about, *([self._counting] if is_due else [])]
-        if self._newest is not None and not service.known.at_ns(self._newest):
-            asked.append(self._newest)
-        return asked
+        newest = self._newest
+        is_missing = newest is not None and not self.dashboard.service.known.at_ns(newest)
+        return [*self.asked(), *([newest] if newest and is_missing else [])]
 
     def body(self) -> Iterator[Widget]:
         yield Table(
@@ -52,27 +43,27 @@ class ErrorsPage(CountedPage):
         )
 
     def show(self, known: Known) -> None:
-        info, counted_ns = known.get(self._about), known.at_ns(self._counting)
+        info, counted_ns = known.get(self.about), known.at_ns(self.count)
         if info is not None and counted_ns:
-            self.recount.note(self._topic, info.total_messages, counted_ns)
+            self.recount.note(self.topic, info.total_messages, counted_ns)
             if counted_ns != self._newest_ns:
                 count = views.at_once(info.total_messages, info.total_size_bytes, _SAMPLE)
-                self._newest = question("dead_letters", self._topic, count, start=views.newest_start(info, count))
+                self._newest = question("dead_letters", self.topic, count, start=views.newest_start(info, count))
                 self._newest_ns = counted_ns
                 self.call_next(self.dashboard.look)
         newest = known.facts(self._newest).get("messages", ()) if self._newest else ()
-        before = views.error_lines(known.before(self._counting) or {}, ())
-        self.query_one(Table).fill(views.error_lines(known.facts(self._counting), newest), before)
+        before = views.error_lines(known.before(self.count) or {}, ())
+        self.query_one(Table).fill(views.error_lines(known.facts(self.count), newest), before)
 
     def command(self) -> str:
-        topic = self._topic.removesuffix(views.SUFFIX)
+        topic = self.topic.removesuffix(views.SUFFIX)
         return commands.line("goqueue-cli", "dlq", "errors", topic, server=self.dashboard.service.address)
 
     def open(self, key: str) -> Place:
-        return Place("letters", (self._topic, key))
+        return Place("letters", (self.topic, key))
 
     def action_letters(self) -> None:
-        self.dashboard.go(Place("letters", (self._topic,)))
+        self.dashboard.go(Place("letters", (self.topic,)))
 
     def action_change(self) -> None:
-        self.app.push_screen(RedriveScreen(self._topic, error=self.query_one(Table).current_key))
+        self.app.push_screen(RedriveScreen(self.topic, error=self.query_one(Table).current_key))

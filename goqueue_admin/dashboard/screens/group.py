@@ -12,7 +12,7 @@ from textual.widgets import Static
 from goqueue_admin.dashboard import commands, questions
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.questions import Known, Question, question
-from goqueue_admin.dashboard.screens.changing import Changing
+from goqueue_admin.dashboard.screens import document
 from goqueue_admin.dashboard.screens.delete import DeleteScreen
 from goqueue_admin.dashboard.screens.page import Page
 from goqueue_admin.dashboard.screens.reset import ResetScreen
@@ -29,7 +29,7 @@ from goqueue_admin.dashboard.widgets.spark import Spark
 from goqueue_admin.dashboard.widgets.table import Table
 
 
-class GroupPage(Changing, Page):
+class GroupPage(Page):
     """Enter opens the messages of a partition, or shows a member; tab goes from the one table to the other."""
 
     AUTO_FOCUS = "#places"
@@ -145,4 +145,4 @@ def _told(member: MemberLine) -> Content:
         ("joined", f"{numbers.seconds(member.joined_seconds)} ago"),
         ("in flight", f"{member.in_flight:,} of at most {member.in_flight_max:,}"),
     )
-    return Content("\n").join(Content.assemble((f"{name:<10}  ", "$foreground 62%"), text) for name, text in facts)
+    return Content("\n").join(document.facts([(*fact, "") for fact in facts]))

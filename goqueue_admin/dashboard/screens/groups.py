@@ -1,8 +1,7 @@
 """All groups, and how far behind each is."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from operator import is_not
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from textual.binding import Binding
 from textual.widget import Widget
@@ -10,7 +9,6 @@ from textual.widget import Widget
 from goqueue_admin.dashboard import commands, questions
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.questions import Known, Question
-from goqueue_admin.dashboard.screens.changing import Changing
 from goqueue_admin.dashboard.screens.delete import DeleteScreen
 from goqueue_admin.dashboard.screens.page import Page
 from goqueue_admin.dashboard.screens.reset import ResetScreen
@@ -18,21 +16,14 @@ from goqueue_admin.dashboard.views.groups import group_columns
 from goqueue_admin.dashboard.views.table import Sorting
 from goqueue_admin.dashboard.widgets.table import Table
 
-if TYPE_CHECKING:
-    from goqueue.client.insight import GroupDetails
 
-
-class GroupsPage(Changing, Page):
+class GroupsPage(Page):
     """Enter opens a group."""
 
     BINDINGS: ClassVar = [
         Binding("o", "change('reset')", "Reset offsets", id="groups.reset"),
         Binding("x", "change('delete')", "Delete", id="groups.delete"),
     ]
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self._drawn: list[Any] = []
 
     def questions(self) -> Sequence[Question]:
         return questions.all_groups(self.dashboard.service.known)
@@ -41,11 +32,7 @@ class GroupsPage(Changing, Page):
         yield Table(group_columns(), lambda one: one.group_id, Sorting("GROUP"), empty="there are no groups")
 
     def show(self, known: Known) -> None:
-        asked = self.questions()
-        answers = [known.get(one) for one in asked]
-        if len(answers) != len(self._drawn) or any(map(is_not, answers, self._drawn)):
-            self._drawn = answers  # there may be thousands of groups, and a round brings many answers
-            self.query_one(Table).fill(_joined(answers), _joined(map(known.before, asked)))
+        self.query_one(Table).fill(questions.groups_of(known), questions.groups_before(known))
 
     def command(self) -> str:
         server = self.dashboard.service.address
@@ -61,9 +48,3 @@ class GroupsPage(Changing, Page):
         table = self.query_one(Table)
         if table.picked:
             self.app.push_screen(ResetScreen(table.current_key) if what == "reset" else DeleteScreen(table.picked))
-
-
-def _joined(answers: "Iterable[list[GroupDetails] | None]") -> "list[GroupDetails] | None":
-    """The pages of a long list as one; None as long as there is none."""
-    known = [answer for answer in answers if answer is not None]
-    return [one for answer in known for one in answer] if known else None

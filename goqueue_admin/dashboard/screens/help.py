@@ -67,9 +67,10 @@ class HelpScreen(ModalScreen[None]):
 
 def _section(title: str, bindings: Iterable[BindingType]) -> Content:
     lines = [Content.styled(title, "bold $primary")]
+    keys_of: dict[str, list[str]] = {}
     for binding in Binding.make_bindings(bindings):
-        names = " ".join(_NAMES.get(key, key) for key in binding.key.split(","))
-        lines.append(Content.assemble((f"  {names:<16}", "$accent"), binding.description))
+        keys_of.setdefault(binding.description, []).append(_NAMES.get(binding.key, binding.key))
+    lines += [Content.assemble((f"  {' '.join(names):<16}", "$accent"), words) for words, names in keys_of.items()]
     return Content("\n").join(lines)
 
 
@@ -78,8 +79,8 @@ def _screens() -> Content:
     for row in PAGES:
         typed = " ".join((f":{row.name}", *(part.upper() for part in row.about)))
         name = (f"  {row.key.upper():<4}", "$accent")
-        lines.append(Content.assemble(name, f"{typed:<28}", (row.help, "$text-muted")))
+        lines.append(Content.assemble(name, f"{typed:<28}", (row.help, "$foreground 62%")))
     lines.append(Content(""))
     hint = "  / filters, /!text leaves out what fits; with the mouse: click, twice to open"
-    lines.append(Content.styled(hint, "$text-muted"))
+    lines.append(Content.styled(hint, "$foreground 62%"))
     return Content("\n").join(lines)

@@ -9,17 +9,17 @@ from textual.widget import Widget
 from goqueue_admin.dashboard import commands
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.questions import Known, Question, question
-from goqueue_admin.dashboard.screens.counted import CountedPage
+from goqueue_admin.dashboard.screens.counted import CountedTopicPage
 from goqueue_admin.dashboard.screens.letter import LetterWindow
 from goqueue_admin.dashboard.screens.redrive import RedriveScreen
 from goqueue_admin.dashboard.views import letters as views
+from goqueue_admin.dashboard.views.figure import Figure
 from goqueue_admin.dashboard.views.letters import Letter, Start
-from goqueue_admin.dashboard.views.overview import Figure
 from goqueue_admin.dashboard.widgets.figures import Figures
 from goqueue_admin.dashboard.widgets.table import Table
 
 
-class LettersPage(CountedPage):
+class LettersPage(CountedTopicPage):
     """Enter shows a letter. What lies there does not change, so it is asked for again only when the counts do."""
 
     AUTO_FOCUS = "Table"
@@ -31,38 +31,30 @@ class LettersPage(CountedPage):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self._topic = views.own_name(place.about[0])
         self._error = place.about[1] if len(place.about) > 1 else None
-        self._about = question("topic", self._topic)
-        self._counting = self.counting(self._topic)
         self._starts = [Start()]
         self._page: Question | None = None
         self._answer: Any = None
         self._counts: Any = None
 
     def questions(self) -> Sequence[Question]:
-        service = self.dashboard.service
-        info = service.known.get(self._about)
-        if info is None:
-            return (self._about, self._counting)
-        is_due = self.recount.is_due(self._topic, info.total_messages, service.clock.now_ns())
-        asked = [self._about, *([self._counting] if is_due else [])]
-        is_new = self._answer is None or self._counts != service.known.facts(self._counting).get("errors")
-        return [*asked, *([self._page] if is_new and self._page else [])]
+        counts = self.dashboard.service.known.facts(self.count)
+        is_new = self._answer is None or self._counts != counts.get("errors")
+        return [*self.asked(), *([self._page] if is_new and self._page else [])]
 
     def body(self) -> Iterator[Widget]:
         yield Figures()
         yield Table(views.letter_columns(), views.letter_key, empty="there are no such dead letters")
 
     def show(self, known: Known) -> None:
-        info = known.get(self._about)
-        counts = known.facts(self._counting)
+        info = known.get(self.about)
+        counts = known.facts(self.count)
         if info is not None:
-            self.recount.note(self._topic, info.total_messages, known.at_ns(self._counting))
+            self.recount.note(self.topic, info.total_messages, known.at_ns(self.count))
             if self._page is None:
                 count = views.at_once(info.total_messages, info.total_size_bytes)
                 options = {"error": self._error or None, "start": self._starts[-1] or None}
-                self._page = question("dead_letters", self._topic, count, **options)
+                self._page = question("dead_letters", self.topic, count, **options)
                 self.call_next(self.dashboard.look)
         answer = known.facts(self._page) if self._page else {}
         if not answer:
@@ -94,7 +86,7 @@ class LettersPage(CountedPage):
         self.dashboard.look(fresh=True)
 
     def command(self) -> str:
-        topic, server = self._topic.removesuffix(views.SUFFIX), self.dashboard.service.address
+        topic, server = self.topic.removesuffix(views.SUFFIX), self.dashboard.service.address
         error = ["--error", self._error] if self._error else []
         return commands.line("goqueue-cli", "dlq", "browse", topic, *error, server=server)
 
@@ -107,7 +99,7 @@ class LettersPage(CountedPage):
     def open(self, key: str) -> Place | None:
         letter = self._letter(key)
         if letter is not None:
-            self.app.push_screen(LetterWindow(self._topic, letter))
+            self.app.push_screen(LetterWindow(self.topic, letter))
         return None
 
     def action_change(self) -> None:
@@ -116,5 +108,5 @@ class LettersPage(CountedPage):
         group, key = ("", "") if letter is None else (letter.get("group"), letter.get("key"))
         is_text = letter is not None and letter.get("key_encoding") is None
         self.app.push_screen(
-            RedriveScreen(self._topic, error=error or "", group=group or "", key=(key or "") if is_text else "")
+            RedriveScreen(self.topic, error=error or "", group=group or "", key=(key or "") if is_text else "")
         )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PARTITIONS_MAX = 32
 """That are read at once: each has a connection of its own."""
+_DIGITS_MAX = 10
 _BACK_LINES = 120
 _BACK_TO_SEARCH = 10_000
 _PAGE_LINES = 500
@@ -40,11 +41,12 @@ class MessagesPage(Page):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._topic = place.about[0]
-        self._partition = int(place.about[1]) if len(place.about) > 1 and place.about[1].isdecimal() else None
+        self._partition = _partition(place.about[1]) if len(place.about) > 1 else None
         self._filter = ""
         self._since_ns: int | None = None
         self._partitions = 0
-        self._feed: Feed | None = None
+        self.feed: Feed | None = None
+        self._refusal = ""
         self._is_held = False
         self._expected = 0
         self._frames = 0
@@ -53,13 +55,12 @@ class MessagesPage(Page):
         yield Tail()
 
     def on_mount(self) -> None:
-        self.query_one(Tail).excuse(f"asking {self.dashboard.service.address} …")
         self.set_interval(FRAME_SECONDS, self._frame, name="frame")
         self._begin()
 
     async def on_unmount(self) -> None:
-        if self._feed is not None:
-            await self._feed.close()
+        if self.feed is not None:
+            await self.feed.close()
 
     # --- reading ---
 
@@ -67,16 +68,18 @@ class MessagesPage(Page):
         """Read from where it is wanted now, and forget what was read before."""
         self._is_held = False
         self._expected = 0
+        self._refusal = ""
         tail = self.query_one(Tail)
+        tail.excuse(f"asking {self.dashboard.service.address} …")
         tail.clear()
         tail.follows = self._since_ns is None
         self.run_worker(self._replace(), group="feed", exclusive=True, exit_on_error=False)
 
     async def _replace(self) -> None:
-        if self._feed is not None:
-            await self._feed.close()
+        if self.feed is not None:
+            await self.feed.close()
         service = self.dashboard.service
-        self._feed = Feed(self._open, service.clock, None if self._since_ns is None else _PAGE_LINES)
+        self.feed = Feed(self._open, service.clock, None if self._since_ns is None else _PAGE_LINES)
 
     async def _open(self) -> "AsyncReader":
         service = self.dashboard.service
@@ -104,17 +107,19 @@ class MessagesPage(Page):
 
     def _frame(self) -> None:
         """Ten times a second: what came, and how much of it."""
-        feed, tail = self._feed, self.query_one(Tail)
+        feed, tail = self.feed, self.query_one(Tail)
         if feed is None:
             return
         if feed.error is not None:
             self._failed(feed.error)
+            return
         self._frames += 1
         if not self._is_held and (feed.received.total >= self._expected or self._frames > _PATIENCE_FRAMES):
             fresh = feed.take()
             if fresh:
                 tail.add(fresh)
-        tail.excuse("no message fits yet" if self._filter else "no message yet")
+        if feed.is_reading:
+            tail.excuse("no message fits yet" if self._filter else "no message yet")
         self.query_one(Crumbs).note(self._note(feed))
 
     def _note(self, feed: Feed) -> str:
@@ -134,24 +139,29 @@ class MessagesPage(Page):
     def _failed(self, error: GoQueueError) -> None:
         """Say why, and begin again when the broker is there."""
         self.query_one(Tail).excuse(error.sentence)
+        self.query_one(Crumbs).note("stopped")
         link = self.dashboard.service.link
         if error.code in {"broker_unreachable", "request_timed_out", "broker_stopping"}:
-            if link.state == "here" and self._feed is not None and self._feed.is_done:
+            if link.state == "here" and self.feed is not None and self.feed.is_done:
                 self._begin()
         else:
-            self._feed = None
-            self.say(error.sentence, "bad")
+            self.feed = None
+            self._refusal = f"{error.sentence}; l tries again"
+            self.tell_link()
+
+    def trouble(self) -> str:
+        return self._refusal
 
     # --- keys ---
 
     def action_pause(self) -> None:
         """Hold the lines where they are; the broker is not asked for more meanwhile."""
         self._is_held = not self._is_held
-        if self._feed is not None:
+        if self.feed is not None:
             if self._is_held:
-                self._feed.more.clear()
+                self.feed.more.clear()
             else:
-                self._feed.more.set()
+                self.feed.more.set()
         self.query_one(Tail).follows = not self._is_held and self._since_ns is None
 
     def action_prompt_filter(self) -> None:
@@ -185,8 +195,8 @@ class MessagesPage(Page):
                 self._begin()
 
     def on_tail_at_end(self) -> None:
-        if self._feed is not None and self._since_ns is not None:
-            self._feed.want(_PAGE_LINES)
+        if self.feed is not None and self._since_ns is not None:
+            self.feed.want(_PAGE_LINES)
 
     def on_tail_chosen(self, event: Tail.Chosen) -> None:
         self.run_worker(self._read(event.line), group="message", exclusive=True, exit_on_error=False)
@@ -221,3 +231,8 @@ class MessagesPage(Page):
         if self._since_ns is None:
             words.append("--follow")
         return commands.line(*words, server=self.dashboard.service.address)
+
+
+def _partition(text: str) -> int | None:
+    """All of them, where it is no number."""
+    return int(text) if text.isdecimal() and len(text) < _DIGITS_MAX else None

@@ -9,15 +9,15 @@ from textual.containers import Container
 from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from goqueue_admin.dashboard import pages, questions
-from goqueue_admin.dashboard.host import Host
+from goqueue_admin.dashboard.host import Host, host_of
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.questions import Known, Question
 from goqueue_admin.dashboard.views import status
 from goqueue_admin.dashboard.widgets.crumbs import Crumbs
 from goqueue_admin.dashboard.widgets.flash import Flash
+from goqueue_admin.dashboard.widgets.foot import Foot
 from goqueue_admin.dashboard.widgets.head import Head
 from goqueue_admin.dashboard.widgets.prompt import Prompt
 from goqueue_admin.dashboard.widgets.table import Table
@@ -72,12 +72,20 @@ class Page(Screen[None]):
         """Names that may be typed behind the name of a screen here."""
         return ()
 
+    def changed(self) -> None:
+        """Something was changed from here: what was known of it may not be so any more."""
+
     # --- what all have ---
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that change something have the action `change`, and are absent where nothing may be changed."""
+        if action == "change" and self.dashboard.read_only:
+            return False
+        return super().check_action(action, parameters)
 
     @property
     def dashboard(self) -> Host:
-        assert isinstance(self.app, Host)
-        return self.app
+        return host_of(self)
 
     def compose(self) -> ComposeResult:
         yield Head()
@@ -86,7 +94,7 @@ class Page(Screen[None]):
             yield from self.body()
         yield Flash()
         yield Prompt()
-        yield Footer(compact=True, show_command_palette=False)
+        yield Foot()
 
     def on_mount(self) -> None:
         app = self.dashboard
@@ -115,33 +123,32 @@ class Page(Screen[None]):
         for table in self.query(Table):
             if link.state != "here":
                 table.excuse(waiting)
-        self._refused(known)
         self.show(known)
+        if self.trouble():
+            for table in self.query(Table):
+                table.refuse(self.trouble())
 
-    def _refused(self, known: Known) -> None:
-        """What the broker would not tell, in place of it."""
-        for asked in self.questions():
-            error = known.error(asked)
-            if error is not None:
-                for table in self.query(Table):
-                    table.excuse(error.sentence)
-                self.query_one(Flash).say(error.sentence, "bad")
+    def trouble(self) -> str:
+        """What keeps on being wrong here: the broker would not tell the most important."""
+        error = next((self.dashboard.service.known.error(asked) for asked in self.questions()), None)
+        return error.sentence if error else ""
 
     def tell_link(self) -> None:
-        """The line that counts down, while the broker is away."""
+        """What lasts: that the broker is away, until when, or that it refuses."""
         app = self.dashboard
         service = app.service
-        text = status.trouble(service.link, service.address, service.clock.now_ns())
         with suppress(NoMatches):
+            flash = self.query_one(Flash)
             if service.link.state == "here":
-                self.query_one(Flash).last("paused: p goes on" if app.is_paused else "", "warn")
+                trouble = self.trouble()
+                flash.last(trouble or ("paused: p goes on" if app.is_paused else ""), "bad" if trouble else "warn")
             else:
-                self.query_one(Flash).last(text, "bad" if service.link.state == "away" else "muted")
+                text = status.trouble(service.link, service.address, service.clock.now_ns())
+                flash.last(text, "bad" if service.link.state == "away" else "muted")
 
     def say(self, text: str, tone: str = "") -> None:
         with suppress(NoMatches):
             self.query_one(Flash).say(text, tone)
-            self.set_timer(Flash.SECONDS, self.query_one(Flash).clear, name="flash")
 
     @property
     def table(self) -> Table[object] | None:

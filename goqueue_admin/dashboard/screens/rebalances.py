@@ -38,12 +38,10 @@ class RebalancesPage(Page):
         first, second = self.query(Figures)
         first.show(views.totals(totals))
         second.show(views.reasons(totals))
-        groups = [one for asked in questions.all_groups(known) for one in known.get(asked) or ()]
-        answered = known.get(questions.GROUPS) is not None
-        stats = {one.group_id: known.facts(question("rebalance_stats", one.group_id)) for one in groups}
+        groups = questions.groups_of(known)
+        stats = {one.group_id: known.facts(question("rebalance_stats", one.group_id)) for one in groups or ()}
         table = self.query_one(Table)
-        before = table.records
-        table.fill(views.lines(groups, stats, self.dashboard.service.clock.now_ns()) if answered else None, before)
+        table.fill(views.lines(groups, stats, self.dashboard.service.clock.now_ns()), table.records)
         self._ask_for_new(known)
 
     def _ask_for_new(self, known: Known) -> None:

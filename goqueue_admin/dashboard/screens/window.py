@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from goqueue_admin.dashboard.host import Host
+from goqueue_admin.dashboard.host import host_of
 
 
 class Window(ModalScreen[None]):
@@ -33,5 +33,5 @@ class Window(ModalScreen[None]):
             yield Static(self._content, id="text")
 
     async def action_copy(self) -> None:
-        if self._copied and isinstance(self.app, Host):
-            await self.app.copy(self._copied)
+        if self._copied:
+            await host_of(self).copy(self._copied)

@@ -10,6 +10,8 @@ _BLANK = 0x2800
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _BARS = " ▁▂▃▄▅▆▇█"
 _STEPS = (1, 2, 2.5, 5, 10)
+_LEAST = 1e-9
+"""What is less than this is nothing."""
 _MIDDLE_ROWS = 7
 """From so many rows on, half of the axis has its number."""
 
@@ -36,7 +38,7 @@ class Piece(NamedTuple):
 
 def ceiling(most: float, base: int = 1000) -> float:
     """The end of an axis: the next number above that is easy to read. Sizes have units of 1,024."""
-    if most <= 0:
+    if most < _LEAST:
         return 1.0
     unit = float(base) ** max(0, floor(log(most, base))) if base != 1000 else 1.0
     power = unit * 10.0 ** floor(log10(most / unit))

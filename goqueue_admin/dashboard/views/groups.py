@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_count, parse_time
 from goqueue_admin.dashboard.views import numbers
-from goqueue_admin.dashboard.views.overview import Figure
+from goqueue_admin.dashboard.views.figure import Figure
 from goqueue_admin.dashboard.views.table import Column
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ def drain_text(seconds: float) -> str:
 
 def group_columns() -> tuple["Column[GroupDetails]", ...]:
     return (
-        Column("GROUP", lambda one: one.group_id, width=10, grows=True, tone=_details_tone),
-        Column("STATE", lambda one: one.state, _state_text, 13, rank=2, tone=lambda one: mark_of(one.state)[1]),
+        Column("GROUP", lambda one: one.group_id, width=10, grows=True, tone=details_tone),
+        Column("STATE", lambda one: one.state, state_text, 13, rank=2, tone=lambda one: mark_of(one.state)[1]),
         Column("MEMBERS", lambda one: one.members, numbers.count, 7, right=True, rank=4),
         Column(
-            "LAG", lambda one: one.total_lag, numbers.count, 9, right=True, moves=True, rising="bad", tone=_details_tone
+            "LAG", lambda one: one.total_lag, numbers.count, 9, right=True, moves=True, rising="bad", tone=details_tone
         ),
-        Column("BEHIND", lambda one: one.lag_seconds or None, numbers.seconds, 7, right=True, tone=_details_tone),
+        Column("BEHIND", lambda one: one.lag_seconds or None, numbers.seconds, 7, right=True, tone=details_tone),
         Column("DRAINS IN", lambda one: drain(one.total_lag, one.drain_seconds), drain_text, 9, right=True, rank=3),
         Column("RATE", lambda one: one.rate, numbers.rate, 7, right=True, rank=1),
         Column("IN", lambda one: one.incoming, numbers.rate, 7, right=True, rank=6),
@@ -65,11 +65,11 @@ def group_columns() -> tuple["Column[GroupDetails]", ...]:
     )
 
 
-def _state_text(state: str) -> str:
+def state_text(state: str) -> str:
     return f"{mark_of(state)[0]} {state}"
 
 
-def _details_tone(one: "GroupDetails") -> str:
+def details_tone(one: "GroupDetails") -> str:
     return lag_tone(one.total_lag, one.lag_seconds, one.drain_seconds)
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from goqueue.console.terminal import visible
@@ -12,13 +13,15 @@ from goqueue_admin.dashboard.views import tail
 if TYPE_CHECKING:
     from goqueue.client import Message
 
-LINES_MAX = 2_000
-CHARACTERS_MAX = 200_000
+LINES_MAX = 500
+CHARACTERS_MAX = 50_000
+"""To lay out more holds the screen for longer than a tenth of a second."""
 
 _TOKEN = re.compile(
     r"""(?P<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<string>"(?:[^"\\]|\\.)*")|(?P<number>-?\d[\d.eE+-]*)"""
     r"""|(?P<word>true|false|null)"""
 )
+_PART = re.compile(r"""\{\s*\}|\[\s*\]|[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+""")
 _TONES = {"key": "title", "string": "good", "number": "accent", "word": "second"}
 
 
@@ -46,25 +49,49 @@ def value(content: bytes | None, across: int = 16) -> Value:
         text = content.decode()
     except UnicodeDecodeError:
         return _cut("bytes", list(_hex(content[: LINES_MAX * across + 1], across)), content.hex())
-    parsed = _pretty(text)
-    if parsed is not None:
-        return _cut("json", [_coloured(line) for line in parsed[:CHARACTERS_MAX].splitlines()], parsed)
-    lines = [[Span(visible(line))] for line in text[:CHARACTERS_MAX].split("\n")]
-    return _cut("text", lines, text)
+    if _is_json(text):
+        return _cut("json", [_coloured(line) for line in islice(_indented(text), LINES_MAX + 1)], text)
+    parts = text[:CHARACTERS_MAX].split("\n", LINES_MAX + 1)[: LINES_MAX + 1]
+    lines = [[Span(visible(line))] for line in parts]
+    return _cut("text" if text else "nothing", lines, text)
 
 
 def _cut(kind: str, lines: list[list[Span]], plain: str) -> Value:
     return Value(kind, lines[:LINES_MAX], len(lines) > LINES_MAX or len(plain) > CHARACTERS_MAX, plain)
 
 
-def _pretty(text: str) -> str | None:
-    """JSON that is an object or an array, with its lines set apart; a number alone is plain text."""
+def _is_json(text: str) -> bool:
+    """An object or an array; a number alone is plain text."""
     if text.lstrip()[:1] not in {"{", "["}:
-        return None
+        return False
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        json.loads(text)
     except (ValueError, RecursionError):
-        return None
+        return False
+    return True
+
+
+def _indented(text: str) -> Iterator[str]:
+    """JSON with its lines set apart. What stands in it stays as it was sent: a 10.00 is no 10.0."""
+    line, depth = "", 0
+    for found in _PART.finditer(text[:CHARACTERS_MAX]):
+        part = found[0]
+        if part in {"}", "]"}:
+            yield line
+            depth -= 1
+            line = "  " * depth
+        line += _written(part)
+        if part in {"{", "[", ","}:
+            yield line
+            depth += part != ","
+            line = "  " * depth
+    yield line
+
+
+def _written(part: str) -> str:
+    if part[0] == '"':
+        return json.dumps(json.loads(part), ensure_ascii=False) if "\\u" in part else part
+    return ": " if part == ":" else "".join(part.split())
 
 
 def _coloured(line: str) -> list[Span]:

@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from goqueue.quantities import format_count
 from goqueue_admin.dashboard.views import numbers
 from goqueue_admin.dashboard.views.chart import Series, bar
+from goqueue_admin.dashboard.views.figure import Figure
+from goqueue_admin.dashboard.views.groups import details_tone, group_columns
 from goqueue_admin.dashboard.views.table import Column
+
+if TYPE_CHECKING:
+    from goqueue.client.insight import GroupDetails
 
 _TONES = ("first", "second", "accent")
 _MARKS = {"critical": ("◆", "bad"), "warning": ("▲", "warn"), "note": ("·", "muted")}
@@ -41,14 +46,6 @@ PLOTS = (
     PlotPlan("settled", "Work", numbers.rate, (("settled", "settled"), ("requests", "requests"))),
 )
 """The most telling first: where space is short, the others are left out."""
-
-
-class Figure(NamedTuple):
-    """A number with its noun."""
-
-    text: str
-    noun: str
-    tone: str = ""
 
 
 def figures(stats: Mapping[str, Any]) -> list[Figure]:
@@ -86,11 +83,8 @@ def finding_key(one: Finding) -> str:
 def finding_columns() -> tuple[Column[Finding], ...]:
     return (
         Column("", _severity, lambda rank: ("◆", "▲", "·")[rank], 1, tone=_tone),
-        Column("ABOUT", lambda one: one.get("subject"), width=16, tone=_tone),
-        Column("FINDING", lambda one: one.get("sentence"), width=24, grows=True, most=110),
-        Column(
-            "WHAT TO DO", lambda one: one.get("hint"), width=30, grows=True, most=110, rank=1, tone=lambda _: "muted"
-        ),
+        Column("ABOUT", lambda one: one.get("subject"), width=12, grows=True, most=24, tone=_tone),
+        Column("WHAT IS WRONG", lambda one: one.get("sentence"), width=24, grows=True, most=140),
     )
 
 
@@ -119,7 +113,22 @@ def checked(doctor: Mapping[str, Any]) -> str:
     return f"{count} in {format_count(len(doctor.get('checks', ())), 'check')} at {doctor['checked_at'][11:19]}"
 
 
-def verdict(doctor: Mapping[str, Any]) -> str:
-    """What to say where there is no finding."""
-    checks = len(doctor.get("checks", ()))
-    return f"all is well: {format_count(checks, 'check')} passed" if checks else "all is well"
+def verdict(doctor: Mapping[str, Any], groups: "Sequence[GroupDetails] | None") -> list[Figure]:
+    """That nothing is wrong, as far as that is known, in place of tables that would be empty."""
+    found = []
+    if findings(doctor) == []:
+        found.append(Figure("● all is well", f"{format_count(len(doctor.get('checks', ())), 'check')} passed", "good"))
+    if groups and not late(groups):
+        keeps = "keeps" if len(groups) == 1 else "keep"
+        found.append(Figure(f"● {format_count(len(groups), 'group')}", f"{keeps} up", "good"))
+    return found
+
+
+def late(groups: "Sequence[GroupDetails]") -> "list[GroupDetails]":
+    """The groups that are too far behind, the worst first."""
+    return sorted((one for one in groups if details_tone(one)), key=lambda one: -one.lag_seconds)
+
+
+def late_columns() -> "tuple[Column[GroupDetails], ...]":
+    """What an overview needs of the columns of all groups."""
+    return tuple(one for one in group_columns() if one.title not in {"MEMBERS", "IN FLIGHT", "LOST"})

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import parse_time
 from goqueue_admin.dashboard.views import numbers
-from goqueue_admin.dashboard.views.groups import mark_of, whole_seconds
-from goqueue_admin.dashboard.views.overview import Figure
+from goqueue_admin.dashboard.views.figure import Figure
+from goqueue_admin.dashboard.views.groups import mark_of, state_text, whole_seconds
 from goqueue_admin.dashboard.views.table import Column
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def line_key(line: RebalanceLine) -> str:
 def columns() -> tuple[Column[RebalanceLine], ...]:
     return (
         Column("GROUP", line_key, width=12, grows=True),
-        Column("STATE", lambda line: line.state, width=11, tone=lambda line: mark_of(line.state)[1]),
+        Column("STATE", lambda line: line.state, state_text, 13, tone=lambda line: mark_of(line.state)[1]),
         Column("REBALANCE", lambda line: line.phase or None, _phase, 14, rank=4, tone=_phase_tone),
         Column("GEN", lambda line: line.generation, numbers.count, 6, right=True, moves=True),
         Column("AGO", lambda line: line.ago_seconds, whole_seconds, 8, right=True),

@@ -50,7 +50,7 @@ def partition_columns() -> tuple[Column[Partition], ...]:
         Column("SEGMENTS", lambda one: one.get("segments"), numbers.count, 8, right=True, rank=6),
         Column("UNSYNCED", _unsynced, numbers.count, 8, right=True, rank=5, tone=lambda _: "muted"),
         Column("LEADER", lambda one: one.get("leader"), width=6, right=True, rank=7),
-        Column("STATE", _state, width=10, rank=4, grows=True, tone=lambda one: "bad" if one.get("fault") else "good"),
+        Column("STATE", _state, width=6, rank=4, grows=True, tone=lambda one: "bad" if one.get("fault") else "good"),
     )
 
 
@@ -61,4 +61,4 @@ def _unsynced(one: Partition) -> int | None:
 
 
 def _state(one: Partition) -> str:
-    return str(one.get("fault") or "takes")
+    return f"◆ {one['fault']}" if one.get("fault") else "● ok"

@@ -1,6 +1,7 @@
 """The line that says what has just happened, or what keeps on being wrong."""
 
 from rich.text import Text
+from textual.timer import Timer
 
 from goqueue.console.terminal import visible
 from goqueue_admin.dashboard.widgets.tones import Toned
@@ -15,6 +16,7 @@ class Flash(Toned):
         super().__init__()
         self._lasting = ("", "")
         self._passing = ("", "")
+        self._timer: Timer | None = None
 
     def last(self, text: str, tone: str = "bad") -> None:
         if (text, tone) != self._lasting:
@@ -23,10 +25,14 @@ class Flash(Toned):
 
     def say(self, text: str, tone: str = "") -> None:
         self._passing = (text, tone)
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(self.SECONDS, self.clear, name="flash")
         self._draw()
 
     def clear(self) -> None:
-        self.say("")
+        self._passing = ("", "")
+        self._draw()
 
     @property
     def text(self) -> str:

@@ -45,7 +45,8 @@ class Plot(Toned):
             legend += [Piece("  ━ ", one.tone), Piece(f"{one.label} ", "muted"), Piece(self._format(one.last), "")]
         lines = [legend]
         if self._series and height > 1:
-            lines += chart(self._series, width, height - 1, self._format, self._base)
+            span = _span(max(len(one.points) for one in self._series))
+            lines += chart(self._series, width, height - 1, self._format, self._base, span)
         return [self._strip(line, width) for line in lines]
 
     def _strip(self, pieces: Sequence[Piece], width: int) -> Strip:
@@ -56,3 +57,8 @@ class Plot(Toned):
             for piece in pieces
         ]
         return Strip(segments).adjust_cell_length(width, base)
+
+
+def _span(seconds: int) -> int:
+    """Whole minutes, so that what was looked at for a short time is not a corner of an empty plot."""
+    return 60 * min(5, max(1, -(-seconds // 60)))

@@ -11,14 +11,12 @@ from textual.widgets import Input, Label
 
 
 class _Suggest(Suggester):
-    """The first of the texts that begins with what stands there."""
-
-    def __init__(self, texts: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, find: Callable[[str], str | None]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
-        self._texts = texts
+        self._find = find
 
     async def get_suggestion(self, value: str) -> str | None:
-        return next((text for text in self._texts() if value and text.startswith(value)), None)
+        return self._find(value)
 
 
 class Prompt(Horizontal):
@@ -51,7 +49,7 @@ class Prompt(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Label("", markup=False)
-        yield Input(suggester=_Suggest(lambda: self._texts), compact=True, select_on_focus=False)
+        yield Input(suggester=_Suggest(self._suggestion), compact=True, select_on_focus=False)
 
     def ask(self, kind: str, label: str, text: str = "", hint: str = "", texts: Sequence[str] = ()) -> None:
         self._kind, self._before, self._texts = kind, text, texts
@@ -64,6 +62,10 @@ class Prompt(Horizontal):
         self.add_class("-open")
         self.screen.add_class("-asking")
         line.focus()
+
+    def _suggestion(self, text: str) -> str | None:
+        """The first that begins with what stands there."""
+        return next((one for one in self._texts if text and one.startswith(text)), None)
 
     @property
     def is_open(self) -> bool:
@@ -92,4 +94,6 @@ class Prompt(Horizontal):
         elif event.key == "tab" and self.is_open:
             event.stop()
             event.prevent_default()
-            self.query_one(Input).action_cursor_right()
+            line = self.query_one(Input)
+            line.value = self._suggestion(line.value) or line.value
+            line.cursor_position = len(line.value)

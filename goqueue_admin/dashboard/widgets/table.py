@@ -50,6 +50,13 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
     class Changed(Message):
         """The filter, the order, the marks or the lines are others."""
 
+    class Pointed(Message):
+        """The cursor is on a line."""
+
+        def __init__(self, table: "Table[Any]") -> None:
+            super().__init__()
+            self.table = table
+
     def __init__(
         self,
         columns: Sequence[Column[R]],
@@ -89,6 +96,14 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
     def filter(self, text: str) -> None:
         self.chosen = Filter(text)
         self._arrange()
+
+    def refuse(self, text: str) -> None:
+        """Say in place of lines why there are none any more."""
+        self._is_filled = False
+        if self._lines:
+            self.records = ()
+            self._arrange()
+        self.excuse(text)
 
     def excuse(self, text: str) -> None:
         """What to say in place of lines."""
@@ -145,13 +160,13 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
                 return
 
     def _arrange(self) -> None:
-        key, offset = self.current_key, self._cursor - self.scroll_offset.y
+        was_empty, key, offset = not self._lines, self.current_key, self._cursor - self.scroll_offset.y
         self._lines = arranged(self.records, self.columns, self._key, self.chosen, self.sorting)
         if self.marked:
             self.marked &= {self._key(record) for record in self.records}
         self._measure()
         index = next((index for index, record in enumerate(self._lines) if self._key(record) == key), None)
-        if index is None:
+        if index is None or was_empty:
             self._place(min(self._cursor, max(0, len(self._lines) - 1)))
         else:
             self._cursor = index
@@ -161,12 +176,13 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
                 self._place(index)
         self.refresh()
         self.post_message(self.Changed())
+        self.post_message(self.Pointed(self))
 
     def _measure(self) -> None:
-        width = self.size.width - _GUTTER
-        chosen = fitting(self.columns, max(width, 1))
-        self._layout = (chosen, widths(chosen, self._lines, max(width, 1)))
         self.virtual_size = Size(self.size.width, len(self._lines) + 1)
+        width = max(1, self.size.width - int(self.show_vertical_scrollbar) - _GUTTER)
+        chosen = fitting(self.columns, width)
+        self._layout = (chosen, widths(chosen, self._lines, width))
 
     @property
     def _body_height(self) -> int:
@@ -240,6 +256,7 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
         elif self._cursor >= top + self._body_height:
             self.scroll_to(y=self._cursor - self._body_height + 1, animate=False, force=True)
         self.refresh()
+        self.post_message(self.Pointed(self))
 
     def action_move(self, lines: int) -> None:
         self._place(self._cursor + lines)

@@ -46,7 +46,7 @@ class Tail(ScrollView, Toned, can_focus=True):
         first = self.ring.first
         self.ring.add(lines)
         gone = self.ring.first - first
-        self.virtual_size = Size(self.size.width, len(self.ring) + 1)
+        self._grow()
         if self.follows:
             self._place(self.ring.end - 1)
         else:
@@ -54,6 +54,15 @@ class Tail(ScrollView, Toned, can_focus=True):
             if gone:
                 self.scroll_to(y=max(0, self.scroll_offset.y - gone), animate=False, force=True)
         self.refresh()
+
+    def _grow(self) -> None:
+        """Tell the scrollbar how much there is; a layout of the whole screen for it would take longer than to draw."""
+        size = Size(self.size.width, len(self.ring) + 1)
+        if self.show_vertical_scrollbar:
+            self.set_reactive(ScrollView.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
+        else:
+            self.virtual_size = size
 
     def clear(self) -> None:
         self.ring.clear()
@@ -80,7 +89,7 @@ class Tail(ScrollView, Toned, can_focus=True):
     # --- lines ---
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.size.width - int(self.show_vertical_scrollbar)
         base = self.base
         key_width = _KEY if width < 120 else _KEY_WIDE
         if y == 0:

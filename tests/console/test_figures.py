@@ -1,0 +1,39 @@
+"""Figures as tables show them."""
+
+import time
+
+import pytest
+
+from goqueue.console.figures import ago, milliseconds, partitions, rate, size_rate
+from goqueue.quantities import format_time
+
+
+@pytest.mark.parametrize(
+    ("a_second", "shown"),
+    [
+        (0, "0/s"), (0.001, "<0.01/s"), (0.01, "0.01/s"), (1.5, "1.5/s"), (2.0, "2/s"),
+        (12.34, "12.3/s"), (100, "100/s"), (1234567.8, "1,234,568/s"),
+    ],
+)  # fmt: skip
+def test_a_rate_has_as_many_digits_as_tell_something(a_second: float, shown: str) -> None:
+    assert rate(a_second) == shown
+
+
+def test_sizes_and_times_have_their_units() -> None:
+    assert (size_rate(1536.4), milliseconds(21.006), milliseconds(1500)) == ("1.5KiB/s", "21ms", "1.5s")
+
+
+def test_a_clock_that_is_ahead_makes_nothing_older_than_now() -> None:
+    assert ago(format_time(time.time_ns() + 10**12)) == "0s ago"
+
+
+@pytest.mark.parametrize(
+    ("places", "shown"),
+    [
+        ([], "-"),
+        ([("orders", 0)], "orders/0"),
+        ([("orders", 5), ("payments", 1), ("orders", 1), ("orders", 0), ("orders", 2)], "orders/0-2,5 payments/1"),
+    ],
+)
+def test_partitions_next_to_each_other_are_a_run(places: list[tuple[str, int]], shown: str) -> None:
+    assert partitions(places) == shown
