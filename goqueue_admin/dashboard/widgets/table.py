@@ -81,6 +81,8 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
         self._hover = -1
         self._is_filled = False
         self._layout: tuple[list[Column[R]], list[int]] = ([], [])
+        self._wide = 0
+        """What the layout is for."""
 
     # --- what is shown ---
 
@@ -180,9 +182,15 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
 
     def _measure(self) -> None:
         self.virtual_size = Size(self.size.width, len(self._lines) + 1)
-        width = max(1, self.size.width - int(self.show_vertical_scrollbar) - _GUTTER)
-        chosen = fitting(self.columns, width)
-        self._layout = (chosen, widths(chosen, self._lines, width))
+        self._wide = 0
+
+    def _lay_out(self, width: int) -> None:
+        """Before a line is drawn: until then it is not known whether there is a scrollbar."""
+        if width != self._wide:
+            self._wide = width
+            room = max(1, width - _GUTTER)
+            chosen = fitting(self.columns, room)
+            self._layout = (chosen, widths(chosen, self._lines, room))
 
     @property
     def _body_height(self) -> int:
@@ -195,7 +203,8 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
     # --- lines ---
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.size.width - int(self.show_vertical_scrollbar)
+        self._lay_out(width)
         if y == 0:
             return self._head(width)
         index = y - 1 + self.scroll_offset.y
@@ -284,7 +293,8 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
         """By the next column."""
         titles = [column.title for column in self._layout[0] if column.title]
         index = titles.index(self.sorting.column) + 1 if self.sorting.column in titles else 0
-        self._sort(titles[index % len(titles)])
+        if titles:
+            self._sort(titles[index % len(titles)])
 
     def action_turn(self) -> None:
         self.sorting = Sorting(self.sorting.column, not self.sorting.falling)
