@@ -4,6 +4,7 @@ What must stay true: nothing is asked of the broker that changes anything before
 a plan whose fields were changed is none any more.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
@@ -58,17 +59,17 @@ class ActionScreen(ModalScreen[None]):
 
     # --- what an action says of itself ---
 
+    @abstractmethod
     async def plan(self, values: Mapping[str, str]) -> Plan:
         """Find out what would be done. What is wrong with a field is a ValueError."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def carry_out(self, values: Mapping[str, str]) -> Sequence[Content]:
         """Do what was planned, and say what has become of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def command(self, values: Mapping[str, str]) -> str:
         """The same in a shell."""
-        raise NotImplementedError
 
     # --- what all have ---
 
