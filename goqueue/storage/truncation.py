@@ -62,6 +62,7 @@ def _shortened(log: Log, disk: Disk, old: Segment, offset: int) -> Segment:
     if len(index):
         new.first_time, new.last_time = index.times[0], last_time_of(disk, new)
     store_index(disk, new, index)
+    disk.sync_directory(new.directory)  # without the name of an index, what a crash tears later would count as damage
     return new
 
 

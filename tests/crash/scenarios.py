@@ -1,7 +1,8 @@
 """A few days in the life of a data directory, and how to end them at any operation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 
 from goqueue.storage.flusher import Mode
 from goqueue.testing.disk import Crashed, FaultyDisk
@@ -131,16 +132,21 @@ def live(scenario: Scenario, disk: FaultyDisk, ledger: Ledger, flush: Mode = "al
         scenario(Life(disk, ledger, flush=flush, seed=SEED))
 
 
-def crashes(scenario: Scenario, flush: Mode = "always") -> Iterator[tuple[str, FaultyDisk, Ledger]]:
-    """Each way to die, before an operation or within a write: how, the disk then, and what was promised."""
+def crashes(scenario: Scenario, flush: Mode = "always", *, every: int = 1) -> Iterator[tuple[str, FaultyDisk, Ledger]]:
+    """The ways to die, or one of `every` so many: how, the disk then, and what was promised."""
     disk = FaultyDisk(SEED)
     live(scenario, disk, {}, flush)
-    for line in disk.journal:
+    for operation, after_bytes in islice(ends(disk.journal), 0, None, every):
+        ended, ledger = FaultyDisk(operation * 10_000 + after_bytes), Ledger()
+        ended.crash_at(operation, after_bytes=after_bytes)
+        live(scenario, ended, ledger, flush)
+        yield f"{scenario.__name__}, operation {operation} after {after_bytes} bytes", ended, ledger
+
+
+def ends(journal: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Before an operation, or within a write."""
+    for line in journal:
         operation, kind, *_ = words = line.split()
         size = int(words[-2]) if kind == "write" else 0
         for after_bytes in sorted({0, size // 3, size - 1, size} if size else {0}):
-            seed = int(operation) * 10_000 + after_bytes
-            ended, ledger = FaultyDisk(seed), Ledger()
-            ended.crash_at(int(operation), after_bytes=after_bytes)
-            live(scenario, ended, ledger, flush)
-            yield f"{scenario.__name__}, operation {operation} after {after_bytes} bytes", ended, ledger
+            yield int(operation), after_bytes

@@ -1,11 +1,13 @@
 """The process or the power ends at every operation of a scenario, and every promise holds afterwards."""
 
+from itertools import cycle
+
 import pytest
 
 from goqueue.storage.disk import read_all, replace
 from goqueue.testing.disk import Crashed, FaultyDisk, Keep
-from tests.crash.life import Scenario, check, telling
-from tests.crash.scenarios import SCENARIOS, crashes, writing_slowly
+from tests.crash.life import Ledger, Scenario, check, telling
+from tests.crash.scenarios import SCENARIOS, crashes, live, truncating, writing_slowly
 from tests.storage.stores import open_store
 
 WAYS_TO_END: dict[str, tuple[Keep, bool]] = {
@@ -27,12 +29,10 @@ def test_every_promise_holds_after_a_crash_at_every_operation(scenario: Scenario
             check(left, ledger)
 
 
-@pytest.mark.parametrize("keep", KEEPS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_recovery_may_itself_be_interrupted_at_every_operation(scenario: Scenario, keep: Keep) -> None:
-    for number, (way, ended, ledger) in enumerate(crashes(scenario)):
-        if number % 4:  # the other crashes are like their neighbours, and this is a crash of each crash
-            continue
+def test_recovery_may_itself_be_interrupted_at_every_operation(scenario: Scenario) -> None:
+    # A crash of each crash: those between are like their neighbours, and the next one loses something else.
+    for keep, (way, ended, ledger) in zip(cycle(KEEPS), crashes(scenario, every=4), strict=False):
         left, operation, finished = ended.crash(keep), 0, False
         while not finished:
             operation += 1
@@ -43,7 +43,7 @@ def test_recovery_may_itself_be_interrupted_at_every_operation(scenario: Scenari
                 finished = True
             except Crashed:
                 again = recovering.crash(keep)
-                with telling(f"{way}, and again at operation {operation} of the recovery", again):
+                with telling(f"{way}, {keep} kept, and again at operation {operation} of the recovery", again):
                     check(again, ledger)
 
 
@@ -61,6 +61,16 @@ def test_between_two_syncs_a_loss_of_power_takes_the_newest_messages_and_no_othe
             owed.certain = owed.durable
         left = ended.crash(keep, torn=True)
         with telling(way, left):
+            check(left, ledger)
+
+
+def test_what_is_torn_after_a_truncation_is_cut_and_does_not_count_as_damage() -> None:
+    for seed in range(80, 120):
+        ended, ledger = FaultyDisk(seed), Ledger()
+        ended.crash_at(100, after_bytes=0)  # the first write behind a cut
+        live(truncating, ended, ledger)
+        left = ended.crash("some")
+        with telling(f"seed {seed}", left):
             check(left, ledger)
 
 

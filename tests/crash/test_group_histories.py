@@ -91,7 +91,7 @@ def test_a_hundred_members_that_come_and_go_lose_nothing(tmp_path: Path, seed: s
             for number in range(5)
         ]
         run.await_that("a hundred", lambda group: len(group["members"]) >= MANY)
-        for _ in range(max(kills // 2, 1)):
+        for _ in range(max(kills // 4, 1)):
             run.look_on(run.chance.randint(20, 200))
             if run.chance.random() < 0.2:
                 run.kill_broker()
