@@ -191,7 +191,7 @@ def _count(report: SegmentReport, frames: Frames) -> None:
     report.messages += len(frames)
     if report.first_time is None:
         report.first_time = int(frames.timestamps[0])
-    report.last_time = int(frames.timestamps[-1])
+    report.last_time = frames.last_timestamp
     steps = np.diff(offsets, prepend=report.next_offset - 1)
     for number in np.flatnonzero(steps > 1).tolist()[:GAPS_MAX]:
         first, after = int(offsets[number] - steps[number]) + 1, int(offsets[number])

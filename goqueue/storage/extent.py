@@ -86,7 +86,7 @@ class Extent:
             position += frames.end
             room = max(room, announced)
             if len(frames):
-                allowed = range(int(frames.offsets[-1]) + 1, OFFSET_MAX)
+                allowed = range(frames.last_offset + 1, OFFSET_MAX)
         next_offset = next((damage.first_offset for damage in damages if damage.position == stop), self.next_offset)
         return Read((), max(offset, next_offset), skipped)
 

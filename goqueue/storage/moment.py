@@ -62,6 +62,6 @@ class Moment:
 
     def _search(self, file: File, stretch: Stretch) -> int | None:
         for piece in survey(file, stretch):
-            if not isinstance(piece, Damage) and piece.timestamps[-1] >= self.time:
+            if not isinstance(piece, Damage) and piece.last_timestamp >= self.time:
                 return int(piece.offsets[bisect_left(piece.timestamps, self.time)])
         return None

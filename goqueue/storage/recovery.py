@@ -205,8 +205,8 @@ class _Survey:
             self._end, self._next_offset = piece.end, piece.next_offset
         else:
             self._index.note_frames(piece)
-            self._end, self._next_offset = piece.origin + piece.end, int(piece.offsets[-1]) + 1
-            self._last_time = int(piece.timestamps[-1])
+            self._end, self._next_offset = piece.origin + piece.end, piece.last_offset + 1
+            self._last_time = piece.last_timestamp
 
     def _keep(self, size: int) -> str:
         """Put what will be cut beside the log."""

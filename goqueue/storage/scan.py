@@ -33,7 +33,9 @@ COMBINED_FRAMES = 1024
 _PIECE_BYTES = 64 * 1024  # what a step makes of a piece this small stays in the cache, and its memory is reused
 _GROUP_FRAMES = 512
 
-_MAGIC = int.from_bytes(frame.MAGIC, "big")
+_PREFIX = int.from_bytes(frame.MAGIC + bytes((frame.VERSION, 0)), "big")  # of a frame without flags
+_VALUE_MASK, _HEADERS_MASK = np.uint64(0xFFFFFFFF), np.uint64(0xFFFF)
+_FIRST_END = FRAME_HEADER_BYTES + len(frame.NO_HEADERS)
 _STEPS_MAX = INDEX_BLOCK_BYTES // (FRAME_HEADER_BYTES + len(frame.NO_HEADERS)) + 1  # frames that start in one block
 
 Bytes = NDArray[np.uint8]
@@ -69,6 +71,19 @@ class Frames:
     @property
     def timestamps(self) -> Positions:
         return self._field(">u8", frame.AT_TIMESTAMP).astype(np.int64)
+
+    @property
+    def first_offset(self) -> int:
+        """Where there is a frame, as for the two that follow."""
+        return frame.offset_at(self.buffer.data, int(self.positions[0]))
+
+    @property
+    def last_offset(self) -> int:
+        return frame.offset_at(self.buffer.data, int(self.positions[-1]))
+
+    @property
+    def last_timestamp(self) -> int:
+        return frame.timestamp_at(self.buffer.data, int(self.positions[-1]))
 
     @property
     def checksums(self) -> NDArray[np.uint32]:
@@ -207,32 +222,58 @@ def _orbit(following: Positions, positions: Positions, ends: Positions, lengths:
 
 
 def _lockstep(content: Bytes, entries: Positions) -> Frames | None:
-    """The frames from the first entry to the last, or None where that is not the way of an index."""
-    if len(entries) < 2 or entries[-1] > len(content):
+    """The frames from the first entry to the last, or None where that is not the way of an index.
+
+    A step takes nothing but lengths; what else must hold of a header is asked of all frames at once.
+    """
+    if len(entries) < 2 or not _FIRST_END <= int(entries[-1]) <= len(content):
         return None
-    cursors, goals = entries[:-1].copy(), entries[1:]
-    rows: list[Positions] = []
-    magic = column(content, ">u2", 0)
-    version = column(content, "u1", 2)
-    last = len(content) - FRAME_HEADER_BYTES
-    going = cursors < goals
-    while going.any():
-        rows.append(np.where(going, cursors, -1))
-        here = cursors[going]
-        if len(rows) > _STEPS_MAX or here.max() > last:
+    sizes = column(content, ">u8", frame.AT_KEY_LENGTH)  # the lengths of key, value and headers, as one number
+    cursors, goals, lanes = entries[:-1], entries[1:], np.arange(len(entries) - 1)
+    rows: list[tuple[Positions, Positions]] = []
+    while len(cursors):
+        if len(rows) == _STEPS_MAX or int(cursors.max()) >= len(sizes):
             return None
-        if (magic[here] != _MAGIC).any() or (version[here] != frame.VERSION).any():
+        rows.append((lanes, cursors))
+        ends = cursors + _lengths(sizes[cursors])
+        going = ends < goals
+        if going.all():  # of most steps
+            cursors = ends
+            continue
+        if not np.array_equal(ends[~going], goals[~going]):
             return None
-        lengths = _measured(content, here)
-        if not lengths.all():
-            return None
-        cursors[going] = here + lengths
-        going = cursors < goals
-    if not np.array_equal(cursors, goals):
-        return None
-    table = np.array(rows).T
+        cursors, goals, lanes = ends[going], goals[going], lanes[going]
+    table = np.full((len(entries) - 1, len(rows)), -1, np.int64)
+    for step, (taken, places) in enumerate(rows):
+        table[taken, step] = places
     positions = table[table >= 0]
+    if not _are_headers(content, positions, sizes[positions].astype(np.uint64)):
+        return None
     return Frames(content, positions, np.diff(positions, append=entries[-1]), int(entries[-1]))
+
+
+def _lengths(sizes: NDArray[np.uint64]) -> Positions:
+    """Of whole frames, from the eight bytes that say the lengths of their parts."""
+    three = sizes.astype(np.uint64)
+    total = (three >> np.uint64(16)) & _VALUE_MASK
+    total += three >> np.uint64(48)
+    total += three & _HEADERS_MASK
+    total += np.uint64(FRAME_HEADER_BYTES)
+    return total.view(np.int64)
+
+
+def _are_headers(content: Bytes, positions: Positions, sizes: NDArray[np.uint64]) -> bool:
+    """Whether a possible header stands at each place."""
+    flags = column(content, ">u4", 0)[positions].astype(np.uint32) - np.uint32(_PREFIX)  # wraps below the magic
+    priority_and_reserved = column(content, ">u2", frame.AT_PRIORITY)[positions]
+    values = (sizes >> np.uint64(16)) & _VALUE_MASK
+    return bool(
+        flags.max() <= frame.FLAGS_ALL
+        and priority_and_reserved.max() < PRIORITY_COUNT << 8
+        and not (priority_and_reserved & 0xFF).any()
+        and values.max() <= VALUE_BYTES_MAX
+        and (sizes & _HEADERS_MASK).min() >= len(frame.NO_HEADERS)
+    )
 
 
 def verify(frames: Frames) -> int:
@@ -282,9 +323,11 @@ def in_order(frames: Frames, last_offset: int, last_timestamp: int) -> int:
     if not len(frames):
         return 0
     offsets, timestamps = frames.offsets, frames.timestamps
-    wrong = offsets <= np.append(last_offset, offsets[:-1])  # not a difference, which could overflow
-    wrong |= timestamps < np.append(last_timestamp, timestamps[:-1])
-    return int(np.argmax(wrong)) if wrong.any() else len(frames)
+    if offsets[0] <= last_offset or timestamps[0] < last_timestamp:
+        return 0
+    wrong = offsets[1:] <= offsets[:-1]  # not a difference, which could overflow
+    wrong |= timestamps[1:] < timestamps[:-1]
+    return int(np.argmax(wrong)) + 1 if wrong.any() else len(frames)
 
 
 def stamp(frames: Frames, first_offset: int, timestamp: int) -> None:

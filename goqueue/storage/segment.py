@@ -124,7 +124,7 @@ def _newest(disk: Disk, segment: Segment, stretch: Stretch) -> int:
     newest = 0
     for piece in survey(disk.open(segment.path, "read"), stretch):
         if not isinstance(piece, Damage):
-            newest = int(piece.timestamps[-1])
+            newest = piece.last_timestamp
     return newest
 
 
@@ -152,7 +152,7 @@ class Reader:
                 expected = piece.next_offset
             else:
                 index.note_frames(piece)
-                expected = int(piece.offsets[-1]) + 1
+                expected = piece.last_offset + 1
         if self._was_cut and expected < next_offset:
             damages.append(Damage(end, end, expected, next_offset, "the file ends before what had been synced"))
         self.index, self.damages = index, tuple(damages)

@@ -121,7 +121,7 @@ def _fill_block(file: File, position: int, block: Bytes) -> int:
 
 def _pass(place: _Place, good: Frames) -> Iterator[Frames]:
     place.position = good.origin + good.end
-    place.offset, place.time = int(good.offsets[-1]), int(good.timestamps[-1])
+    place.offset, place.time = good.last_offset, good.last_timestamp
     yield good
 
 
