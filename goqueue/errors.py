@@ -27,6 +27,7 @@
     │   ├── ReceiptInvalid
     │   ├── RequestInvalid
     │   ├── RequestTooLarge
+    │   ├── SegmentNotFound
     │   ├── SequenceOutOfOrder
     │   ├── TopicExists
     │   ├── TopicNameInvalid
@@ -40,7 +41,9 @@
     │   ├── FormatUnsupported
     │   ├── LogFenced
     │   ├── PathInvalid
-    │   └── RangeDamaged
+    │   ├── RangeDamaged
+    │   ├── SparkFailed
+    │   └── SparkUnavailable
     └── TransientError           nobody: the same request may succeed later
         ├── BrokerOverloaded
         ├── BrokerStopping
@@ -216,6 +219,12 @@ class RequestTooLarge(CallerError):
     code = "request_too_large"
 
 
+class SegmentNotFound(CallerError):
+    """No segment begins at this offset any more, or another one stands in its place."""
+
+    code = "segment_not_found"
+
+
 class SequenceOutOfOrder(CallerError):
     """A batch does not follow the one before; `details["expected"]` is the sequence that would."""
 
@@ -278,6 +287,18 @@ class RangeDamaged(OperatorError):
     """Stored bytes are not what was written; `details` has the file, byte range and offsets."""
 
     code = "range_damaged"
+
+
+class SparkFailed(OperatorError):
+    """Spark gave up on what it was doing, or its JVM ended."""
+
+    code = "spark_failed"
+
+
+class SparkUnavailable(OperatorError):
+    """Spark cannot be started here, or not be reached: a package or Java is missing, or a cluster."""
+
+    code = "spark_unavailable"
 
 
 class BrokerOverloaded(TransientError):

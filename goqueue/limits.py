@@ -91,6 +91,7 @@ SNAPSHOT_RECORDS = 1_000  # replayed at most, beside the snapshot: a few millise
 # --- reads ---
 READ_BYTES = MIB  # of an answer that does not say how much; large enough that a request costs little for each message
 READ_BYTES_MAX = 16 * MIB
+SEGMENT_READ_BYTES = 8 * MIB  # of a raw read that does not say how much: whoever decodes it fits it into its cache
 READ_MESSAGES = 100  # of a JSON answer that does not say how many
 READ_MESSAGES_MAX = 10_000
 WAIT_SECONDS_MAX = 60  # of a long poll: below what proxies allow
@@ -217,6 +218,7 @@ assert VISIBILITY_SECONDS_MIN <= VISIBILITY_SECONDS <= VISIBILITY_SECONDS_MAX
 assert RETRY_SECONDS <= RETRY_SECONDS_MAX <= RETRY_DELAY_SECONDS_MAX
 assert IN_FLIGHT_MESSAGES <= IN_FLIGHT_MESSAGES_MAX
 assert DEAD_LETTERS_AT_ONCE <= REDRIVE_MAX <= REDRIVE_SCAN_MESSAGES
+assert SEGMENT_READ_BYTES <= READ_BYTES_MAX
 assert FILTER_PIECE_BYTES <= FILTER_SCAN_BYTES <= READ_BYTES_MAX
 assert FILTER_UNPACKED_BYTES >= VALUE_BYTES_MAX  # so that any value can be looked at
 assert DISK_FREE_NEEDED_BYTES < DISK_FREE_LEAST_BYTES < DISK_FREE_LOW_BYTES

@@ -37,6 +37,7 @@ _BYTES = {"description": "Frames back to back, as format.md describes them.", "c
 _IN_PATHS: dict[str, dict[str, Any]] = {
     "partition": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
     "offset": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+    "segment": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
     "topic": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[A-Za-z0-9._-]+$"},
 }
 

@@ -14,6 +14,7 @@ _STATUS: dict[type[GoQueueError], int] = {
     errors.LogNotFound: 404,
     errors.OffsetOutOfRange: 404,
     errors.PartitionNotFound: 404,
+    errors.SegmentNotFound: 404,
     errors.TopicNotFound: 404,
     errors.MethodNotAllowed: 405,
     errors.RequestTimedOut: 408,

@@ -1,7 +1,7 @@
 """All endpoints. What a path does is said here and nowhere else."""
 
 from goqueue import errors
-from goqueue.api import doctor, health, producers, publishing, reading, stats, topic_details, topics
+from goqueue.api import doctor, health, producers, publishing, reading, segments, stats, topic_details, topics
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.openapi import FRAMES
 from goqueue.api.table_groups import GROUP_ENDPOINTS
@@ -13,6 +13,7 @@ _UNAVAILABLE = (
     errors.LogFenced, errors.LogClosed, errors.DiskFull, errors.DiskFailed, errors.FilesExhausted,
     errors.BrokerStopping,
 )  # fmt: skip
+_NO_SEGMENT = (*_NO_TOPIC, errors.PartitionNotFound, errors.SegmentNotFound)
 _UNREADABLE = (errors.LogFenced, errors.LogClosed, errors.RangeDamaged, errors.DiskFailed, errors.FilesExhausted)
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -109,6 +110,25 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         answer=topics.OffsetAtTime,
         errors=(*_NO_TOPIC, errors.PartitionNotFound, *_UNREADABLE),
         answer_example={"partition": 0, "offset": 1024},
+    ),
+    Endpoint(
+        method="GET", path="/topics/{topic}/partitions/{partition}/segments", handler=segments.list_segments,
+        summary="The segments of a partition as far as readers see them, oldest first", tag="segments",
+        permission="read", answer=segments.PartitionSegments,
+        errors=(*_NO_TOPIC, errors.PartitionNotFound, errors.LogFenced, errors.LogClosed),
+    ),
+    Endpoint(
+        method="GET", path="/topics/{topic}/partitions/{partition}/segments/{segment}/log",
+        handler=segments.read_log, summary="Bytes of a segment as they are on disk; their checksums are not verified",
+        tag="segments", permission="read", query=segments.LogQuery, answer_type=segments.OCTETS,
+        errors=(*_NO_SEGMENT, *_UNREADABLE),
+    ),
+    Endpoint(
+        method="GET", path="/topics/{topic}/partitions/{partition}/segments/{segment}/index",
+        handler=segments.read_index,
+        summary="The index of a segment, 24 bytes an entry: offset, position and time, big-endian",
+        tag="segments", permission="read", query=segments.SegmentQuery, answer_type=segments.OCTETS,
+        errors=(*_NO_SEGMENT, *_UNREADABLE),
     ),
     Endpoint(
         method="POST", path="/topics/{topic}/messages", handler=publishing.publish, summary="Publish messages",

@@ -15,10 +15,6 @@ class ClosedLog(Log):
         super().__init__(name, resources, settings, Recovered("", [Segment("", 0)], 0, 0))
         self.fence = LogFenced(f"log {name} could not be opened: {reason}", hint=reason.hint, log=name)
 
-    def locate(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> NoReturn:  # noqa: ARG002
-        assert self.fence is not None
-        raise self.fence
-
-    def moment(self, time: int) -> NoReturn:  # noqa: ARG002
+    def refuse_unless_readable(self) -> NoReturn:
         assert self.fence is not None
         raise self.fence

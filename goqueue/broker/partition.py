@@ -25,7 +25,19 @@ from goqueue.storage.extent import Extent, Read
 from goqueue.storage.log import Log
 from goqueue.storage.moment import Moment
 from goqueue.storage.note import decode_note, write_note
+from goqueue.storage.raw import (
+    Outline,
+    Raw,
+    RawBytes,
+    RawIndex,
+    first_times,
+    locate_bytes,
+    locate_index,
+    outlines,
+    visible,
+)
 from goqueue.storage.scan import Frames
+from goqueue.storage.segment import Segment
 from goqueue.storage.survey import Damage
 
 
@@ -73,6 +85,8 @@ class Partition:
         self.producers_saved = -1
         """The end of the log that the file of producers speaks of."""
         self._gathered = _Gathered()
+        self._first_times: dict[Segment, int] = {}
+        """Of segments whose log does not know it. An index said so, and nothing but listings may lean on it."""
         self._watchers: dict[Callable[[], None], None] = {}
 
     # --- positions ---
@@ -207,6 +221,27 @@ class Partition:
         found = self.log.moment(time_ns)
         offset: int = (yield found.load) if isinstance(found, Moment) else found
         return offset
+
+    def segments(self) -> Work[list[Outline]]:
+        """The segments as far as readers see them, oldest first."""
+        known = self._first_times
+        undated = [one for one in visible(self.log) if one.first_time is None and one.size]
+        missing = [one for one in undated if one not in known]
+        found: dict[Segment, int] = (yield partial(first_times, self.log.disk, missing)) if missing else {}
+        self._first_times = {one: time for one in undated if (time := known.get(one) or found.get(one))}
+        return outlines(self.log, self._first_times)
+
+    def segment_bytes(self, base_offset: int, position: int, max_bytes: int, version: str | None = None) -> Work[Raw]:
+        """The bytes of a segment from this position on, unverified; none where readers come to its end."""
+        found = locate_bytes(self.log, base_offset, position, max_bytes, version)
+        raw: Raw = (yield found.load) if isinstance(found, RawBytes) else found
+        return raw
+
+    def segment_index(self, base_offset: int, version: str | None = None) -> Work[Raw]:
+        """The entries of a segment's index for what readers see, 24 bytes each: offset, position, time."""
+        found = locate_index(self.log, base_offset, version)
+        raw: Raw = (yield found.load) if isinstance(found, RawIndex) else found
+        return raw
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], object]:
         """Have this called once, when there may be more to read; returns how to be forgotten again."""

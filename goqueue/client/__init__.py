@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from goqueue.client.producer import Producer
     from goqueue.client.producing import Options
     from goqueue.client.reader import Reader
+    from goqueue.client.segments import PartitionSegments, SegmentInfo
 
 __all__ = [
     "AsyncClient",
@@ -42,10 +43,12 @@ __all__ = [
     "Nanoseconds",
     "Offsets",
     "Options",
+    "PartitionSegments",
     "Producer",
     "Reader",
     "Receipt",
     "Refused",
+    "SegmentInfo",
     "Stats",
     "Stored",
     "TopicDetails",
@@ -68,10 +71,12 @@ _LATER = {
     "Delivery": "delivery",
     "Message": "message",
     "Options": "producing",
+    "PartitionSegments": "segments",
     "Producer": "producer",
     "Reader": "reader",
     "Receipt": "delivery",
     "Refused": "leases",
+    "SegmentInfo": "segments",
     "Stats": "leases",
     "Stored": "delivery",
     "TopicPartition": "polls",

@@ -14,6 +14,7 @@ What must stay true:
 
 import struct
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from goqueue.client.delivery import Batch, Origin, Pieces
@@ -21,7 +22,7 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerStopping, GoQueueError, RequestTimedOut
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
 from goqueue.partitioner import Hash
-from goqueue.storage.frame import NO_HEADERS, encode, encode_headers
+from goqueue.storage.frame import NO_HEADERS, Buffer, encode, encode_headers
 
 SEQUENCES = 2**31
 """Sequences wrap from one below this to 0."""
@@ -199,9 +200,8 @@ class Accumulator:
             place = (batch.topic, batch.partition)
             sequence = self._sequences.get(place, 0)
             self._sequences[place] = (sequence + batch.count) % SEQUENCES
-            batch.frames[0] = _identified(batch.origin, _IDENTITY.pack(*self.identity, sequence, batch.count))
-        content = b"".join(batch.frames)
-        batch.sealed = b"".join((_SECTION.pack(batch.partition, len(content)), content))
+            batch.frames[0] = identified(batch.origin, self.identity, sequence, batch.count)
+        batch.sealed = section(batch.partition, batch.frames)
         batch.frames = []
 
     # --- what became of it ---
@@ -256,10 +256,15 @@ class Accumulator:
         self.buffered -= batch.size
 
 
-def _identified(origin: Origin, identity: bytes) -> bytes:
+def identified(origin: Origin, identity: Identity, sequence: int, count: int) -> bytes:
     """The first frame of a section: the same message with the producer's header before its own."""
     value, key, headers, priority, flags = origin
-    (count,) = _COUNT.unpack_from(headers)
-    own = encode_headers([(IDENTITY_HEADER, identity)])
-    together = b"".join((_COUNT.pack(count + 1), own[2:], headers[2:]))
+    (own_count,) = _COUNT.unpack_from(headers)
+    own = encode_headers([(IDENTITY_HEADER, _IDENTITY.pack(*identity, sequence, count))])
+    together = b"".join((_COUNT.pack(own_count + 1), own[2:], headers[2:]))
     return encode(value, key, together, priority=priority, flags=flags)
+
+
+def section(partition: int, frames: Sequence[Buffer]) -> bytes:
+    """Frames of one partition, as a request carries them."""
+    return b"".join((_SECTION.pack(partition, sum(map(len, frames))), *frames))

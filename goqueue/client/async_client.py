@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from goqueue.client import address, endpoints, insight, publications
+from goqueue.client import address, endpoints, insight, publications, segments
 from goqueue.client.async_consumer import AsyncConsumer
 from goqueue.client.async_producer import AsyncProducer
 from goqueue.client.async_reader import AsyncReader
@@ -20,8 +20,10 @@ from goqueue.client.options import options_of as consumer_options_of
 from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import options_of
 from goqueue.client.reading import Place, begin, wish
+from goqueue.client.segments import PartitionSegments
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
+from goqueue.limits import SEGMENT_READ_BYTES
 
 if TYPE_CHECKING:
     import ssl
@@ -160,6 +162,32 @@ class AsyncClient:
         )
         patience = self._timeout if timeout is None else seconds(timeout, "timeout")
         return AsyncReader(await self._run(begin(wanted)), self._connect, patience)
+
+    # --- segments ---
+
+    async def segments(self, topic: str, partition: int) -> PartitionSegments:
+        """The segments of a partition, oldest first: its log as files, as far as readers see it."""
+        return await self.call(segments.listed(topic, partition))
+
+    async def segment_bytes(
+        self,
+        topic: str,
+        partition: int,
+        segment: int,
+        position: int = 0,
+        max_bytes: int = SEGMENT_READ_BYTES,
+        version: str | None = None,
+    ) -> bytes:
+        """Bytes of a segment as they are on the broker's disk, from a position on; none at its end.
+
+        Frames in them are not verified, and the last may be cut off. With the `version` of the listing they are of the
+        segment that was listed, or refused with `segment_not_found`.
+        """
+        return await self.call(segments.content(topic, partition, segment, position, max_bytes, version))
+
+    async def segment_index(self, topic: str, partition: int, segment: int, version: str | None = None) -> bytes:
+        """The index of a segment: 24 bytes an entry, which are offset, position and time as big-endian numbers."""
+        return await self.call(segments.index(topic, partition, segment, version))
 
     # --- groups ---
 

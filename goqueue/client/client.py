@@ -13,6 +13,7 @@ from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
 from goqueue.client.insight import GroupDetails, TopicDetails
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
+from goqueue.limits import SEGMENT_READ_BYTES
 
 if TYPE_CHECKING:
     import ssl
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from goqueue.client.producer import Producer
     from goqueue.client.reader import Reader
     from goqueue.client.reading import Place
+    from goqueue.client.segments import PartitionSegments
 
 T = TypeVar("T")
 
@@ -166,6 +168,38 @@ class Client:
         )
         patience = self._timeout if timeout is None else seconds(timeout, "timeout")
         return Reader(self._run(begin(wanted)), self._connect, patience)
+
+    # --- segments ---
+
+    def segments(self, topic: str, partition: int) -> "PartitionSegments":
+        """The segments of a partition, oldest first: its log as files, as far as readers see it."""
+        from goqueue.client import segments  # noqa: PLC0415 - as above
+
+        return self.call(segments.listed(topic, partition))
+
+    def segment_bytes(
+        self,
+        topic: str,
+        partition: int,
+        segment: int,
+        position: int = 0,
+        max_bytes: int = SEGMENT_READ_BYTES,
+        version: str | None = None,
+    ) -> bytes:
+        """Bytes of a segment as they are on the broker's disk, from a position on; none at its end.
+
+        Frames in them are not verified, and the last may be cut off. With the `version` of the listing they are of the
+        segment that was listed, or refused with `segment_not_found`.
+        """
+        from goqueue.client import segments  # noqa: PLC0415 - as above
+
+        return self.call(segments.content(topic, partition, segment, position, max_bytes, version))
+
+    def segment_index(self, topic: str, partition: int, segment: int, version: str | None = None) -> bytes:
+        """The index of a segment: 24 bytes an entry, which are offset, position and time as big-endian numbers."""
+        from goqueue.client import segments  # noqa: PLC0415 - as above
+
+        return self.call(segments.index(topic, partition, segment, version))
 
     # --- groups ---
 

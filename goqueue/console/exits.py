@@ -22,6 +22,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.GroupNameInvalid: USAGE,
     errors.PathInvalid: USAGE,
     errors.RequestInvalid: USAGE,
+    errors.SparkUnavailable: USAGE,
     errors.TopicNameInvalid: USAGE,
     errors.BrokerUnreachable: UNREACHABLE,
     errors.AccessDenied: NOT_ALLOWED,

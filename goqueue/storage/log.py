@@ -100,6 +100,8 @@ class Log:
         self.segments = list(recovered.segments)
         self.next_offset = self.written_end = self.durable_end = recovered.next_offset
         self.last_time = recovered.last_time
+        self._adopted_ns = self._resources.clock.now_ns()
+        self._rewritten: dict[int, int] = {}  # how often, by base offset, of those that compaction has written since
         self.fence: LogFenced | None = None
         self._sealed_bytes = sum(segment.size for segment in self.segments[:-1])
         self._readable = (self.active, self.active.size)  # where `readable_end` is
@@ -294,10 +296,13 @@ class Log:
 
     # --- read ---
 
-    def locate(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read | Extent:
-        """What a read from this offset will get: frames in memory, or where to load them from."""
+    def refuse_unless_readable(self) -> None:
         if self.is_closed:
             raise self._closed()
+
+    def locate(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read | Extent:
+        """What a read from this offset will get: frames in memory, or where to load them from."""
+        self.refuse_unless_readable()
         end = self.readable_end
         if not self.first_offset <= offset <= self.next_offset:
             raise self._out_of_range(offset)
@@ -347,6 +352,10 @@ class Log:
         except PathInvalid:
             raise self._out_of_range(segment.base_offset) from None
 
+    def version(self, segment: Segment) -> str:
+        """As long as it stays the same, what was in this segment is in it still, at the same place."""
+        return f"{self._adopted_ns:x}-{self._rewritten.get(segment.base_offset, 0)}"
+
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
         return OffsetOutOfRange(
             f"log {self.name} has no offset {offset}: it holds {self.first_offset} up to {self.next_offset}",
@@ -357,8 +366,7 @@ class Log:
 
     def moment(self, time: int) -> int | Moment:
         """Which offset is the first with this append time or a later one, or how to find out."""
-        if self.is_closed:
-            raise self._closed()
+        self.refuse_unless_readable()
         found, bound = self._tail.first_since(time), self._tail.first_offset
         if found is not None:  # it may have been removed from disk since
             return min(max(found, self.first_offset), self.readable_end)
@@ -389,6 +397,8 @@ class Log:
         assert self.segments[start : start + len(old)] == old, "segments are replaced in one piece"
         self._tail.drop_before(self.segments[start + len(old)].base_offset)
         self.segments[start : start + len(old)] = new
+        count = max(self._rewritten.pop(one.base_offset, 0) for one in old) + 1
+        self._rewritten |= {one.base_offset: count for one in new}
         self._sealed_bytes += sum(one.size for one in new) - sum(one.size for one in old)
         for segment in old:
             self._resources.readers.drop(segment)

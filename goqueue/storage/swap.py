@@ -9,6 +9,7 @@ Recovery repeats from step 3 where a `.swap` stands, and removes a `.cleaned` th
 for. Each step may be repeated.
 """
 
+from goqueue.errors import PathInvalid
 from goqueue.storage.disk import Disk, Entry, discard, read_all
 from goqueue.storage.note import NOTES_OF_LOGS, decode_note, write_note
 from goqueue.storage.segment import Segment, base_offset_of
@@ -48,9 +49,27 @@ def finish_swap(disk: Disk, directory: str, entries: list[Entry]) -> bool:
     return changed
 
 
+def decisions(disk: Disk, directory: str, entries: list[Entry]) -> dict[int, list[int]]:
+    """What has been decided and may not be carried out yet: by base, the segments that one takes the place of."""
+    bases = [base for entry in entries if (base := base_offset_of(entry.name, "swap")) is not None]
+    found = {base: _replaced(disk, _path(directory, base, "swap"), base) for base in bases}
+    return {base: replaced for base, replaced in found.items() if replaced is not None}
+
+
+def content_path(disk: Disk, directory: str, base_offset: int) -> str:
+    """The file that holds a segment: once a replacement is decided, and until it has the name, that is `.cleaned`."""
+    cleaned, swap = cleaned_path(directory, base_offset), _path(directory, base_offset, "swap")
+    if disk.kind(swap) == disk.kind(cleaned) == "file" and _replaced(disk, swap, base_offset) is not None:
+        return cleaned
+    return Segment(directory, base_offset).path
+
+
 def _replaced(disk: Disk, path: str, base: int) -> list[int] | None:
     """What a swap file decides, or None where it says nothing that could be meant: then nothing is removed."""
-    note = decode_note(read_all(disk, path)) or {}
+    try:
+        note = decode_note(read_all(disk, path)) or {}
+    except PathInvalid:  # it was carried out since it was listed, by a broker at work
+        return None
     replaced = note.get("replaces")
     if isinstance(replaced, list) and all(type(one) is int for one in replaced) and replaced[:1] == [base]:
         return replaced

@@ -103,7 +103,7 @@ def test_groups_of_the_brokers_own_are_nobodys(url: str) -> None:
 def test_groups_that_are_only_asked_for_leave_nothing_behind(broker: LocalBroker) -> None:
     url, coordinator = broker.url, broker.daemon.runtime.broker.coordinator
     before = len(coordinator.deadlines._armed)
-    for number in range(2000):
+    for number in range(400):
         name = f"invented-{number}"
         for path in (*ASKED, "/nowhere"):
             assert ask(url, "GET", f"/groups/{name}{path}").status == 404
@@ -116,7 +116,7 @@ def test_groups_that_are_only_asked_for_leave_nothing_behind(broker: LocalBroker
 
 
 def test_members_that_are_only_asked_for_leave_nothing_behind(broker: LocalBroker) -> None:
-    for number in range(500):
+    for number in range(150):
         name = f"invented-{number}"
         for path in ("heartbeat", "leave", "settle", "offsets", "revoke"):
             body = {**BODIES[path], "member_id": name}

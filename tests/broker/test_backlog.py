@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.backlog import Backlog, backlog, count_between
@@ -339,6 +339,7 @@ def agree(queue: Queue, data: st.DataObject) -> None:
     assert run(count_between(partition, first, end)) == expected
 
 
+@settings(max_examples=100)
 @given(data=st.data(), actions=st.lists(ACTIONS, max_size=25))
 def test_it_counts_as_one_who_reads_everything(data: st.DataObject, actions: list[Any]) -> None:
     queue = Queue()
@@ -351,6 +352,7 @@ def test_it_counts_as_one_who_reads_everything(data: st.DataObject, actions: lis
     agree(queue, data)
 
 
+@settings(max_examples=100)
 @given(data=st.data(), actions=st.lists(ACTIONS.filter(lambda action: action != "control"), max_size=20))
 def test_so_it_does_after_a_start(data: st.DataObject, actions: list[Any]) -> None:
     queue = Queue()
@@ -366,6 +368,7 @@ def test_so_it_does_after_a_start(data: st.DataObject, actions: list[Any]) -> No
     agree(queue, data)
 
 
+@settings(max_examples=100)
 @given(data=st.data(), actions=st.lists(ACTIONS.filter(lambda action: action != "control"), max_size=15))
 def test_of_what_is_damaged_after_compaction_it_counts_what_can_be_read(
     data: st.DataObject, actions: list[Any]
@@ -386,6 +389,7 @@ def test_of_what_is_damaged_after_compaction_it_counts_what_can_be_read(
     agree(queue, data)
 
 
+@settings(max_examples=100)
 @given(
     data=st.data(),
     actions=st.lists(ACTIONS, max_size=20),

@@ -1,7 +1,7 @@
 """Reads that look for messages: piece by piece, within bounds, and without a gap from one to the next."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.filters.grammar import parse_filters
@@ -85,6 +85,7 @@ def test_what_fits_is_found_and_the_next_search_begins_behind_what_was_looked_at
     assert look(partition, wish("value~7"), 18).scanned == 12
 
 
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from([b"a", b"b" * 300, b"ab", b"control"]), min_size=1, max_size=40),
     st.integers(1, 1000),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.delivery import deadletter
@@ -339,6 +339,7 @@ ACTIONS = st.lists(
 )
 
 
+@settings(max_examples=100)
 @given(ACTIONS)
 def test_whatever_happens_each_message_is_in_one_place(actions: list[Action]) -> None:
     running, count, buried = with_orders(), 0, list[bytes]()

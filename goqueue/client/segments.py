@@ -1,0 +1,66 @@
+"""The calls about segments: the log of a partition as the bytes that it is on the broker's disk."""
+
+import msgspec
+
+from goqueue.client import refusals
+from goqueue.client.address import quote
+from goqueue.client.calls import Answer, Call
+from goqueue.client.endpoints import ask
+from goqueue.client.message import check
+
+OCTETS = (("accept", "application/octet-stream"),)
+
+
+class SegmentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A segment, named by its `base_offset`, as far as readers see it. Times are None where they are not known."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    first_time_ns: int | None = None
+    last_time_ns: int | None = None
+    is_active: bool = False
+    """Whether it is the last one: it may grow, and all others do not."""
+    version: str | None = None
+    """Another one as soon as other bytes stand in its place."""
+
+
+class PartitionSegments(msgspec.Struct, frozen=True, kw_only=True):
+    """What a partition holds, and its segments, oldest first."""
+
+    topic: str
+    partition: int
+    earliest: int
+    high_watermark: int
+    last_stable: int
+    segments: list[SegmentInfo]
+
+
+def listed(topic: str, partition: int) -> Call[PartitionSegments]:
+    return ask("GET", _path(topic, partition), PartitionSegments)
+
+
+def content(
+    topic: str, partition: int, segment: int, position: int, max_bytes: int, version: str | None
+) -> Call[bytes]:
+    query = f"position={position}&max_bytes={max_bytes}"
+    if version is not None:
+        query += f"&version={quote(version)}"
+    return Call("GET", f"{_path(topic, partition)}/{segment}/log?{query}", _checked, headers=OCTETS)
+
+
+def index(topic: str, partition: int, segment: int, version: str | None) -> Call[bytes]:
+    query = "" if version is None else f"?version={quote(version)}"
+    return Call("GET", f"{_path(topic, partition)}/{segment}/index{query}", _checked, headers=OCTETS)
+
+
+def _path(topic: str, partition: int) -> str:
+    return f"/topics/{quote(topic)}/partitions/{partition}/segments"
+
+
+def _checked(answer: Answer) -> bytes:
+    if answer.status >= 300:
+        raise refusals.of_answer(answer)
+    found = bytes(answer.body)
+    check(found, answer.header(b"x-goqueue-checksum"))
+    return found
