@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.each import each
+from goqueue.console.each import each, write_blocks
 from goqueue.console.failure import doing
 from goqueue.console.figures import ago, milliseconds, partitions
 from goqueue.console.names import refuse_empty
@@ -110,7 +111,7 @@ def describe(names: _Names, *, session: Session) -> None:
                 error.hint = "`goqueue-admin rebalance list` shows the groups"
             raise
 
-    each(session, names, "describe group", work, _write_descriptions)
+    each(session, names, "describe group", work, partial(write_blocks, write_one=_write_description))
 
 
 def _all(client: "Client") -> Iterator[_Row]:
@@ -128,16 +129,12 @@ def _all(client: "Client") -> Iterator[_Row]:
             }
 
 
-def _write_descriptions(rows: list[_Row], session: Session) -> None:
-    """For people a block of facts and a table of members for each group."""
-    if not session.for_people:
-        session.write(rows, ())
-        return
-    for number, row in enumerate(row for row in rows if "error" not in row):
-        terminal.write_lines([*([""] if number else []), *_facts(row)])
-        if row["members"]:
-            terminal.write("\n")
-            session.write([_member(row, name) for name in row["members"]], _MEMBERS)
+def _write_description(row: _Row, session: Session) -> None:
+    """Facts, and a table of members."""
+    terminal.write_lines(_facts(row))
+    if row["members"]:
+        terminal.write("\n")
+        session.write([_member(row, name) for name in row["members"]], _MEMBERS)
 
 
 def _facts(row: _Row) -> Iterator[str]:

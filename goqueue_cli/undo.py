@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.console import redrives, terminal
-from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag, agree
+from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag
 from goqueue.console.failure import doing
 from goqueue.console.figures import age
 from goqueue.console.groups import UsageInvalid
@@ -19,11 +18,11 @@ from goqueue.console.resets import KIND as RESET
 from goqueue.console.resets import summary
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
-from goqueue.console.undo import read_undo
+from goqueue.console.undo import read_undo, undo_directory
 from goqueue.errors import GoQueueError, OffsetOutOfRange, PartitionNotFound, PathInvalid, TopicNotFound
 from goqueue.quantities import format_count, quoted
 from goqueue_cli.groups import resets
-from goqueue_cli.groups.resets import Step
+from goqueue_cli.groups.resets import Consent, Step
 from goqueue_cli.nearest import naming
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def undo(
     if document["kind"] != RESET:
         raise PathInvalid(f"{file} is about {quoted(document['kind'])}, which this program has not done")
     _check_server(document, file, session)
-    _restore(document, session, dry_run=dry_run, yes=yes, confirm=confirm)
+    _restore(document, session, Consent(dry_run, yes, confirm))
 
 
 def _list(session: Session) -> None:
@@ -90,21 +89,17 @@ def _list(session: Session) -> None:
 
 def _files() -> Iterator[_Row]:
     with suppress(OSError):
-        for path in _directory().iterdir():
+        for path in undo_directory().iterdir():
             with suppress(GoQueueError):  # something else may lie there
                 document = read_undo(path)
                 about = {field: document.get(field) for field in ("kind", "made_at", "server")}
                 yield {"name": path.name, "of": document["name"]} | about
 
 
-def _directory() -> Path:
-    return Path.home() / ".goqueue" / "undo"
-
-
 def _read(file: str) -> _Row:
     """A path, or the bare name of a file that the list has shown."""
     bare = "/" not in file and not os.path.exists(file)
-    document = read_undo(_directory() / file if bare else os.path.expanduser(file))
+    document = read_undo(undo_directory() / file if bare else os.path.expanduser(file))
     offsets, moved = document.get("offsets"), document.get("moved")
     fits = _are_offsets(offsets) if document["kind"] == RESET else _are_moves(moved)
     if document["kind"] in {RESET, redrives.KIND} and not fits:
@@ -144,7 +139,7 @@ def _check_server(document: _Row, file: str, session: Session) -> None:
 # --- a reset ---
 
 
-def _restore(document: _Row, session: Session, *, dry_run: bool, yes: bool, confirm: str | None) -> None:
+def _restore(document: _Row, session: Session, consent: Consent) -> None:
     name = document["name"]
     with doing(f"undo the reset of group {short(name)}"), session.client() as client, naming(client):
         group = client.group(name)
@@ -156,16 +151,11 @@ def _restore(document: _Row, session: Session, *, dry_run: bool, yes: bool, conf
         if not rows:
             terminal.say(f"nothing to restore: `goqueue-cli group delete {name}` forgets the group")
             return
-        if dry_run:
-            session.write(rows, resets.COLUMNS)
-            terminal.say(f"that would mean {summary(rows)}")
-            return
-        if not yes and confirm is None and terminal.may_ask():
-            terminal.say(*resets.lines(rows))
-        agree(session, f"restore group {name}, {summary(rows)}", name=name, yes=yes, confirm=confirm)
-        path = resets.carry_out(client, session, name, steps, rows)
-    session.write(rows, resets.COLUMNS)
-    terminal.say(f"`{resets.undoing(path, session)}` undoes that in turn")
+        what = f"restore group {name}, {summary(rows)}"
+        path = resets.reset_if_agreed(client, session, name, steps, rows, what, consent)
+    if path is not None:
+        session.write(rows, resets.COLUMNS)
+        terminal.say(f"`{resets.undoing(path, session)}` undoes that in turn")
 
 
 def _steps(client: "Client", group: str, offsets: Mapping[str, Mapping[str, int | None]]) -> Iterator[Step]:

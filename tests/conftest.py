@@ -27,8 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seeds",
         type=int,
-        default=500,
+        default=300,
         metavar="COUNT",
-        help="how many random lives of a broker are simulated (default: 500)",
+        help="how many random lives of a broker are simulated (default: 300)",
     )
     parser.addoption("--seed", type=int, metavar="NUMBER", help="simulate the life of this seed alone")

@@ -12,7 +12,7 @@ from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, SESSION_SECONDS
 from goqueue.observe.history import History
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import quoted
-from goqueue.runtime.facts import Gatherer
+from goqueue.runtime.gatherer import Gatherer
 from goqueue.runtime.runtime import Runtime
 from goqueue.runtime.scraper import Scraper
 

@@ -14,11 +14,15 @@ from goqueue.console.contexts import Context, Contexts
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import OUTPUTS
 from goqueue.console.secret import Secret
+from goqueue.errors import RequestInvalid
 from goqueue.quantities import parse_duration, quoted
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 DEFAULT_OUTPUT = "table"
 DEFAULT_TIMEOUT = "30s"
+
+_SAME_HOSTS = {"localhost": "127.0.0.1", "::1": "127.0.0.1"}
+"""Other names of this machine: asking once too often harms nobody."""
 
 
 class Kind(StrEnum):
@@ -73,7 +77,21 @@ def choose(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Choices:
 def _guard(known: Contexts, selected: str | None, server: str) -> str | None:
     if selected is not None:
         return selected
-    return next((name for name, one in known.contexts.items() if one.protected and one.server == server), None)
+    shields = {name: one.server for name, one in known.contexts.items() if one.protected and one.server}
+    place = _place(server) if shields else None
+    return next((name for name, text in shields.items() if place and _place(text) == place), None)
+
+
+def _place(server: str) -> tuple[str, int, str] | None:
+    """Alike for all ways to write an address. One that cannot be one is told by whoever goes there."""
+    from goqueue.client import address  # noqa: PLC0415 - only where something is protected
+
+    try:
+        found = address.parse(server)
+    except RequestInvalid:
+        return None
+    host = found.host.lower().removesuffix(".")
+    return _SAME_HOSTS.get(host, host), found.port, found.base
 
 
 def chosen_output(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Choice:

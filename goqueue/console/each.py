@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from goqueue.console import exits, failure
+from goqueue.console import exits, failure, terminal
 from goqueue.console.failure import Refusal, doing
 from goqueue.console.names import refuse_empty, short
 from goqueue.console.session import Session, suggesting
@@ -18,6 +18,9 @@ Work = Callable[["Client", str], dict[str, Any]]
 """What is done for one name, and what there is to say of it."""
 
 Write = Callable[[list[dict[str, Any]], Session], None]
+
+
+WriteOne = Callable[[dict[str, Any], Session], None]
 
 
 def each(session: Session, names: Sequence[str], verb: str, work: Work, write: Write) -> None:
@@ -46,3 +49,14 @@ def each(session: Session, names: Sequence[str], verb: str, work: Work, write: W
     if refusals:
         alone = len(unique) == 1 or isinstance(refusals[-1].error, BrokerUnreachable)
         raise typer.Exit(refusals[-1].exit_code if alone else exits.FAILED)
+
+
+def write_blocks(rows: list[dict[str, Any]], session: Session, write_one: WriteOne) -> None:
+    """For people a block for each name that did not fail, with an empty line between two; else all as one document."""
+    if not session.for_people:
+        session.write(rows, ())
+        return
+    for number, row in enumerate(row for row in rows if "error" not in row):
+        if number:
+            terminal.write("\n")
+        write_one(row, session)

@@ -18,13 +18,18 @@ _ENVELOPE = ("kind", "name", "made_at")
 _BYTES_MAX = 64 * 2**20  # far more than the offsets of a group with every partition that a broker may have
 
 
+def undo_directory() -> Path:
+    """Of whoever runs this; it need not exist."""
+    return Path.home() / ".goqueue" / "undo"
+
+
 def write_undo(kind: str, name: str, content: dict[str, Any]) -> Path:
     """Keep `content` until somebody wants it back; gives the place of the file."""
     made_at = format_time(time.time_ns())
     document = {"kind": kind, "name": name, "made_at": made_at, **content}
     moment = re.sub(r"[^0-9T]", "", made_at.partition(".")[0])
     stem = "-".join((moment, kind, re.sub(r"[^\w.-]", "_", name)[:100]))
-    directory = Path.home() / ".goqueue" / "undo"
+    directory = undo_directory()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return _write_new(directory, stem, json.dumps(document, indent=2) + "\n")

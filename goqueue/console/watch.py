@@ -38,7 +38,7 @@ WatchFlag = Annotated[bool, typer.Option("--watch", "-w", help="Look again and a
 EveryFlag = Annotated[
     float,
     typer.Option(
-        "--every", metavar="DURATION", parser=_interval, show_default="2s", help="How often to look, with --watch."
+        "--every", metavar="DURATION", parser=_interval, show_default="2s", help="How long to wait between two looks."
     ),
 ]
 

@@ -128,7 +128,7 @@ def _wish(start: str | None, until: str | None, last: int | None, *, follow: boo
     """What `client.reader` takes, as far as it is about places."""
     if last is not None and (start or until):
         raise UsageInvalid("--last says where reading begins and ends", hint="leave out --from and --to")
-    from goqueue_cli.places import is_past, parse_end, parse_start  # noqa: PLC0415 - with the SDK, as what follows
+    from goqueue.console.places import is_past, parse_end, parse_start  # noqa: PLC0415 - with the SDK, as what follows
 
     if follow and until is not None and is_past(until):
         raise UsageInvalid(

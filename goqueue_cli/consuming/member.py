@@ -10,6 +10,7 @@ import typer
 
 from goqueue.client import Client, Consumer, Delivered
 from goqueue.console import exits, terminal
+from goqueue.errors import GroupNotFound
 from goqueue.quantities import format_count
 from goqueue_cli.consuming.outlet import Outlet
 
@@ -67,6 +68,15 @@ class _Member:
             message.ack()
 
 
+def _goes_on(client: Client, topic: str, group: str) -> bool:
+    """Whether it has a place in the topic, or members, the first of which has said where it begins."""
+    try:
+        found = client.group(group)
+    except GroupNotFound:
+        return False
+    return topic in found["lag"] or bool(found["members"])
+
+
 def show_as_member(
     client: Client, topic: str, group: str, options: dict[str, Any], limit: int | None, outlet: Outlet
 ) -> None:
@@ -77,6 +87,12 @@ def show_as_member(
     options = options | {"max_messages": most if limit is None else min(limit, most)}
     if limit is not None and limit <= most:
         options["prefetch"] = False  # what is fetched and given back counts as delivered once more
+    if "start" in options and _goes_on(client, topic, group):
+        start = options["start"]
+        terminal.say(
+            f"group {group} goes on where it is, and --from {start} is for a new one: "
+            f"`goqueue-cli group reset {group} --topic {topic} --to {start}` moves it"
+        )
     consumer = client.consumer(group, [topic], **options)
     member = _Member(consumer, outlet, limit)
     with member.interruptible():

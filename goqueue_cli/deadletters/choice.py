@@ -36,7 +36,7 @@ WhereFlag = Annotated[
 
 def times(start: str | None, until: str | None) -> dict[str, Any]:
     """The bounds of a choice by time, as a request has them."""
-    from goqueue_cli.places import parse_end, parse_start  # noqa: PLC0415 - with the SDK, once it is needed
+    from goqueue.console.places import parse_end, parse_start  # noqa: PLC0415 - with the SDK, once it is needed
 
     chosen = {
         "from_time": None if start in {None, "earliest"} else _moment("--from", start, parse_start(start)),

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.console import terminal
 from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag, agree
-from goqueue.console.each import each
+from goqueue.console.each import each, write_blocks
 from goqueue.console.failure import doing
 from goqueue.console.figures import ago, partitions, rate
 from goqueue.console.names import refuse_empty
@@ -143,7 +144,7 @@ def describe(names: _Names, *, session: Session) -> None:
         dead = _dead_letter_topics(client, found) if session.for_people else []
         return {**found, "dead_letter_topics": dead} if dead else found
 
-    each(session, names, "describe group", work, _write_descriptions)
+    each(session, names, "describe group", work, partial(write_blocks, write_one=_write_description))
 
 
 def _dead_letter_topics(client: "Client", group: _Row) -> list[str]:
@@ -152,20 +153,16 @@ def _dead_letter_topics(client: "Client", group: _Row) -> list[str]:
     return [topic for topic in group["lag"] if f"{topic}.dlq" in known]
 
 
-def _write_descriptions(rows: list[_Row], session: Session) -> None:
-    """For people a block of facts, a table of members and one of partitions for each group."""
-    if not session.for_people:
-        session.write(rows, ())
-        return
-    for number, row in enumerate(row for row in rows if "error" not in row):
-        terminal.write_lines([*([""] if number else []), *_facts(row)])
-        if row["members"]:
-            terminal.write("\n")
-            session.write(row["members"], _MEMBER_COLUMNS)
-        if row["lag"]:
-            terminal.write("\n")
-            session.write(group_lag.lag_rows(row), group_lag.COLUMNS)
-        terminal.say(*_advice(row))
+def _write_description(row: _Row, session: Session) -> None:
+    """Facts, a table of members and one of partitions."""
+    terminal.write_lines(_facts(row))
+    if row["members"]:
+        terminal.write("\n")
+        session.write(row["members"], _MEMBER_COLUMNS)
+    if row["lag"]:
+        terminal.write("\n")
+        session.write(group_lag.lag_rows(row), group_lag.COLUMNS)
+    terminal.say(*_advice(row))
 
 
 def _facts(row: _Row) -> Iterator[str]:

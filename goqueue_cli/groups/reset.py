@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag, agree
+from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag
 from goqueue.console.failure import doing
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.names import refuse_empty, short
@@ -15,7 +15,7 @@ from goqueue.console.session import Session, session_flags
 from goqueue.errors import GroupNotFound
 from goqueue.quantities import format_count
 from goqueue_cli.groups import resets
-from goqueue_cli.groups.resets import Step
+from goqueue_cli.groups.resets import Consent, Step
 from goqueue_cli.nearest import naming
 
 if TYPE_CHECKING:
@@ -72,16 +72,11 @@ def reset(  # noqa: PLR0913 - flags, each given by name
         if not steps:
             raise UsageInvalid(f"group {name} reads no topic", hint="`--topic TOPIC` names the one to reset")
         rows = resets.plan(client, name, steps, group["lag"])
-        if dry_run:
-            session.write(rows, resets.COLUMNS)
-            terminal.say(f"that would mean {summary(rows)}")
-            return
-        if not yes and confirm is None and terminal.may_ask():
-            terminal.say(*resets.lines(rows))
-        agree(session, _question(name, group, rows), name=name, yes=yes, confirm=confirm)
-        path = resets.carry_out(client, session, name, steps, rows)
-    session.write(rows, resets.COLUMNS)
-    terminal.say(f"`{resets.undoing(path, session)}` undoes it")
+        what, consent = _what(name, group, rows), Consent(dry_run, yes, confirm)
+        path = resets.reset_if_agreed(client, session, name, steps, rows, what, consent)
+    if path is not None:
+        session.write(rows, resets.COLUMNS)
+        terminal.say(f"`{resets.undoing(path, session)}` undoes it")
 
 
 def _group(client: "Client", name: str, creates: list[str] | None) -> dict[str, Any]:
@@ -99,7 +94,7 @@ def _topics_of(group: dict[str, Any]) -> list[str]:
     return sorted({*group["lag"], *(topic for member in group["members"] for topic in member["topics"])})
 
 
-def _question(name: str, group: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def _what(name: str, group: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     members = len(group["members"])
     at_work = f", while {format_count(members, 'member')} {'is' if members == 1 else 'are'} at work" if members else ""
     return f"reset group {name}, {summary(rows)}{at_work}"
@@ -120,7 +115,7 @@ def _target(to: str | None, shift: int | None) -> tuple[str, dict[str, Any]]:
     if to == "earliest":
         return "earliest", {}
     from goqueue.client import Nanoseconds  # noqa: PLC0415 - once the flags make sense
-    from goqueue_cli.places import parse_end  # noqa: PLC0415
+    from goqueue.console.places import parse_end  # noqa: PLC0415
 
     place = parse_end(to)
     if isinstance(place, str):

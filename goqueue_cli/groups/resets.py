@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goqueue.console import terminal
-from goqueue.console.resets import KIND, document, row_of
+from goqueue.console.danger import agree
+from goqueue.console.resets import KIND, document, row_of, summary
 from goqueue.console.rows import Column
 from goqueue.console.session import Session
 from goqueue.console.undo import write_undo
@@ -33,6 +34,14 @@ class Step(NamedTuple):
     wishes: Mapping[str, Any]
 
 
+class Consent(NamedTuple):
+    """What the flags say about going ahead."""
+
+    dry_run: bool
+    yes: bool
+    confirm: str | None
+
+
 COLUMNS = (
     Column("PARTITION", "name", lambda name: name.partition("/")[2]),
     Column("BEFORE", "before", format_count),
@@ -51,8 +60,22 @@ def plan(client: "Client", group: str, steps: Sequence[Step], lag: Mapping[str, 
     ]
 
 
-def carry_out(client: "Client", session: Session, group: str, steps: Sequence[Step], rows: list[_Row]) -> Path:
-    """Do what was planned; the rows then have what has become of them. Gives the file that undoes it."""
+def reset_if_agreed(
+    client: "Client", session: Session, group: str, steps: Sequence[Step], rows: list[_Row], what: str, consent: Consent
+) -> Path | None:
+    """Do what was planned, once whoever must agree to `what` has; gives the file that undoes it, of a dry run None."""
+    if consent.dry_run:
+        session.write(rows, COLUMNS)
+        terminal.say(f"that would mean {summary(rows)}")
+        return None
+    if not consent.yes and consent.confirm is None and terminal.may_ask():
+        terminal.say(*_lines(rows))
+    agree(session, what, name=group, yes=consent.yes, confirm=consent.confirm)
+    return _carry_out(client, session, group, steps, rows)
+
+
+def _carry_out(client: "Client", session: Session, group: str, steps: Sequence[Step], rows: list[_Row]) -> Path:
+    """The rows then have what has become of them."""
     path = write_undo(KIND, group, document(server_of(session), rows))
     done = False
     try:
@@ -76,7 +99,7 @@ def _note(rows: Sequence[_Row], topic: str, resets: Sequence[Mapping[str, Any]])
             row.update(found[row["partition"]], result="reset")
 
 
-def lines(rows: Sequence[_Row], most: int = 20) -> Iterator[str]:
+def _lines(rows: Sequence[_Row], most: int = 20) -> Iterator[str]:
     """The plan for a person who is asked."""
     for row in rows[:most]:
         before = "-" if row["before"] is None else format_count(row["before"])

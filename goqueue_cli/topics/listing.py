@@ -3,15 +3,16 @@
 import json
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.each import each
+from goqueue.console.each import each, write_blocks
 from goqueue.console.failure import doing
 from goqueue.console.figures import ago, rate, size_rate
-from goqueue.console.rows import Column, of_fields, write_rows
+from goqueue.console.rows import Column, of_fields
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, WatchFlag, watch
 from goqueue.quantities import format_count, format_size
@@ -147,19 +148,14 @@ def describe(names: Names, *, session: Session) -> None:
     def work(client: "Client", name: str) -> Row:
         return {**of_fields(client.topic(name)), "partition_details": client.partitions(name)}
 
-    each(session, names, "describe topic", work, _write_descriptions)
+    each(session, names, "describe topic", work, partial(write_blocks, write_one=_write_description))
 
 
-def _write_descriptions(rows: list[Row], session: Session) -> None:
-    """For people a block of facts and a table of partitions for each topic."""
-    if not session.for_people:
-        session.write(rows, ())
-        return
-    for number, row in enumerate(row for row in rows if "error" not in row):
-        terminal.write_lines([*([""] if number else []), *_facts(row)])
-        partitions = row["partition_details"]
-        columns = (*_PARTITION, _FAULT) if any(one["fault"] for one in partitions) else _PARTITION
-        write_rows(session.ordered(partitions, columns), columns, session.output, headers=session.headers)
+def _write_description(row: Row, session: Session) -> None:
+    """Facts, and a table of partitions."""
+    terminal.write_lines(_facts(row))
+    partitions = row["partition_details"]
+    session.write(partitions, (*_PARTITION, _FAULT) if any(one["fault"] for one in partitions) else _PARTITION)
 
 
 def _facts(row: Row) -> Iterator[str]:

@@ -1,40 +1,11 @@
-"""`goqueue-admin` as a real process, with pipes or with a terminal."""
+"""`goqueue-admin` as a real process, with pipes."""
 
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
-from tests.cli.programs import ROOT, Done, environment
+from tests.cli import programs
 
 COMMAND = (sys.executable, "-m", "goqueue_admin.main")
 
-
-def admin(server: str, *words: str, **variables: str) -> Done:
-    """Run to the end."""
-    done = subprocess.run(
-        [*COMMAND, *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        cwd=ROOT,
-        env=environment(GOQUEUE_SERVER=server, **variables),
-        check=False,
-    )
-    return Done(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode())
-
-
-@contextmanager
-def running(server: str, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that goes on until the end of the block at the latest."""
-    with subprocess.Popen(
-        [*COMMAND, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-        env=environment(GOQUEUE_SERVER=server),
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+admin = partial(programs.cli, command=COMMAND)
+running = partial(programs.running, command=COMMAND)

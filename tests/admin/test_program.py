@@ -1,9 +1,7 @@
 """`goqueue-admin` as a whole: its help, how it fails, and what it does not load."""
 
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,20 +10,12 @@ from goqueue.console.command import Command
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin.registry import PROGRAM
 from tests.admin.programs import admin
-from tests.brokers import broker
+from tests.brokers import broker, nobody
 from tests.cli.programs import ROOT, environment
 
-__all__ = ["broker"]
+__all__ = ["broker", "nobody"]
 
 COMMANDS = [command.path for command in PROGRAM.commands]
-
-
-@pytest.fixture
-def nobody() -> Iterator[str]:
-    """An address at which nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 def test_it_says_its_version() -> None:

@@ -1,4 +1,4 @@
-"""`goqueue-cli` as a real process, with pipes or with a terminal."""
+"""`goqueue-cli`, or another program, as a real process, with pipes or with a terminal."""
 
 import fcntl
 import os
@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +31,11 @@ class Done:
     err: str
 
 
-def cli(server: str, *words: str, given: str | bytes = "", **variables: str) -> Done:
+def cli(server: str, *words: str, given: str | bytes = "", command: Sequence[str] = COMMAND, **variables: str) -> Done:
     """Run to the end, with `given` on stdin."""
     content = given if isinstance(given, bytes) else given.encode()
     done = subprocess.run(
-        [*COMMAND, *words],
+        [*command, *words],
         input=content,
         capture_output=True,
         cwd=ROOT,
@@ -46,10 +46,10 @@ def cli(server: str, *words: str, given: str | bytes = "", **variables: str) -> 
 
 
 @contextmanager
-def running(server: str, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+def running(server: str, *words: str, command: Sequence[str] = COMMAND) -> Iterator["subprocess.Popen[bytes]"]:
     """A process that goes on until the end of the block at the latest."""
     with subprocess.Popen(
-        [*COMMAND, *words],
+        [*command, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

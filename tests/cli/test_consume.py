@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from goqueue.testing.broker import LocalBroker
-from goqueue_cli.places import parse_start
+from goqueue.console.places import parse_start
 from tests.brokers import ask, broker, create, publish
 from tests.cli.programs import COMMAND, ROOT, cli, environment, on_a_terminal, running
 

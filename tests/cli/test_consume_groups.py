@@ -114,6 +114,20 @@ def test_messages_of_a_new_group_begin_where_it_is_told(topic: str) -> None:
     assert (done.code, done.err) == (0, "no messages\n")
 
 
+def test_a_group_that_goes_on_where_it_is_is_told_with_the_command_that_moves_it(topic: str) -> None:
+    assert cli(topic, *MEMBER, "--limit", "3").code == 0
+    done = cli(topic, *MEMBER, *IDLE, "--from", "earliest")
+    assert (done.code, done.out.split()) == (0, ["3", "4", "5", "6", "7", "8", "9"])
+    assert done.err == (
+        "group billing goes on where it is, and --from earliest is for a new one: "
+        "`goqueue-cli group reset billing --topic orders --to earliest` moves it\n"
+    )
+    create(topic, "payments")
+    publish(topic, "payments", "old")
+    begun = cli(topic, "consume", "payments", "--group", "billing", "--from", "latest", *IDLE)
+    assert (begun.code, begun.err) == (0, "no messages\n")
+
+
 def test_nothing_that_a_terminal_would_obey_reaches_it(topic: str) -> None:
     publish(topic, "orders", "\x1b[2Jgotcha")
     shown = on_a_terminal(topic, *MEMBER, *IDLE)

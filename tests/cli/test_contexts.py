@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from goqueue.console.context_file import save
+from goqueue.console.contexts import Context, Contexts
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker, create
 from tests.cli.programs import COMMAND, ROOT, Done, cli, environment, on_a_terminal
@@ -27,8 +29,13 @@ def config(tmp_path: Path) -> str:
 @pytest.fixture
 def production(broker: LocalBroker, config: str) -> str:
     """A file with a protected context of a broker that is there, which is the current one."""
-    assert run(config, "config", "create", "production", "-s", broker.url, "--protected").code == 0
     create(broker.url, "orders")
+    return protecting(config, broker.url)
+
+
+def protecting(config: str, server: str) -> str:
+    context = Context(server=server, protected=True)
+    save(Contexts(config, "production", {"production": context}))
     return config
 
 
@@ -78,6 +85,7 @@ def test_contexts_are_created_listed_changed_and_deleted(config: str) -> None:
         (["config", "create", "production"], "there is a context production already\nhint: `config edit production`"),
         (["config", "create", "a b"], "'a b' cannot be the name of a context"),
         (["config", "create", "x", "-s", "ht!tp"], "cause: request_invalid: 'ht!tp' is not the address of a broker"),
+        (["config", "edit", "production", "-s", "a..b"], "no host has such a name\nhint: its parts, between the dots"),
         (["config", "create", "x", "--timeout", "soon"], "--timeout: 'soon' is not a duration"),
         (["config", "create", "x", "--output", "jsn"], "--output: there is no 'jsn'\nhint: did you mean json?"),
         (["config", "create", "x", "--api-key", "a b"], "cause: request_invalid: the API key is not one"),
@@ -88,12 +96,12 @@ def test_contexts_are_created_listed_changed_and_deleted(config: str) -> None:
         (["config", "lst"], "there is no command 'lst'\nhint: did you mean `goqueue-cli config list`?"),
     ],
 )
-def test_what_is_mistyped_is_told_with_what_was_meant(production: str, words: list[str], said: str) -> None:
-    before = Path(production).read_text()
-    done = run(production, *words)
+def test_what_is_mistyped_is_told_with_what_was_meant(config: str, words: list[str], said: str) -> None:
+    before = Path(protecting(config, "http://127.0.0.1:1")).read_text()
+    done = run(config, *words)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
-    assert Path(production).read_text() == before
+    assert Path(config).read_text() == before
 
 
 def test_the_view_says_where_each_value_comes_from(production: str) -> None:

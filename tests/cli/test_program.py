@@ -19,20 +19,12 @@ from goqueue.testing.broker import LocalBroker
 from goqueue_admin import registry as admin
 from goqueue_cli import main
 from goqueue_cli.registry import PROGRAM
-from tests.brokers import broker, create, publish
+from tests.brokers import broker, create, nobody, publish
 from tests.cli.programs import COMMAND, ROOT, cli, environment, on_a_terminal
 
-__all__ = ["broker"]
+__all__ = ["broker", "nobody"]
 
 COMMANDS = [command.path for command in PROGRAM.commands]
-
-
-@pytest.fixture
-def nobody() -> Iterator[str]:
-    """An address at which nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.fixture

@@ -88,6 +88,28 @@ def test_the_broker_of_a_protected_context_is_protected_however_it_is_named(path
 
 
 @pytest.mark.parametrize(
+    ("kept", "named"),
+    [
+        ("http://prod:1", "prod:1"),
+        ("prod:1", "http://prod:1/"),
+        ("http://prod:1", "http://PROD.:1"),
+        ("https://prod", "prod:443"),
+        ("https://prod:443/queue", "https://prod/queue/"),
+        ("localhost", "127.0.0.1:8080"),
+        ("http://[::1]:8080", DEFAULT_SERVER),
+    ],
+)
+def test_a_protected_broker_is_known_by_every_way_to_write_its_address(tmp_path: Path, kept: str, named: str) -> None:
+    path = str(tmp_path / "config.yaml")
+    contexts = {"broken": Context(server="ht!tp", protected=True), "production": Context(server=kept, protected=True)}
+    save(Contexts(path, None, contexts))
+    assert chosen(path, {"server": named}).guard == "production"
+    assert chosen(path, {"server": "http://else:1"}).guard is None
+    assert chosen(path, {"server": f"{named.rstrip('/')}/elsewhere"}).guard is None
+    assert chosen(path, {"server": "ht!tp"}).guard is None
+
+
+@pytest.mark.parametrize(
     ("flags", "variables", "said"),
     [
         ({"timeout": "soon"}, {}, "--timeout: 'soon' is not a duration"),

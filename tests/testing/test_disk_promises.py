@@ -6,6 +6,7 @@ each file and each name may be after a crash.
 
 from dataclasses import dataclass, field
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -177,6 +178,7 @@ def files(disk: FaultyDisk) -> dict[str, bytes]:
 
 
 TestPromises = Promises.TestCase
+TestPromises.settings = settings(max_examples=60)
 
 
 def test_the_twin_is_a_disk() -> None:
