@@ -68,7 +68,7 @@ complete -c goqueue-admin -n '__goqueue_admin_at "broker describe"' -l api-key -
 complete -c goqueue-admin -n '__goqueue_admin_at "broker describe"' -l api-key-file -d 'The file that has the key' -r -F
 complete -c goqueue-admin -n '__goqueue_admin_at "broker describe"' -l color -d 'When to use colours' -x -a 'auto always never'
 complete -c goqueue-admin -n '__goqueue_admin_at "broker describe"' -s h -l help -d 'Show this message and exit'
-complete -c goqueue-admin -n '__goqueue_admin_at "broker watch"' -l every -d 'How often to look, with --watch' -x
+complete -c goqueue-admin -n '__goqueue_admin_at "broker watch"' -l every -d 'How long to wait between two looks' -x
 complete -c goqueue-admin -n '__goqueue_admin_at "broker watch"' -s s -l server -d 'The broker' -x
 complete -c goqueue-admin -n '__goqueue_admin_at "broker watch"' -s c -l context -d 'The context to use' -x -a '(__goqueue_admin_live contexts)'
 complete -c goqueue-admin -n '__goqueue_admin_at "broker watch"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
@@ -187,7 +187,7 @@ complete -c goqueue-admin -n '__goqueue_admin_at "rebalance list"' -l api-key -d
 complete -c goqueue-admin -n '__goqueue_admin_at "rebalance list"' -l api-key-file -d 'The file that has the key' -r -F
 complete -c goqueue-admin -n '__goqueue_admin_at "rebalance list"' -l color -d 'When to use colours' -x -a 'auto always never'
 complete -c goqueue-admin -n '__goqueue_admin_at "rebalance list"' -s h -l help -d 'Show this message and exit'
-complete -c goqueue-admin -n '__goqueue_admin_at "rebalance watch"' -l every -d 'How often to look, with --watch' -x
+complete -c goqueue-admin -n '__goqueue_admin_at "rebalance watch"' -l every -d 'How long to wait between two looks' -x
 complete -c goqueue-admin -n '__goqueue_admin_at "rebalance watch"' -s s -l server -d 'The broker' -x
 complete -c goqueue-admin -n '__goqueue_admin_at "rebalance watch"' -s c -l context -d 'The context to use' -x -a '(__goqueue_admin_live contexts)'
 complete -c goqueue-admin -n '__goqueue_admin_at "rebalance watch"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'

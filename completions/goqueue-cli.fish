@@ -335,7 +335,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "group describe"' -l color -d 'When
 complete -c goqueue-cli -n '__goqueue_cli_at "group describe"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_place -ge 0 "group describe"' -a '(__goqueue_cli_live groups)'
 complete -c goqueue-cli -n '__goqueue_cli_at "group lag"' -s w -l watch -d 'Look again and again until ^C'
-complete -c goqueue-cli -n '__goqueue_cli_at "group lag"' -l every -d 'How often to look, with --watch' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "group lag"' -l every -d 'How long to wait between two looks' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "group lag"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "group lag"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
 complete -c goqueue-cli -n '__goqueue_cli_at "group lag"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
@@ -348,7 +348,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "group lag"' -l color -d 'When to u
 complete -c goqueue-cli -n '__goqueue_cli_at "group lag"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_place -ge 0 "group lag"' -a '(__goqueue_cli_live groups)'
 complete -c goqueue-cli -n '__goqueue_cli_at "group list"' -s w -l watch -d 'Look again and again until ^C'
-complete -c goqueue-cli -n '__goqueue_cli_at "group list"' -l every -d 'How often to look, with --watch' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "group list"' -l every -d 'How long to wait between two looks' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "group list"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "group list"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
 complete -c goqueue-cli -n '__goqueue_cli_at "group list"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
@@ -390,7 +390,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "group wait"' -l api-key-file -d 'T
 complete -c goqueue-cli -n '__goqueue_cli_at "group wait"' -l color -d 'When to use colours' -x -a 'auto always never'
 complete -c goqueue-cli -n '__goqueue_cli_at "group wait"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_place -ge 0 "group wait"' -a '(__goqueue_cli_live groups)'
-complete -c goqueue-cli -n '__goqueue_cli_at "group watch"' -l every -d 'How often to look, with --watch' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "group watch"' -l every -d 'How long to wait between two looks' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "group watch"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "group watch"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
 complete -c goqueue-cli -n '__goqueue_cli_at "group watch"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
@@ -500,7 +500,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "topic edit" "topic alter"' -s h -l
 complete -c goqueue-cli -n '__goqueue_cli_place -ge 0 "topic edit" "topic alter"' -a '(__goqueue_cli_live topics)'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -l internal -d 'List the topics too that the broker keeps for itself'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -s w -l watch -d 'Look again and again until ^C'
-complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -l every -d 'How often to look, with --watch' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -l every -d 'How long to wait between two looks' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
@@ -512,7 +512,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -l api-key-file -d 'T
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -l color -d 'When to use colours' -x -a 'auto always never'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -l internal -d 'List the topics too that the broker keeps for itself'
-complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -l every -d 'How often to look, with --watch' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -l every -d 'How long to wait between two looks' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'

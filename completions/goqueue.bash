@@ -4,7 +4,7 @@ _goqueue_at() {
     children="" flags="" values="" places=""
     case $1 in
         '')
-            children='completion config demo fsck serve version'
+            children='completion config demo fsck serve spark-inspect version'
             flags='--version --debug -h --help'
             ;;
         'completion')
@@ -41,6 +41,15 @@ _goqueue_at() {
         'serve')
             flags='--config --data-dir --host --port --server-request-bytes --server-in-flight-bytes --server-connections --server-idle-timeout --server-stop-timeout --topics-auto-create --topics-partitions --topics-retention --topics-max-message-bytes --storage-flush --storage-flush-interval --storage-segment-bytes --storage-segment-age --storage-tail-bytes --storage-upkeep-interval --groups-session-timeout --groups-revocation-timeout --groups-retention --groups-max-in-flight --groups-visibility-timeout --groups-max-retries --groups-retry-delay --groups-max-retry-delay --log-level --log-format --log-requests -h --help'
             values=' --config=files --data-dir=files --host= --port= --server-request-bytes= --server-in-flight-bytes= --server-connections= --server-idle-timeout= --server-stop-timeout= --topics-auto-create=true|false --topics-partitions= --topics-retention= --topics-max-message-bytes= --storage-flush=always|interval --storage-flush-interval= --storage-segment-bytes= --storage-segment-age= --storage-tail-bytes= --storage-upkeep-interval= --groups-session-timeout= --groups-revocation-timeout= --groups-retention= --groups-max-in-flight= --groups-visibility-timeout= --groups-max-retries= --groups-retry-delay= --groups-max-retry-delay= --log-level=debug|info|warning|error --log-format=text|json --log-requests='
+            ;;
+        'spark-inspect')
+            children='summary'
+            flags='-h --help'
+            ;;
+        'spark-inspect summary')
+            flags='-u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
             ;;
         'version')
             flags='-h --help'

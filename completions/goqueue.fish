@@ -2,8 +2,8 @@
 
 # The commands so far, and how many other words there are behind them.
 function __goqueue_path
-    set -l taking --config --data-dir --for --groups-max-in-flight --groups-max-retries --groups-max-retry-delay --groups-retention --groups-retry-delay --groups-revocation-timeout --groups-session-timeout --groups-visibility-timeout --host --jobs --log-format --log-level --log-requests --output --port --rate --server-connections --server-idle-timeout --server-in-flight-bytes --server-request-bytes --server-stop-timeout --storage-flush --storage-flush-interval --storage-segment-age --storage-segment-bytes --storage-tail-bytes --storage-upkeep-interval --topics-auto-create --topics-max-message-bytes --topics-partitions --topics-retention -o
-    set -l paths 'completion' 'config' 'config check' 'config show' 'config template' 'demo' 'fsck' 'serve' 'version'
+    set -l taking --api-key --conf --config --data-dir --for --from --groups-max-in-flight --groups-max-retries --groups-max-retry-delay --groups-retention --groups-retry-delay --groups-revocation-timeout --groups-session-timeout --groups-visibility-timeout --host --jobs --log-format --log-level --log-requests --master --memory --output --port --rate --remote --server-connections --server-idle-timeout --server-in-flight-bytes --server-request-bytes --server-stop-timeout --sort-by --storage-flush --storage-flush-interval --storage-segment-age --storage-segment-bytes --storage-tail-bytes --storage-upkeep-interval --to --topics-auto-create --topics-max-message-bytes --topics-partitions --topics-retention --url -o -u
+    set -l paths 'completion' 'config' 'config check' 'config show' 'config template' 'demo' 'fsck' 'serve' 'spark-inspect' 'spark-inspect summary' 'version'
     set -l path
     set -l number 0
     set -l skip 0
@@ -43,6 +43,7 @@ complete -c goqueue -n '__goqueue_at ""' -a config -d 'Check, show and start a c
 complete -c goqueue -n '__goqueue_at ""' -a demo -d 'Start a broker with lively traffic to try things on.'
 complete -c goqueue -n '__goqueue_at ""' -a fsck -d 'Check every frame, its order and every index of a data directory.'
 complete -c goqueue -n '__goqueue_at ""' -a serve -d 'Start the broker, and stop it cleanly on ^C or SIGTERM.'
+complete -c goqueue -n '__goqueue_at ""' -a spark-inspect -d 'Ask logs with Spark: of a data directory, a copy of one, or a broker at work.'
 complete -c goqueue -n '__goqueue_at ""' -a version -d 'Print the version.'
 complete -c goqueue -n '__goqueue_at ""' -l version -d 'Print the version and exit'
 complete -c goqueue -n '__goqueue_at ""' -l debug -d 'Show where an error comes from'
@@ -131,4 +132,18 @@ complete -c goqueue -n '__goqueue_at "serve"' -l log-level -d 'The least importa
 complete -c goqueue -n '__goqueue_at "serve"' -l log-format -d 'Lines for people, or a JSON object in each line' -x -a 'text json'
 complete -c goqueue -n '__goqueue_at "serve"' -l log-requests -d 'Requests that are logged in one second' -x
 complete -c goqueue -n '__goqueue_at "serve"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue -n '__goqueue_at "spark-inspect"' -a summary -d 'Tell what topics hold: messages, bytes, offsets and times of each partition, every frame verified.'
+complete -c goqueue -n '__goqueue_at "spark-inspect"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -s u -l url -d 'Read a broker at work instead' -x
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l master -d 'Where Spark runs' -x
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l remote -d 'A Spark Connect server' -x
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l conf -d 'A setting of Spark' -x
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l memory -d 'Of the driver\'s JVM, as in 2g' -x
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue -n '__goqueue_at "version"' -s h -l help -d 'Show this message and exit'

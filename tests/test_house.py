@@ -74,12 +74,25 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.storage",
     ),
     "goqueue.runtime": ("goqueue.broker", "goqueue.cluster", "goqueue.observe", "goqueue.storage"),
+    # What groups, topics and producers have recorded is understood by the broker's own rules, not by copies of them.
+    "goqueue.spark": (
+        "goqueue.client",
+        "goqueue.broker.catalog",
+        "goqueue.broker.delivery.changes",
+        "goqueue.broker.delivery.cursor",
+        "goqueue.broker.delivery.rules",
+        "goqueue.broker.delivery.transfer",
+        "goqueue.broker.groups.group",
+        "goqueue.broker.groups.state",
+        "goqueue.broker.producers",
+        "goqueue.broker.topic",
+        "goqueue.storage",
+    ),
     "goqueue.broker": ("goqueue.storage",),
     "goqueue.cluster": ("goqueue.storage",),
     "goqueue.security": ("goqueue.storage",),
     "goqueue.observe": ("goqueue.storage",),
     "goqueue.backup": ("goqueue.storage",),
-    "goqueue.spark": ("goqueue.client", "goqueue.storage"),
     "goqueue.client": ("goqueue.storage.frame",),
     "goqueue.storage": (),
 }
@@ -89,10 +102,14 @@ HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("goqueue.console", "goqueue.commands", "goqueue_cli", "goqueue_admin"),
     "rich": ("goqueue.console", "goqueue.commands", "goqueue_cli", "goqueue_admin"),
     "textual": ("goqueue_admin",),
+    "pyarrow": ("goqueue.spark", "goqueue.commands"),
     "pyspark": ("goqueue.spark",),
     "grpc": ("goqueue.observe",),
     "uvloop": ("goqueue.daemon", "goqueue.testing"),
 }
+
+# Declared for its bounds alone: pyspark imports it, and does not yet work with the version after these.
+BOUNDED = {"pandas"}
 
 # Cores decide by what they are handed: no clock, no chance, no network, no log of their own.
 CORES = ("goqueue.broker", "goqueue.cluster", "goqueue.storage")
@@ -325,7 +342,7 @@ def test_every_library_in_use_is_declared_and_every_declared_one_is_used() -> No
         for use in source.imports
         if (library := use.name.split(".", maxsplit=1)[0]) not in {*sys.stdlib_module_names, *PACKAGES}
     }
-    assert used == declared
+    assert used | BOUNDED == declared
 
 
 def distribution_name(requirement: str) -> str:

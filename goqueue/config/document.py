@@ -26,7 +26,8 @@ _TAG_PREFIX = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key and what stands behind it. A `refused` value already has its problem."""
+    """A key and what stands behind it; items of a list have their number as key. A `refused` value already has its
+    problem."""
 
     key: str
     key_origin: Origin
@@ -232,7 +233,8 @@ def _entry(document: Document, name: str, key_node: Any, node: Any, key: str) ->
     if isinstance(node, yaml.MappingNode):
         return Entry(name, *origins, "section", entries=tuple(_entries(document, node, f"{key}.")))
     if isinstance(node, yaml.SequenceNode):
-        return Entry(name, *origins, "list")
+        items = (_entry(document, str(at), item, item, f"{key}[{at}]") for at, item in enumerate(node.value))
+        return Entry(name, *origins, "list", entries=tuple(items))
     if node.style is None and node.tag == f"{_TAG_PREFIX}null":
         return Entry(name, *origins, "nothing", node.value)
     return Entry(name, *origins, "text", node.value)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from goqueue.testing.broker import LocalBroker
 from goqueue.console.places import parse_start
+from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask, broker, create, publish
 from tests.cli.programs import COMMAND, ROOT, cli, environment, on_a_terminal, running
 

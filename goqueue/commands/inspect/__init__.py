@@ -1,0 +1,1 @@
+"""`goqueue spark-inspect`: what Spark finds in logs, a module a command."""

@@ -1,0 +1,143 @@
+"""What Spark's exceptions mean, in words of ours.
+
+An error of ours that is raised in a Python worker crosses the JVM as the text of a traceback. `carried` puts
+sentence, hint and code on a line of their own in it, from which `describe_failure` makes the error again.
+"""
+
+import json
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from goqueue import errors
+from goqueue.errors import GoQueueError, RequestInvalid, SparkFailed, SparkUnavailable
+
+_MARK = "goqueue-error: "
+_SENTENCE_CHARACTERS_MAX = 1000
+_MEMORY_HINT = "give it more memory, or read less at a time"
+_LOST = (
+    "Answer from Java side is empty",
+    "Error while receiving",
+    "Error while sending",
+    "An error occurred while trying to connect to the Java server",
+    "Connection refused",
+    "Connection reset",
+)
+
+
+@contextmanager
+def carried() -> Iterator[None]:
+    """Around what runs in a Python worker: errors of ours that leave it arrive whole."""
+    try:
+        yield
+    except GoQueueError as error:
+        told = {"class": type(error).__name__, "sentence": error.sentence, "hint": error.hint}
+        error.add_note(_MARK + json.dumps(told))
+        raise
+
+
+def is_foreign(error: BaseException) -> bool:
+    """Whether pyspark, or something below it, raised this; a connection that breaks under py4j counts as well."""
+    if isinstance(error, ConnectionError):
+        return any("py4j" in frame.filename for frame in traceback.extract_tb(error.__traceback__))
+    return any(kind.__module__.split(".")[0] in {"grpc", "py4j", "pyspark"} for kind in type(error).__mro__)
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the connection to the JVM is gone, and so perhaps the JVM."""
+    named = isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError"
+    return named or any(phrase in str(error) for phrase in _LOST)
+
+
+def describe_failure(error: BaseException, last_words: str = "") -> GoQueueError:
+    """An error of ours for whatever came out of a session; `last_words` is what its JVM said at the end."""
+    if isinstance(error, GoQueueError):
+        return error
+    text = _text(error)
+    kind = type(error).__name__
+    if (ours := _ours(text)) is not None:
+        return ours
+    if "OutOfMemoryError" in text or "OutOfMemoryError" in last_words:
+        return SparkFailed("Spark ran out of memory", hint=_MEMORY_HINT)
+    if "Python worker exited unexpectedly" in text or "Python worker exited" in text:
+        return SparkFailed("a Python worker of Spark was killed", hint=_MEMORY_HINT)
+    if kind in {"AnalysisException", "ParseException"}:
+        return RequestInvalid(_without_plan(text))
+    if type(error).__module__.startswith(("pyspark.errors.exceptions.connect", "grpc", "pyspark.sql.connect")):
+        return _connect_failure(text)
+    if is_broken(error):
+        return SparkFailed(f"the JVM of Spark ended{last_words}")
+    return SparkFailed(_summary(text, kind))
+
+
+def _text(error: BaseException) -> str:
+    java: Any = getattr(error, "java_exception", None)
+    if java is None:
+        return str(error)
+    try:
+        return f"{error}\n{java.toString()}"
+    except Exception:  # the JVM that it lives in is gone
+        return " ".join(str(part) for part in error.args)
+
+
+def _ours(text: str) -> GoQueueError | None:
+    """The error that a worker raised: whole where it was carried, and otherwise from the end of its traceback."""
+    found = re.search(rf"{re.escape(_MARK)}(\{{.*\}})", text)
+    if found is not None:
+        try:
+            told = json.loads(found[1])
+            return _made(told["class"], told["sentence"], told["hint"])
+        except (ValueError, KeyError, TypeError):
+            pass
+    bare = re.search(r"^goqueue\.errors\.(\w+): (.*)$", text, re.MULTILINE)
+    return _made(bare[1], bare[2], None) if bare else None
+
+
+def _made(name: str, sentence: str, hint: str | None) -> GoQueueError | None:
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, GoQueueError):
+        return kind(sentence, hint=hint)
+    return None
+
+
+def _without_plan(text: str) -> str:
+    """The sentence and where it points, without the tree of the plan and the drawing of the query."""
+    head = re.split(r";?\n\s*(?:'|\+-|== |!|[A-Z]\w+ \[)|\nJVM stacktrace", text, maxsplit=1)[0]
+    return _one_line(re.sub(r"\s*SQLSTATE: \w+", "", head))
+
+
+def _connect_failure(text: str) -> GoQueueError:
+    if "UNAVAILABLE" in text or "failed to connect" in text:
+        return SparkUnavailable(
+            f"the Spark Connect server cannot be reached: {_detail(text)}", hint="look whether it runs, and its address"
+        )
+    if "PARSE_SYNTAX_ERROR" in text or "UNRESOLVED" in text or "NOT_FOUND" in text:
+        return RequestInvalid(_without_plan(text))
+    return SparkFailed(_summary(text, "SparkConnectException"))
+
+
+def _detail(text: str) -> str:
+    found = re.search(r'details = "([^"]*)"', text)
+    return _one_line(found[1] if found else text.splitlines()[0])
+
+
+def _summary(text: str, kind: str) -> str:
+    """The last line of a traceback, the deepest cause of a chain of Java exceptions: there it is said what is wrong."""
+    python = re.findall(r"^((?:\w+\.)*\w+(?:Error|Exception|Interrupt|Exit)(?:: .*)?)$", text, re.MULTILINE)
+    causes = re.findall(r"^Caused by: (.*)$", text, re.MULTILINE)
+    failed = re.findall(r"Lost task .*?: ((?:\w+\.)+\w+: .*)$", text, re.MULTILINE)
+    lines = [line.removeprefix(": ") for line in text.splitlines() if line.strip()]
+    if lines and lines[0].startswith("An error occurred while calling "):  # py4j's words; the exception follows
+        lines = lines[1:]
+    if "Traceback (most recent call last)" in text and python:
+        told = python[-1]
+    else:
+        told = (causes[-1:] or failed[-1:] or lines[:1] or [kind])[0]
+    return f"Spark failed: {_one_line(told)}"
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SENTENCE_CHARACTERS_MAX else f"{line[:_SENTENCE_CHARACTERS_MAX]}…"

@@ -1,0 +1,289 @@
+"""What compaction would gain: messages that a later one of their key has superseded, and tombstones past their time.
+
+Each task tells of its part every key once: how many messages and bytes it has, and what its last one is. Spark puts
+the parts of a key together, on disk where they are many, so the number of keys is limited by nothing but that.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from goqueue.clock import NANOSECONDS
+from goqueue.limits import TOMBSTONE_GRACE_SECONDS
+from goqueue.spark.columns import Batch, keys
+from goqueue.spark.jobs import as_frame
+from goqueue.spark.logs.directory import DirectoryLogs
+from goqueue.spark.logs.port import Logs
+from goqueue.spark.plan import Plan
+from goqueue.spark.reading import Run, Split, read
+from goqueue.storage import frame
+from goqueue.storage.compaction import Progress, load_progress
+from goqueue.storage.disk import SystemDisk
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_KEYS_AT_ONCE = 200_000  # gathered in a task before they are handed to Spark: some tens of MB
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("key", pa.binary()),
+        *(
+            pa.field(name, pa.int64())
+            for name in ("messages", "bytes", "tombstones", "offset", "latest_bytes", "deleted_ns")
+        ),
+    ]
+)
+_PLACE = ["topic", "partition"]
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _Keys:
+    """What a part of a log holds of each key. The latest message is the one that is noted last."""
+
+    keys: pa.Array
+    counts: Numbers
+    """Messages, bytes and tombstones: a row for each."""
+    latest: Numbers
+    """Its offset, its bytes, and when it deleted the key: 0 where it did not."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def _gather(keys: pa.Array, counts: Numbers, latest: Numbers) -> _Keys:
+    """Each key once, of columns in the order of offsets."""
+    coded = keys.dictionary_encode(null_encoding="encode")
+    codes, count = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
+    if count == len(codes):
+        return _Keys(coded.dictionary, counts, latest)
+    last = np.empty(count, np.int64)
+    last[codes] = np.arange(len(codes))
+    sums = np.array([np.bincount(codes, row, count) for row in counts], np.int64)
+    return _Keys(coded.dictionary, sums, latest[:, last])
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The work of a task."""
+
+    logs: Logs
+
+    def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
+        gathered: list[_Keys] = []
+        for piece in read(self.logs, split):
+            if not isinstance(piece, Run):
+                continue
+            gathered.append(_keys_of(split, piece))
+            if sum(map(len, gathered)) > _KEYS_AT_ONCE:
+                joined = _joined(gathered)
+                gathered = [joined]
+                if len(joined) > _KEYS_AT_ONCE // 2:
+                    yield _rows(split, joined)
+                    gathered = []
+        if gathered:
+            yield _rows(split, _joined(gathered))
+
+
+def _keys_of(split: Split, run: Run) -> _Keys:
+    frames = run.frames
+    flags, lengths = frames.flags, frames.lengths
+    real = (flags & frame.CONTROL) == 0
+    tombstones = (flags & frame.TOMBSTONE) != 0
+    found = keys(Batch(split.topic, split.partition, run))
+    counts = np.array([np.ones(len(frames), np.int64), lengths, tombstones])
+    latest = np.array([frames.offsets, lengths, np.where(tombstones, frames.timestamps, 0)])
+    if not real.all():
+        found, counts, latest = found.filter(pa.array(real)), counts[:, real], latest[:, real]
+    return _gather(found, counts, latest)
+
+
+def _joined(parts: Sequence[_Keys]) -> _Keys:
+    if len(parts) == 1:
+        return parts[0]
+    return _gather(
+        pa.concat_arrays([one.keys for one in parts]),
+        np.concatenate([one.counts for one in parts], axis=1),
+        np.concatenate([one.latest for one in parts], axis=1),
+    )
+
+
+def _rows(split: Split, found: _Keys) -> pa.RecordBatch:
+    count = len(found)
+    return pa.record_batch(
+        [
+            pa.repeat(pa.scalar(split.topic), count),
+            pa.array(np.full(count, split.partition, np.int32)),
+            found.keys,
+            *(pa.array(column) for column in (*found.counts, *found.latest)),
+        ],
+        schema=_SCHEMA,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a partition has of messages that compaction would remove."""
+
+    topic: str
+    partition: int
+    messages: int = 0
+    bytes: int = 0
+    keys: int = 0
+    without_key: int = 0
+    superseded: int = 0
+    superseded_bytes: int = 0
+    tombstones: int = 0
+    tombstones_due: int = 0
+    """That are the latest of their key, and older than the grace period."""
+    tombstones_due_bytes: int = 0
+    clean: int | None = None
+    """The offset below which compaction has been; None where that is not known."""
+    dirty_bytes: int | None = None
+    """Of what is behind it."""
+
+    @property
+    def gain(self) -> int:
+        """Bytes."""
+        return self.superseded_bytes + self.tombstones_due_bytes
+
+    @property
+    def share(self) -> float:
+        return self.gain / self.bytes if self.bytes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key with many versions that are superseded."""
+
+    topic: str
+    partition: int
+    key: bytes
+    superseded: int
+    superseded_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All of it."""
+
+    gains: tuple[Gain, ...]
+    keys: tuple[Key, ...]
+
+
+def compaction(
+    spark: "SparkSession", logs: Logs, plan: Plan, *, now_ns: int, top: int = 10, is_approximate: bool = False
+) -> Findings:
+    """As if all segments were sealed. Approximate: the distinct keys are estimated, and no single one is told."""
+    parts = as_frame(spark, plan.splits(logs), Look(logs), _SCHEMA)
+    if is_approximate:
+        return Findings(_gains(plan, logs, _estimated(parts)), ())
+    whole = _whole_keys(parts)
+    due_before = now_ns - TOMBSTONE_GRACE_SECONDS * NANOSECONDS
+    if not top:
+        return Findings(_gains(plan, logs, _summed(whole, due_before)), ())
+    whole.persist()  # it is asked twice
+    try:
+        return Findings(_gains(plan, logs, _summed(whole, due_before)), _top(whole, top))
+    finally:
+        whole.unpersist()
+
+
+def _whole_keys(parts: "DataFrame") -> "DataFrame":
+    """A row for each key of a partition."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - loaded with the session
+
+    latest = f.max(f.struct("offset", "latest_bytes", "deleted_ns")).alias("latest")
+    counts = [f.sum(name).alias(name) for name in ("messages", "bytes", "tombstones")]
+    return parts.groupBy(*_PLACE, "key").agg(*counts, latest).select("*", "latest.latest_bytes", "latest.deleted_ns")
+
+
+def _summed(whole: "DataFrame", due_before: int) -> list[dict[str, Any]]:
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    has_key = f.col("key").isNotNull()
+    is_due = has_key & (f.col("deleted_ns") > 0) & (f.col("deleted_ns") < due_before)
+
+    def total(value: Any, condition: Any) -> Any:
+        return f.sum(f.when(condition, value).otherwise(0))
+
+    rows = whole.groupBy(*_PLACE).agg(
+        f.sum("messages").alias("messages"),
+        f.sum("bytes").alias("bytes"),
+        f.sum("tombstones").alias("tombstones"),
+        f.count("key").alias("keys"),
+        total(f.col("messages"), ~has_key).alias("without_key"),
+        total(f.col("messages") - 1, has_key).alias("superseded"),
+        total(f.col("bytes") - f.col("latest_bytes"), has_key).alias("superseded_bytes"),
+        total(f.lit(1), is_due).alias("tombstones_due"),
+        total(f.col("latest_bytes"), is_due).alias("tombstones_due_bytes"),
+    )
+    return [row.asDict() for row in rows.collect()]
+
+
+def _estimated(parts: "DataFrame") -> list[dict[str, Any]]:
+    """What is superseded is taken to be as large as the rest."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    keyed = f.when(f.col("key").isNotNull(), f.col("messages")).otherwise(0)
+    keyed_bytes = f.when(f.col("key").isNotNull(), f.col("bytes")).otherwise(0)
+    rows = parts.groupBy(*_PLACE).agg(
+        *(f.sum(name).alias(name) for name in ("messages", "bytes", "tombstones")),
+        f.hll_sketch_estimate(f.hll_sketch_agg("key", f.lit(14))).alias("keys"),
+        f.sum(keyed).alias("keyed"),
+        f.sum(keyed_bytes).alias("keyed_bytes"),
+    )
+    return [_guess(row.asDict()) for row in rows.collect()]
+
+
+def _guess(row: dict[str, Any]) -> dict[str, Any]:
+    keyed, size = row.pop("keyed"), row.pop("keyed_bytes")
+    row["keys"] = min(row["keys"], keyed)
+    superseded = keyed - row["keys"]
+    return row | {
+        "without_key": row["messages"] - keyed,
+        "superseded": superseded,
+        "superseded_bytes": superseded * size // keyed if keyed else 0,
+    }
+
+
+def _top(whole: "DataFrame", top: int) -> tuple[Key, ...]:
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    superseded = (f.col("messages") - 1).alias("superseded")
+    size = (f.col("bytes") - f.col("latest_bytes")).alias("superseded_bytes")
+    rows = (
+        whole.where("key IS NOT NULL AND messages > 1")
+        .select(*_PLACE, "key", superseded, size)
+        .orderBy(f.desc("superseded"), f.desc("superseded_bytes"), *_PLACE, "key")
+        .limit(top)
+        .collect()
+    )
+    return tuple(Key(row[0], row[1], bytes(row[2]), row[3], row[4]) for row in rows)
+
+
+def _gains(plan: Plan, logs: Logs, rows: list[dict[str, Any]]) -> tuple[Gain, ...]:
+    """The partitions without a message included."""
+    known = {(row["topic"], row["partition"]): row for row in rows}
+    found = []
+    for one in plan.ranges:
+        row = known.get(one.place, {"topic": one.place[0], "partition": one.place[1]})
+        progress = _progress(logs, *one.place)
+        dirty = None if progress is None else sum(s.size for s in one.view.segments if s.next_offset > progress.clean)
+        found.append(Gain(**row, clean=None if progress is None else progress.clean, dirty_bytes=dirty))
+    return tuple(found)
+
+
+def _progress(logs: Logs, topic: str, partition: int) -> Progress | None:
+    """What stands beside the log; a broker does not tell."""
+    if not isinstance(logs, DirectoryLogs):
+        return None
+    return load_progress(SystemDisk(), f"{logs.name}/logs/{topic}/{partition}")

@@ -1,0 +1,221 @@
+"""Dead letters: why, where and for whom messages failed, what came lately, and what was sent back.
+
+What their headers say is read as columns. What was sent back is what the broker's own group has settled there.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from goqueue.broker.delivery.changes import Place, Range
+from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
+from goqueue.broker.delivery.transfer import TOLD_PREFIX, dead_letter_topic
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import TopicNotFound
+from goqueue.quantities import quoted
+from goqueue.spark.inspections.header import header
+from goqueue.spark.inspections.ledger import read_ledger
+from goqueue.spark.jobs import as_frame
+from goqueue.spark.logs.port import Logs
+from goqueue.spark.reading import Run, Split, read
+from goqueue.storage import frame
+from goqueue.storage.scan import Frames
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+By = Literal["error", "origin", "group", "hour"]
+
+SAMPLES = 3
+_ERROR_CHARACTERS_MAX = 120
+_HOUR_NS = 3600 * NANOSECONDS
+
+_VARIABLE = re.compile(
+    r"'[^']*'|\"[^\"]*\"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    r"|\b(?:0x)?(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{6,}\b|[0-9]+(?:\.[0-9]+)*"
+)
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("what", pa.string()),
+        pa.field("letters", pa.int64()),
+        pa.field("sent_back", pa.int64()),
+        pa.field("fresh", pa.int64()),
+        pa.field("first_ns", pa.int64()),
+        pa.field("last_ns", pa.int64()),
+        pa.field("oldest_left_ns", pa.int64()),
+        pa.field("attempts", pa.int64()),
+        pa.field("attempts_max", pa.int64()),
+        pa.field("samples", pa.list_(pa.string())),
+    ]
+)
+
+
+def letter_topics(logs: Logs, names: Sequence[str]) -> tuple[str, ...]:
+    """The topics of dead letters of these topics, or those themselves; of all where none is named."""
+    known = logs.topics()
+    if not names:
+        return tuple(topic for topic in known if topic.endswith(DEAD_LETTER_SUFFIX))
+    wanted = [name if name.endswith(DEAD_LETTER_SUFFIX) else dead_letter_topic(name) for name in names]
+    for name, topic in zip(names, wanted, strict=True):
+        if topic not in known and name not in known:
+            raise TopicNotFound(f"there is no topic {quoted(name)}", hint="`summary` lists those that there are")
+    return tuple(dict.fromkeys(topic for topic in wanted if topic in known))
+
+
+@lru_cache(maxsize=4096)
+def error_class(error: str) -> str:
+    """What errors of one kind have in common: without the numbers, ids and quoted texts that differ."""
+    return _VARIABLE.sub("…", error)[:_ERROR_CHARACTERS_MAX]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The work of a task: a row for each class of what one run of frames holds."""
+
+    logs: Logs
+    by: By
+    since_ns: int | None
+    sent_back: Mapping[Place, Sequence[Range]]
+
+    def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
+        back = np.array(self.sent_back.get((split.topic, split.partition), ()), np.int64).reshape(-1, 2)
+        for piece in read(self.logs, split):
+            if isinstance(piece, Run):
+                rows = list(self._rows(split, piece.frames, back))
+                yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
+
+    def _rows(self, split: Split, frames: Frames, back: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+        offsets, times = frames.offsets, frames.timestamps
+        real = (frames.flags & frame.CONTROL) == 0
+        ranks = np.searchsorted(back[:, 0], offsets, side="right") - 1
+        gone = (ranks >= 0) & (offsets < np.append(back[:, 1], -1)[ranks])
+        attempts = _numbers(_told(frames, "attempts"))
+        names, codes = self._classes(frames, times)
+        for number, name in enumerate(names):
+            here = np.flatnonzero((codes == number) & real)
+            if not len(here):
+                continue
+            left = here[~gone[here]]
+            yield {
+                "what": name,
+                "letters": len(here),
+                "sent_back": len(here) - len(left),
+                "fresh": 0 if self.since_ns is None else int(np.count_nonzero(times[here] >= self.since_ns)),
+                "first_ns": int(times[here[0]]),
+                "last_ns": int(times[here[-1]]),
+                "oldest_left_ns": int(times[left[0]]) if len(left) else None,
+                "attempts": int(attempts[here].sum()),
+                "attempts_max": int(attempts[here].max()),
+                "samples": [
+                    f"{split.topic}/{split.partition}/{offset}"
+                    for offset in offsets[(left if len(left) else here)[-SAMPLES:]].tolist()
+                ],
+            }
+
+    def _classes(self, frames: Frames, times: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+        """The classes that there are, and which of them each message is of."""
+        match self.by:
+            case "hour":
+                hours, codes = np.unique(times // _HOUR_NS * _HOUR_NS, return_inverse=True)
+                return [str(hour) for hour in hours.tolist()], codes
+            case "error":
+                texts, codes = _coded(_told(frames, "error"))
+                return _merged([error_class(text) for text in texts], codes)
+            case "group":
+                return _coded(_told(frames, "group"))
+            case "origin":
+                topics, first = _coded(_told(frames, "topic"))
+                numbers, second = _coded(_told(frames, "partition"))
+                pairs, codes = np.unique(first * len(numbers) + second, return_inverse=True)
+                return [f"{topics[pair // len(numbers)]}/{numbers[pair % len(numbers)]}" for pair in pairs], codes
+
+
+def _told(frames: Frames, name: str) -> pa.Array:
+    return header(frames, f"{TOLD_PREFIX}{name}")
+
+
+def _coded(column: pa.Array) -> tuple[list[str], NDArray[np.int64]]:
+    """The different texts, and the number of each message's; what is not told is a text without a character."""
+    coded = column.fill_null(b"").dictionary_encode()
+    texts = [text.decode("utf-8", "replace") for text in coded.dictionary.to_pylist()]
+    return texts, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _merged(names: list[str], codes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+    numbers: dict[str, int] = {}
+    targets = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+    return list(numbers), targets[codes]
+
+
+def _numbers(column: pa.Array) -> NDArray[np.int64]:
+    """What is no number counts as none."""
+    texts, codes = _coded(column)
+    values = [int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else 0 for text in texts]
+    return np.array(values or [0], np.int64)[codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """Dead letters that have something in common."""
+
+    what: str
+    """The error, the origin, the group, or when the hour begins in nanoseconds."""
+    letters: int
+    sent_back: int
+    fresh: int
+    """How many are not older than what was asked for."""
+    first_ns: int
+    last_ns: int
+    oldest_left_ns: int | None
+    """Of those that were not sent back."""
+    attempts: int
+    """Of all together."""
+    attempts_max: int
+    samples: tuple[str, ...]
+    """Where the latest of them are."""
+
+    @property
+    def left(self) -> int:
+        return self.letters - self.sent_back
+
+
+def dead_letters(
+    spark: "SparkSession", logs: Logs, splits: Sequence[Split], *, by: By, since_ns: int | None = None, top: int = 50
+) -> list[Class]:
+    """The largest classes; hours in their order."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - loaded with the session
+
+    ledger = read_ledger(logs)
+    sent_back = {place: ledger.sent_back(place) for place in {(split.topic, split.partition) for split in splits}}
+    found = as_frame(spark, splits, Look(logs, by, since_ns, sent_back), _SCHEMA)
+    sums = [f.sum(name).alias(name) for name in ("letters", "sent_back", "fresh", "attempts")]
+    rows = (
+        found.groupBy("what")
+        .agg(
+            *sums,
+            f.min("first_ns").alias("first_ns"),
+            f.max("last_ns").alias("last_ns"),
+            f.min("oldest_left_ns").alias("oldest_left_ns"),
+            f.max("attempts_max").alias("attempts_max"),
+            f.slice(f.sort_array(f.collect_list(f.struct("last_ns", "samples")), asc=False), 1, SAMPLES).alias(
+                "latest"
+            ),
+        )
+        .orderBy(f.desc("letters"), f.desc("last_ns"), "what")
+        .limit(top)
+        .collect()
+    )
+    classes = [_class(row.asDict()) for row in rows]
+    return sorted(classes, key=lambda one: one.first_ns) if by == "hour" else classes
+
+
+def _class(row: dict[str, Any]) -> Class:
+    samples = [place for one in row.pop("latest") for place in reversed(one["samples"])]
+    return Class(**row, samples=tuple(samples[:SAMPLES]))

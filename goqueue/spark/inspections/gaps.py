@@ -1,0 +1,235 @@
+"""Where offsets are missing and order is broken: the look of `gaps` and of `verify`.
+
+The rules are those of `goqueue fsck`. A gap is a loss unless it lies below the offset up to which compaction has
+removed messages; it is judged segment by segment, since each segment begins with a base that vouches for the one
+before it. Offsets that do not rise, and times that fall within a segment, are damage to whoever reads frames.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from goqueue.spark.logs.broker import BrokerLogs
+from goqueue.spark.logs.directory import DirectoryLogs
+from goqueue.spark.logs.port import Logs
+from goqueue.spark.plan import Plan, Range
+from goqueue.spark.points import Place
+from goqueue.spark.reading import Broken, Removed, Run, Split, read
+from goqueue.storage.compaction import load_progress
+from goqueue.storage.disk import SystemDisk
+from goqueue.storage.survey import Damage
+
+GAPS_MAX = 10_000
+"""Named one by one in what a task reads; the others are counted."""
+
+What = Literal["damaged", "missing", "times_fall", "removed", "compacted"]
+Span = tuple[int, int]
+"""Offsets from the first up to, not including, the second."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """What stands in the way of a plain sequence, in what a task has read."""
+
+    messages: int = 0
+    bytes: int = 0
+    damages: list[tuple[str, Damage]] = field(default_factory=list)
+    missing: list[Span] = field(default_factory=list)
+    compacted: list[Span] = field(default_factory=list)
+    removed: list[Span] = field(default_factory=list)
+    falls: list[int] = field(default_factory=list)
+    """Offsets whose message is older than the one before it."""
+    unnamed: int = 0
+    """Gaps beyond those that are named: all of them are losses."""
+    unnamed_compacted: int = 0
+    first_time: int | None = None
+    first_offset: int | None = None
+    last_time: int = 0
+
+    def note_gap(self, first: int, end: int, compacted_below: int) -> None:
+        is_explained = end <= compacted_below
+        named = self.compacted if is_explained else self.missing
+        if len(named) < GAPS_MAX:
+            named.append((first, end))
+        elif is_explained:
+            self.unnamed_compacted += 1
+        else:
+            self.unnamed += 1
+
+    def note_run(self, run: Run, expected: int, compacted_below: int) -> int:
+        """Take in a run that should begin with the offset `expected`; the offset that is expected behind it."""
+        offsets, times = run.frames.offsets, run.frames.timestamps
+        first, end = int(offsets[0]), int(offsets[-1]) + 1
+        if end - expected != len(offsets):
+            steps = np.diff(offsets, prepend=expected - 1)
+            for number in np.flatnonzero(steps > 1).tolist():
+                after = int(offsets[number])
+                self.note_gap(after - int(steps[number]) + 1, after, compacted_below)
+        if self.first_time is None:
+            self.first_time, self.first_offset = int(times[0]), first
+        elif int(times[0]) < self.last_time:
+            self.falls.append(first)
+        self.last_time = int(times[-1])
+        self.messages += len(offsets)
+        self.bytes += int(run.frames.lengths.sum())
+        return end
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The work of a task."""
+
+    logs: Logs
+    compacted_below: Mapping[Place, int]
+
+    def __call__(self, split: Split) -> Trace:
+        trace, expected = Trace(), split.first
+        below = self.compacted_below.get((split.topic, split.partition), 0)
+        for piece in read(self.logs, split):
+            match piece:
+                case Run():
+                    expected = trace.note_run(piece, expected, below)
+                case Broken(path=path, damage=damage):
+                    is_gap = damage.position == damage.end  # no bytes are wrong: those that should follow are gone
+                    end = min(damage.next_offset, split.end) if is_gap else damage.first_offset
+                    if end > expected:
+                        trace.note_gap(expected, end, below)
+                    if not is_gap:
+                        trace.damages.append((path, damage))
+                    expected = max(expected, damage.next_offset)
+                case Removed(first=first, next_offset=end):
+                    trace.removed.append((first, end))
+                    expected = max(expected, end)
+        if expected < split.end:
+            trace.note_gap(expected, split.end, below)
+        return trace
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A range of offsets that is not as it should be, or that needs to be explained."""
+
+    what: What
+    topic: str
+    partition: int
+    path: str
+    first_offset: int
+    next_offset: int
+    reason: str
+    position: int | None = None
+    end: int | None = None
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether somebody wanted it so."""
+        return self.what in ("compacted", "removed")
+
+
+_REASONS: Mapping[What, str] = {
+    "missing": "no message has these offsets, and no compaction explains it",
+    "compacted": "compaction removed them, or kept none of them",
+    "removed": "retention removed them while they were to be read",
+    "times_fall": "begins with an earlier time than what stands before it",
+}
+
+
+def compacted_below(logs: Logs, plan: Plan) -> dict[Place, int]:
+    """Up to which offset missing messages are no loss. A broker only tells which topics are compacted."""
+    match logs:
+        case DirectoryLogs():
+            disk = SystemDisk()
+            return {
+                one.place: load_progress(disk, f"{logs.name}/logs/{one.place[0]}/{one.place[1]}").gaps
+                for one in plan.ranges
+            }
+        case BrokerLogs():
+            known = {topic.name: str(topic.config.get("cleanup", "")) for topic in logs.client.topic_details()}
+            return {
+                one.place: one.view.segments[-1].base_offset
+                for one in plan.ranges
+                if one.view.segments and "compact" in known.get(one.place[0], "compact")
+            }
+        case _:
+            return {}
+
+
+def find_gaps(
+    logs: Logs, plan: Plan, splits: Sequence[Split], traces: Iterable[Trace], below: Mapping[Place, int]
+) -> list[Gap]:
+    """What the tasks have found, put together partition by partition, in the order of offsets."""
+    read_of: defaultdict[Place, list[tuple[Split, Trace]]] = defaultdict(list)
+    for split, trace in zip(splits, traces, strict=True):
+        read_of[split.topic, split.partition].append((split, trace))
+    return [gap for one in plan.ranges for gap in _of_range(logs, one, read_of[one.place], below.get(one.place, 0))]
+
+
+def _of_range(logs: Logs, given: Range, found: list[tuple[Split, Trace]], below: int) -> list[Gap]:
+    damages = [pair for _, trace in found for pair in trace.damages]
+    broken = [(damage.first_offset, damage.next_offset) for _, damage in damages]
+    gone = [span for _, trace in found for span in trace.missing + trace.compacted]
+    gaps = [
+        Gap("damaged", *given.place, path, one.first_offset, one.next_offset, one.reason, one.position, one.end)
+        for path, one in damages
+    ]
+    for first, end in _cut(_without(_joined(gone), broken), [one.base_offset for one in given.view.segments]):
+        gaps.append(_gap(logs, given, "compacted" if end <= below else "missing", first, end))
+    for first, end in _joined([span for _, trace in found for span in trace.removed]):
+        gaps.append(_gap(logs, given, "removed", first, end))
+    gaps += [_gap(logs, given, "times_fall", offset, offset + 1) for offset in _falls(found)]
+    return sorted(gaps, key=lambda gap: (gap.first_offset, gap.next_offset))
+
+
+def _gap(logs: Logs, given: Range, what: What, first: int, end: int) -> Gap:
+    segments = given.view.segments
+    holder = next((one for one in reversed(segments) if one.base_offset <= first), segments[0])
+    return Gap(what, *given.place, logs.path(*given.place, holder), first, end, _REASONS[what])
+
+
+def _falls(found: list[tuple[Split, Trace]]) -> Iterator[int]:
+    last_time = 0
+    for _, trace in found:
+        if trace.first_time is not None and trace.first_offset is not None:
+            if trace.first_time < last_time:
+                yield trace.first_offset
+            yield from trace.falls
+            last_time = trace.last_time
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans that touch each other, as one: a split may end within a gap."""
+    joined: list[Span] = []
+    for first, end in sorted(spans):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((first, end))
+    return joined
+
+
+def _without(spans: Iterable[Span], taken: Iterable[Span]) -> Iterator[Span]:
+    """What is left of rising spans: damage that begins in one split may reach into the next."""
+    others = _joined(taken)
+    number = 0
+    for span in spans:
+        first, end = span
+        while number < len(others) and others[number][1] <= first:
+            number += 1
+        for start, stop in others[number:]:
+            if start >= end:
+                break
+            if first < start:
+                yield first, start
+            first = max(first, stop)
+        if first < end:
+            yield first, end
+
+
+def _cut(spans: Iterable[Span], bases: Sequence[int]) -> Iterator[Span]:
+    """Spans cut where a segment begins."""
+    for first, end in spans:
+        edges = [first, *(base for base in bases if first < base < end), end]
+        yield from pairwise(edges)

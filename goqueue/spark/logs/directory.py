@@ -1,0 +1,68 @@
+"""Logs of a data directory, or of a copy of one. Nothing is written, and a broker may be at work in it."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
+from goqueue.spark.logs.port import OpenSegment
+from goqueue.storage.disk import SystemDisk
+from goqueue.storage.index import Index
+from goqueue.storage.segment import Segment, load_index
+from goqueue.storage.store import check_directory, find_logs
+from goqueue.storage.swap import content_path
+from goqueue.storage.visit import LogView, SegmentView, visit
+
+_DISK = SystemDisk()
+_HINT = "name a directory that a broker has used, or a copy of one"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryLogs:
+    """Executors find it under the same path."""
+
+    name: str
+
+    @classmethod
+    def at(cls, path: str) -> "DirectoryLogs":
+        """The logs there, once it is known to be a data directory."""
+        place = path.rstrip("/") or "/"
+        try:
+            check_directory(_DISK, place)
+        except (DataDirectoryForeign, PathInvalid) as error:
+            error.hint = _HINT
+            raise
+        if _DISK.kind(f"{place}/logs") != "directory":
+            raise DataDirectoryForeign(f"{place} is not a GoQueue data directory: it holds no logs", hint=_HINT)
+        return cls(place)
+
+    def topics(self) -> dict[str, tuple[int, ...]]:
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for log in find_logs(_DISK, f"{self.name}/logs"):
+            topic, _, number = log.rpartition("/")
+            if topic and number.isascii() and number.isdecimal():
+                found[topic].append(int(number))
+        return {topic: tuple(sorted(numbers)) for topic, numbers in sorted(found.items())}
+
+    def view(self, topic: str, partition: int) -> LogView:
+        directory = self._directory(topic, partition)
+        if _DISK.kind(directory) != "directory":
+            return LogView()
+        return visit(_DISK, directory, is_live=_DISK.is_locked(f"{self.name}/lock"))
+
+    def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
+        found = Segment(self._directory(topic, partition), segment.base_offset, segment.size)
+        path = content_path(_DISK, found.directory, found.base_offset)
+        try:
+            file = _DISK.open(path, "read")
+        except PathInvalid:
+            file = None
+        if file is None or file.size() < segment.size:
+            raise SegmentNotFound(f"{path} was removed or replaced while it was read", hint="read again")
+        index = load_index(_DISK, found) if path == found.path else None  # one without entries can have a mark
+        return OpenSegment(file, Index() if index is None else index)
+
+    def path(self, topic: str, partition: int, segment: SegmentView) -> str:
+        return Segment(self._directory(topic, partition), segment.base_offset).path
+
+    def _directory(self, topic: str, partition: int) -> str:
+        return f"{self.name}/logs/{topic}/{partition}"

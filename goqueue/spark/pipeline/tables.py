@@ -1,0 +1,250 @@
+"""The source and the steps of a pipeline as tables of a session, each under its own name.
+
+Queries are analysed over a sketch of the source, which reads nothing, and shows which columns are needed. All that is
+wrong with them is found before anything is raised.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from goqueue.config.problem import Origin, Problem, nearest
+from goqueue.errors import GoQueueError
+from goqueue.quantities import format_time, quoted
+from goqueue.spark.inspections.catalogue import Row
+from goqueue.spark.logs.port import Logs
+from goqueue.spark.pipeline.model import INPUT, Inspect, Pipeline, Placed, Query, Source
+from goqueue.spark.plan import Plan
+from goqueue.spark.points import Bound, Moment
+from goqueue.spark.queries.pruning import Sketch
+from goqueue.spark.queries.query import check_query, check_reads_only, explained, missing_relation, refusal
+from goqueue.spark.queries.schemas import parse_schema
+from goqueue.spark.queries.views import RAW, Shape, place_options, read_ranges
+from goqueue.spark.source import NAME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_POSITION = re.compile(r" \(line (\d+), column (\d+)\)$")
+
+
+@dataclass
+class Tables:
+    """What the steps are, by name."""
+
+    frames: "dict[str, DataFrame]" = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def schema(self, name: str) -> StructType | None:
+        """None where the query of a step is wrong, or of one that it reads."""
+        frame = self.frames.get(name)
+        return None if frame is None else frame.schema
+
+    def add(self, name: str, frame: "DataFrame") -> None:
+        frame.createOrReplaceTempView(name)
+        self.frames[name] = frame
+
+
+@dataclass(frozen=True)
+class Found:
+    """What must be known before messages are read."""
+
+    shape: Shape
+    columns: frozenset[str] | None
+    """Those of the source that any sink needs; None is all of them."""
+    rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    """What inspections found."""
+
+
+@contextmanager
+def reached(source: Source) -> Iterator[Logs]:
+    """Where the messages are; a broker needs the client and a directory does not."""
+    if source.url is not None:
+        from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
+
+        broker = BrokerLogs(source.url, source.token)
+        try:
+            yield broker
+        finally:
+            broker.client.close()
+    else:
+        from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
+
+        assert source.path is not None
+        yield DirectoryLogs.at(source.path)
+
+
+@contextmanager
+def sketched(spark: "SparkSession", pipeline: Pipeline) -> Iterator[tuple[Tables, Found]]:
+    """All steps over a source without messages, and what they need of the real one."""
+    made = Tables()
+    shape = Shape(_json_fields(pipeline.source, made))
+    with ExitStack() as owned:
+        owned.callback(_drop, spark, made)
+        sketch = None if _is_remote(spark) else owned.enter_context(Sketch(spark))
+        frame = spark.createDataFrame([], shape.schema) if sketch is None else sketch.frame(shape.schema)[1]
+        made.add(INPUT, _without_raw(pipeline, frame))
+        _add_steps(spark, pipeline, made, {})
+        columns = None
+        if sketch is not None and not made.problems:
+            needs = [sketch.needs(f"SELECT * FROM {sink.input}") for sink in pipeline.sinks]  # noqa: S608 - our names
+            columns = frozenset(name for need in needs for one in need.values() for name in one.columns)
+        yield made, Found(shape, columns)
+
+
+@contextmanager
+def tables(spark: "SparkSession", pipeline: Pipeline, plan: Plan, found: Found) -> Iterator[Tables]:
+    """The source and all steps, to be written from."""
+    made = Tables()
+    try:
+        stored = found.shape.stored(found.shape.columns if found.columns is None else found.columns)
+        if pipeline.stream is not None:
+            options = _stream_options(pipeline.source)
+            frame = spark.readStream.format(NAME).options(columns=",".join(stored), **options).load()
+        else:
+            with reached(pipeline.source) as logs:
+                frame = read_ranges(spark, logs, plan.ranges, stored)
+        made.add(INPUT, _without_raw(pipeline, found.shape.of(frame, found.columns)))
+        _add_steps(spark, pipeline, made, found.rows)
+        if made.problems:  # they were found over the sketch, unless somebody has changed the tables in between
+            raise AssertionError(made.problems)
+        yield made
+    finally:
+        _drop(spark, made)
+
+
+def of_rows(spark: "SparkSession", rows: Sequence[Row], schema: pa.Schema) -> "DataFrame":
+    """A few rows that were found, as a table."""
+    content = [{name: row.get(name) for name in schema.names} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(content, schema), from_arrow_schema(schema))
+
+
+def _drop(spark: "SparkSession", made: Tables) -> None:
+    with suppress(Exception):  # a session that was interrupted may not listen any more
+        for name in made.frames:
+            spark.catalog.dropTempView(name)
+
+
+def _is_remote(spark: "SparkSession") -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+# --- the source ---
+
+
+def _json_fields(source: Source, made: Tables) -> StructType | None:
+    if source.json is None:
+        return None
+    try:
+        return parse_schema(source.json.text)
+    except GoQueueError as error:
+        made.problems.append(Problem(source.json.origin, "source.json", error.sentence, error.hint))
+        return None
+
+
+def _without_raw(pipeline: Pipeline, frame: "DataFrame") -> "DataFrame":
+    """Columns that repeat others as bytes are there for whoever names them."""
+    texts = " ".join(step.sql.text for step in pipeline.steps if isinstance(step, Query)).lower()
+    return frame.drop(*(name for name in RAW if name not in texts))
+
+
+def _stream_options(source: Source) -> dict[str, str]:
+    selection = source.selection
+    with reached(source) as logs:
+        place = place_options(logs)
+    chosen = {
+        **place,
+        "subscribe": ",".join(selection.names) or None,
+        "subscribePattern": selection.pattern,
+        **_beginning(source.start),
+    }
+    return {name: text for name, text in chosen.items() if text is not None}
+
+
+def _beginning(bound: Bound) -> dict[str, str]:
+    if isinstance(bound.otherwise, Moment):
+        return {"startingTimestamp": format_time(bound.otherwise.time_ns)}
+    return {"startingOffsets": str(bound.otherwise)}
+
+
+# --- steps ---
+
+
+def _add_steps(spark: "SparkSession", pipeline: Pipeline, made: Tables, found: Mapping[str, Sequence[Row]]) -> None:
+    for step in pipeline.steps:
+        if isinstance(step, Inspect):
+            made.add(step.name, of_rows(spark, found.get(step.name, ()), step.inspection.schema))
+            continue
+        with explained():  # it keeps pyspark from writing each refusal to stderr
+            problem = _add_query(spark, pipeline, step, made)
+        if problem is not None:
+            made.problems.append(problem)
+
+
+def _add_query(spark: "SparkSession", pipeline: Pipeline, step: Query, made: Tables) -> Problem | None:
+    try:
+        query = check_query(step.sql.text)
+        check_reads_only(spark, query)
+        frame = spark.sql(query)
+        _ = frame.schema  # a server that is elsewhere is asked for its opinion here
+        made.add(step.name, frame)
+    except (AnalysisException, ParseException) as error:
+        return None if _follows(error, made) else _told(error, pipeline, step, made)
+    except GoQueueError as error:
+        return Problem(step.sql.origin, f"steps.{step.name}", error.sentence, error.hint)
+    return None
+
+
+def _missing(error: Any) -> str | None:
+    """A table that a query names and nobody has."""
+    parts = missing_relation(error)
+    return None if parts is None else ".".join(parts)
+
+
+def _follows(error: Any, made: Tables) -> bool:
+    """Whether this is wrong only because an earlier step is, or the source."""
+    wrong = {problem.key.removeprefix("steps.").lower() for problem in made.problems}
+    missing = _missing(error)
+    return "source.json" in wrong if missing is None else missing.lower() in wrong
+
+
+def _told(error: Any, pipeline: Pipeline, step: Query, made: Tables) -> Problem:
+    refused = refusal(error)
+    found = _POSITION.search(refused.sentence)
+    sentence, hint, origin = refused.sentence, refused.hint, step.sql.origin
+    if found is not None:
+        sentence = sentence[: found.start()]
+        origin = _place(pipeline, step.sql, int(found[1]), int(found[2]))
+    missing = _missing(error)
+    if missing is not None:
+        sentence, hint = _unknown(missing, pipeline, step, made)
+    return Problem(origin, f"steps.{step.name}", sentence, hint)
+
+
+def _unknown(missing: str, pipeline: Pipeline, step: Query, made: Tables) -> tuple[str, str]:
+    if missing.lower() == step.name.lower():
+        return "reads itself", "read another step, or input"
+    if missing.lower() in {one.name.lower() for one in pipeline.steps}:
+        return f"reads {quoted(missing)}, which comes below it", "put it behind the steps that it reads"
+    meant = nearest(missing, list(made.frames))
+    hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(made.frames)}"
+    return f"there is no step {quoted(missing)}", hint
+
+
+def _place(pipeline: Pipeline, sql: Placed, line: int, column: int) -> Origin:
+    """Where in the file a place in a query stands; where the query begins if its lines were folded or filled."""
+    written = sql.text.strip().splitlines()
+    text = written[line - 1].rstrip() if 0 < line <= len(written) else ""
+    start = (sql.origin.line or 1) + line - 1
+    for number in range(start, start + 3):  # on the line of its key, or in a block below it
+        whole = pipeline.lines[number - 1] if number <= len(pipeline.lines) else ""
+        if text and text in whole:
+            return Origin("file", sql.origin.name, number, whole.index(text) + column)
+    return sql.origin

@@ -1,0 +1,1 @@
+"""Queries over topics: their views, what they need, and their results."""

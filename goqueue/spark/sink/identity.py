@@ -1,0 +1,37 @@
+"""Who a task is to the broker, so that whatever it repeats is stored once.
+
+A task that is started again, another attempt at its side, and the same micro-batch after a crash are the same
+producer: its id is made of the write (or the query) and the number of the Spark partition, its epoch of the number
+of the micro-batch. The broker takes no batch of an epoch below the one it knows.
+
+What must stay true: an id never means two things. Those that the broker gives out are far below these.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+EPOCHS = 2**15
+"""An epoch is a number below it; with the next one begins another id."""
+_OURS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Of one task, for all partitions that it writes to."""
+
+    producer: int
+    epoch: int = 0
+
+
+def of_write(write: str, partition: int) -> Identity:
+    return Identity(_producer("write", write, str(partition)))
+
+
+def of_stream(query: str, batch: int, partition: int) -> Identity:
+    age, epoch = divmod(batch, EPOCHS)
+    return Identity(_producer("query", query, str(partition), str(age)), epoch)
+
+
+def _producer(*parts: str) -> int:
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return _OURS | int.from_bytes(digest[:8], "big") & (_OURS - 1)

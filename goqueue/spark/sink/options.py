@@ -1,0 +1,147 @@
+"""The options of a write, and the columns it takes; all that is wrong is told at once, before anything is sent."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+)
+
+from goqueue.client import address
+from goqueue.client.attempts import checked_key
+from goqueue.config.problem import nearest
+from goqueue.errors import RequestInvalid
+from goqueue.quantities import quoted
+from goqueue.spark.options import Options, duration
+
+WRITE_OPTIONS = ("goqueue.url", "goqueue.token", "topic", "writeId", "deliveryTimeout", "queryName")
+_OF_SPARK = ("checkpointLocation",)  # it hands its own on
+WRITTEN = ("value", "key", "headers", "topic", "partition", "priority")
+PASSED_OVER = ("offset", "timestamp", "timestampType", "segment", "position", "crc_ok")
+"""What reading gives besides, so that `SELECT *` of a topic can be written."""
+
+_DELIVERY_SECONDS = 120.0  # a broker that starts anew takes less; it is what a producer waits, too
+_BYTES = (BinaryType, StringType)
+_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What the options say."""
+
+    url: str
+    token: str | None = field(repr=False)
+    topic: str | None
+    """Where all rows go; None where each says it."""
+    write_id: str | None
+    delivery_seconds: float
+
+
+def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
+    options = Options(given, WRITE_OPTIONS + _OF_SPARK)
+    url, write_id = options.text("goqueue.url"), options.text("writeId")
+    if url is None:
+        options.problems.append("goqueue.url is needed: a broker is written to")
+    else:
+        options.take("goqueue.url", address.parse)
+    options.take("goqueue.token", checked_key)
+    if options.text("topic") == "":
+        options.problems.append("topic: is empty")
+    if write_id is not None and is_stream:
+        options.problems.append("writeId is for batch writes: a streaming query is known by its checkpoint")
+    elif write_id == "":
+        options.problems.append("writeId: is empty")
+    found = WriteOptions(
+        url=url or "",
+        token=options.text("goqueue.token"),
+        topic=options.text("topic"),
+        write_id=write_id,
+        delivery_seconds=options.take("deliveryTimeout", _timeout) or _DELIVERY_SECONDS,
+    )
+    options.check()
+    return found
+
+
+def _timeout(text: str) -> float:
+    found = duration(text)
+    if found <= 0:
+        raise ValueError(f"{quoted(text)} is no time to wait")
+    return found
+
+
+def check_append(*, overwrite: bool) -> None:
+    if overwrite:
+        raise RequestInvalid(
+            "a topic cannot be overwritten: a log only grows",
+            hint="write with mode('append'), stream with outputMode('append')",
+        )
+
+
+def check_columns(schema: StructType, *, names_topic: bool) -> None:
+    """Refuse rows that cannot become messages."""
+    problems = [problem for field in schema.fields for problem in _column(field.name, field.dataType)]
+    names = schema.fieldNames()
+    problems += [f"there are two columns {name}" for name in dict.fromkeys(names) if names.count(name) > 1]
+    if "value" not in names:
+        problems.append("there is no column value")
+    if "topic" not in names and not names_topic:
+        problems.append("nothing says the topic: give the option topic, or a column of that name")
+    if problems:
+        raise RequestInvalid(
+            "these rows cannot be written: " + "; ".join(problems),
+            hint="docs/spark.md lists the columns of a message",
+            problems=problems,
+        )
+
+
+def _column(name: str, kind: DataType) -> Iterable[str]:
+    if name in PASSED_OVER:
+        return
+    if name not in WRITTEN:
+        meant = nearest(name, list(WRITTEN))
+        yield f"{quoted(name)} is no column of a message" + (f", {meant} is" if meant else "")
+    elif not _fits(name, kind):
+        yield f"column {name} is {kind.simpleString()}, it takes {_TAKEN[name]}"
+
+
+_TAKEN = {
+    "value": "binary or string",
+    "key": "binary or string",
+    "headers": "array<struct<key:string,value:binary>>",
+    "topic": "string",
+    "partition": "int",
+    "priority": "string or int",
+}
+
+
+def _fits(name: str, kind: DataType) -> bool:
+    match name:
+        case "value" | "key":
+            return isinstance(kind, _BYTES)
+        case "headers":
+            return _is_headers(kind)
+        case "topic":
+            return isinstance(kind, StringType)
+        case "partition":
+            return isinstance(kind, _NUMBERS)
+        case _:
+            return isinstance(kind, (StringType, *_NUMBERS))
+
+
+def _is_headers(kind: DataType) -> bool:
+    if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType)):
+        return False
+    parts = [(part.name, part.dataType) for part in kind.elementType.fields]
+    return (
+        [name for name, _ in parts] == ["key", "value"]
+        and isinstance(parts[0][1], StringType)
+        and isinstance(parts[1][1], _BYTES)
+    )

@@ -1,0 +1,182 @@
+"""Writing rows into topics: each task is a producer of its own, which may be started again without harm.
+
+What is sent cannot be taken back, so a write that fails leaves what its tasks have stored so far. Written again
+under the same identity, that is stored no second time.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from goqueue.client import Client, address, endpoints
+from goqueue.client.attempts import checked_key, tls_of
+from goqueue.client.blocking import Connection
+from goqueue.client.endpoints import TopicInfo
+from goqueue.errors import (
+    MessageTooLarge,
+    ProducerFenced,
+    RequestInvalid,
+    SparkUnavailable,
+    TopicExists,
+    TopicNotFound,
+)
+from goqueue.limits import FRAME_HEADER_BYTES
+from goqueue.spark.failure import carried
+from goqueue.spark.points import Place
+from goqueue.spark.sink import identity
+from goqueue.spark.sink.delivery import Delivery, Wire
+from goqueue.spark.sink.frames import Encoded, encode
+from goqueue.spark.sink.identity import Identity
+from goqueue.spark.sink.options import WriteOptions
+from goqueue.spark.sink.routing import Router
+from goqueue.spark.sink.rows import Rows, pieces, read_rows
+
+_CONNECT_SECONDS = 5.0
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark tells the tasks of a streaming query
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one task has stored."""
+
+    counts: dict[Place, int] = field(default_factory=dict)
+
+
+class GoQueueWriter(DataSourceArrowWriter):
+    """A batch write. It is made once, on the driver, and its identity travels with it."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._write = options.write_id or uuid4().hex
+        if options.topic is not None:
+            with client_of(options) as client:
+                topic_to_write(client, options.topic)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        with carried():
+            task = _task().partitionId()
+            return write(self._options, identity.of_write(self._write, task), task, iterator)
+
+
+class GoQueueStreamWriter(DataSourceStreamArrowWriter):
+    """The writes of a streaming query. Nothing is left to commit: what a task reports is stored."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        with carried():
+            context = _task()
+            query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+            if query is None or batch is None:
+                raise SparkUnavailable("Spark does not tell its tasks which query they work for")
+            task = context.partitionId()
+            return write(self._options, identity.of_stream(query, int(batch), task), task, iterator)
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "rows are written by tasks"
+    return context
+
+
+def client_of(options: WriteOptions) -> Client:
+    return Client(options.url, options.delivery_seconds, connect_timeout=_CONNECT_SECONDS, api_key=options.token)
+
+
+def topic_to_write(client: Client, name: str) -> TopicInfo:
+    """The topic, which a broker that is configured so creates for whoever writes to it."""
+    try:
+        return client.topic(name)
+    except TopicNotFound:
+        try:
+            client.call(endpoints.create_on_publish(name))
+        except TopicExists:  # another task was quicker
+            pass
+        except TopicNotFound as error:
+            error.hint = "create it before it is written to, or let the broker create topics (topics.auto_create)"
+            raise
+        return client.topic(name)
+
+
+def write(options: WriteOptions, who: Identity, task: int, batches: Iterator[pa.RecordBatch]) -> Written:
+    """All rows of a task, in their order."""
+    with ExitStack() as owned:
+        client = owned.enter_context(client_of(options))
+        place = address.parse(options.url)
+        connection = Connection(place, _CONNECT_SECONDS, tls_of(place, None), checked_key(options.token))
+        owned.callback(connection.close)
+        wire = Wire(connection, options.delivery_seconds)
+        delivery = Delivery(client, wire, who, options.delivery_seconds)
+        outbox = _Outbox(options.topic, client, delivery, task)
+        try:
+            for batch in batches:
+                for piece in pieces(batch):
+                    outbox.put(read_rows(piece))
+            lanes = delivery.finish()
+        except ProducerFenced as error:
+            error.hint = "a later micro-batch of this query has been written: its checkpoint is older than the topic"
+            raise
+    return Written({(lane.topic, lane.partition): lane.count for lane in lanes})
+
+
+class _Outbox:
+    """Sorts rows by where they go. Those for one partition keep their order."""
+
+    def __init__(self, topic: str | None, client: Client, delivery: Delivery, task: int) -> None:
+        self._topic = topic
+        self._client = client
+        self._delivery = delivery
+        self._task = task
+        self._routers: dict[str, Router] = {}
+
+    def put(self, rows: Rows) -> None:
+        if self._topic is not None:
+            self._put(self._topic, rows)
+            return
+        assert rows.topics is not None, "the columns were checked"
+        encoded = rows.topics.dictionary_encode()
+        if encoded.null_count:
+            raise RequestInvalid("a row has no topic", hint="fill the column, or give the option topic for all rows")
+        names = encoded.dictionary.to_pylist()
+        for number, name in enumerate(names):
+            if len(names) == 1:
+                self._put(name, rows)
+            else:
+                chosen = np.flatnonzero(np.array(encoded.indices) == number)
+                given = None if rows.partitions is None else rows.partitions.take(pa.array(chosen))
+                self._put(name, Rows(rows.messages.take(chosen), None, given))
+
+    def _put(self, name: str, rows: Rows) -> None:
+        messages = rows.messages
+        if not len(messages):
+            return
+        router = self._routers.get(name)
+        if router is None:
+            router = self._routers[name] = Router(topic_to_write(self._client, name), self._task)
+        partitions = router.route(len(messages), messages.keys, rows.partitions)
+        first = int(partitions[0])
+        if (partitions == first).all():
+            self._deliver(router.topic, first, encode(messages))
+            return
+        order = np.argsort(partitions, kind="stable")
+        frames = encode(messages.take(order))
+        numbers, starts = np.unique(partitions[order], return_index=True)
+        ends = [*starts[1:].tolist(), len(messages)]
+        for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
+            self._deliver(router.topic, number, frames.rows(start, end))
+
+    def _deliver(self, topic: TopicInfo, partition: int, frames: Encoded) -> None:
+        largest = int(np.diff(frames.edges).max()) - FRAME_HEADER_BYTES
+        if largest > topic.message_bytes_max:
+            raise MessageTooLarge(
+                f"a message has {largest} bytes, topic {topic.name} takes {topic.message_bytes_max}",
+                hint="write less, or raise max_message_bytes of the topic",
+            )
+        self._delivery.add(topic.name, partition, frames)

@@ -1,0 +1,150 @@
+"""`format("goqueue")`: what Spark asks of a data source, handed on to the rooms that know the answers."""
+
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from goqueue.errors import RequestInvalid
+from goqueue.quantities import quoted
+from goqueue.spark.columns import COLUMNS, USUAL, schema_of
+from goqueue.spark.extract import Extract
+from goqueue.spark.failure import carried
+from goqueue.spark.options import ReadOptions, read_options
+from goqueue.spark.plan import make_plan
+from goqueue.spark.points import EARLIEST, LATEST
+from goqueue.spark.reading import Split
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from goqueue.spark.sink.options import WriteOptions
+    from goqueue.spark.sink.writer import GoQueueStreamWriter, GoQueueWriter
+    from goqueue.spark.stream.reader import GoQueueStreamReader
+
+NAME = "goqueue"
+
+
+class SplitPartition(InputPartition):
+    """What one task reads; None for the one task that Spark starts where there is nothing to read."""
+
+    def __init__(self, value: Split | None) -> None:
+        super().__init__(value)
+
+    @property
+    def split(self) -> Split | None:
+        found: Split | None = self.value
+        return found
+
+
+class GoQueueSource(DataSource):
+    """Batch and streaming reads of topics, and writes into them."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    def schema(self) -> StructType:
+        with carried():
+            return from_arrow_schema(schema_of(_columns(read_options(self.options))))
+
+    def reader(self, schema: StructType) -> "GoQueueReader":
+        with carried():
+            return GoQueueReader(read_options(self.options), _asked_for(schema))
+
+    # What only some jobs need is loaded by these.
+
+    def streamReader(self, schema: StructType) -> "GoQueueStreamReader":  # noqa: N802
+        from goqueue.spark.stream.reader import GoQueueStreamReader, check_stream  # noqa: PLC0415
+
+        with carried():
+            check_stream(self.options)
+            return GoQueueStreamReader(read_options(self.options), _asked_for(schema), SplitPartition)
+
+    def writer(self, schema: StructType, overwrite: bool) -> "GoQueueWriter":
+        from goqueue.spark.sink.writer import GoQueueWriter  # noqa: PLC0415
+
+        with carried():
+            return GoQueueWriter(self._checked_write(schema, overwrite=overwrite, is_stream=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "GoQueueStreamWriter":  # noqa: N802
+        from goqueue.spark.sink.writer import GoQueueStreamWriter  # noqa: PLC0415
+
+        with carried():
+            return GoQueueStreamWriter(self._checked_write(schema, overwrite=overwrite, is_stream=True))
+
+    def _checked_write(self, schema: StructType, *, overwrite: bool, is_stream: bool) -> "WriteOptions":
+        from goqueue.spark.sink.options import check_append, check_columns, write_options  # noqa: PLC0415
+
+        check_append(overwrite=overwrite)
+        options = write_options(self.options, is_stream=is_stream)
+        check_columns(schema, names_topic=options.topic is not None)
+        return options
+
+
+class GoQueueReader(DataSourceReader):
+    """A batch read: planned once on the driver, read by executors."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._logs = options.logs()
+        self._extract = Extract(self._logs, columns, fails_on_loss=options.fails_on_loss)
+
+    def partitions(self) -> list[SplitPartition]:
+        options = self._options
+        with carried():
+            plan = make_plan(
+                self._logs,
+                options.selection,
+                options.start or EARLIEST,
+                options.end or LATEST,
+                is_strict=options.fails_on_loss,
+            )
+            splits = plan.splits(self._logs, split_bytes=options.split_bytes, least=options.partitions_least)
+        return [SplitPartition(split) for split in splits] or [SplitPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is not None:
+            with carried():
+                yield from self._extract.batches(partition.value)
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `format("goqueue")` known to a session that has not found it by itself."""
+    spark.dataSource.register(GoQueueSource)
+
+
+def _columns(options: ReadOptions) -> tuple[str, ...]:
+    if options.columns is None:
+        return (*USUAL, "headers") if options.has_headers else USUAL
+    for name in options.columns:
+        if name not in COLUMNS:
+            raise RequestInvalid(f"columns: {quoted(name)} is no column", hint=f"there are: {', '.join(COLUMNS)}")
+        if options.columns.count(name) > 1:
+            raise RequestInvalid(f"columns: {quoted(name)} is named twice")
+    return options.columns
+
+
+def _asked_for(schema: StructType) -> tuple[str, ...]:
+    """The columns of a schema that a caller has given, which is how Spark says which ones are needed."""
+    if not schema.fields:
+        raise RequestInvalid("the schema names no column", hint=f"there are: {', '.join(COLUMNS)}")
+    for field in schema.fields:
+        if field.name not in COLUMNS:
+            raise RequestInvalid(
+                f"the schema has a column {quoted(field.name)}, which messages do not have",
+                hint=f"there are: {', '.join(COLUMNS)}",
+            )
+        right = from_arrow_schema(schema_of((field.name,))).fields[0].dataType.simpleString()
+        if field.dataType.simpleString() != right:
+            raise RequestInvalid(
+                f"column {field.name} is {right}, the schema says {field.dataType.simpleString()}",
+                hint=f"read it as {right}, and CAST it",
+            )
+    return tuple(schema.fieldNames())

@@ -1,0 +1,205 @@
+"""Topics as a stream: from where to where each micro-batch reads, and which task reads what of it.
+
+What must stay true: a batch that Spark plans again, after a crash or years later, has the same tasks with the same
+messages in the same order. So a batch is cut by its offsets alone, never by sizes or files, which change meanwhile;
+and the sink can tell by the number of a message whether it is stored already.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from goqueue.errors import OffsetOutOfRange, RequestInvalid, TopicNotFound
+from goqueue.spark.extract import Extract
+from goqueue.spark.failure import carried
+from goqueue.spark.options import ReadOptions
+from goqueue.spark.plan import Plan, Range, make_plan
+from goqueue.spark.points import LATEST, Place
+from goqueue.spark.reading import Removed, Split
+from goqueue.spark.stream import positions
+from goqueue.spark.stream.group import GroupProgress
+from goqueue.spark.stream.positions import Positions
+from goqueue.spark.stream.triggers import Limits, Triggers
+from goqueue.storage.visit import LogView
+
+SPLIT_MESSAGES = 500_000
+"""Of one task: some tenths of a second, against which the start of a task is little."""
+_FOR_BATCHES = ("splitBytes", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+
+def check_stream(given: Mapping[str, str]) -> None:
+    """Refuse what only a read with an end can do."""
+    names = {name.lower() for name in given}
+    problems = [f"{name} is for batch reads: a stream has no end" for name in _FOR_BATCHES[1:] if name.lower() in names]
+    if _FOR_BATCHES[0].lower() in names:
+        problems.append("splitBytes is for batch reads: minPartitions cuts a stream finer, always at the same places")
+    if problems:
+        raise RequestInvalid(
+            "the options of format goqueue are wrong: " + "; ".join(problems),
+            hint="docs/spark.md lists all options",
+            problems=problems,
+        )
+
+
+class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Of one query. Spark keeps it on the driver as long as the query runs; tasks have copies that only read."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...], partition: type[InputPartition]) -> None:
+        self._options = options
+        self._partition = partition
+        self._logs = options.logs()
+        self._extract = Extract(self._logs, columns, fails_on_loss=options.fails_on_loss)
+        self._group = (
+            GroupProgress(options.url, options.token, options.group) if options.url and options.group else None
+        )
+        self._limits = Limits(
+            options.offsets_per_trigger, options.bytes_per_trigger, options.offsets_least, options.trigger_delay
+        )
+        self._triggers = Triggers(self._limits, time.monotonic())
+        self._initial: Positions | None = None
+        self._target: Positions | None = None
+        self._seen: Positions = {}
+
+    # --- on the driver ---
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Asked for twice in a first batch, so it is found out once."""
+        with carried():
+            if self._initial is None:
+                options = self._options
+                plan = make_plan(
+                    self._logs, options.selection, options.start or LATEST, LATEST, is_strict=options.fails_on_loss
+                )
+                self._initial = {one.place: one.first for one in plan.ranges}
+            return positions.to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """One of them stands for all: which ones there are is known here."""
+        limits = self._limits
+        if limits.messages_most is not None:
+            return ReadMaxRows(limits.messages_most)
+        if limits.bytes_most is not None:
+            return ReadMaxBytes(limits.bytes_most)
+        if limits.messages_least is not None:
+            return ReadMinRows(limits.messages_least)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        with carried():
+            self._target = {one.place: one.end for one in self._ranges({})}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        with carried():
+            known = positions.from_json(start)
+            ranges = self._ranges(known)
+            if isinstance(limit, ReadAllAvailable):
+                ends = {one.place: one.end for one in ranges}
+            else:
+                ends = self._triggers.admit(ranges, time.monotonic(), is_complete=self._target is not None)
+            firsts = {one.place: one.first for one in ranges}
+            moved = {place: end for place, end in ends.items() if end != known.get(place, firsts[place])}
+            if not moved:
+                return start
+            begun = {place: firsts[place] for place in moved if place not in known}
+            if self._initial == known:
+                begun |= known
+            return positions.to_json({**known, **moved}, begun)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return positions.to_json(self._seen) if self._seen else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        with carried():
+            firsts = {**positions.from_json(start), **positions.begun(end)}
+            ends = positions.from_json(end)
+            wanted = [self._range(place, firsts.get(place), ends[place]) for place in sorted(ends)]
+            return [self._partition(split) for split in self._splits([one for one in wanted if one is not None])]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        if self._group is not None:
+            self._group.report(positions.from_json(end))
+
+    # --- what there is ---
+
+    def _ranges(self, known: Positions) -> list[Range]:
+        """What there is to read behind these positions; a partition that is new is read from its beginning."""
+        places = self._options.selection.places(self._logs)
+        self._check_gone(known, places)
+        found = []
+        for place in places:
+            view = self._logs.view(*place)
+            self._seen[place] = view.end
+            end = view.end if self._target is None else min(view.end, self._target.get(place, 0))
+            first = self._first(place, known.get(place), view)
+            found.append(Range(place, first, max(first, end), view))
+        return found
+
+    def _check_gone(self, known: Positions, places: list[Place]) -> None:
+        gone = sorted({topic for topic, _ in known} - {topic for topic, _ in places})
+        if gone and self._options.fails_on_loss:
+            raise TopicNotFound(
+                f"topic {gone[0]} was deleted while it was read", hint="failOnDataLoss=false goes on without it"
+            )
+
+    def _first(self, place: Place, known: int | None, view: LogView) -> int:
+        """Where reading goes on, if that is still there."""
+        if known is None:
+            return view.earliest
+        if view.earliest <= known <= view.end:
+            return known
+        if self._options.fails_on_loss:
+            if known < view.earliest:
+                raise Removed(*place, known, view.earliest).error
+            raise OffsetOutOfRange(
+                f"{place[0]}/{place[1]} ends at offset {view.end}, it was read up to {known} already",
+                hint="was the topic deleted and created anew? failOnDataLoss=false begins with what is there",
+            )
+        return view.earliest
+
+    def _range(self, place: Place, first: int | None, end: int) -> Range | None:
+        """What a batch reads of a partition; None where that is nothing."""
+        if first == end:
+            return None
+        try:
+            view = self._logs.view(*place)
+        except TopicNotFound:
+            if self._options.fails_on_loss:
+                raise
+            return None
+        if first is None or first > end:
+            first = view.earliest
+        if self._options.fails_on_loss:
+            self._first(place, first, view)
+        end = min(end, max(view.end, first)) if not self._options.fails_on_loss else end
+        return Range(place, first, end, view) if first < end else None
+
+    def _splits(self, ranges: list[Range]) -> Iterator[Split]:
+        most, least = SPLIT_MESSAGES, self._options.partitions_least
+        if least is not None:
+            most = max(1, min(most, -(-sum(one.end - one.first for one in ranges) // least)))
+        for one in ranges:
+            for first in range(one.first, one.end, most):
+                yield _split(Range(one.place, first, min(first + most, one.end), one.view))
+
+    # --- in tasks ---
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with carried():
+            if partition.value is not None:
+                yield from self._extract.batches(partition.value)
+
+
+def _split(given: Range) -> Split:
+    overlapping = (one for one in given.view.segments if one.base_offset < given.end and one.next_offset > given.first)
+    return Split(*given.place, given.first, given.end, Plan((given,)).size, tuple(overlapping))

@@ -1,0 +1,1 @@
+"""Messages on their way: into files, back into topics, and as they come."""

@@ -1,0 +1,170 @@
+"""Data directories for tests, made without a broker: all shapes of messages, small segments, gaps and removals."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any, Self
+
+from goqueue.compression import compress
+from goqueue.spark.columns import COLUMNS
+from goqueue.spark.extract import Extract
+from goqueue.spark.logs.directory import DirectoryLogs
+from goqueue.spark.logs.port import Logs
+from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading import Run, Split, read
+from goqueue.storage import frame, scan
+from goqueue.storage.compaction import plan_compaction
+from goqueue.storage.disk import SystemDisk
+from goqueue.storage.log import Log
+from goqueue.storage.retention import plan_expiry
+from goqueue.testing.clock import ManualClock
+from tests.storage.stores import open_store
+
+DISK = SystemDisk()
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message as its producer means it; a value of None is a tombstone."""
+
+    value: bytes | None = b""
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    priority: int = frame.NORMAL
+    is_compressed: bool = False
+    is_control: bool = False
+
+    def encode(self) -> bytes:
+        flags = (frame.TOMBSTONE if self.value is None else 0) | (frame.CONTROL if self.is_control else 0)
+        value = self.value or b""
+        if self.is_compressed and (shorter := compress(value)) is not None:
+            value, flags = shorter, flags | frame.COMPRESSED
+        return frame.encode(value, self.key, frame.encode_headers(self.headers), priority=self.priority, flags=flags)
+
+
+FORGED = frame.encode(b"forged", b"k", offset=2**40, timestamp_ns=2**62)
+SHAPES = (
+    Sent(b"plain"),
+    Sent(b""),
+    Sent(b"with a key", b"k1"),
+    Sent(None, b"k1"),
+    Sent(b'{"order": 7}' + b" " * 900, b"k2", (("trace", b"\x00\xff"), ("trace", b""), ("\u00e9", b"2"))),
+    Sent(b"many alike " * 60, b"k3", is_compressed=True),
+    Sent(b"", b"transaction", is_control=True),
+    Sent(b"urgent", priority=0),
+    Sent(b"hidden", b"k2", (("__origin", b"dlq"), ("shown", b"1"))),
+    Sent(b"all hidden", b"k4", (("__origin", b"dlq"),), 4),
+    Sent(b"x" + FORGED + b"GQ\x01", b"k5"),
+    Sent(b"\xff\xfe\x00 not text"),
+)
+"""One of each kind."""
+
+
+class Stock:
+    """A data directory at work: what is appended is synced at once, unless it `holds_back`."""
+
+    def __init__(self, path: Path, *, segment_bytes: int = 4096) -> None:
+        self.path = path
+        self.clock = ManualClock()
+        self.store = open_store(DISK, self.clock, path=str(path), segment_bytes=segment_bytes, tail_bytes=1)
+
+    def create(self, topic: str, partitions: int = 1) -> Self:
+        for number in range(partitions):
+            self.store.create(f"{topic}/{number}")
+        return self
+
+    def log(self, topic: str, partition: int = 0) -> Log:
+        return self.store.log(f"{topic}/{partition}")
+
+    def append(self, topic: str, *messages: Sent, partition: int = 0, holds_back: bool = False) -> range:
+        """As one batch, a second and a bit after whatever came before; the offsets."""
+        self.clock.advance(1.000001001)
+        content = bytearray(b"".join(one.encode() for one in messages))
+        appended = self.log(topic, partition).append(scan.batch(content))
+        if not holds_back:
+            self.store.flush()
+        return range(appended.first_offset, appended.next_offset)
+
+    def fill(self, topic: str, count: int, *, partition: int = 0, batch: int = 7) -> Self:
+        """So many messages of all kinds in turn."""
+        messages = cycle(SHAPES)
+        for done in range(0, count, batch):
+            self.append(topic, *islice(messages, min(batch, count - done)), partition=partition)
+        return self
+
+    def roll(self, topic: str, partition: int = 0) -> None:
+        self.log(topic, partition).roll()
+        self.store.flush()
+
+    def expire(self, topic: str, partition: int = 0, *, bytes_kept: int = 0) -> None:
+        """Remove the oldest segments, down to a size."""
+        job = plan_expiry(self.log(topic, partition), DISK, bytes_kept=bytes_kept)
+        job.run()
+        job.apply()
+
+    def compact(self, topic: str, partition: int = 0) -> None:
+        job = plan_compaction(self.log(topic, partition), DISK, now_ns=self.clock.now_ns(), tombstone_grace_seconds=0)
+        while not job.is_done:
+            job.run()
+            for replacement in job.replacements:
+                for segment in replacement.old:
+                    assert segment.pinned is not None
+                    segment.pinned.file.close()
+            job.apply()
+
+    def directory(self, topic: str, partition: int = 0) -> Path:
+        return self.path / "logs" / topic / str(partition)
+
+    def segments(self, topic: str, partition: int = 0) -> list[Path]:
+        """The files of frames, oldest first."""
+        return sorted(self.directory(topic, partition).glob("*.log"))
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def stocked(path: Path, *, count: int = 120, partitions: int = 2, segment_bytes: int = 4096) -> Iterator[Stock]:
+    """Topic `orders` with messages of all kinds in each partition, and a writer that is still at work."""
+    with Stock(path, segment_bytes=segment_bytes) as stock:
+        stock.create("orders", partitions)
+        for number in range(partitions):
+            stock.fill("orders", count, partition=number)
+        yield stock
+
+
+def made(path: Path, *, count: int = 120, partitions: int = 2, segment_bytes: int = 4096) -> Stock:
+    """The same, once the writer has stopped cleanly."""
+    with stocked(path, count=count, partitions=partitions, segment_bytes=segment_bytes) as stock:
+        return stock
+
+
+# --- how a test reads it ---
+
+
+def logs_of(stock: Stock) -> DirectoryLogs:
+    return DirectoryLogs.at(str(stock.path))
+
+
+def splits(logs: Logs, *, split_bytes: int | None = None, least: int | None = None) -> list[Split]:
+    """All topics of users, from end to end."""
+    return make_plan(logs, Selection()).splits(logs, split_bytes=split_bytes, least=least)
+
+
+def rows(logs: Logs, planned: list[Split], *, fails: bool = True) -> list[dict[str, Any]]:
+    """All columns; without `crc_ok`, which asks for damaged messages, where what is lost is to be passed over."""
+    extract = Extract(logs, tuple(name for name in COLUMNS if fails or name != "crc_ok"), fails)
+    return [row for split in planned for batch in extract.batches(split) for row in batch.to_pylist()]
+
+
+def offsets(logs: Logs, planned: list[Split]) -> list[int]:
+    pieces = (piece for split in planned for piece in read(logs, split))
+    return [offset for piece in pieces if isinstance(piece, Run) for offset in piece.frames.offsets.tolist()]

@@ -1,0 +1,155 @@
+"""What is said of logs in Spark: examples run, every call is understood, and no option or column is missing."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from goqueue.client import Client
+from goqueue.commands import registry
+from goqueue.console import groups
+from goqueue.spark.columns import COLUMNS
+from goqueue.spark.options import READ_OPTIONS
+from goqueue.spark.pipeline.reading import load
+from goqueue.spark.sink.options import WRITE_OPTIONS, WRITTEN
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import broker
+from tests.cli.programs import ROOT, environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["broker"]
+
+PAGES = ("README.md", "docs/spark.md", "docs/inspections.md", "docs/pipelines.md")
+URL, DIRECTORY, CHECKPOINT = "http://127.0.0.1:8080", "./goqueue-data", "./checkpoint"
+INSPECT = "goqueue spark-inspect "
+ORDERS = 6
+NOW_NS = 1_790_000_000 * 10**9
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text_of(page), re.MULTILINE | re.DOTALL)
+
+
+def section(page: str, heading: str) -> str:
+    return text_of(page).partition(f"## {heading}\n")[2].partition("\n## ")[0]
+
+
+def named(text: str) -> set[str]:
+    """What stands in the first column of its tables."""
+    first = "".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE))
+    return set(re.findall(r"`([\w.]+)`", first))
+
+
+def commands() -> list[str]:
+    """Every call on the pages, written over several lines or in one."""
+    text = "\n".join(block for page in PAGES for kind in ("sh", "text") for block in blocks(page, kind))
+    lines = text.replace("\\\n", " ").splitlines()
+    return [line[line.index(INSPECT) :] for line in lines if INSPECT in line]
+
+
+@pytest.fixture
+def orders(broker: LocalBroker) -> LocalBroker:
+    """What the examples read and write."""
+    with Client(broker.url) as client:
+        for name in ("orders", "orders-again", "orders-copy"):
+            client.create_topic(name, 2)
+        for number in range(ORDERS):
+            client.publish("orders", f'{{"total": {number}}}', key=f"customer-{number % 2}")
+    return broker
+
+
+def test_every_example_of_the_page_runs(
+    spark: "SparkSession", orders: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {URL: orders.url, DIRECTORY: str(tmp_path / "data"), CHECKPOINT: str(tmp_path / "checkpoint")}
+    known: dict[str, Any] = {}
+    for example in blocks("docs/spark.md", "python"):
+        exec(compile(placed(example, places), "docs/spark.md", "exec"), known)  # noqa: S102 - it is our own page
+    assert known["spark"] is spark
+    with Client(orders.url) as client:
+        assert [client.topic(name).total_messages for name in ("orders-again", "orders-copy")] == [ORDERS, ORDERS]
+    assert "customer-1" in capsys.readouterr().out
+
+
+def test_the_first_steps_run(orders: LocalBroker, tmp_path: Path) -> None:
+    (first,) = blocks("docs/spark.md", "sh")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", placed(first, {URL: orders.url})],
+        cwd=tmp_path,
+        env=environment(PATH=path, XDG_CACHE_HOME=os.devnull),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^customer-1 +3$", done.stdout, re.MULTILINE), done.stdout
+
+
+def placed(text: str, places: dict[str, str]) -> str:
+    for name, place in places.items():
+        text = text.replace(name, place)
+    return text
+
+
+def test_every_call_on_the_pages_is_understood() -> None:
+    """As far as flags and arguments tell, without anything being read."""
+    root = groups.root(registry.PROGRAM)
+    calls = [words_of(call)[1:] for call in commands()]
+    assert len(calls) > 20
+    with root.make_context("goqueue", [], resilient_parsing=True) as context:
+        for group, name, *words in calls:
+            with below(root, context, group) as inner:
+                found = inner.command.get_command(inner, name)
+                assert found is not None, name
+                found.make_context(name, words, parent=inner).close()
+
+
+def words_of(call: str) -> list[str]:
+    """Without what the shell makes of its result."""
+    return list(takewhile(lambda word: word not in (">", "|"), shlex.split(call, comments=True)))
+
+
+def below(root: Any, context: Any, name: str) -> Any:
+    return root.get_command(context, name).make_context(name, [], parent=context, resilient_parsing=True)
+
+
+def test_every_option_is_on_the_page() -> None:
+    reading = named(section("docs/spark.md", "Reading")) | named(section("docs/spark.md", "Streams"))
+    assert set(READ_OPTIONS) - reading - {"maxTriggerDelay"} == set()
+    assert "`maxTriggerDelay`" in section("docs/spark.md", "Streams")
+    assert set(WRITE_OPTIONS) - named(section("docs/spark.md", "Writing")) == set()
+
+
+def test_every_column_is_on_the_page() -> None:
+    assert set(COLUMNS) - named(section("docs/spark.md", "Reading")) == set()
+    assert set(WRITTEN) - named(section("docs/spark.md", "Writing")) == set()
+
+
+def test_every_command_of_spark_inspect_has_its_place_on_the_pages() -> None:
+    there = {command.path.removeprefix("spark-inspect ") for command in registry.COMMANDS if " " in command.path}
+    known = {path for path in there if f"spark-inspect {path}" in {command.path for command in registry.COMMANDS}}
+    told = "".join(text_of(page) for page in PAGES)
+    assert {path for path in known if f"{INSPECT}{path}" not in told} == set()
+
+
+def test_the_pipeline_of_the_page_is_one(tmp_path: Path) -> None:
+    """With each of its schedules."""
+    whole, schedule = blocks("docs/pipelines.md", "yaml")
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(whole, encoding="utf-8")
+    assert [step.name for step in load(str(path), {}, {}, NOW_NS).steps] == ["spent", "peaks"]
+    path.write_text(f"source:\n  path: .\nsinks:\n  lake:\n    parquet: /lake\n{schedule}", encoding="utf-8")
+    assert load(str(path), {}, {}, NOW_NS).stream is not None

@@ -1,0 +1,281 @@
+"""Sessions as commands have them. What a whole process does is asked of real processes, without an archive:
+`XDG_CACHE_HOME` leads nowhere, so none is looked for and none is made.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+import pytest
+
+from goqueue.errors import PathInvalid, RequestInvalid, SparkFailed, SparkUnavailable
+from goqueue.spark.failure import carried, describe_failure
+from goqueue.spark.launch import archive
+from goqueue.spark.launch.java import Java, find_java
+from goqueue.spark.progress import Look, line
+from goqueue.spark.session import Cluster, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+PREAMBLE = """
+import os, sys
+from goqueue.console import ending
+from goqueue.errors import GoQueueError
+from goqueue.spark.session import Cluster, session
+
+def waits(rows):
+    open(os.environ["BUSY"], "w").close()
+    import threading
+    threading.Event().wait()
+    yield from rows
+"""
+WAITS = """
+ending.as_interruption()
+try:
+    with session(Cluster("local[1]"), name="test", is_brief=True, memory="512m") as spark:
+        spark.sparkContext.parallelize(range(1), 1).mapPartitions(waits).collect()
+except KeyboardInterrupt:
+    sys.exit(ending.interrupted_code())
+"""
+COUNTS = """
+try:
+    with session(Cluster("local[1]"), name="test", is_brief=True, memory="512m") as spark:
+        print(spark.range(10).count(), spark.conf.get("spark.sql.session.timeZone"))
+    print(sorted(name for name in os.environ if "GATEWAY" in name))
+except GoQueueError as error:
+    print(error.code, error.sentence, error.hint)
+"""
+
+
+def environment(tmp_path: Path, **more: str) -> dict[str, str]:
+    here = {
+        "BUSY": str(tmp_path / "busy"),
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(scratch_of(tmp_path)),
+        "XDG_CACHE_HOME": "/dev/null/cache",
+    }
+    return {**os.environ, **here, **more}
+
+
+def scratch_of(tmp_path: Path) -> Path:
+    place = tmp_path / "t"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+def run(tmp_path: Path, program: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    here = tmp_path / "here"
+    here.mkdir()
+    return subprocess.run(
+        [sys.executable, "-c", PREAMBLE + program],
+        cwd=here,
+        env=environment(tmp_path, **more),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def relatives(mark: str) -> list[int]:
+    """Every process that has inherited this variable."""
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit() and int(place.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if mark.encode() in (place / "environ").read_bytes():
+                    found.append(int(place.name))
+    return found
+
+
+@contextlib.contextmanager
+def busy(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
+    """A command whose Python worker is in the middle of a task."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PREAMBLE + WAITS],
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while process.poll() is None and not (tmp_path / "busy").exists():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_session_leaves_an_answer_and_nothing_else(tmp_path: Path) -> None:
+    done = run(tmp_path, COUNTS)
+    assert (done.stdout, done.stderr) == ("10 UTC\n[]\n", "")
+    assert list((tmp_path / "here").iterdir()) == []
+    assert list(scratch_of(tmp_path).iterdir()) == []
+    assert relatives(f"BUSY={tmp_path}/busy") == []
+
+
+def test_the_java_of_the_package_is_enough(tmp_path: Path) -> None:
+    done = run(tmp_path, COUNTS, PATH=str(tmp_path), JAVA_HOME="")
+    assert (done.stdout, done.stderr) == ("10 UTC\n[]\n", "")
+
+
+def test_an_archive_that_is_no_archive_is_passed_over_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = archive.archive_path(find_java(), str(Path(pyspark.__path__[0]).resolve()))
+    assert path is not None
+    path.write_bytes(b"not what it was" * 1000)
+    done = run(tmp_path, COUNTS, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert (done.stdout, done.stderr) == ("10 UTC\n[]\n", "")
+    assert not path.exists()
+
+
+def test_a_jvm_that_cannot_start_says_why_in_a_sentence(tmp_path: Path) -> None:
+    done = run(tmp_path, COUNTS.replace("512m", "1x"))
+    assert done.stdout.startswith("spark_failed the JVM of Spark ended before it was ready: ")
+    assert "Invalid maximum heap size" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_cancels_the_jobs_and_leaves_no_process(tmp_path: Path, number: int, code: int) -> None:
+    with busy(tmp_path) as process:
+        process.send_signal(number)
+        _, said = process.communicate()
+        assert (process.returncode, said) == (code, "interrupted: cancelling the running jobs\n")
+    assert relatives(f"BUSY={tmp_path}/busy") == []
+    assert list(scratch_of(tmp_path).iterdir()) == []
+
+
+def test_the_jvm_and_its_workers_follow_a_command_that_is_killed(tmp_path: Path) -> None:
+    with busy(tmp_path) as process:
+        others = set(relatives(f"BUSY={tmp_path}/busy")) - {process.pid}
+        assert len(others) >= 3  # the JVM, the daemon, the worker
+        ends = [os.pidfd_open(other) for other in others]
+        process.kill()
+        for end in ends:
+            assert ended(end)
+
+
+def ended(process: int) -> bool:
+    import select  # noqa: PLC0415
+
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    try:
+        return bool(poll.poll(30_000))
+    finally:
+        os.close(process)
+
+
+def test_looking_at_the_module_loads_neither_pyspark_nor_numpy() -> None:
+    program = "import sys, json, goqueue.spark.session, goqueue.spark.progress; print(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {"pyspark", "py4j", "numpy", "pandas", "pyarrow"}.isdisjoint(json.loads(done.stdout))
+
+
+def test_a_connect_server_needs_packages_that_the_error_names() -> None:
+    with pytest.raises(SparkUnavailable, match="grpc") as caught, session(Cluster(remote="sc://localhost"), name="x"):
+        raise AssertionError
+    assert caught.value.hint == "pip install 'pyspark[connect]'"
+
+
+def failure(act: object) -> BaseException:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is what is tested
+        act()  # type: ignore[operator]
+    return caught.value
+
+
+def test_an_error_of_ours_in_a_worker_keeps_its_sentence_and_its_hint(spark: "SparkSession") -> None:
+    def refuse(rows: Iterable[int]) -> Iterable[int]:
+        with carried():
+            yield from rows
+            raise PathInvalid("nothing is at '/x'", hint='look at "/"')
+
+    told = describe_failure(failure(spark.sparkContext.parallelize([1], 1).mapPartitions(refuse).collect))
+    assert (type(told), told.sentence, told.hint) == (PathInvalid, "nothing is at '/x'", 'look at "/"')
+
+
+def test_an_error_of_ours_that_was_not_carried_keeps_its_sentence(spark: "SparkSession") -> None:
+    def refuse(rows: Iterable[int]) -> Iterable[int]:
+        yield from rows
+        raise PathInvalid("nothing is at '/x'", hint="lost")
+
+    told = describe_failure(failure(spark.sparkContext.parallelize([1], 1).mapPartitions(refuse).collect))
+    assert (type(told), told.sentence) == (PathInvalid, "nothing is at '/x'")
+
+
+def test_another_error_in_a_worker_is_told_by_its_last_line(spark: "SparkSession") -> None:
+    told = describe_failure(failure(spark.sparkContext.parallelize([0], 1).map(lambda x: 1 / x).collect))
+    assert (type(told), told.sentence) == (SparkFailed, "Spark failed: ZeroDivisionError: division by zero")
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT * FROM nowhere WHERE a = 1", "nowhere"),
+        ("SELECT nothing FROM range(3)", "nothing"),
+        ("SELEC 1", "SELEC"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_told_without_its_plan(spark: "SparkSession", query: str, told: str) -> None:
+    error = describe_failure(failure(lambda: spark.sql(query)))
+    assert isinstance(error, RequestInvalid)
+    assert told in error.sentence
+    assert "line 1" in error.sentence
+    assert not {"'Project", "+-", "SQLSTATE", "== SQL"} & set(error.sentence.replace(";", " ").split())
+
+
+def test_a_session_has_the_defaults_of_ours(spark: "SparkSession") -> None:
+    assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_an_archive_belongs_to_one_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    paths = {
+        archive.archive_path(Java(path, version, "PATH"), str(tmp_path / "spark"))
+        for path in ("/a/bin/java", "/b/bin/java")
+        for version in ("17.0.1", "21")
+    }
+    assert len(paths) == 4
+
+
+def test_one_process_at_a_time_makes_an_archive_and_the_oldest_go(tmp_path: Path) -> None:
+    for age, name in enumerate(["old", "older", "oldest"]):
+        (tmp_path / f"{name}.jsa").write_bytes(b"x")
+        os.utime(tmp_path / f"{name}.jsa", (1000 - age, 1000 - age))
+    with archive.making(tmp_path / "new.jsa") as part:
+        assert part is not None
+        with archive.making(tmp_path / "new.jsa") as other:
+            assert other is None
+        part.write_bytes(b"classes")
+    assert {path.name for path in tmp_path.glob("*.jsa")} == {"new.jsa", "old.jsa"}
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_an_archive_that_was_not_finished_is_none(tmp_path: Path) -> None:
+    with contextlib.suppress(OSError), archive.making(tmp_path / "new.jsa") as part:
+        assert part is not None
+        part.write_bytes(b"half")
+        raise OSError
+    assert [path.name for path in tmp_path.glob("*new*")] == ["new.tried"]
+
+
+def test_the_line_of_progress_tells_share_speed_and_time() -> None:
+    half = Look(done=0.25, seconds=5)
+    assert line("reading", half, 1000, 4096) == "reading █████░░░░░░░░░░░░░░░ 25%  50 messages/s  205B/s  15s left"
+    assert line("reading", Look(0, 2), 1000) == "reading ░░░░░░░░░░░░░░░░░░░░ 0%"
