@@ -15,6 +15,7 @@ from goqueue.client import Client
 from goqueue.commands import registry
 from goqueue.console import groups
 from goqueue.spark.columns import COLUMNS
+from goqueue.spark.inspections.catalogue import INSPECTIONS
 from goqueue.spark.options import READ_OPTIONS
 from goqueue.spark.pipeline.reading import load
 from goqueue.spark.sink.options import WRITE_OPTIONS, WRITTEN
@@ -153,3 +154,9 @@ def test_the_pipeline_of_the_page_is_one(tmp_path: Path) -> None:
     assert [step.name for step in load(str(path), {}, {}, NOW_NS).steps] == ["spent", "peaks"]
     path.write_text(f"source:\n  path: .\nsinks:\n  lake:\n    parquet: /lake\n{schedule}", encoding="utf-8")
     assert load(str(path), {}, {}, NOW_NS).stream is not None
+
+
+def test_every_inspection_is_in_the_table_of_steps() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", section("docs/pipelines.md", "Steps"), re.MULTILINE)
+    told = {name: (set(re.findall(r"`(\w+)`", given)), columns.split(", ")) for name, given, columns in rows}
+    assert told == {name: (set(one.parameters), one.schema.names) for name, one in INSPECTIONS.items()}

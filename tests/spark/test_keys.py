@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.commands.inspect.keys import key_text, percent
+from goqueue.commands.inspect.keys import percent
 from goqueue.commands.inspect.skew import verdict
+from goqueue.commands.inspect.texts import key_text
 from goqueue.spark.inspections import keys
 from goqueue.spark.inspections.keys import LEFT_OUT, OF_KEY, SCHEMA, Look, PartitionKeys, Prune, count_keys
 from goqueue.spark.inspections.skew import Hot, Share, Spread, gini, spreads

@@ -99,19 +99,20 @@ schedule:
 """
 TANGLED = """\
 1:1: source: has none of path, url (give one of them)
-2:3: source.pth: is not known here (did you mean path?)
+2:3: source.pth: is not known here (did you mean path? there are path, url, token, topics, from, to, json)
 3:21: source.topics: is a section where a name belongs
 4:9: source.from: 'yesteryear' is no place to read from or to: write earliest, latest, a time as in \
 2026-03-01T12:00:00Z, a day as in 2026-03-01, or -24h
 6:7: steps.9a: is no name that a query can say: letters, digits and _, and no digit first
 7:10: steps.input: is a name that is taken: 'input' (give it another one)
 7:16: steps.input.sql: '${foo}' has no value: give it with --set foo=…
-8:16: steps.x.inspect: 'sumary' is no inspection: did you mean summary?
+8:16: steps.x.inspect: 'sumary' is no inspection: did you mean summary? there are compaction, dlq, forecast, gaps, \
+keys, lag, latency, sizes, skew, summary, timeline, usage, verify
 9:3: steps.y: is an inspection, which needs an end to what it looks at (a stream has steps of SQL)
-9:33: steps.y.buckt: is no parameter of timeline (did you mean bucket?)
+9:33: steps.y.buckt: is no parameter of timeline (did you mean bucket? there are bucket, by)
 10:3: steps.z: has none of sql, inspect (give one of them)
 10:6: steps.z: is a list where a section belongs (indent its keys below it)
-12:31: sinks.a.input: 'xx' is no step: did you mean x?
+12:31: sinks.a.input: 'xx' is no step: did you mean x? there are input, 9a, input, x, y, z
 12:41: sinks.a.mode: 'replace' is no mode: there are fail, append, overwrite
 13:31: sinks.b.topic: stands beside parquet (keep one of parquet, json, csv, topic, table)
 14:14: sinks.c.table: 'many' is not a number of rows from 1 to 99999

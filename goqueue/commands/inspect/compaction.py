@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
+from goqueue.commands.inspect.texts import in_texts
 from goqueue.console import terminal
-from goqueue.console.rows import Column, Row
+from goqueue.console.rows import Column
 from goqueue.quantities import format_count, format_size
 
 if TYPE_CHECKING:
-    from goqueue.spark.inspections.compaction import Gain, Key
+    from goqueue.spark.inspections.compaction import Gain
     from goqueue.spark.inspections.ledger import TopicFacts
 
 _Keys = Annotated[
@@ -64,7 +65,7 @@ def compaction(keys: _Keys = False, top: _Top = 20, approx: _Approx = False, *, 
     Where many keys are different, their parts lie in Spark's directory for a while; --approx needs none of that.
     """
     from goqueue.console.groups import UsageInvalid  # noqa: PLC0415
-    from goqueue.spark.inspections.compaction import Findings  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.compaction import INSPECTION, Findings, key_rows, rows  # noqa: PLC0415 - it needs numpy
     from goqueue.spark.inspections.compaction import compaction as find  # noqa: PLC0415
     from goqueue.spark.inspections.ledger import read_topics  # noqa: PLC0415
 
@@ -77,51 +78,12 @@ def compaction(keys: _Keys = False, top: _Top = 20, approx: _Approx = False, *, 
         with inquiry.spark(is_brief=plan.messages < _BRIEF_MESSAGES) as spark, inquiry.progress(spark, plan):
             found = find(spark, logs, plan, now_ns=time.time_ns(), top=top if keys else 0, is_approximate=approx)
     if keys:
-        inquiry.write([_key_row(one) for one in found.keys], _OF_KEYS)
+        inquiry.write(in_texts(key_rows(found.keys), INSPECTION.schema), _OF_KEYS)
     else:
-        inquiry.write([_row(one, topics) for one in found.gains], _PARTITIONS)
+        inquiry.write(rows(found.gains, topics), _PARTITIONS)
     inquiry.say_what_was_read(plan)
     if inquiry.for_people and not keys:
         _advise(found.gains, topics)
-
-
-def _row(one: "Gain", topics: "Mapping[str, TopicFacts]") -> Row:
-    facts = topics.get(one.topic)
-    return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "cleanup": None if facts is None else facts.settings.cleanup,
-        "messages": one.messages,
-        "bytes": one.bytes,
-        "keys": one.keys,
-        "without_key": one.without_key,
-        "superseded": one.superseded,
-        "superseded_bytes": one.superseded_bytes,
-        "tombstones": one.tombstones,
-        "tombstones_due": one.tombstones_due,
-        "gain_bytes": one.gain,
-        "gain_share": round(one.share, 6),
-        "clean": one.clean,
-        "dirty_bytes": one.dirty_bytes,
-        "dirty_share": None if one.dirty_bytes is None or not one.bytes else min(1.0, one.dirty_bytes / one.bytes),
-    }
-
-
-def _key_row(one: "Key") -> Row:
-    return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "key": _text(one.key),
-        "superseded": one.superseded,
-        "superseded_bytes": one.superseded_bytes,
-    }
-
-
-def _text(key: bytes) -> str:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return f"0x{key.hex()}"
 
 
 def _advise(gains: "tuple[Gain, ...]", topics: "Mapping[str, TopicFacts]") -> None:

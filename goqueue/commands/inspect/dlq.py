@@ -1,19 +1,17 @@
 """`goqueue spark-inspect dlq`: why messages failed."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
+from goqueue.commands.inspect.texts import in_texts
 from goqueue.console import terminal
 from goqueue.console.figures import age
 from goqueue.console.groups import UsageInvalid
-from goqueue.console.rows import Column, Row
+from goqueue.console.rows import Column
 from goqueue.quantities import format_count
-
-if TYPE_CHECKING:
-    from goqueue.spark.inspections.dead_letters import By, Class
 
 _By = Annotated[Literal["error", "origin", "group", "hour"], typer.Option("--by", help="What is counted together.")]
 _Since = Annotated[
@@ -55,7 +53,7 @@ def dlq(by: _By = "error", since: _Since = None, top: _Top = 50, *, inquiry: Inq
     LEFT are those that were not sent back; SAMPLES are the topic, partition and offset of the latest ones.
     `goqueue-cli dlq redrive` sends back.
     """
-    from goqueue.spark.inspections.dead_letters import dead_letters, letter_topics  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.dead_letters import INSPECTION, dead_letters, letter_topics, rows  # noqa: PLC0415
 
     since_ns = None if since is None else _moment(since)
     logs = inquiry.logs()
@@ -68,8 +66,8 @@ def dlq(by: _By = "error", since: _Since = None, top: _Top = 50, *, inquiry: Inq
     splits = plan.splits(logs)
     with inquiry.spark(is_brief=True) as spark, inquiry.progress(spark, plan):
         found = dead_letters(spark, logs, splits, by=by, since_ns=since_ns, top=top)
-    rows = [_row(one, by, has_since=since is not None) for one in found]
-    inquiry.write(rows, _columns(by, has_since=since is not None))
+    shown = in_texts(rows(found, by, has_since=since is not None), INSPECTION.schema)
+    inquiry.write(shown, _columns(by, has_since=since is not None))
     inquiry.say_what_was_read(plan)
     if len(found) == top:
         terminal.say(f"the largest {format_count(top)} are shown; --top {top * 10} shows more")
@@ -85,21 +83,3 @@ def _moment(text: str) -> int:
             f"--since: {text} is no time", hint="write it as in -24h, 2026-03-01 or 2026-03-01T12:00:00Z"
         )
     return place
-
-
-def _row(one: "Class", by: "By", *, has_since: bool) -> Row:
-    from goqueue.quantities import format_time  # noqa: PLC0415
-
-    return {
-        by: format_time(int(one.what)) if by == "hour" else one.what or None,
-        "letters": one.letters,
-        "left": one.left,
-        "sent_back": one.sent_back,
-        **({"new": one.fresh} if has_since else {}),
-        "attempts_mean": one.attempts / one.letters,
-        "attempts_max": one.attempts_max,
-        "first_time": format_time(one.first_ns),
-        "last_time": format_time(one.last_ns),
-        "oldest_left": None if one.oldest_left_ns is None else format_time(one.oldest_left_ns),
-        "samples": list(one.samples),
-    }

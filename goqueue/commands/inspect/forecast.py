@@ -1,7 +1,7 @@
 """`goqueue spark-inspect forecast`: how topics grow, and when the disk will be full."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ from goqueue.console.rows import Column
 from goqueue.quantities import format_count, format_duration, format_size, parse_size, parse_time
 
 if TYPE_CHECKING:
-    from goqueue.broker.topic import TopicSettings
     from goqueue.spark.inspections.forecast import Fullness, Outlook
 
 _Disk = Annotated[
@@ -53,7 +52,7 @@ def forecast(disk: _Disk = None, at: _At = None, *, inquiry: Inquiry) -> None:
     before, and steady where that cannot be told from chance; it takes four whole days, and days of the week differ from
     two weeks on. AT MOST holds in 19 of 20 cases if all goes on so. What compaction will remove is not foreseen.
     """
-    from goqueue.spark.inspections.forecast import Look, all_together, fullness, outlooks  # noqa: PLC0415 - numpy
+    from goqueue.spark.inspections.forecast import Look, all_together, free_bytes, fullness, outlooks, rows  # noqa: PLC0415
     from goqueue.spark.inspections.ledger import read_topics  # noqa: PLC0415
     from goqueue.spark.jobs import on_each  # noqa: PLC0415
 
@@ -67,11 +66,10 @@ def forecast(disk: _Disk = None, at: _At = None, *, inquiry: Inquiry) -> None:
             hours = on_each(spark, splits, Look(logs))
     found = outlooks(plan, zip(splits, hours, strict=True), topics, now_ns)
     whole = all_together(found)
-    free = _free(inquiry, size, whole.bytes)
-    full = None if free is None else fullness(whole, free)
-    inquiry.write([*map(_row, found), _row(whole) | _full(full, free)], _COLUMNS)
+    free = free_bytes(logs, size, whole.bytes)
+    inquiry.write(rows(found, whole, free), _COLUMNS)
     if inquiry.for_people:
-        _say(found, full, free)
+        _say(found, None if free is None else fullness(whole, free), free)
 
 
 def _size(disk: str | None) -> int | None:
@@ -86,67 +84,6 @@ def _now(at: str | None) -> int:
         return time.time_ns() if at is None else parse_time(at)
     except ValueError as error:
         raise UsageInvalid(f"--at: {error}") from None
-
-
-def _free(inquiry: Inquiry, disk: int | None, used: int) -> int | None:
-    """What may yet be filled; None where a broker has the disk and nobody has told its size."""
-    from shutil import disk_usage  # noqa: PLC0415
-
-    if disk is not None:
-        return max(0, disk - used)
-    return None if inquiry.path is None else disk_usage(inquiry.path).free
-
-
-def _row(one: "Outlook") -> dict[str, Any]:
-    trend, later = one.trend, one.size_in(_DAYS)
-    sizes = later or (None, None, None)
-    return {
-        "topic": one.topic,
-        "messages": one.messages,
-        "bytes": one.bytes,
-        "bytes_per_day": None if one.bytes_a_day is None else round(one.bytes_a_day),
-        "messages_per_day": None if one.messages_a_day is None else round(one.messages_a_day),
-        "trend": _trend(one),
-        "trend_bytes_per_day": None if trend is None else round(trend.slope * 24 * 24),
-        "trend_error_bytes_per_day": None if trend is None else round(trend.slope_error * 24 * 24),
-        "kept": _kept(one.settings),
-        "balance_bytes": None if one.balance is None else round(one.balance),
-        "bytes_in_30_days": sizes[1],
-        "bytes_in_30_days_least": sizes[0],
-        "bytes_in_30_days_most": sizes[2],
-        "hours": one.whole_hours,
-    }
-
-
-def _trend(one: "Outlook") -> str | None:
-    if one.trend is None:
-        return None
-    if one.trend.is_rising is None:
-        return "steady" if one.trend.step_hours > 1 else None
-    change = round(one.trend.slope * 24 * 24)
-    return f"+{format_size(change)}" if change > 0 else format_size(change)
-
-
-def _kept(settings: "TopicSettings | None") -> str | None:
-    if settings is None:
-        return None
-    parts = []
-    if "delete" in settings.cleanup:
-        parts += [] if settings.retention_hours is None else [format_duration(settings.retention_hours * _HOUR_SECONDS)]
-        parts += [] if settings.retention_bytes is None else [f"{format_size(settings.retention_bytes)} a partition"]
-    if "compact" in settings.cleanup:
-        parts.append("compacted")
-    return ", ".join(parts) or "for ever"
-
-
-def _full(full: "Fullness | None", free: int | None) -> dict[str, Any]:
-    names = ("full_seconds", "full_seconds_earliest", "full_seconds_latest")
-    times = (None, None, None) if full is None else (full.likely, full.earliest, full.latest)
-    return {"free_bytes": free, **{name: _hours(hours) for name, hours in zip(names, times, strict=True)}}
-
-
-def _hours(hours: int | None) -> int | None:
-    return None if hours is None else hours * _HOUR_SECONDS
 
 
 def _say(found: "list[Outlook]", full: "Fullness | None", free: int | None) -> None:

@@ -1,20 +1,16 @@
 """`goqueue spark-inspect gaps`: which offsets are missing, and what stands in the log twice."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
+from goqueue.commands.inspect.texts import in_texts
 from goqueue.console import exits, terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import Column, Row
 from goqueue.quantities import format_count, format_size
 
-if TYPE_CHECKING:
-    from goqueue.spark.inspections.gaps import Gap
-    from goqueue.spark.inspections.repeats import Repeat
-
-_CONTENTS_MAX = 10_000  # the key of each is looked up in the log
 _STYLES = {"compacted": "faint", "removed": "faint"}
 _COLUMNS = (
     Column("WHAT", "what", lambda what: what.replace("_", " "), style=lambda row: _STYLES.get(row["what"], "bad")),
@@ -63,11 +59,9 @@ def gaps(
     code 1. Of a topic that a broker compacts, all gaps below its last segment count as explained. An offset that
     stands twice, and times that fall, are told as damage: no reader takes them.
     """
-    if content and most > _CONTENTS_MAX:
-        raise UsageInvalid(f"--content names {_CONTENTS_MAX:,} at most", hint="take a smaller --max")
     if content:
         return _contents(most, inquiry)
-    from goqueue.spark.inspections.gaps import Look, compacted_below, find_gaps  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.gaps import Look, compacted_below, find_gaps, rows  # noqa: PLC0415 - it needs numpy
     from goqueue.spark.jobs import on_each  # noqa: PLC0415
 
     logs = inquiry.logs()
@@ -77,8 +71,8 @@ def gaps(
     with inquiry.spark(is_brief=True) as spark, inquiry.progress(spark, plan):
         traces = on_each(spark, splits, Look(logs, below))
     found = find_gaps(logs, plan, splits, traces, compacted_below(logs, plan))
-    chosen = sorted(range(len(found)), key=lambda number: (found[number].is_explained, number))[:most]
-    inquiry.write([_row(found[number]) for number in sorted(chosen)], _COLUMNS)
+    chosen = rows(found, most)
+    inquiry.write(chosen, _COLUMNS)
     inquiry.say_what_was_read(plan)
     unnamed = sum(trace.unnamed + trace.unnamed_compacted for trace in traces)
     if left := len(found) - len(chosen) + unnamed:
@@ -92,26 +86,17 @@ def gaps(
     return None
 
 
-def _row(gap: "Gap") -> Row:
-    from dataclasses import asdict  # noqa: PLC0415
-
-    count = gap.next_offset - gap.first_offset
-    return {
-        **asdict(gap),
-        "last_offset": gap.next_offset - 1,
-        "count": 0 if gap.what == "times_fall" else count,
-        "explained": gap.is_explained,
-    }
-
-
 def _contents(most: int, inquiry: Inquiry) -> None:
-    from goqueue.spark.inspections.repeats import find_repeats  # noqa: PLC0415
+    from goqueue.spark.inspections.repeats import REPEATS_MAX, SCHEMA, find_repeats, rows  # noqa: PLC0415
+
+    if most > REPEATS_MAX:
+        raise UsageInvalid(f"--content names {REPEATS_MAX:,} at most", hint="take a smaller --max")
 
     logs = inquiry.logs()
     plan = inquiry.plan(logs)
     with inquiry.spark() as spark, inquiry.progress(spark, plan):
         found = find_repeats(spark, logs, plan, plan.splits(logs), most)
-    inquiry.write([_content_row(one) for one in found.most], _CONTENT_COLUMNS)
+    inquiry.write([_with_places(row) for row in in_texts(rows(found.most), SCHEMA)], _CONTENT_COLUMNS)
     inquiry.say_what_was_read(plan)
     if inquiry.for_people:
         terminal.say(
@@ -120,30 +105,5 @@ def _contents(most: int, inquiry: Inquiry) -> None:
         )
 
 
-def _content_row(repeat: "Repeat") -> Row:
-    from goqueue.commands.inspect.keys import key_text  # noqa: PLC0415
-
-    places: dict[str, Any] = {}
-    for end, partition, offset, time_us in (
-        ("first", repeat.first_partition, repeat.first_offset, repeat.first_time_us),
-        ("last", repeat.last_partition, repeat.last_offset, repeat.last_time_us),
-    ):
-        places |= _place(end, partition, offset, time_us)
-    return {
-        "topic": repeat.topic,
-        "key": None if repeat.key is None else key_text(repeat.key),
-        "value_bytes": repeat.value_bytes,
-        "copies": repeat.copies,
-        **places,
-    }
-
-
-def _place(end: str, partition: int, offset: int, time_us: int) -> Row:
-    from goqueue.quantities import format_time  # noqa: PLC0415
-
-    return {
-        f"{end}_partition": partition,
-        f"{end}_offset": offset,
-        end: f"{partition}/{offset}",
-        f"{end}_time": format_time(time_us * 1000),
-    }
+def _with_places(row: Row) -> Row:
+    return {**row, **{end: f"{row[f'{end}_partition']}/{row[f'{end}_offset']}" for end in ("first", "last")}}

@@ -7,21 +7,13 @@ import typer
 from goqueue.commands.inspect.bars import with_bars
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
 from goqueue.commands.inspect.plot import PlotFlag, check_plot, plot_bars
+from goqueue.commands.inspect.texts import in_texts
 from goqueue.console import terminal
-from goqueue.console.rows import Column, Row
+from goqueue.console.rows import Column
 from goqueue.quantities import format_count, format_size
 
 if TYPE_CHECKING:
-    from goqueue.spark.inspections.keys import Key, KeyCounts
-
-
-def key_text(key: bytes) -> str:
-    """As text where it is some that can be printed, in hexadecimal otherwise."""
-    try:
-        text = key.decode()
-    except UnicodeDecodeError:
-        return f"0x{key.hex()}"
-    return text if text.isprintable() else f"0x{key.hex()}"
+    from goqueue.spark.inspections.keys import KeyCounts
 
 
 def percent(share: float) -> str:
@@ -67,26 +59,20 @@ def keys(
     counted right or, where there are very many, a little too low. `skew` tells what hot keys do to partitions.
     """
     check_plot(plot)
-    from goqueue.spark.inspections.keys import count_keys  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.keys import INSPECTION, count_keys, rows  # noqa: PLC0415 - it needs numpy
 
     logs = inquiry.logs()
     plan = inquiry.plan(logs)
     with inquiry.spark() as spark, inquiry.progress(spark, plan):
         found = count_keys(spark, logs, plan.splits(logs), top, approx=approx)
-    rows = [_row(one, found.messages) for one in found.top]
-    inquiry.write(*with_bars(rows, _COLUMNS, "messages", inquiry))
+    shown = in_texts(rows(found), INSPECTION.schema)
+    inquiry.write(*with_bars(shown, _COLUMNS, "messages", inquiry))
     inquiry.say_what_was_read(plan)
     if inquiry.for_people and found.messages:
         _say_sums(found)
     if plot is not None:
-        title = f"Messages of the {format_count(len(rows), 'most frequent key')}"
-        plot_bars(plot, title, [row["key"] for row in rows], [row["messages"] for row in rows], "messages")
-
-
-def _row(one: "Key", messages: int) -> Row:
-    from dataclasses import asdict  # noqa: PLC0415
-
-    return {**asdict(one), "key": key_text(one.key), "share": one.messages / messages}
+        title = f"Messages of the {format_count(len(shown), 'most frequent key')}"
+        plot_bars(plot, title, [row["key"] for row in shown], [row["messages"] for row in shown], "messages")
 
 
 def _say_sums(found: "KeyCounts") -> None:

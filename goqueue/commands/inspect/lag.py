@@ -66,17 +66,19 @@ def lag(group: _Groups = None, window: _Window = "10m", at: _At = None, *, inqui
     and DRAINS IN is - where it does not get less or has no members. A broker is asked for its own numbers, whose
     speeds are those of a minute.
     """
+    from goqueue.spark.inspections.lag import rows  # noqa: PLC0415 - it needs numpy
+
     window_seconds, now_ns = _duration(window), _now(at)
     if inquiry.first or inquiry.last:
         raise UsageInvalid("--from and --to choose nothing here", hint="what is left is told; --at chooses the moment")
     found = _of_broker(inquiry, group or []) if inquiry.url else _of_logs(inquiry, group or [], window_seconds, now_ns)
-    inquiry.write([_row(one) for one in found], _COLUMNS)
+    inquiry.write(rows(found), _COLUMNS)
     if not found and inquiry.for_people:
         terminal.say("no group has read any of these topics")
 
 
 def _of_broker(inquiry: Inquiry, groups: list[str]) -> "list[Lag]":
-    from goqueue.spark.inspections.lag import lags_of_broker  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.lag import lags_of_broker  # noqa: PLC0415
     from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
     assert inquiry.url is not None
@@ -115,27 +117,3 @@ def _now(at: str | None) -> int:
         return time.time_ns() if at is None else parse_time(at)
     except ValueError as error:
         raise UsageInvalid(f"--at: {error}") from None
-
-
-def _row(one: "Lag") -> Row:
-    return {
-        "group": one.whose.group,
-        "topic": one.whose.topic,
-        "partition": one.whose.partition,
-        "member_id": one.member,
-        "committed": one.committed,
-        "end": one.end,
-        "messages": one.messages,
-        "bytes": one.bytes,
-        "seconds": round(one.seconds, 3),
-        "retention_seconds": one.retention_seconds,
-        "retention_bytes": one.retention_bytes,
-        "retention_share": one.retention_share,
-        "loss_seconds": one.loss_seconds,
-        "in_flight": one.in_flight,
-        "waiting": one.waiting,
-        "lost": one.lost,
-        "rate": round(one.rate, 3),
-        "incoming": round(one.incoming, 3),
-        "drain_seconds": one.drain_seconds,
-    }

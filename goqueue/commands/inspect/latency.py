@@ -1,19 +1,20 @@
 """`goqueue spark-inspect latency`: how long messages take."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
 from goqueue.commands.inspect.plot import PlotFlag, check_plot, plot_lines
+from goqueue.commands.inspect.texts import in_texts
 from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import Column, Row
 from goqueue.quantities import format_count, format_duration, parse_duration, quoted
 
 if TYPE_CHECKING:
-    from goqueue.spark.inspections.histogram import Histogram
-    from goqueue.spark.inspections.latency import Found, Line
+    from goqueue.spark.inspections.latency import Found
 
 _Header = Annotated[
     str | None, typer.Option("--header", metavar="NAME", help="The header in which producers tell their own time.")
@@ -24,8 +25,6 @@ _Field = Annotated[
 _Bucket = Annotated[
     str | None, typer.Option("--bucket", metavar="DURATION", help="Over time, in steps as in 1m, 1h or 1d.")
 ]
-_SHARES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-_SPANS = ("publish", "acknowledge", "work")
 
 
 def _short(moment: str) -> str:
@@ -37,7 +36,7 @@ _COLUMNS = (
     Column("TOPIC", "topic"),
     Column("GROUP", "group"),
     Column("MESSAGES", "messages", format_count),
-    *(Column(title.upper(), f"{title}_seconds", format_duration) for title, _ in _SHARES),
+    *(Column(title.upper(), f"{title}_seconds", format_duration) for title in ("p50", "p90", "p99")),
     Column("MAX", "max_seconds", format_duration),
     Column("MEAN", "mean_seconds", format_duration, wide=True),
     Column("MIN", "min_seconds", format_duration, wide=True),
@@ -61,7 +60,7 @@ def latency(
     in s, ms, µs or ns. Percentiles are within 0.05 %. Below zero the producer's clock is ahead. --plot draws the p99 of
     each bucket.
     """
-    from goqueue.spark.inspections.latency import Source, prepare, together  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.latency import INSPECTION, Source, prepare, rows, together  # noqa: PLC0415 - it needs numpy
     from goqueue.spark.jobs import on_each  # noqa: PLC0415
 
     bucket_ns = _checked(header, field, bucket)
@@ -77,12 +76,12 @@ def latency(
         with inquiry.spark(is_brief=True) as spark, inquiry.progress(spark, plan):
             parts = on_each(spark, splits, prepared.look)
     found = together(prepared, parts)
-    rows = [_row(line, histogram) for line, histogram in sorted(found.lines.items(), key=_order)]
-    inquiry.write(rows, _COLUMNS if not bucket_ns else (_TIME, *_COLUMNS))
+    shown = in_texts(rows(found), INSPECTION.schema)
+    inquiry.write(shown, _COLUMNS if not bucket_ns else (_TIME, *_COLUMNS))
     inquiry.say_what_was_read(plan)
     _say_the_rest(inquiry, found, header, field)
     if plot is not None:
-        _draw(plot, rows)
+        _draw(plot, shown)
 
 
 def _checked(header: str | None, field: str | None, bucket: str | None) -> int:
@@ -100,28 +99,7 @@ def _checked(header: str | None, field: str | None, bucket: str | None) -> int:
     return round(seconds * 1_000_000_000)
 
 
-def _order(pair: "tuple[Line, Histogram]") -> tuple[Any, ...]:
-    line = pair[0]
-    return line.topic, _SPANS.index(line.span), line.group or "", line.bucket_ns
-
-
-def _row(line: "Line", histogram: "Histogram") -> Row:
-    from goqueue.quantities import format_time  # noqa: PLC0415
-
-    return {
-        **({"time": format_time(line.bucket_ns)} if line.bucket_ns else {}),
-        "span": line.span,
-        "topic": line.topic,
-        "group": line.group,
-        "messages": histogram.count,
-        **{f"{title}_seconds": _seconds(histogram.percentile(share)) for title, share in _SHARES},
-        "max_seconds": _seconds(histogram.most),
-        "mean_seconds": _seconds(histogram.mean),
-        "min_seconds": _seconds(histogram.least),
-    }
-
-
-def _draw(plot: str, rows: list[Row]) -> None:
+def _draw(plot: str, rows: Sequence[Row]) -> None:
     """A line for each that is told apart; where nothing ended in a bucket it is at 0."""
     times = sorted({row["time"] for row in rows})
     series: dict[str, list[float]] = {}
@@ -130,10 +108,6 @@ def _draw(plot: str, rows: list[Row]) -> None:
         name = " ".join(filter(None, (row["span"], row["topic"] if has_topics else None, row["group"])))
         series.setdefault(name, [0.0] * len(times))[times.index(row["time"])] = row["p99_seconds"]
     plot_lines(plot, "99 of 100 messages took no longer", [_short(time)[5:16] for time in times], series, "s")
-
-
-def _seconds(nanoseconds: float | None) -> float | None:
-    return None if nanoseconds is None else round(nanoseconds) / 1_000_000_000
 
 
 def _say_the_rest(inquiry: Inquiry, found: "Found", header: str | None, field: str | None) -> None:

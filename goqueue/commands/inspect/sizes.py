@@ -1,6 +1,6 @@
 """`goqueue spark-inspect sizes`: how large messages are."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -14,7 +14,7 @@ from goqueue.console.rows import Column, Row, write_rows
 from goqueue.quantities import format_count, format_size
 
 if TYPE_CHECKING:
-    from goqueue.spark.inspections.sizes import Big, TopicSizes
+    from goqueue.spark.inspections.sizes import TopicSizes
 
 Part = Literal["frame", "value", "key", "headers"]
 
@@ -76,21 +76,20 @@ def sizes(
     if histogram is not None and biggest is not None:
         raise UsageInvalid("--histogram and --biggest are two different tables", hint="ask for one at a time")
     check_plot(plot)
-    from goqueue.spark.inspections.sizes import measure  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.sizes import largest, measure, rows, steps  # noqa: PLC0415 - it needs numpy
 
     logs = inquiry.logs()
     plan = inquiry.plan(logs)
     with inquiry.spark(is_brief=True) as spark, inquiry.progress(spark, plan):
-        topics, largest = measure(spark, logs, plan.splits(logs), biggest or _BIGGEST_TOLD)
+        topics, biggest_ones = measure(spark, logs, plan.splits(logs), biggest or _BIGGEST_TOLD)
     if biggest is not None:
-        inquiry.write([_big_row(one) for one in largest], _BIG_COLUMNS)
+        inquiry.write(largest(biggest_ones), _BIG_COLUMNS)
     elif histogram is not None:
-        steps = [row for one in topics for row in _steps(one, histogram)]
-        inquiry.write(*with_bars(steps, _STEP_COLUMNS, "messages", inquiry))
+        inquiry.write(*with_bars(steps(topics, histogram), _STEP_COLUMNS, "messages", inquiry))
     else:
-        inquiry.write([row for one in topics for row in _rows(one)], _COLUMNS)
+        inquiry.write(rows(topics), _COLUMNS)
         if inquiry.for_people and topics:
-            _write_more(topics, largest, inquiry)
+            _write_more(steps(topics, "frame"), largest(biggest_ones), inquiry)
     inquiry.say_what_was_read(plan)
     if inquiry.for_people:
         _say_ratios(topics)
@@ -98,41 +97,11 @@ def sizes(
         _plot(plot, topics, histogram or "frame")
 
 
-def _write_more(topics: "list[TopicSizes]", largest: "list[Big]", inquiry: Inquiry) -> None:
+def _write_more(steps: Sequence[Row], biggest: Sequence[Row], inquiry: Inquiry) -> None:
     """What a person wants to see as well; programs ask for it."""
-    steps = [row for one in topics for row in _steps(one, "frame")]
-    for rows, columns in (
-        with_bars(steps, _STEP_COLUMNS, "messages", inquiry),
-        ([_big_row(one) for one in largest], _BIG_COLUMNS),
-    ):
+    for rows, columns in (with_bars(steps, _STEP_COLUMNS, "messages", inquiry), (biggest, _BIG_COLUMNS)):
         terminal.write("\n")
         write_rows(rows, columns, inquiry.output, headers=inquiry.headers)
-
-
-def _rows(one: "TopicSizes") -> Iterator[Row]:
-    for part, found in one.parts.items():
-        yield {
-            "topic": one.topic,
-            "part": part,
-            "messages": found.messages,
-            "mean": found.mean,
-            **{f"p{share}": found.percentile(share) for share in _PERCENTILES},
-            "max": found.largest,
-            "bytes": found.bytes,
-            "compressed": one.compressed if part == "value" else None,
-            "ratio": one.ratio if part == "value" else None,
-        }
-
-
-def _steps(one: "TopicSizes", part: Part) -> Iterator[Row]:
-    for start, end, messages in one.parts[part].histogram():
-        yield {"topic": one.topic, "part": part, "from": start, "below": end, "messages": messages}
-
-
-def _big_row(one: "Big") -> Row:
-    from dataclasses import asdict  # noqa: PLC0415
-
-    return asdict(one)
 
 
 def _say_ratios(topics: "list[TopicSizes]") -> None:

@@ -1,11 +1,12 @@
 """`goqueue spark-inspect skew`: how evenly messages lie over partitions."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from goqueue.commands.inspect.bars import with_bars
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
-from goqueue.commands.inspect.keys import key_text, percent
+from goqueue.commands.inspect.keys import percent
+from goqueue.commands.inspect.texts import in_texts, key_text
 from goqueue.console import terminal
 from goqueue.console.rows import Column, Row
 from goqueue.quantities import format_count, format_size
@@ -38,14 +39,15 @@ def skew(*, inquiry: Inquiry) -> None:
     OF MEAN is how many times the mean a partition holds. The Gini coefficient is 0 where all partitions hold the same
     number of messages, and nearly 1 where one holds all of them. The share of a key is that of its partition.
     """
-    from goqueue.spark.inspections.skew import spreads  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.skew import INSPECTION, rows, spreads  # noqa: PLC0415 - it needs numpy
 
     logs = inquiry.logs()
     plan = inquiry.plan(logs)
     with inquiry.spark() as spark, inquiry.progress(spark, plan):
         found = spreads(spark, logs, plan, plan.splits(logs))
-    rows = [row for spread in found for row in _rows(spread)]
-    inquiry.write(*with_bars(rows, _COLUMNS, "messages", inquiry))
+    told = {(one.topic, one.hottest.counts.partition): verdict(one) for one in found}
+    shown = [_with_words(row, told) for row in in_texts(rows(found), INSPECTION.schema)]
+    inquiry.write(*with_bars(shown, _COLUMNS, "messages", inquiry))
     inquiry.say_what_was_read(plan)
     if inquiry.for_people:
         terminal.say(*(f"{spread.topic}: {verdict(spread)}" for spread in found))
@@ -76,20 +78,7 @@ def _cause(hottest: "Share") -> str:
     return f"key {key_text(first.key)} makes {percent(first.messages / messages)} of it{also}"
 
 
-def _rows(spread: "Spread") -> Iterator[Row]:
-    from dataclasses import asdict  # noqa: PLC0415
-
-    for share in spread.shares:
-        messages = share.counts.messages
-        hot = share.keys[0] if share.keys else None
-        yield {
-            **asdict(share.counts),
-            "share": messages / spread.messages if spread.messages else 0.0,
-            "of_mean": messages / spread.mean if spread.messages else 0.0,
-            "hot_key": None if hot is None else key_text(hot.key),
-            "hot_key_share": None if hot is None else hot.messages / messages,
-            "hot_keys": ", ".join(key_text(one.key) for one in share.keys) or None,
-            "max_to_mean": spread.max_to_mean,
-            "gini": spread.gini,
-            "verdict": verdict(spread) if share is spread.hottest else None,
-        }
+def _with_words(row: Row, verdicts: Mapping[tuple[str, int], str]) -> Row:
+    """Each topic's verdict stands with its hottest partition."""
+    keys = ", ".join(map(key_text, row["hot_keys"]))
+    return {**row, "hot_keys": keys or None, "verdict": verdicts.get((row["topic"], row["partition"]))}

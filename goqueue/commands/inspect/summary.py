@@ -1,14 +1,10 @@
 """`goqueue spark-inspect summary`: what a log holds."""
 
-from typing import TYPE_CHECKING, Any
-
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
+from goqueue.commands.inspect.texts import in_texts
 from goqueue.console import terminal
 from goqueue.console.rows import Column, Row
 from goqueue.quantities import format_count, format_size
-
-if TYPE_CHECKING:
-    from goqueue.spark.inspections.summary import Part
 
 
 def _short(moment: str) -> str:
@@ -41,7 +37,7 @@ def summary(*, inquiry: Inquiry) -> None:
 
     A broker may be at work meanwhile. `verify` names the byte ranges of damage.
     """
-    from goqueue.spark.inspections.summary import Look, summarise  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.summary import INSPECTION, Look, rows, summarise  # noqa: PLC0415 - it needs numpy
     from goqueue.spark.jobs import on_each  # noqa: PLC0415
 
     logs = inquiry.logs()
@@ -50,26 +46,12 @@ def summary(*, inquiry: Inquiry) -> None:
     with inquiry.spark(is_brief=True) as spark, inquiry.progress(spark, plan):
         found = on_each(spark, splits, Look(logs))
     parts = summarise(plan, splits, found)
-    inquiry.write([_row(part) for part in parts], _COLUMNS)
+    inquiry.write([_with_offsets(row) for row in in_texts(rows(parts), INSPECTION.schema)], _COLUMNS)
     inquiry.say_what_was_read(plan)
     if damages := sum(part.holding.damages for part in parts):
         terminal.say(f"{format_count(damages, 'damage')}; `goqueue spark-inspect verify` names the ranges")
 
 
-def _row(part: "Part") -> Row:
-    from dataclasses import asdict  # noqa: PLC0415
-
-    from goqueue.quantities import format_time  # noqa: PLC0415
-
-    holding: dict[str, Any] = asdict(part.holding)
-    for name in ("first_time", "last_time"):
-        holding[name] = None if holding[name] is None else format_time(holding[name])
-    return {
-        "topic": part.topic,
-        "partition": part.partition,
-        "segments": part.segments,
-        "first_offset": part.first_offset,
-        "next_offset": part.next_offset,
-        "offsets": f"{part.first_offset}-{part.next_offset - 1}" if part.next_offset > part.first_offset else None,
-        **holding,
-    }
+def _with_offsets(row: Row) -> Row:
+    first, end = row["first_offset"], row["next_offset"]
+    return {**row, "offsets": f"{first}-{end - 1}" if end > first else None}

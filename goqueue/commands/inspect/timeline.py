@@ -9,25 +9,18 @@ from goqueue.clock import NANOSECONDS
 from goqueue.commands.inspect.bars import with_bars
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
 from goqueue.commands.inspect.plot import PlotFlag, check_plot, plot_lines
+from goqueue.commands.inspect.texts import in_texts
 from goqueue.console import terminal
 from goqueue.console.figures import rate, size_rate
 from goqueue.console.groups import UsageInvalid
-from goqueue.console.rows import Column, Row
+from goqueue.console.rows import Column
 from goqueue.quantities import DURATION_UNITS, format_count, format_duration, format_size, format_time, parse_duration
 
 if TYPE_CHECKING:
     from goqueue.spark.inspections.timeline import Bucket, Group, Silence
-    from goqueue.spark.logs.port import Logs
-    from goqueue.spark.plan import Plan
 
 By = Literal["topic", "partition", "priority"]
 
-_FIELDS: dict[By | None, tuple[str, ...]] = {
-    None: (),
-    "topic": ("topic",),
-    "partition": ("topic", "partition"),
-    "priority": ("priority",),
-}
 _GROUP_COLUMNS = {field: Column(field.upper(), field) for field in ("topic", "partition", "priority")}
 _BUCKET_NS_MIN = DURATION_UNITS["ms"]
 _SILENCES_TOLD = 3
@@ -56,16 +49,17 @@ def timeline(
     """
     wanted = _bucket(bucket)
     check_plot(plot)
-    from goqueue.spark.inspections.timeline import buckets, filled, silences  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.timeline import GROUPS, INSPECTION, buckets, filled, fitting, rows, silences, span  # noqa: PLC0415
 
     logs = inquiry.logs()
     plan = inquiry.plan(logs)
-    width = _fitting(logs, plan, wanted)
+    ends = span(logs, plan)
+    width = fitting(ends, wanted) if ends is not None else wanted or NANOSECONDS
     with inquiry.spark(is_brief=True) as spark, inquiry.progress(spark, plan):
         found = buckets(spark, logs, plan.splits(logs), width, by)
     lines = filled(found, width)
-    rows = [_row(one, width, by) for one in lines]
-    inquiry.write(*with_bars(rows, _columns(width, by), "messages", inquiry))
+    shown = in_texts(rows(lines, width, by), INSPECTION.schema)
+    inquiry.write(*with_bars(shown, _columns(GROUPS[by], width), "messages", inquiry))
     inquiry.say_what_was_read(plan)
     if inquiry.for_people and found:
         _say_peaks(found, width)
@@ -87,23 +81,7 @@ def _bucket(text: str | None) -> int | None:
     return found
 
 
-def _fitting(logs: "Logs", plan: "Plan", wanted: int | None) -> int:
-    """The bucket that was asked for, if it does not make too many lines; or one that makes a good picture."""
-    from goqueue.spark.inspections.timeline import BUCKETS_MAX, bucket_for, count_buckets, span  # noqa: PLC0415
-
-    ends = span(logs, plan)
-    if ends is None:
-        return wanted or NANOSECONDS
-    if wanted is not None and (count := count_buckets(*ends, wanted)) > BUCKETS_MAX:
-        fitting = format_duration(bucket_for(*ends) / NANOSECONDS)
-        raise UsageInvalid(
-            f"this makes {count:,} lines, {BUCKETS_MAX:,} is the most",
-            hint=f"take a longer --bucket, such as {fitting}, or less time with --from and --to",
-        )
-    return wanted or bucket_for(*ends)
-
-
-def _columns(width: int, by: By | None) -> list[Column]:
+def _columns(groups: Sequence[str], width: int) -> list[Column]:
     """A date only where there is more than one day, and no digits that are always zero."""
 
     def moment(text: str) -> str:
@@ -113,7 +91,7 @@ def _columns(width: int, by: By | None) -> list[Column]:
         return seconds if width % DURATION_UNITS["m"] else seconds[:16] if width % DURATION_UNITS["d"] else seconds[:10]
 
     return [
-        *(_GROUP_COLUMNS[field] for field in _FIELDS[by]),
+        *(_GROUP_COLUMNS[field] for field in groups),
         Column("TIME", "start", moment),
         Column("MESSAGES", "messages", format_count),
         Column("RATE", "rate", rate),
@@ -124,32 +102,13 @@ def _columns(width: int, by: By | None) -> list[Column]:
     ]
 
 
-def _row(one: "Bucket", width: int, by: By | None) -> Row:
-    seconds = width / NANOSECONDS
-    return {
-        **dict(zip(_FIELDS[by], one.group, strict=True)),
-        "start": format_time(one.start),
-        "seconds": seconds,
-        "messages": one.messages,
-        "bytes": one.bytes,
-        "rate": one.messages / seconds,
-        "byte_rate": one.bytes / seconds,
-        "peak_rate": _peak_rate(one, width),
-        "peak_time": None if one.peak_time is None else format_time(one.peak_time),
-    }
-
-
-def _peak_rate(one: "Bucket", width: int) -> float:
-    from goqueue.spark.inspections.timeline import unit_of  # noqa: PLC0415
-
-    return one.peak * NANOSECONDS / unit_of(width)
-
-
 def _say_peaks(found: "Sequence[Bucket]", width: int) -> None:
+    from goqueue.spark.inspections.timeline import peak_rate  # noqa: PLC0415
+
     busiest = max(found, key=lambda one: one.peak)
     if busiest.peak_time is not None:
         terminal.say(
-            f"busiest{_of(busiest.group)}: {rate(_peak_rate(busiest, width))} at {_clock(busiest.peak_time)}; "
+            f"busiest{_of(busiest.group)}: {rate(peak_rate(busiest, width))} at {_clock(busiest.peak_time)}; "
             f"a line is {format_duration(width / NANOSECONDS)}"
         )
 

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
+from goqueue.commands.inspect.texts import in_texts
 from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import Column, Row
 from goqueue.quantities import format_count, format_size
 
 if TYPE_CHECKING:
-    from goqueue.spark.inspections.usage import Count, Reading, Use
+    from goqueue.spark.inspections.usage import Count, Reading
 
 _By = Annotated[
     Literal["topic", "partition", "producer", "group"],
@@ -64,7 +65,7 @@ def usage(by: _By = "topic", by_header: _Header = None, per: _Per = None, *, inq
             raise UsageInvalid("--by-header tells of messages, --by group of what was read", hint="leave one out")
         _usage_of_groups(inquiry, per)
         return
-    from goqueue.spark.inspections.usage import Wish  # noqa: PLC0415 - it needs numpy
+    from goqueue.spark.inspections.usage import INSPECTION, Wish, rows  # noqa: PLC0415 - it needs numpy
     from goqueue.spark.inspections.usage import usage as find  # noqa: PLC0415
 
     logs = inquiry.logs()
@@ -73,7 +74,8 @@ def usage(by: _By = "topic", by_header: _Header = None, per: _Per = None, *, inq
     if plan.messages:
         with inquiry.spark(is_brief=True) as spark, inquiry.progress(spark, plan):
             found = find(spark, logs, plan, Wish(by, by_header, per))
-    inquiry.write([_row(one, by, by_header, per) for one in found], _columns(by, by_header, per))
+    shown = in_texts(rows(found), INSPECTION.schema)
+    inquiry.write([_row(row, by, by_header, per) for row in shown], _columns(by, by_header, per))
     inquiry.say_what_was_read(plan)
 
 
@@ -101,17 +103,11 @@ def _moment(flag: str, text: str | None, parse: Any) -> int | None:
     return place
 
 
-def _row(one: "Use", by: str, header: str | None, per: str | None) -> Row:
-    return {
-        **_bucket(one.bucket_ns, per),
-        "topic": one.topic,
-        **({"partition": one.partition} if by == "partition" else {}),
-        **({"producer": one.producer} if by == "producer" else {}),
-        **({header: None if one.header is None else _text(one.header)} if header else {}),
-        "messages": one.messages,
-        "bytes": one.bytes,
-        "payload_bytes": one.payload_bytes,
-    }
+def _row(row: Row, by: str, header: str | None, per: str | None) -> Row:
+    """With what is told apart alone, and by the names that it has for whoever asked."""
+    names = {**({per: "start"} if per else {}), "topic": "topic", **({by: by} if by != "topic" else {})}
+    names |= ({header: "header"} if header else {}) | {name: name for name in ("messages", "bytes", "payload_bytes")}
+    return {name: row[field] for name, field in names.items()}
 
 
 def _reading(reading: "Reading", count: "Count", per: str | None) -> Row:
@@ -128,10 +124,3 @@ def _bucket(bucket_ns: int | None, per: str | None) -> dict[str, Any]:
     from goqueue.quantities import format_time  # noqa: PLC0415
 
     return {} if per is None or bucket_ns is None else {per: format_time(bucket_ns)}
-
-
-def _text(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return f"0x{content.hex()}"

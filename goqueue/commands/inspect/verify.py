@@ -1,6 +1,6 @@
 """`goqueue spark-inspect verify`: whether every frame is what was written."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -48,8 +48,9 @@ def verify(
     if index and inquiry.url is not None:
         raise UsageInvalid("--index compares files, and --url names a broker", hint="name its data directory instead")
     from goqueue.spark.inspections import gaps  # noqa: PLC0415 - it needs numpy
-    from goqueue.spark.inspections.verify import faults_of, in_order  # noqa: PLC0415
+    from goqueue.spark.inspections.verify import faults_of, in_order, index_faults, rows  # noqa: PLC0415
     from goqueue.spark.jobs import on_each  # noqa: PLC0415
+    from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
     logs = inquiry.logs()
     plan = inquiry.plan(logs)
@@ -59,12 +60,12 @@ def verify(
         with inquiry.progress(spark, plan, "verifying"):
             traces = on_each(spark, splits, gaps.Look(logs, below))
         faults = _of_files(logs, plan, inquiry)
-        if index:
+        if index and isinstance(logs, DirectoryLogs):
             with inquiry.progress(spark, plan, "comparing indexes"):
-                faults += _of_indexes(spark, logs, plan)
+                faults += index_faults(spark, logs, plan)
     found = gaps.find_gaps(logs, plan, splits, traces, gaps.compacted_below(logs, plan))
     faults = in_order([*faults_of(found), *faults], plan)
-    inquiry.write([_row(fault) for fault in faults], _COLUMNS)
+    inquiry.write([_with_ranges(row) for row in rows(faults)], _COLUMNS)
     damages = sum(fault.is_damage for fault in faults) + sum(trace.unnamed for trace in traces)
     inquiry.say_what_was_read(plan)
     if inquiry.for_people:
@@ -86,27 +87,14 @@ def _of_files(logs: "Logs", plan: "Plan", inquiry: Inquiry) -> "list[Fault]":
     return lost_ends(logs, plan, is_whole=not inquiry.topics)
 
 
-def _of_indexes(spark: Any, logs: "Logs", plan: "Plan") -> "list[Fault]":
-    from goqueue.spark.inspections.verify import IndexLook, active_segments, whole_segments  # noqa: PLC0415
-    from goqueue.spark.jobs import on_each  # noqa: PLC0415
-    from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
-
-    assert isinstance(logs, DirectoryLogs)
-    look = IndexLook(logs, active_segments(plan))
-    return [fault for faults in on_each(spark, whole_segments(logs, plan), look) for fault in faults]
-
-
-def _row(fault: "Fault") -> Row:
-    from dataclasses import asdict  # noqa: PLC0415
-
+def _with_ranges(row: Row) -> Row:
     from goqueue.storage.check import offsets  # noqa: PLC0415
 
     told = None
-    if fault.first_offset is not None and fault.next_offset is not None:
-        told = offsets(fault.first_offset, fault.next_offset).partition(" ")[2].replace(" to ", "-")
+    if row["first_offset"] is not None and row["next_offset"] is not None:
+        told = offsets(row["first_offset"], row["next_offset"]).partition(" ")[2].replace(" to ", "-")
     return {
-        **asdict(fault),
-        "damage": fault.is_damage,
+        **row,
         "offsets": told,
-        "range": None if fault.position is None else f"{fault.position}-{fault.end}",
+        "range": None if row["position"] is None else f"{row['position']}-{row['end']}",
     }

@@ -4,8 +4,9 @@ Each task tells of its part every key once: how many messages and bytes it has, 
 the parts of a key together, on disk where they are many, so the number of keys is limited by nothing but that.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import TOMBSTONE_GRACE_SECONDS
 from goqueue.spark.columns import Batch, keys
+from goqueue.spark.inspections import parameters
+from goqueue.spark.inspections.inspection import Clash, Inspection, Row, schema
+from goqueue.spark.inspections.ledger import TopicFacts, read_topics
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import Logs
@@ -27,6 +31,8 @@ from goqueue.storage.disk import SystemDisk
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+KEYS_TOLD = 20
+"""Unless it is said."""
 _KEYS_AT_ONCE = 200_000  # gathered in a task before they are handed to Spark: some tens of MB
 
 _SCHEMA = pa.schema(
@@ -287,3 +293,80 @@ def _progress(logs: Logs, topic: str, partition: int) -> Progress | None:
     if not isinstance(logs, DirectoryLogs):
         return None
     return load_progress(SystemDisk(), f"{logs.name}/logs/{topic}/{partition}")
+
+
+def rows(gains: Sequence[Gain], topics: Mapping[str, TopicFacts]) -> list[Row]:
+    return [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "cleanup": topics[one.topic].settings.cleanup if one.topic in topics else None,
+            "messages": one.messages,
+            "bytes": one.bytes,
+            "keys": one.keys,
+            "without_key": one.without_key,
+            "superseded": one.superseded,
+            "superseded_bytes": one.superseded_bytes,
+            "tombstones": one.tombstones,
+            "tombstones_due": one.tombstones_due,
+            "gain_bytes": one.gain,
+            "gain_share": round(one.share, 6),
+            "clean": one.clean,
+            "dirty_bytes": one.dirty_bytes,
+            "dirty_share": None if one.dirty_bytes is None or not one.bytes else min(1.0, one.dirty_bytes / one.bytes),
+        }
+        for one in gains
+    ]
+
+
+def key_rows(found: Sequence[Key]) -> list[Row]:
+    return [asdict(one) for one in found]
+
+
+def inspect(
+    spark: "SparkSession",
+    logs: Logs,
+    plan: Plan,
+    keys: bool = False,
+    top: int = KEYS_TOLD,
+    approx: bool = False,
+) -> list[Row]:
+    if not plan.ranges:
+        return []
+    found = compaction(spark, logs, plan, now_ns=time.time_ns(), top=top if keys else 0, is_approximate=approx)
+    return key_rows(found.keys) if keys else rows(found.gains, read_topics(logs))
+
+
+def _clash(given: Mapping[str, Any]) -> Clash | None:
+    if given.get("keys") and given.get("approx"):
+        return Clash("approx", "knows no single key", "leave keys or approx out")
+    return None
+
+
+_NUMBERS = (
+    "messages",
+    "bytes",
+    "keys",
+    "without_key",
+    "superseded",
+    "superseded_bytes",
+    "tombstones",
+    "tombstones_due",
+)
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        topic=pa.string(),
+        partition=pa.int32(),
+        cleanup=pa.string(),
+        **dict.fromkeys(_NUMBERS, pa.int64()),
+        gain_bytes=pa.int64(),
+        gain_share=pa.float64(),
+        clean=pa.int64(),
+        dirty_bytes=pa.int64(),
+        dirty_share=pa.float64(),
+        key=pa.binary(),
+    ),
+    {"keys": parameters.switch(), "top": parameters.number(100_000), "approx": parameters.switch()},
+    _clash,
+)

@@ -4,7 +4,7 @@ What their headers say is read as columns. What was sent back is what the broker
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,10 +19,13 @@ from goqueue.broker.delivery.transfer import TOLD_PREFIX, dead_letter_topic
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import TopicNotFound
 from goqueue.quantities import quoted
+from goqueue.spark.inspections import parameters
 from goqueue.spark.inspections.header import header
+from goqueue.spark.inspections.inspection import TIME, Inspection, Row, schema
 from goqueue.spark.inspections.ledger import read_ledger
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.plan import Plan
 from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame
 from goqueue.storage.scan import Frames
@@ -219,3 +222,59 @@ def dead_letters(
 def _class(row: dict[str, Any]) -> Class:
     samples = [place for one in row.pop("latest") for place in reversed(one["samples"])]
     return Class(**row, samples=tuple(samples[:SAMPLES]))
+
+
+def rows(found: Iterable[Class], by: By, *, has_since: bool) -> list[Row]:
+    return [
+        {
+            by: int(one.what) if by == "hour" else one.what or None,
+            "letters": one.letters,
+            "left": one.left,
+            "sent_back": one.sent_back,
+            **({"new": one.fresh} if has_since else {}),
+            "attempts_mean": one.attempts / one.letters,
+            "attempts_max": one.attempts_max,
+            "first_time": one.first_ns,
+            "last_time": one.last_ns,
+            "oldest_left": one.oldest_left_ns,
+            "samples": list(one.samples),
+        }
+        for one in found
+    ]
+
+
+def inspect(
+    spark: "SparkSession", logs: Logs, plan: Plan, by: By = "error", since: int | None = None, top: int = 50
+) -> list[Row]:
+    """Of those topics of the plan that hold dead letters."""
+    letters = Plan(tuple(one for one in plan.ranges if one.place[0].endswith(DEAD_LETTER_SUFFIX)))
+    if not letters.messages:
+        return []
+    found = dead_letters(spark, logs, letters.splits(logs), by=by, since_ns=since, top=top)
+    return rows(found, by, has_since=since is not None)
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        error=pa.string(),
+        origin=pa.string(),
+        group=pa.string(),
+        hour=TIME,
+        letters=pa.int64(),
+        left=pa.int64(),
+        sent_back=pa.int64(),
+        new=pa.int64(),
+        attempts_mean=pa.float64(),
+        attempts_max=pa.int64(),
+        first_time=TIME,
+        last_time=TIME,
+        oldest_left=TIME,
+        samples=pa.list_(pa.string()),
+    ),
+    {
+        "by": parameters.one_of("error", "origin", "group", "hour"),
+        "since": parameters.moment(),
+        "top": parameters.number(100_000),
+    },
+)

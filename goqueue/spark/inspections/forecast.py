@@ -6,21 +6,33 @@ none is none. What goes is what retention says: the future size of a topic is wh
 what is too old or too much by then.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
+from shutil import disk_usage
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from goqueue.broker.topic import TopicSettings
 from goqueue.clock import NANOSECONDS
-from goqueue.spark.inspections.ledger import TopicFacts
+from goqueue.quantities import format_duration, format_size
+from goqueue.spark.inspections import parameters
+from goqueue.spark.inspections.inspection import Inspection, Row, schema
+from goqueue.spark.inspections.ledger import TopicFacts, read_topics
+from goqueue.spark.jobs import on_each
+from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.plan import Plan
 from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAY_HOURS = 24
 WEEK_DAYS = 7
@@ -30,6 +42,8 @@ HOURS_LEAST = 2
 DAYS_LEAST = 4
 """Whole days: with fewer, hours are looked at, and no trend is made of them."""
 _PATTERN_DAYS = 2 * WEEK_DAYS
+DAYS_TOLD = 30
+_HOUR_SECONDS = 3600
 _HOUR_NS = 3600 * NANOSECONDS
 _THURSDAY = 3  # the first day of 1970, where Monday is 0
 _SURE = 1.96  # standard errors to either side: the truth lies between in 19 of 20 cases
@@ -307,3 +321,80 @@ def fullness(outlook: Outlook, free: int) -> Fullness | None:
 def _first_above(sizes: Hourly, room: int) -> int | None:
     over = np.flatnonzero(sizes > room)
     return int(over[0]) + 1 if len(over) else None
+
+
+def free_bytes(logs: Logs, disk: int | None, used: int) -> int | None:
+    """What may yet be filled; None where a broker has the disk and nobody has told its size."""
+    if disk is not None:
+        return max(0, disk - used)
+    return disk_usage(logs.name).free if isinstance(logs, DirectoryLogs) else None
+
+
+def rows(found: Iterable[Outlook], whole: Outlook, free: int | None) -> list[Row]:
+    """Of each topic, and of all together at the end."""
+    return [*map(_row, found), _row(whole) | _full(None if free is None else fullness(whole, free), free)]
+
+
+def _row(one: Outlook) -> Row:
+    trend, later = one.trend, one.size_in(DAYS_TOLD)
+    least, likely, most = later or (None, None, None)
+    return {
+        "topic": one.topic,
+        "messages": one.messages,
+        "bytes": one.bytes,
+        "bytes_per_day": None if one.bytes_a_day is None else round(one.bytes_a_day),
+        "messages_per_day": None if one.messages_a_day is None else round(one.messages_a_day),
+        "trend": _trend(trend),
+        "trend_bytes_per_day": None if trend is None else round(trend.slope * DAY_HOURS**2),
+        "trend_error_bytes_per_day": None if trend is None else round(trend.slope_error * DAY_HOURS**2),
+        "kept": _kept(one.settings),
+        "balance_bytes": None if one.balance is None else round(one.balance),
+        f"bytes_in_{DAYS_TOLD}_days": likely,
+        f"bytes_in_{DAYS_TOLD}_days_least": least,
+        f"bytes_in_{DAYS_TOLD}_days_most": most,
+        "hours": one.whole_hours,
+    }
+
+
+def _trend(trend: Trend | None) -> str | None:
+    if trend is None:
+        return None
+    if trend.is_rising is None:
+        return "steady" if trend.step_hours > 1 else None
+    change = round(trend.slope * DAY_HOURS**2)
+    return f"+{format_size(change)}" if change > 0 else format_size(change)
+
+
+def _kept(settings: TopicSettings | None) -> str | None:
+    if settings is None:
+        return None
+    parts = []
+    if "delete" in settings.cleanup:
+        parts += [] if settings.retention_hours is None else [format_duration(settings.retention_hours * _HOUR_SECONDS)]
+        parts += [] if settings.retention_bytes is None else [f"{format_size(settings.retention_bytes)} a partition"]
+    if "compact" in settings.cleanup:
+        parts.append("compacted")
+    return ", ".join(parts) or "for ever"
+
+
+def _full(full: Fullness | None, free: int | None) -> Row:
+    hours = (None, None, None) if full is None else (full.likely, full.earliest, full.latest)
+    names = ("full_seconds", "full_seconds_earliest", "full_seconds_latest")
+    times = (None if one is None else one * _HOUR_SECONDS for one in hours)
+    return {"free_bytes": free, **dict(zip(names, times, strict=True))}
+
+
+def inspect(spark: "SparkSession", logs: Logs, plan: Plan, disk: int | None = None, at: int | None = None) -> list[Row]:
+    splits = plan.splits(logs)
+    hours = zip(splits, on_each(spark, splits, Look(logs)), strict=True)
+    found = outlooks(plan, hours, read_topics(logs), time.time_ns() if at is None else at)
+    whole = all_together(found)
+    return rows(found, whole, free_bytes(logs, disk, whole.bytes))
+
+
+_TEXTS = ("topic", "trend", "kept")
+INSPECTION = Inspection(
+    inspect,
+    schema(**{name: pa.string() if name in _TEXTS else pa.int64() for name in rows((), Outlook("", 0, 0, 0), None)[0]}),
+    {"disk": parameters.size(), "at": parameters.moment()},
+)

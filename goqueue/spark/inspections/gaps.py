@@ -7,12 +7,16 @@ before it. Offsets that do not rise, and times that fall within a segment, are d
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
+from goqueue.spark.inspections import parameters, repeats
+from goqueue.spark.inspections.inspection import Clash, Inspection, Row, schema
+from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import Logs
@@ -23,6 +27,11 @@ from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.survey import Damage
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST = 100
+"""Rows, unless it is said."""
 GAPS_MAX = 10_000
 """Named one by one in what a task reads; the others are counted."""
 
@@ -233,3 +242,62 @@ def _cut(spans: Iterable[Span], bases: Sequence[int]) -> Iterator[Span]:
     for first, end in spans:
         edges = [first, *(base for base in bases if first < base < end), end]
         yield from pairwise(edges)
+
+
+def rows(found: Sequence[Gap], most: int) -> list[Row]:
+    """So many of them, in their order: what is explained is left out first."""
+    chosen = sorted(range(len(found)), key=lambda number: (found[number].is_explained, number))[:most]
+    return [_row(found[number]) for number in sorted(chosen)]
+
+
+def _row(gap: Gap) -> Row:
+    return {
+        **asdict(gap),
+        "last_offset": gap.next_offset - 1,
+        "count": 0 if gap.what == "times_fall" else gap.next_offset - gap.first_offset,
+        "explained": gap.is_explained,
+    }
+
+
+def inspect(
+    spark: "SparkSession",
+    logs: Logs,
+    plan: Plan,
+    max: int = MOST,  # noqa: A002 - as it is called where it is given
+    content: bool = False,
+) -> list[Row]:
+    splits = plan.splits(logs)
+    if content:
+        return repeats.rows(repeats.find_repeats(spark, logs, plan, splits, max).most)
+    traces = on_each(spark, splits, Look(logs, compacted_below(logs, plan)))
+    return rows(find_gaps(logs, plan, splits, traces, compacted_below(logs, plan)), max)
+
+
+def _clash(given: Mapping[str, Any]) -> Clash | None:
+    if given.get("content") and (given.get("max") or 0) > repeats.REPEATS_MAX:
+        return Clash("max", f"is too much beside content, which names {repeats.REPEATS_MAX:,} at most", "take less")
+    return None
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        schema(
+            what=pa.string(),
+            topic=pa.string(),
+            partition=pa.int32(),
+            path=pa.string(),
+            first_offset=pa.int64(),
+            next_offset=pa.int64(),
+            reason=pa.string(),
+            position=pa.int64(),
+            end=pa.int64(),
+            last_offset=pa.int64(),
+            count=pa.int64(),
+            explained=pa.bool_(),
+        ),
+        repeats.SCHEMA,
+    ),
+    {"max": parameters.number(1_000_000), "content": parameters.switch()},
+    _clash,
+)

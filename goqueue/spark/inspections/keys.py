@@ -9,7 +9,7 @@ out of a key is at most what it had counted of it when it was left out, which is
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,11 @@ import pyarrow.compute as pc
 from goqueue.limits import MIB
 from goqueue.spark.columns import Batch, keys
 from goqueue.spark.failure import carried
+from goqueue.spark.inspections import parameters
+from goqueue.spark.inspections.inspection import Inspection, Row, schema
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.plan import Plan
 from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame
 
@@ -271,3 +274,28 @@ def _observation() -> "Observation":
     from pyspark.sql import Observation  # noqa: PLC0415
 
     return Observation()
+
+
+def rows(found: KeyCounts) -> list[Row]:
+    """The share is that of all messages, those without a key included."""
+    return [{**asdict(one), "share": one.messages / found.messages} for one in found.top]
+
+
+def inspect(spark: "SparkSession", logs: Logs, plan: Plan, top: int = 20, approx: bool = False) -> list[Row]:
+    return rows(count_keys(spark, logs, plan.splits(logs), top, approx=approx))
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        topic=pa.string(),
+        key=pa.binary(),
+        messages=pa.int64(),
+        bytes=pa.int64(),
+        tombstones=pa.int64(),
+        partition=pa.int32(),
+        partitions=pa.int32(),
+        share=pa.float64(),
+    ),
+    {"top": parameters.number(100_000), "approx": parameters.switch()},
+)

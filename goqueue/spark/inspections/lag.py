@@ -4,12 +4,14 @@ What a group has settled is told by the log of the groups; what is left for it i
 that what compaction has removed, and control records, are none. A broker counts by itself, and is asked.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from goqueue.broker.delivery.changes import Place
@@ -17,7 +19,10 @@ from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.state import Record
 from goqueue.broker.topic import TopicSettings
 from goqueue.clock import NANOSECONDS
+from goqueue.spark.inspections import parameters
+from goqueue.spark.inspections.inspection import Inspection, Row, schema
 from goqueue.spark.inspections.ledger import Ledger, TopicFacts, done_by, read_ledger, read_topics
+from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.plan import Plan, Range
@@ -26,6 +31,11 @@ from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame
 from goqueue.storage.scan import Frames
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WINDOW_SECONDS = 600.0
+"""What speeds look back, unless it is said."""
 _HOUR_SECONDS = 3600
 
 
@@ -312,3 +322,77 @@ def _told(whose: Whose, numbers: Mapping[str, Any], settings: TopicSettings) -> 
 def _sized(lag: Lag, message_bytes: float) -> Lag:
     """With bytes as if all messages of the topic were of one size."""
     return replace(lag, bytes=round(lag.messages * message_bytes), incoming_bytes=lag.incoming * message_bytes)
+
+
+def rows(found: Iterable[Lag]) -> list[Row]:
+    return [
+        {
+            "group": one.whose.group,
+            "topic": one.whose.topic,
+            "partition": one.whose.partition,
+            "member_id": one.member,
+            "committed": one.committed,
+            "end": one.end,
+            "messages": one.messages,
+            "bytes": one.bytes,
+            "seconds": round(one.seconds, 3),
+            "retention_seconds": one.retention_seconds,
+            "retention_bytes": one.retention_bytes,
+            "retention_share": one.retention_share,
+            "loss_seconds": one.loss_seconds,
+            "in_flight": one.in_flight,
+            "waiting": one.waiting,
+            "lost": one.lost,
+            "rate": round(one.rate, 3),
+            "incoming": round(one.incoming, 3),
+            "drain_seconds": one.drain_seconds,
+        }
+        for one in found
+    ]
+
+
+def inspect(
+    spark: "SparkSession",
+    logs: Logs,
+    plan: Plan,
+    group: Sequence[str] = (),
+    window: float = WINDOW_SECONDS,
+    at: int | None = None,
+) -> list[Row]:
+    """Of the topics of the plan. Where in them it begins and ends is of no matter: what is left is told."""
+    topics = tuple(dict.fromkeys(one.place[0] for one in plan.ranges))
+    if not topics:
+        return []
+    if isinstance(logs, BrokerLogs):
+        return rows(lags_of_broker(logs, topics, group))
+    now_ns = time.time_ns() if at is None else at
+    prepared = prepare(logs, topics, group, now_ns=now_ns, window_seconds=window)
+    splits = prepared.plan.splits(logs)
+    return rows(lags(prepared, splits, on_each(spark, splits, prepared.look), window))
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        group=pa.string(),
+        topic=pa.string(),
+        partition=pa.int32(),
+        member_id=pa.string(),
+        committed=pa.int64(),
+        end=pa.int64(),
+        messages=pa.int64(),
+        bytes=pa.int64(),
+        seconds=pa.float64(),
+        retention_seconds=pa.float64(),
+        retention_bytes=pa.int64(),
+        retention_share=pa.float64(),
+        loss_seconds=pa.float64(),
+        in_flight=pa.int64(),
+        waiting=pa.int64(),
+        lost=pa.int64(),
+        rate=pa.float64(),
+        incoming=pa.float64(),
+        drain_seconds=pa.float64(),
+    ),
+    {"group": parameters.texts(), "window": parameters.seconds(), "at": parameters.moment()},
+)

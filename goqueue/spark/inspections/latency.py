@@ -7,20 +7,25 @@ groups: when a message was handed out, and when that it is done was recorded.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from goqueue.broker.delivery.changes import Place, Range
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.transfer import ORIGIN
 from goqueue.broker.groups.state import Record
+from goqueue.clock import NANOSECONDS
 from goqueue.spark.columns import Batch, values
+from goqueue.spark.inspections import parameters
 from goqueue.spark.inspections.header import header, place_of_header
 from goqueue.spark.inspections.histogram import Histogram
+from goqueue.spark.inspections.inspection import TIME, Inspection, Row, apart, schema
 from goqueue.spark.inspections.ledger import done_by, given_ns, is_departure, read_ledger
 from goqueue.spark.inspections.moments import NEVER, Field, moments
+from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.plan import Plan
 from goqueue.spark.plan import Range as PlannedRange
@@ -28,8 +33,15 @@ from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame
 from goqueue.storage.scan import Frames
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 PUBLISH, ACKNOWLEDGE, WORK = "publish", "acknowledge", "work"
 """From the producer's time to the log; from the log to the acknowledgement; from handing out to that."""
+
+SPANS = (PUBLISH, ACKNOWLEDGE, WORK)
+SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+"""The percentiles that rows tell."""
 
 TRACE = "traceparent"
 
@@ -227,3 +239,54 @@ def together(prepared: Preparation, parts: Iterable[Found]) -> Found:
 
 def _bucket(time_ns: int, length_ns: int) -> int:
     return time_ns // length_ns * length_ns if length_ns else 0
+
+
+def rows(found: Found) -> list[Row]:
+    """By topic, span, group and time; the time only where there are buckets."""
+    lines = sorted(found.lines, key=lambda one: (one.topic, SPANS.index(one.span), one.group or "", one.bucket_ns))
+    return [_row(line, found.lines[line]) for line in lines]
+
+
+def _row(line: Line, histogram: Histogram) -> Row:
+    return {
+        **({"time": line.bucket_ns} if line.bucket_ns else {}),
+        "span": line.span,
+        "topic": line.topic,
+        "group": line.group,
+        "messages": histogram.count,
+        **{f"{title}_seconds": _seconds(histogram.percentile(share)) for title, share in SHARES.items()},
+        "max_seconds": _seconds(histogram.most),
+        "mean_seconds": _seconds(histogram.mean),
+        "min_seconds": _seconds(histogram.least),
+    }
+
+
+def _seconds(nanoseconds: float | None) -> float | None:
+    return None if nanoseconds is None else round(nanoseconds) / NANOSECONDS
+
+
+def inspect(
+    spark: "SparkSession",
+    logs: Logs,
+    plan: Plan,
+    header: str | None = None,
+    field: str | None = None,
+    bucket: int = 0,
+) -> list[Row]:
+    prepared = prepare(logs, plan, Source(header, field), bucket)
+    return rows(together(prepared, on_each(spark, prepared.plan.splits(logs), prepared.look)))
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        time=TIME,
+        span=pa.string(),
+        topic=pa.string(),
+        group=pa.string(),
+        messages=pa.int64(),
+        **{f"{title}_seconds": pa.float64() for title in (*SHARES, "max", "mean", "min")},
+    ),
+    {"header": parameters.text(), "field": parameters.field_path(), "bucket": parameters.bucket()},
+    apart("header", "field"),
+)

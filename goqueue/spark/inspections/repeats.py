@@ -8,18 +8,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from goqueue.spark.columns import schema_of
 from goqueue.spark.extract import Extract
+from goqueue.spark.inspections.inspection import TIME, Row, schema
 from goqueue.spark.jobs import as_frame, on_each
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.plan import Plan
 from goqueue.spark.reading import Split
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Observation, SparkSession
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
+REPEATS_MAX = 10_000
+"""That are named: the key of each is looked up in the log."""
+SCHEMA = schema(
+    topic=pa.string(),
+    key=pa.binary(),
+    value_bytes=pa.int64(),
+    copies=pa.int64(),
+    first_partition=pa.int32(),
+    first_offset=pa.int64(),
+    first_time=TIME,
+    last_partition=pa.int32(),
+    last_offset=pa.int64(),
+    last_time=TIME,
+)
+"""Of what `rows` makes."""
 _PLACES = 1 << 52
 """A partition and an offset as one number: an offset that passes this would take a century to reach."""
 
@@ -53,7 +70,7 @@ class Repeats:
 class _Rows:
     logs: Logs
 
-    def __call__(self, split: Split) -> "Iterator[pa.RecordBatch]":
+    def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         yield from Extract(self.logs, _COLUMNS, fails_on_loss=False).batches(split)
 
 
@@ -131,3 +148,21 @@ def _observation() -> "Observation":
     from pyspark.sql import Observation  # noqa: PLC0415
 
     return Observation()
+
+
+def rows(found: Sequence[Repeat]) -> list[Row]:
+    return [
+        {
+            "topic": one.topic,
+            "key": one.key,
+            "value_bytes": one.value_bytes,
+            "copies": one.copies,
+            "first_partition": one.first_partition,
+            "first_offset": one.first_offset,
+            "first_time": one.first_time_us * 1000,
+            "last_partition": one.last_partition,
+            "last_offset": one.last_offset,
+            "last_time": one.last_time_us * 1000,
+        }
+        for one in found
+    ]

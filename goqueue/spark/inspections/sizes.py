@@ -5,8 +5,8 @@ that the counters of any log fit into memory. Values are counted as they stand o
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,8 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from goqueue.limits import FRAME_HEADER_BYTES, KIB, MIB
+from goqueue.spark.inspections import parameters
+from goqueue.spark.inspections.inspection import Inspection, Row, apart, schema
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.plan import Plan
 from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 Part = Literal["frame", "value", "key", "headers"]
 PARTS: tuple[Part, ...] = ("frame", "value", "key", "headers")
+
+PERCENTILES = (50, 90, 95, 99)
+"""That rows tell."""
 
 _DENSE = 64 * KIB  # below this a counter for each size, since nearly all are there
 _ROUNDED = MIB
@@ -278,3 +284,63 @@ def _largest(table: pa.Table, biggest: int) -> list[Big]:
         for row in rows
     ]
     return sorted(found, key=lambda one: (-one.size, one.topic, one.partition, one.offset))[:biggest]
+
+
+def rows(topics: Iterable[TopicSizes]) -> list[Row]:
+    return [
+        {
+            "topic": one.topic,
+            "part": part,
+            "messages": found.messages,
+            "mean": found.mean,
+            **{f"p{share}": found.percentile(share) for share in PERCENTILES},
+            "max": found.largest,
+            "bytes": found.bytes,
+            "compressed": one.compressed if part == "value" else None,
+            "ratio": one.ratio if part == "value" else None,
+        }
+        for one in topics
+        for part, found in one.parts.items()
+    ]
+
+
+def steps(topics: Iterable[TopicSizes], part: Part) -> list[Row]:
+    """The histograms."""
+    return [
+        {"topic": one.topic, "part": part, "from": start, "below": end, "messages": messages}
+        for one in topics
+        for start, end, messages in one.parts[part].histogram()
+    ]
+
+
+def largest(found: Iterable[Big]) -> list[Row]:
+    return [asdict(one) for one in found]
+
+
+def inspect(
+    spark: "SparkSession", logs: Logs, plan: Plan, histogram: Part | None = None, biggest: int | None = None
+) -> list[Row]:
+    topics, found = measure(spark, logs, plan.splits(logs), biggest or 1)
+    if biggest is not None:
+        return largest(found)
+    return rows(topics) if histogram is None else steps(topics, histogram)
+
+
+_NUMBERS = ("max", "bytes", "compressed", "from", "below", "size")
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        topic=pa.string(),
+        part=pa.string(),
+        messages=pa.int64(),
+        mean=pa.float64(),
+        **{f"p{share}": pa.int64() for share in PERCENTILES},
+        **dict.fromkeys(_NUMBERS, pa.int64()),
+        ratio=pa.float64(),
+        partition=pa.int32(),
+        offset=pa.int64(),
+        segment=pa.int64(),
+    ),
+    {"histogram": parameters.one_of(*PARTS), "biggest": parameters.number(1000)},
+    apart("histogram", "biggest"),
+)

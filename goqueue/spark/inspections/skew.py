@@ -1,13 +1,15 @@
 """How unevenly the messages of a topic lie over its partitions, and which keys are to blame."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from goqueue.spark.inspections.inspection import Inspection, Row, schema
 from goqueue.spark.inspections.keys import OF_KEY, PartitionKeys, added_up, key_frame, partitions_of
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.plan import Plan
@@ -108,3 +110,46 @@ def _hot_keys(added: "DataFrame", top: int) -> dict[Place, tuple[Hot, ...]]:
     for row in ranked.orderBy("topic", "partition", "rank").collect():
         found[row["topic"], row["partition"]].append(Hot(bytes(row["key"]), row["messages"]))
     return {place: tuple(keys) for place, keys in found.items()}
+
+
+def rows(found: Iterable[Spread]) -> list[Row]:
+    return [_row(spread, share) for spread in found for share in spread.shares]
+
+
+def _row(spread: Spread, share: Share) -> Row:
+    messages = share.counts.messages
+    hot = share.keys[0] if share.keys else None
+    return {
+        **asdict(share.counts),
+        "share": messages / spread.messages if spread.messages else 0.0,
+        "of_mean": messages / spread.mean if spread.messages else 0.0,
+        "hot_key": None if hot is None else hot.key,
+        "hot_key_share": None if hot is None else hot.messages / messages,
+        "hot_keys": [one.key for one in share.keys],
+        "max_to_mean": spread.max_to_mean,
+        "gini": spread.gini,
+    }
+
+
+def inspect(spark: "SparkSession", logs: Logs, plan: Plan) -> list[Row]:
+    return rows(spreads(spark, logs, plan, plan.splits(logs)))
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        topic=pa.string(),
+        partition=pa.int32(),
+        messages=pa.int64(),
+        bytes=pa.int64(),
+        tombstones=pa.int64(),
+        without_key=pa.int64(),
+        share=pa.float64(),
+        of_mean=pa.float64(),
+        hot_key=pa.binary(),
+        hot_key_share=pa.float64(),
+        hot_keys=pa.list_(pa.binary()),
+        max_to_mean=pa.float64(),
+        gini=pa.float64(),
+    ),
+)

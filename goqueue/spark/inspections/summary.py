@@ -2,15 +2,22 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from goqueue.spark.inspections.inspection import TIME, Inspection, Row, schema
+from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.plan import Plan
 from goqueue.spark.points import Place
 from goqueue.spark.reading import Broken, Removed, Run, Split, read
 from goqueue.storage import frame, scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(slots=True)
@@ -100,3 +107,46 @@ def summarise(plan: Plan, splits: Iterable[Split], found: Iterable[Holding]) -> 
     for split, holding in zip(splits, found, strict=True):
         total[split.topic, split.partition].join(holding)
     return [Part(*one.place, len(one.view.segments), one.first, one.end, total[one.place]) for one in plan.ranges]
+
+
+def rows(parts: Iterable[Part]) -> list[Row]:
+    return [
+        {
+            "topic": part.topic,
+            "partition": part.partition,
+            "segments": part.segments,
+            "first_offset": part.first_offset,
+            "next_offset": part.next_offset,
+            **asdict(part.holding),
+        }
+        for part in parts
+    ]
+
+
+def inspect(spark: "SparkSession", logs: Logs, plan: Plan) -> list[Row]:
+    splits = plan.splits(logs)
+    return rows(summarise(plan, splits, on_each(spark, splits, Look(logs))))
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        topic=pa.string(),
+        partition=pa.int32(),
+        segments=pa.int64(),
+        first_offset=pa.int64(),
+        next_offset=pa.int64(),
+        messages=pa.int64(),
+        bytes=pa.int64(),
+        value_bytes=pa.int64(),
+        without_key=pa.int64(),
+        with_headers=pa.int64(),
+        compressed=pa.int64(),
+        tombstones=pa.int64(),
+        control_records=pa.int64(),
+        first_time=TIME,
+        last_time=TIME,
+        damages=pa.int64(),
+        lost=pa.int64(),
+    ),
+)

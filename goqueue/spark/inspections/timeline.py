@@ -6,7 +6,7 @@ Spark adds up, so that a log of years costs no more memory than one of minutes.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from goqueue.clock import NANOSECONDS
+from goqueue.errors import RequestInvalid
+from goqueue.quantities import format_duration
+from goqueue.spark.inspections import parameters
+from goqueue.spark.inspections.inspection import TIME, Inspection, Row
+from goqueue.spark.inspections.inspection import schema as fields
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.plan import Plan, Range
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
 By = Literal["topic", "partition", "priority"]
 
+BUCKET_NS_MIN = NANOSECONDS // 1000
 BUCKETS_MAX = 10_000
 """In one timeline: more than that is no picture, and a query in SQL gives as many as one likes."""
 _BUCKETS_WANTED = 60
@@ -55,7 +61,7 @@ SCHEMA = pa.schema(
         pa.field("last_time", pa.int64()),
     ]
 )
-_GROUPS: dict[By | None, tuple[str, ...]] = {
+GROUPS: dict[By | None, tuple[str, ...]] = {
     None: (),
     "topic": ("topic",),
     "partition": ("topic", "partition"),
@@ -205,7 +211,7 @@ def buckets(
 
     if not splits:
         return []
-    unit, groups = unit_of(bucket), _GROUPS[by]
+    unit, groups = unit_of(bucket), GROUPS[by]
     sums = (f.sum("messages").alias("messages"), f.sum("bytes").alias("bytes"))
     ends = (f.min("first_time").alias("first_time"), f.max("last_time").alias("last_time"))
     units = as_frame(spark, splits, Look(logs, unit, by == "priority"), SCHEMA).groupBy(*groups, "unit")
@@ -253,3 +259,68 @@ def silences(found: Sequence[Bucket], bucket: int) -> list[Silence]:
         and other.first_time - one.last_time > bucket
     ]
     return sorted(quiet, key=lambda one: one.start - one.end)
+
+
+def fitting(ends: tuple[int, int], wanted: int | None) -> int:
+    """The bucket that was asked for, if it does not make too many lines; or one that makes a good picture."""
+    if wanted is None:
+        return bucket_for(*ends)
+    if (count := count_buckets(*ends, wanted)) > BUCKETS_MAX:
+        longer = format_duration(bucket_for(*ends) / NANOSECONDS)
+        raise RequestInvalid(
+            f"this makes {count:,} lines, {BUCKETS_MAX:,} is the most",
+            hint=f"take a longer bucket, such as {longer}, or less time",
+        )
+    return wanted
+
+
+def peak_rate(one: Bucket, width: int) -> float:
+    """In a second."""
+    return one.peak * NANOSECONDS / unit_of(width)
+
+
+def rows(lines: Iterable[Bucket], width: int, by: By | None) -> list[Row]:
+    seconds = width / NANOSECONDS
+    return [
+        {
+            **dict(zip(GROUPS[by], one.group, strict=True)),
+            "start": one.start,
+            "seconds": seconds,
+            "messages": one.messages,
+            "bytes": one.bytes,
+            "rate": one.messages / seconds,
+            "byte_rate": one.bytes / seconds,
+            "peak_rate": peak_rate(one, width),
+            "peak_time": one.peak_time,
+        }
+        for one in lines
+    ]
+
+
+def inspect(
+    spark: "SparkSession", logs: Logs, plan: Plan, bucket: int | None = None, by: By | None = None
+) -> list[Row]:
+    ends = span(logs, plan)
+    if ends is None:
+        return []
+    width = fitting(ends, bucket)
+    return rows(filled(buckets(spark, logs, plan.splits(logs), width, by), width), width, by)
+
+
+INSPECTION = Inspection(
+    inspect,
+    fields(
+        topic=pa.string(),
+        partition=pa.int32(),
+        priority=pa.string(),
+        start=TIME,
+        seconds=pa.float64(),
+        messages=pa.int64(),
+        bytes=pa.int64(),
+        rate=pa.float64(),
+        byte_rate=pa.float64(),
+        peak_rate=pa.float64(),
+        peak_time=TIME,
+    ),
+    {"bucket": parameters.bucket(BUCKET_NS_MIN), "by": parameters.one_of("topic", "partition", "priority")},
+)

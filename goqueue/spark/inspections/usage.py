@@ -5,7 +5,7 @@ task that meets such a batch at its end reads on to the end of the batch: it giv
 takes them from the nameless, whom the next task gives them to. The sum is exact, however a log is cut.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,7 +18,9 @@ from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.state import Record
 from goqueue.broker.producers import MARK_NAME, Mark
 from goqueue.clock import NANOSECONDS
+from goqueue.spark.inspections import parameters
 from goqueue.spark.inspections.header import header, place_of_header
+from goqueue.spark.inspections.inspection import TIME, Inspection, Row, schema
 from goqueue.spark.inspections.ledger import done_by, is_departure, read_ledger
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
@@ -283,3 +285,50 @@ def consumption(
 def _order(pair: tuple[Reading, Count]) -> tuple[int, str, str, int]:
     reading = pair[0]
     return reading.bucket_ns, reading.group, reading.topic, reading.partition or 0
+
+
+def rows(found: Iterable[Use]) -> list[Row]:
+    return [
+        {
+            "start": one.bucket_ns,
+            "topic": one.topic,
+            "partition": one.partition,
+            "producer": one.producer,
+            "header": one.header,
+            "messages": one.messages,
+            "bytes": one.bytes,
+            "payload_bytes": one.payload_bytes,
+        }
+        for one in found
+    ]
+
+
+def inspect(
+    spark: "SparkSession",
+    logs: Logs,
+    plan: Plan,
+    by: By = "topic",
+    by_header: str | None = None,
+    per: Per | None = None,
+) -> list[Row]:
+    return rows(usage(spark, logs, plan, Wish(by, by_header, per))) if plan.messages else []
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        start=TIME,
+        topic=pa.string(),
+        partition=pa.int32(),
+        producer=pa.int64(),
+        header=pa.binary(),
+        messages=pa.int64(),
+        bytes=pa.int64(),
+        payload_bytes=pa.int64(),
+    ),
+    {
+        "by": parameters.one_of("topic", "partition", "producer"),
+        "by_header": parameters.text(),
+        "per": parameters.one_of("day", "hour"),
+    },
+)

@@ -5,18 +5,27 @@ makes of them, by the engine of `fsck` itself; that of a segment which still gro
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
 
-from goqueue.spark.inspections.gaps import Gap, What
+import pyarrow as pa
+
+from goqueue.spark.inspections import parameters
+from goqueue.spark.inspections.gaps import Gap, Look, What, compacted_below, find_gaps
+from goqueue.spark.inspections.inspection import Inspection, Row, schema
+from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Plan
+from goqueue.spark.logs.port import Logs
+from goqueue.spark.plan import Plan, Selection
 from goqueue.spark.points import Place
 from goqueue.spark.reading import Split
 from goqueue.storage import check
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.segment import Segment
 from goqueue.storage.store import read_clean_marker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Code = Literal[check.FindingCode, "removed"]
 
@@ -137,3 +146,43 @@ def in_order(faults: Iterable[Fault], plan: Plan) -> list[Fault]:
             one.position or 0,
         ),
     )
+
+
+def index_faults(spark: "SparkSession", logs: DirectoryLogs, plan: Plan) -> list[Fault]:
+    """Of all segments that can be compared."""
+    look = IndexLook(logs, active_segments(plan))
+    return [fault for faults in on_each(spark, whole_segments(logs, plan), look) for fault in faults]
+
+
+def rows(faults: Iterable[Fault]) -> list[Row]:
+    return [{**asdict(fault), "damage": fault.is_damage} for fault in faults]
+
+
+def inspect(spark: "SparkSession", logs: Logs, plan: Plan, index: bool = False) -> list[Row]:
+    splits = plan.splits(logs)
+    traces = on_each(spark, splits, Look(logs, compacted_below(logs, plan)))
+    faults = faults_of(find_gaps(logs, plan, splits, traces, compacted_below(logs, plan)))
+    if isinstance(logs, DirectoryLogs):
+        is_whole = {one.place for one in plan.ranges} >= set(Selection().places(logs))
+        faults += lost_ends(logs, plan, is_whole=is_whole)
+        faults += index_faults(spark, logs, plan) if index else []
+    return rows(in_order(faults, plan))
+
+
+INSPECTION = Inspection(
+    inspect,
+    schema(
+        code=pa.string(),
+        topic=pa.string(),
+        partition=pa.int32(),
+        path=pa.string(),
+        reason=pa.string(),
+        position=pa.int64(),
+        end=pa.int64(),
+        first_offset=pa.int64(),
+        next_offset=pa.int64(),
+        damage=pa.bool_(),
+    ),
+    {"index": parameters.switch()},
+    of_files=frozenset({"index"}),
+)

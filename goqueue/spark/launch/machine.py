@@ -136,6 +136,7 @@ def environment(spark_home: str, java_home: str, *, is_local: bool) -> dict[str,
         **kept,
         "JAVA_HOME": java_home,
         "PYTHONHASHSEED": "0",  # keys must hash alike in all workers
+        "PYTHONSAFEPATH": "1",  # a random.py or another goqueue where the command stands is not for workers
         "SPARK_CONNECT_MODE": "0",
         "SPARK_HOME": spark_home,
     }

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from goqueue.config.problem import Origin, Problem
 from goqueue.errors import ConfigInvalid
-from goqueue.spark.inspections.catalogue import Inspection
+from goqueue.spark.inspections.inspection import Inspection
 from goqueue.spark.plan import Selection
 from goqueue.spark.points import Bound
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from goqueue.config import document
 from goqueue.config.document import Entry
 from goqueue.config.problem import Origin, Problem, nearest
 from goqueue.quantities import quoted
 from goqueue.spark.inspections.catalogue import INSPECTIONS
+from goqueue.spark.inspections.parameters import Parameter
 from goqueue.spark.pipeline import values
 from goqueue.spark.pipeline.destinations import read_sink
 from goqueue.spark.pipeline.model import (
@@ -49,7 +51,7 @@ def load(path: str, given: Mapping[str, str], environment: Mapping[str, str], no
     declared = _declare(reading, root)
     source = _source(root, now_ns)
     stream = _stream(root)
-    steps = _steps(root)
+    steps = _steps(root, source, now_ns)
     sinks = _sinks(root, source, steps, is_stream=_is_stream(root))
     _check_given(reading, given, declared)
     if source is None:
@@ -136,7 +138,7 @@ def _selection(topics: tuple[str, ...]) -> Selection:
 # --- steps ---
 
 
-def _steps(root: Section) -> tuple[Step, ...]:
+def _steps(root: Section, source: Source | None, now_ns: int) -> tuple[Step, ...]:
     section = root.section("steps", None)
     steps: list[Step] = []
     for name in section or ():
@@ -147,19 +149,19 @@ def _steps(root: Section) -> tuple[Step, ...]:
             section.refuse(name, str(error))
         if name.lower() in {INPUT, *(step.name.lower() for step in steps)}:
             section.refuse(name, f"is a name that is taken: {quoted(name.lower())}", "give it another one")
-        step = _step(section, name)
+        step = _step(section, name, source, now_ns)
         if step is not None:
             steps.append(step)
     return tuple(steps)
 
 
-def _step(steps: Section, name: str) -> Step | None:
+def _step(steps: Section, name: str, source: Source | None, now_ns: int) -> Step | None:
     section = steps.section(name, None)
     if section is None:
         return None
     kind = section.one_of("sql", "inspect")
     if kind == "inspect":
-        return _inspect(section, name)
+        return _inspect(section, name, source, now_ns)
     for other in section:
         if other not in ("sql", "inspect"):
             section.refuse(other, "is not known here", "a step of SQL has `sql:` alone")
@@ -167,22 +169,31 @@ def _step(steps: Section, name: str) -> Step | None:
     return None if sql is None else Query(name, sql)
 
 
-def _inspect(section: Section, name: str) -> Inspect | None:
+def _inspect(section: Section, name: str, source: Source | None, now_ns: int) -> Inspect | None:
     chosen = section.take("inspect", lambda text: values.one_of(text, INSPECTIONS, "inspection"))
     if chosen is None:
         return None
     inspection = INSPECTIONS[chosen]
-    parameters = {}
+    given: dict[str, Any] = {}
     for key in section:
         if key in inspection.parameters:
-            parameters[key] = section.take(key, inspection.parameters[key])
+            given[key] = _parameter(section, key, inspection.parameters[key], now_ns)
+            if key in inspection.of_files and source is not None and source.url is not None:
+                section.refuse(key, "is about files, and the source is a broker", "remove it, or read its directory")
         elif key != "inspect":
-            meant = nearest(key, list(inspection.parameters))
-            known = ", ".join(inspection.parameters) or "none"
-            section.refuse(
-                key, f"is no parameter of {chosen}", f"did you mean {meant}?" if meant else f"there are: {known}"
-            )
-    return Inspect(name, inspection, parameters)
+            section.refuse(key, f"is no parameter of {chosen}", values.advice(key, inspection.parameters))
+    if (clash := inspection.clash(given)) is not None:
+        section.refuse(clash.parameter, clash.sentence, clash.hint)
+    return Inspect(name, inspection, given)
+
+
+def _parameter(section: Section, key: str, parameter: Parameter, now_ns: int) -> Any:
+    read = partial(_read, parameter, now_ns)
+    return section.each(key, read) if parameter.is_list else section.take(key, read)
+
+
+def _read(parameter: Parameter, now_ns: int, text: str) -> Any:
+    return parameter.read(text, now_ns)
 
 
 # --- sinks ---

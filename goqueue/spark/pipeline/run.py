@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from goqueue.config.problem import Problem
 from goqueue.errors import GoQueueError
-from goqueue.spark.inspections.catalogue import Row
+from goqueue.spark.inspections.inspection import Row
 from goqueue.spark.pipeline import delivery, streams
 from goqueue.spark.pipeline.delivery import Delivered
 from goqueue.spark.pipeline.model import Inspect, Pipeline, invalid

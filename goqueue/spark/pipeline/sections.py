@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from goqueue.config.document import Entry
-from goqueue.config.problem import Origin, Problem, nearest, shown_key
+from goqueue.config.problem import Origin, Problem, shown_key
 from goqueue.errors import GoQueueError
 from goqueue.quantities import quoted
 from goqueue.spark.pipeline.model import Placed
+from goqueue.spark.pipeline.values import advice
 from goqueue.spark.pipeline.variables import Variables
 
 T = TypeVar("T")
@@ -38,9 +39,8 @@ class Section:
         names = None if known is None else list(known)
         for entry in entries:
             if names is not None and entry.key not in names:
-                meant = nearest(entry.key, names)
-                hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(names)}"
-                reading.refuse(entry.key_origin, shown_key(self._below(entry.key)), "is not known here", hint)
+                told = shown_key(self._below(entry.key))
+                reading.refuse(entry.key_origin, told, "is not known here", advice(entry.key, names))
             else:
                 self._entries[entry.key] = entry
 
@@ -70,14 +70,23 @@ class Section:
 
     def many(self, name: str) -> tuple[str, ...]:
         """A list, or names with commas between them."""
+        return tuple(item.text for item in self._items(name))
+
+    def each(self, name: str, read: Callable[[str], T]) -> tuple[T, ...]:
+        """The same, each as `read` understands it; those that it cannot understand are left out."""
+        found = [self._read(item, name, read) for item in self._items(name)]
+        return tuple(one for one in found if one is not None)
+
+    def _items(self, name: str) -> list[Placed]:
         entry = self._entries.get(name)
         if entry is None:
-            return ()
+            return []
         if entry.shape != "list":
             found = self._placed(entry, self._below(name), "a list belongs")
-            return () if found is None else tuple(part.strip() for part in found.text.split(",") if part.strip())
+            parts = [] if found is None else found.text.split(",")
+            return [Placed(part.strip(), entry.origin) for part in parts if part.strip()]
         items = [self._placed(item, self._below(name), "a name belongs") for item in entry.entries]
-        return tuple(item.text for item in items if item is not None)
+        return [item for item in items if item is not None]
 
     def section(self, name: str, known: Iterable[str] | None) -> "Section | None":
         entry = self._entries.get(name)

@@ -10,17 +10,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from goqueue.config.problem import Origin, Problem, nearest
+from goqueue.config.problem import Origin, Problem
 from goqueue.errors import GoQueueError
 from goqueue.quantities import format_time, quoted
-from goqueue.spark.inspections.catalogue import Row
+from goqueue.spark.inspections.inspection import Inspection, Row, table
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.pipeline.model import INPUT, Inspect, Pipeline, Placed, Query, Source
+from goqueue.spark.pipeline.values import advice
 from goqueue.spark.plan import Plan
 from goqueue.spark.points import Bound, Moment
 from goqueue.spark.queries.pruning import Sketch
@@ -120,10 +120,9 @@ def tables(spark: "SparkSession", pipeline: Pipeline, plan: Plan, found: Found) 
         _drop(spark, made)
 
 
-def of_rows(spark: "SparkSession", rows: Sequence[Row], schema: pa.Schema) -> "DataFrame":
+def of_rows(spark: "SparkSession", rows: Sequence[Row], inspection: Inspection) -> "DataFrame":
     """A few rows that were found, as a table."""
-    content = [{name: row.get(name) for name in schema.names} for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(content, schema), from_arrow_schema(schema))
+    return spark.createDataFrame(table(rows, inspection.schema), from_arrow_schema(inspection.schema))
 
 
 def _drop(spark: "SparkSession", made: Tables) -> None:
@@ -180,7 +179,7 @@ def _beginning(bound: Bound) -> dict[str, str]:
 def _add_steps(spark: "SparkSession", pipeline: Pipeline, made: Tables, found: Mapping[str, Sequence[Row]]) -> None:
     for step in pipeline.steps:
         if isinstance(step, Inspect):
-            made.add(step.name, of_rows(spark, found.get(step.name, ()), step.inspection.schema))
+            made.add(step.name, of_rows(spark, found.get(step.name, ()), step.inspection))
             continue
         with explained():  # it keeps pyspark from writing each refusal to stderr
             problem = _add_query(spark, pipeline, step, made)
@@ -233,9 +232,7 @@ def _unknown(missing: str, pipeline: Pipeline, step: Query, made: Tables) -> tup
         return "reads itself", "read another step, or input"
     if missing.lower() in {one.name.lower() for one in pipeline.steps}:
         return f"reads {quoted(missing)}, which comes below it", "put it behind the steps that it reads"
-    meant = nearest(missing, list(made.frames))
-    hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(made.frames)}"
-    return f"there is no step {quoted(missing)}", hint
+    return f"there is no step {quoted(missing)}", advice(missing, made.frames)
 
 
 def _place(pipeline: Pipeline, sql: Placed, line: int, column: int) -> Origin:

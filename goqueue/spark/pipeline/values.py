@@ -5,11 +5,10 @@ from collections.abc import Iterable
 
 from goqueue.config.kinds import SWITCH
 from goqueue.config.problem import nearest
-from goqueue.quantities import parse_duration, parse_time, quoted
+from goqueue.quantities import parse_duration, quoted
+from goqueue.spark.inspections.parameters import read_moment
 from goqueue.spark.points import Bound, Moment
 
-_NANOSECONDS = 1_000_000_000
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SINK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
@@ -20,11 +19,11 @@ def bound(text: str, now_ns: int) -> Bound:
         return Bound("earliest" if text == "earliest" else "latest")
     if text == "now":
         return Bound("latest")
-    if text.startswith("-"):
-        return Bound(Moment(max(0, now_ns - round(parse_duration(text[1:]) * _NANOSECONDS))))
     try:
-        return Bound(Moment(parse_time(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text)))
+        return Bound(Moment(read_moment(text, now_ns)))
     except ValueError:
+        if text.startswith("-"):
+            raise
         raise ValueError(
             f"{quoted(text)} is no place to read from or to: write earliest, latest, a time as in"
             " 2026-03-01T12:00:00Z, a day as in 2026-03-01, or -24h"
@@ -76,8 +75,13 @@ def one_of(text: str, names: Iterable[str], what: str) -> str:
     """`text`, if it is one of these."""
     known = list(names)
     if text not in known:
-        meant = nearest(text, known)
-        raise ValueError(
-            f"{quoted(text)} is no {what}: " + (f"did you mean {meant}?" if meant else f"there are {', '.join(known)}")
-        )
+        raise ValueError(f"{quoted(text)} is no {what}: {advice(text, known)}")
     return text
+
+
+def advice(name: str, known: Iterable[str]) -> str:
+    """What to write in the place of a name that is none: all that there are, and first what was probably meant."""
+    names = list(known)
+    meant = nearest(name, names)
+    listed = f"there are {', '.join(names)}" if names else "there are none"
+    return f"did you mean {meant}? {listed}" if meant else listed
