@@ -1,5 +1,7 @@
 """Makes the pictures of the documentation, from what the real commands print: `python docs/pictures.py`."""
 
+import json
+import math
 import os
 import re
 import shlex
@@ -8,6 +10,7 @@ import sys
 import tempfile
 from io import StringIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from rich.console import Console
@@ -15,10 +18,12 @@ from rich.text import Text
 
 from goqueue.client import Client
 from goqueue.clock import SystemClock
+from goqueue.quantities import parse_time
 from goqueue.storage import frame, scan
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.store import Store
 from goqueue.testing.broker import LocalBroker
+from goqueue.testing.clock import ManualClock
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -41,6 +46,34 @@ def make_data(directory: Path) -> None:
     with (logs / "payments/0/00000000000000000000.log").open("ab") as file:
         file.write(frame.encode(b"a write that was never answered")[:-9])
     (logs / "payments/1/00000000000000000000.index").unlink()
+
+
+def make_day(directory: Path) -> None:
+    """A day of orders: a quiet night, a rush at noon, and one customer who buys more than anybody else."""
+    clock = ManualClock(parse_time("2026-03-01T00:00:00Z"))
+    store = Store.open(SystemDisk(), str(directory), clock, owner="the pictures")
+    logs = [store.create(f"orders/{number}") for number in range(3)]
+    random = Random(17)
+    for minute in range(24 * 60):
+        busy = math.exp(-(((minute / 60 - 12.5) / 4) ** 2)) + 0.1
+        for _ in range(round(40 * busy)):
+            customer = 4 if random.random() < 0.15 else random.randrange(60)
+            order = {"customer": f"customer-{customer}", "total": random.randrange(5, 200)}
+            content = frame.encode(json.dumps(order).encode(), b"customer-%d" % customer)
+            logs[customer % len(logs)].append(scan.batch(bytearray(content)))
+        clock.advance(60)
+        store.flush()
+    store.close()
+
+
+def questions(directory: Path) -> list[Text]:
+    """What an analyst types first, and an operator next."""
+    make_day(directory / "data")
+    query = "SELECT customer, count(*) n, sum(total) total FROM orders GROUP BY 1 ORDER BY 3 DESC LIMIT 3"
+    lines = run("goqueue", "spark-inspect", "sql", "data", query, directory=directory)
+    lines += run("goqueue", "spark-inspect", "timeline", "data", "orders", "--bucket", "1h", directory=directory)
+    lines += run("goqueue", "spark-inspect", "keys", "data", "orders", "--top", "3", directory=directory)
+    return lines
 
 
 def run(program: str, *words: str, directory: Path, server: str = "", stdin: str = "") -> list[Text]:
@@ -99,6 +132,8 @@ def main() -> None:
         make_data(Path(directory) / "goqueue-data")
         draw("fsck", run("goqueue", "fsck", "goqueue-data", directory=Path(directory)), 132)
         draw("first", first_messages(Path(directory)), 100)
+        (Path(directory) / "analyst").mkdir()
+        draw("questions", questions(Path(directory) / "analyst"), 124)
 
 
 if __name__ == "__main__":
