@@ -157,8 +157,7 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
     if stored is None and disk.kind(segment.index_path) == "file":
         stored = Index()
     rebuilt = Index()
-    ceiling = OFFSET_MAX if task.ceiling is None else task.ceiling
-    position = 0
+    ceiling, position = _ceiling(task, stored), 0
     for piece in survey(
         disk.open(segment.path, "read"), Stretch(0, segment.size, segment.base_offset, ceiling), stored
     ):
@@ -177,6 +176,14 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
     _check_end(report, stored)
     if not any(finding.code == "range_damaged" for finding in report.findings):
         _check_index(disk, report, rebuilt)
+
+
+def _ceiling(task: SegmentTask, stored: Index | None) -> int:
+    """The first offset that it cannot hold: the base of the next, or what the mark says that vouches for all of it."""
+    if task.ceiling is not None:
+        return task.ceiling
+    marked = stored.marked if stored is not None else None
+    return marked[0] if marked is not None and marked[1] >= task.segment.size else OFFSET_MAX
 
 
 def _is_torn(task: SegmentTask, damage: Damage, stored: Index | None) -> bool:
