@@ -43,11 +43,101 @@ _goqueue_at() {
             values=' --config=files --data-dir=files --host= --port= --server-request-bytes= --server-in-flight-bytes= --server-connections= --server-idle-timeout= --server-stop-timeout= --topics-auto-create=true|false --topics-partitions= --topics-retention= --topics-max-message-bytes= --storage-flush=always|interval --storage-flush-interval= --storage-segment-bytes= --storage-segment-age= --storage-tail-bytes= --storage-upkeep-interval= --groups-session-timeout= --groups-revocation-timeout= --groups-retention= --groups-max-in-flight= --groups-visibility-timeout= --groups-max-retries= --groups-retry-delay= --groups-max-retry-delay= --log-level=debug|info|warning|error --log-format=text|json --log-requests='
             ;;
         'spark-inspect')
-            children='summary'
+            children='compaction dlq export forecast gaps keys lag latency package replay run sizes skew sql stream summary timeline usage verify'
             flags='-h --help'
+            ;;
+        'spark-inspect compaction')
+            flags='--keys --top --approx -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --top= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect dlq')
+            flags='--by --since --top -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --by=error|origin|group|hour --since= --top= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect export')
+            flags='--out --format --partition-by --columns --json --json-schema --infer --compression --overwrite --skip-damage -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --out= --format=parquet|json|csv --partition-by= --columns= --json-schema= --infer= --compression= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect forecast')
+            flags='--disk --at -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --disk= --at= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect gaps')
+            flags='--max --content -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --max= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect keys')
+            flags='--top --approx --plot -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --top= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect lag')
+            flags='-g --group --window --at -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' -g=groups --group=groups --window= --at= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect latency')
+            flags='--header --field --bucket --plot -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --header= --field=files --bucket= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect package')
+            flags='-o --output -h --help'
+            values=' -o=table|json --output=table|json'
+            places='files'
+            ;;
+        'spark-inspect replay')
+            flags='--into -s --server --server-key --query --keep-partitions --rate --id --json-schema --infer --skip-damage --dry-run -y --yes --confirm -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --into=topics -s= --server= --server-key= --query= --rate= --id= --json-schema= --infer= --confirm= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect run')
+            flags='--set --check -o --output --no-headers --master --remote --conf --memory -h --help'
+            values=' --set= -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --master= --remote= --conf= --memory='
+            places='-'
+            ;;
+        'spark-inspect sizes')
+            flags='--histogram --biggest --plot -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --histogram=frame|value|key|headers --biggest= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect skew')
+            flags='-u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect sql')
+            flags='--limit --json-schema --infer --no-json --explain --skip-damage -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --limit= --json-schema= --infer= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect stream')
+            flags='--checkpoint --out --into -s --server --server-key --format --partition-by --keep-partitions --query --json-schema --infer --available-now --every --max-per-batch --skip-damage -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --checkpoint=directories --out= --into=topics -s= --server= --server-key= --format=parquet|json|csv --partition-by= --query= --json-schema= --infer= --every= --max-per-batch= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
             ;;
         'spark-inspect summary')
             flags='-u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect timeline')
+            flags='--bucket --by --plot -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --bucket= --by=topic|partition|priority --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect usage')
+            flags='--by --by-header --per -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --by=topic|partition|producer|group --by-header= --per=day|hour -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            places='-+'
+            ;;
+        'spark-inspect verify')
+            flags='--index -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
             values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;

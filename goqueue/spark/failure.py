@@ -16,6 +16,7 @@ from goqueue.errors import GoQueueError, RequestInvalid, SparkFailed, SparkUnava
 
 _MARK = "goqueue-error: "
 _SENTENCE_CHARACTERS_MAX = 1000
+_SPACE_HINT = "make room where the result goes and where TMPDIR leads: Spark puts large sorts and joins there"
 _MEMORY_HINT = "give it more memory, or read less at a time"
 _LOST = (
     "Answer from Java side is empty",
@@ -59,10 +60,8 @@ def describe_failure(error: BaseException, last_words: str = "") -> GoQueueError
     kind = type(error).__name__
     if (ours := _ours(text)) is not None:
         return ours
-    if "OutOfMemoryError" in text or "OutOfMemoryError" in last_words:
-        return SparkFailed("Spark ran out of memory", hint=_MEMORY_HINT)
-    if "Python worker exited unexpectedly" in text or "Python worker exited" in text:
-        return SparkFailed("a Python worker of Spark was killed", hint=_MEMORY_HINT)
+    if (exhausted := _exhausted(text, last_words)) is not None:
+        return exhausted
     if kind in {"AnalysisException", "ParseException"}:
         return RequestInvalid(_without_plan(text))
     if type(error).__module__.startswith(("pyspark.errors.exceptions.connect", "grpc", "pyspark.sql.connect")):
@@ -70,6 +69,17 @@ def describe_failure(error: BaseException, last_words: str = "") -> GoQueueError
     if is_broken(error):
         return SparkFailed(f"the JVM of Spark ended{last_words}")
     return SparkFailed(_summary(text, kind))
+
+
+def _exhausted(text: str, last_words: str) -> GoQueueError | None:
+    """What the machine has no more of."""
+    if "OutOfMemoryError" in text or "OutOfMemoryError" in last_words:
+        return SparkFailed("Spark ran out of memory", hint=_MEMORY_HINT)
+    if "No space left on device" in text:
+        return SparkFailed("no space is left on the device", hint=_SPACE_HINT)
+    if "Python worker exited unexpectedly" in text or "Python worker exited" in text:
+        return SparkFailed("a Python worker of Spark was killed", hint=_MEMORY_HINT)
+    return None
 
 
 def _text(error: BaseException) -> str:

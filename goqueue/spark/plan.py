@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from goqueue.config.problem import nearest
 from goqueue.errors import OffsetOutOfRange, PartitionNotFound, RequestInvalid, SegmentNotFound, TopicNotFound
 from goqueue.limits import MIB
 from goqueue.quantities import quoted
@@ -55,7 +56,9 @@ def _assigned(topics: dict[str, tuple[int, ...]], topic: str, numbers: tuple[int
 
 def _check_topic(topics: dict[str, tuple[int, ...]], name: str) -> None:
     if name not in topics:
-        raise TopicNotFound(f"there is no topic {quoted(name)}", hint=_known(topics))
+        guess = nearest(name, [topic for topic in topics if not topic.startswith("__")])
+        hint = f"did you mean {guess}?" if guess else _known(topics)
+        raise TopicNotFound(f"there is no topic {quoted(name)}", hint=hint)
 
 
 def _known(topics: Iterable[str]) -> str:

@@ -71,7 +71,7 @@ def session(cluster: Cluster, *, name: str, is_brief: bool = False, memory: str 
     classes = archive.archive_path(find_java(), spark_home)
     machine = Machine(is_brief=is_brief, memory=memory)
     if classes is not None and archive.is_ready(classes):
-        machine = replace(machine, archive=classes)
+        machine = replace(machine, archive=classes, base=archive.base_of(classes))
     with started(cluster, name, machine) as spark:
         yield spark
     if classes is not None and machine.archive is None and cluster.is_local:
@@ -102,7 +102,8 @@ def started(cluster: Cluster, name: str, machine: Machine) -> "Iterator[SparkSes
         try:
             with _translated(gateway):
                 running.begin(java_gateway, defaults(place, is_local=cluster.is_local))
-                _register(running.spark)
+                if not (cluster.is_local and importlib.util.find_spec("pyspark_goqueue")):
+                    _register(running.spark)
                 yield running.spark
         except KeyboardInterrupt:
             running.cancel()
@@ -136,7 +137,7 @@ def _launched(cluster: Cluster, name: str, machine: Machine, place: Path) -> tup
             archive.discard(machine.archive)  # the JVM did not take it: the next session has a new one made
         return gateway, java_gateway
     archive.discard(machine.archive)
-    return _launched(cluster, name, replace(machine, archive=None), place)
+    return _launched(cluster, name, replace(machine, archive=None, base=None), place)
 
 
 class _Running:
@@ -229,8 +230,7 @@ def _within(seconds: float, act: Any) -> None:
 
 
 def _register(spark: "SparkSession") -> None:
-    if importlib.util.find_spec("goqueue.spark.source") is None:
-        return
+    """It takes a second. A Python that finds the format by itself does so when it is needed, which is not always."""
     from goqueue.spark import source  # noqa: PLC0415 - loads numpy and pyarrow
 
     source.register(spark)

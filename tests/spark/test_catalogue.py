@@ -1,5 +1,6 @@
 """Every inspection as a step of a pipeline: the rows that its command has, and parameters that are checked."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from goqueue.client import Client
 from goqueue.errors import ConfigInvalid, RequestInvalid
 from goqueue.spark.inspections import (
     compaction,
@@ -27,16 +29,21 @@ from goqueue.spark.inspections import (
 from goqueue.spark.inspections.catalogue import INSPECTIONS
 from goqueue.spark.inspections.inspection import Row, table
 from goqueue.spark.inspections.ledger import read_topics
+from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.pipeline.model import Inspect
 from goqueue.spark.pipeline.reading import load
 from goqueue.spark.pipeline.run import plan_of, run
 from goqueue.spark.plan import Plan, Selection, make_plan
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import broker
 from tests.spark.stock import made
-from tests.spark.traffic import traffic
+from tests.spark.traffic import traffic, work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["broker"]
 
 AT = "2033-05-18T03:33:20Z"
 AT_NS = 2_000_000_000_000_000_000
@@ -252,3 +259,25 @@ def test_a_timeline_of_too_many_lines_is_refused(spark: "SparkSession", tmp_path
     logs = DirectoryLogs.at(str(made(tmp_path / "data", count=140, partitions=1).path))
     with pytest.raises(RequestInvalid, match="this makes 17,001 lines, 10,000 is the most"):
         timeline.inspect(spark, logs, make_plan(logs, Selection()), bucket=10**6)
+
+
+def test_a_log_that_is_gone_as_a_whole_is_told_where_all_topics_are_read(spark: "SparkSession", tmp_path: Path) -> None:
+    stock = made(tmp_path / "data", count=14)
+    shutil.rmtree(stock.directory("orders", 1))
+    logs = DirectoryLogs.at(str(stock.path))
+    whole = verify.inspect(spark, logs, make_plan(logs, Selection()))
+    assert [(row["code"], row["partition"], row["damage"]) for row in whole] == [("messages_missing", 1, True)]
+    assert verify.inspect(spark, logs, Plan(())) == []
+
+
+def test_a_broker_is_asked_for_its_own_lag(spark: "SparkSession", broker: LocalBroker) -> None:
+    with Client(broker.url) as client:
+        work(client)
+    logs = BrokerLogs(broker.url)
+    with logs.client:
+        rows = lag.inspect(spark, logs, make_plan(logs, Selection(("jobs",))), group=("billing",))
+        lags = lag.lags_of_broker(logs, ("jobs",), ("billing",))
+    assert [(row["partition"], row["messages"]) for row in rows] == [
+        (one.whose.partition, one.messages) for one in lags
+    ]
+    assert table(rows, lag.INSPECTION.schema).num_rows == 2

@@ -79,6 +79,7 @@ def test_every_example_of_the_page_runs(
     for example in blocks("docs/spark.md", "python"):
         exec(compile(placed(example, places), "docs/spark.md", "exec"), known)  # noqa: S102 - it is our own page
     assert known["spark"] is spark
+    assert spark.catalog.dropTempView("paid")
     with Client(orders.url) as client:
         assert [client.topic(name).total_messages for name in ("orders-again", "orders-copy")] == [ORDERS, ORDERS]
     assert "customer-1" in capsys.readouterr().out
@@ -90,7 +91,7 @@ def test_the_first_steps_run(orders: LocalBroker, tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", placed(first, {URL: orders.url})],
         cwd=tmp_path,
-        env=environment(PATH=path, XDG_CACHE_HOME=os.devnull),
+        env=environment(PATH=path),
         capture_output=True,
         text=True,
         check=False,

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow.parquet as pq
 import pytest
@@ -171,6 +171,22 @@ def test_an_export_that_fails_leaves_nothing_and_what_was_there_before(spark: "S
         write(spark, place, Export(str(tmp_path / "new")), "orders")
     assert not (tmp_path / "new").exists()
     assert [one for one in target.iterdir() if one.name.startswith("_temporary")] == []
+
+
+@pytest.mark.parametrize("form", ["parquet", "json"])
+def test_an_export_that_skips_damage_has_all_healthy_messages(
+    spark: "SparkSession", tmp_path: Path, form: Literal["parquet", "json"]
+) -> None:
+    place = tmp_path / "data"
+    with Stock(place) as stock:
+        stock.create("orders").fill("orders", 50)
+    before = stored(place, "orders")
+    lost = before[20]
+    file = place / f"logs/orders/0/{lost['segment']:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[lost["position"] + 36] ^= 1
+    file.write_bytes(content)
+    assert write(spark, place, Export(str(tmp_path / "out"), form, skips_damage=True), "orders").rows == len(before) - 1
 
 
 @pytest.mark.parametrize(

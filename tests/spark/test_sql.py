@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -13,12 +15,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 
 from goqueue.errors import GoQueueError, RequestInvalid, TopicNotFound
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.queries import results
 from goqueue.spark.queries.pruning import Interval
-from goqueue.spark.queries.query import check_query
+from goqueue.spark.queries.query import check_query, explained
 from goqueue.spark.queries.schemas import NO_FIELDS, JsonFields, column_names, parse_schema
 from goqueue.spark.queries.views import Views
 from tests.spark import naive
@@ -133,12 +136,38 @@ def test_a_given_schema_wins_and_without_json_there_are_no_fields(spark: "SparkS
         views(spark, place, NO_FIELDS).frame("SELECT total FROM orders")
 
 
+def test_what_spark_refuses_afterwards_is_told_by_spark(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in logging.root.manager.loggerDict if one.endswith("QueryContextLogger")]:
+        monkeypatch.delitem(logging.root.manager.loggerDict, name)
+    with pytest.raises(RequestInvalid, match="no column 'nope'"), explained():
+        spark.sql("SELECT nope FROM range(1)")
+    with pytest.raises(AnalysisException, match="nope"):
+        spark.sql("SELECT nope FROM range(1)")
+
+
 def test_the_session_is_left_as_it_was(spark: "SparkSession", place: Path) -> None:
     adaptive = spark.conf.get("spark.sql.adaptive.enabled")
     views(spark, place).frame("SELECT 1 FROM orders")
     views(spark, place).frame("SELECT 1 FROM `all.kinds-1`")
     assert [one.name for one in spark.catalog.listTables() if one.isTemporary] == []
     assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive
+
+
+def test_a_query_that_skips_damage_finds_all_healthy_messages(
+    spark: "SparkSession", place: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(place, tmp_path / "copy"))
+    rows = naive.rows(copy, "orders")
+    file = copy / f"logs/orders/0/{rows[4]['segment']:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[rows[4]["position"] + 36] ^= 1
+    file.write_bytes(content)
+    logs = DirectoryLogs.at(str(copy))
+    query = "SELECT offset FROM orders WHERE partition = 0 ORDER BY offset"
+    found = Views(spark, logs, JsonFields(), skips_damage=True).frame(query).collect()
+    assert [row.offset for row in found] == [row["offset"] for row in rows if row != rows[4]]
+    with pytest.raises(Exception, match="--skip-damage"):
+        Views(spark, logs, JsonFields()).frame(query).collect()
 
 
 def test_an_empty_topic_has_no_rows(spark: "SparkSession", place: Path) -> None:
@@ -245,6 +274,24 @@ def test_the_command_answers_a_table_and_says_when_it_is_cut(place: Path) -> Non
     assert lines[1].split(maxsplit=1)[1].startswith(first.strftime("%Y-%m-%d %H:%M:%S"))
     assert len(lines) == 3
     assert found.stderr.decode() == "the first 2 rows; --limit shows more, -o jsonl and -o csv all of them\n"
+
+
+def test_whoever_reads_no_further_hears_nothing_of_it(place: Path) -> None:
+    command = [str(PROGRAM), "spark-inspect", "sql", str(place), "SELECT * FROM orders CROSS JOIN range(2000)"]
+    with subprocess.Popen([*command, "-o", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"partition,offset")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_times_are_times_in_parquet(spark: "SparkSession", place: Path) -> None:
+    frame = views(spark, place).frame("SELECT timestamp, offset FROM orders ORDER BY offset")
+    (batch, *_) = results.record_batches(frame)
+    assert batch.schema.field("timestamp").type == pa.timestamp("us", "UTC")
+    empty = views(spark, place).frame("SELECT timestamp FROM orders WHERE offset < 0")
+    assert next(results.record_batches(empty)).schema.field("timestamp").type == pa.timestamp("us", "UTC")
 
 
 def test_the_command_writes_parquet_for_programs(place: Path, tmp_path: Path) -> None:

@@ -248,6 +248,14 @@ def test_a_topic_that_was_deleted_is_a_loss(url: str) -> None:
     assert tasks(lenient, start, end) == [[0, 1, 2]]
 
 
+def test_the_progress_of_another_stream_is_no_loss_but_a_mistake(url: str) -> None:
+    with Client(url) as client:
+        client.create_topic("order-lines", 1)
+    start = reader(goqueue__url=url, subscribe="order-lines", startingOffsets="earliest").initialOffset()
+    with pytest.raises(RequestInvalid, match="that of a stream of topic order-lines, which is not read here"):
+        of_broker(url).latestOffset(start, ReadAllAvailable())
+
+
 def test_a_topic_that_was_created_anew_is_a_loss(url: str) -> None:
     send(url, "orders", range(3))
     start = {"orders": {"0": 100, "1": 0}}

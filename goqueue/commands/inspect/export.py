@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
+from goqueue.commands.inspect.inquiry import Inquiry, SkipFlag, inquiry_flags
 from goqueue.commands.inspect.sql import InferFlag, SchemaFlag, json_fields
 from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
@@ -50,6 +50,7 @@ def export(  # noqa: PLR0913 - they are as many as there are flags
     infer: InferFlag = 1000,
     compression: CompressionFlag = None,
     overwrite: OverwriteFlag = False,
+    skip_damage: SkipFlag = False,
     inquiry: Inquiry,
 ) -> None:
     """Write topics as Parquet, lines of JSON or CSV, in directories by day and topic.
@@ -75,6 +76,7 @@ def export(  # noqa: PLR0913 - they are as many as there are flags
         compression,
         overwrite,
         json_fields(json_schema, infer, no_json=False) if json or json_schema else NO_FIELDS,
+        skip_damage,
     )
     check_export(wanted)
     _export(inquiry, wanted)

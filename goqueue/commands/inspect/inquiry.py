@@ -1,6 +1,7 @@
 """What every command of `goqueue spark-inspect` takes: which logs, which part, where Spark runs, how to print."""
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from goqueue.spark.points import Bound, Point
     from goqueue.spark.session import SparkSession
 
+_MEMORY_KIB_MIN = 512 * 1024
+
 Output = Literal["table", "wide", "json", "jsonl", "yaml", "csv", "parquet"]
 
 PlacesArgument = Annotated[
@@ -42,6 +45,9 @@ FromFlag = Annotated[
 ]
 ToFlag = Annotated[
     str | None, typer.Option("--to", metavar="PLACE", help="End before now, an offset, a time, a day, or -24h.")
+]
+SkipFlag = Annotated[
+    bool, typer.Option("--skip-damage", help="Read on behind damage and what was removed, which end it otherwise.")
 ]
 MasterFlag = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="Where Spark runs: local[4], spark://…, k8s://…, yarn.")
@@ -110,11 +116,13 @@ class Inquiry:
         from goqueue.spark.plan import Selection  # noqa: PLC0415
 
         known = logs.topics() if any(_is_pattern(topic) for topic in self.topics) else {}
+        shown = [name for name in known if not name.startswith("__")]
         chosen: list[str] = []
         for topic in self.topics:
-            fitting = [name for name in known if fnmatchcase(name, topic) and not name.startswith("__")]
+            fitting = [name for name in shown if fnmatchcase(name, topic)]
             if _is_pattern(topic) and not fitting:
-                raise UsageInvalid(f"no topic matches {quoted(topic)}", hint=f"there are: {', '.join(list(known)[:5])}")
+                listed = f"there are: {', '.join(shown[:5])}" if shown else "there are none at all"
+                raise UsageInvalid(f"no topic matches {quoted(topic)}", hint=listed)
             chosen += fitting if _is_pattern(topic) else [topic]
         return Selection(tuple(dict.fromkeys(chosen)))
 
@@ -216,10 +224,10 @@ def _inquiry(*, places: list[str] | None, conf: list[str] | None, **flags: Any) 
         topics=tuple(found[1:] if flags["url"] is None else found),
         first=flags["first"],
         last=flags["last"],
-        master=flags["master"],
+        master=spark_master(flags["master"]),
         remote=flags["remote"],
         conf=dict(spark_setting(text) for text in conf or []),
-        memory=flags["memory"],
+        memory=spark_memory(flags["memory"]),
         output=flags["output"],
         headers=not flags["no_headers"],
         sort_by=flags["sort_by"],
@@ -246,6 +254,25 @@ def spark_setting(text: str) -> tuple[str, str]:
     if not (name.startswith("spark.") and equals):
         raise UsageInvalid(f"--conf: {quoted(text)} is not a setting of Spark", hint="write spark.NAME=VALUE")
     return name, value
+
+
+def spark_master(text: str | None) -> str | None:
+    if text is None or re.fullmatch(r"local(\[[\d*]+(,\d+)?\]|-cluster\[.*\])?|(spark|k8s)://.+|yarn", text):
+        return text
+    raise UsageInvalid(
+        f"--master: {quoted(text)} is no place where Spark runs",
+        hint="write local[4], spark://HOST:7077 or yarn",
+    )
+
+
+def spark_memory(text: str) -> str:
+    """As Java writes it; Spark does not start with less."""
+    found = re.fullmatch(r"(\d+)([kmgt])", text.lower())
+    if found is None:
+        raise UsageInvalid(f"--memory: {quoted(text)} is no size of a JVM", hint="write it as in 512m or 4g")
+    if int(found[1]) * 1024 ** "kmgt".index(found[2]) < _MEMORY_KIB_MIN:
+        raise UsageInvalid(f"--memory {text} is too little for Spark", hint="the least is 512m")
+    return text
 
 
 def _is_pattern(topic: str) -> bool:

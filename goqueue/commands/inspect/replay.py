@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
+from goqueue.commands.inspect.inquiry import Inquiry, SkipFlag, inquiry_flags
 from goqueue.commands.inspect.sql import InferFlag, SchemaFlag, checked_query, json_fields, shown_value
 from goqueue.console import terminal
 from goqueue.console.choices import Choices, choose
@@ -66,6 +66,7 @@ def replay(  # noqa: PLR0913 - they are as many as there are flags
     identity: IdFlag = None,
     json_schema: SchemaFlag = None,
     infer: InferFlag = 1000,
+    skip_damage: SkipFlag = False,
     dry_run: DryRunFlag = False,
     yes: YesFlag = False,
     confirm: ConfirmFlag = None,
@@ -102,7 +103,7 @@ def replay(  # noqa: PLR0913 - they are as many as there are flags
         agree(_session(inquiry, chosen), what, name=into, yes=yes, confirm=confirm)
     began = time.monotonic()
     with inquiry.spark() as spark:
-        found, first = _replay(inquiry, spark, to, _Source(logs, plan, wanted, fields), dry_run)
+        found, first = _replay(inquiry, spark, to, _Source(logs, plan, wanted, fields, skip_damage), dry_run)
     if dry_run:
         _tell(inquiry, to, found, first)
         return
@@ -118,6 +119,7 @@ class _Source:
     plan: "Plan | None"
     query: str | None
     fields: "JsonFields"
+    skips_damage: bool
 
 
 def _replay(
@@ -130,13 +132,13 @@ def _replay(
 
     tasks: int | None = None
     if source.query is not None:
-        views = Views(spark, source.logs, source.fields, *inquiry.bounds())
+        views = Views(spark, source.logs, source.fields, *inquiry.bounds(), source.skips_damage)
         messages = messages_of_query(views, source.query, to)
         plan = views.plan
     else:
         assert source.plan is not None
         plan, tasks = source.plan, len(source.plan.ranges)
-        messages = messages_of(spark, source.logs, plan, to)
+        messages = messages_of(spark, source.logs, plan, to, skips_damage=source.skips_damage)
     with inquiry.progress(spark, plan, "counting" if dry_run else "publishing"):
         if not dry_run:
             return publish(messages, to, tasks=tasks), []

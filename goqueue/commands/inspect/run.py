@@ -12,6 +12,8 @@ from goqueue.commands.inspect.inquiry import (
     NoHeadersFlag,
     OutputFlag,
     RemoteFlag,
+    spark_master,
+    spark_memory,
     spark_setting,
 )
 from goqueue.console import exits, terminal
@@ -71,12 +73,12 @@ def run(  # noqa: PLR0913 - they are as many as there are flags
     if output == "parquet":
         raise UsageInvalid("the result of a pipeline is not written as Parquet", hint="its sinks are: `parquet: PATH`")
     given = dict(_value(text) for text in values or [])
-    settings = dict(spark_setting(text) for text in conf or [])
+    settings, heap = dict(spark_setting(text) for text in conf or []), spark_memory(memory)
     from goqueue.errors import ConfigInvalid  # noqa: PLC0415
     from goqueue.spark.session import Cluster  # noqa: PLC0415 - not before the command is understood
 
     try:
-        delivered = _run(pipeline, given, Cluster(master, remote, settings), memory, only_check=check)
+        delivered = _run(pipeline, given, Cluster(spark_master(master), remote, settings), heap, only_check=check)
     except ConfigInvalid as error:
         _say_problems(error.details["problems"])
         raise typer.Exit(exits.USAGE) from error

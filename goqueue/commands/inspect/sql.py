@@ -1,17 +1,18 @@
 """`goqueue spark-inspect sql`: questions in SQL, every topic a table."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags_with
+from goqueue.commands.inspect.inquiry import Inquiry, SkipFlag, inquiry_flags_with
 from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.order import ordering
-from goqueue.console.rows import Column, csv_line, json_text, write_rows, yaml_text
+from goqueue.console.rows import Column, Row, csv_line, json_text, write_rows, yaml_text
 from goqueue.errors import PathInvalid
 from goqueue.quantities import format_count, quoted
 
@@ -47,6 +48,7 @@ def sql(
     infer: InferFlag = 1000,
     no_json: NoJsonFlag = False,
     explain: ExplainFlag = False,
+    skip_damage: SkipFlag = False,
     inquiry: Inquiry,
 ) -> None:
     """Ask topics in SQL: each is a table of its name.
@@ -69,16 +71,23 @@ def sql(
     fields = json_fields(json_schema, infer, no_json)
     logs = inquiry.logs()
     with inquiry.spark() as spark:
-        from goqueue.spark.queries.views import Views  # noqa: PLC0415 - it needs a session's libraries
+        from goqueue.spark.queries import results  # noqa: PLC0415 - it needs a session's libraries
+        from goqueue.spark.queries.views import Views  # noqa: PLC0415
 
         start, end = inquiry.bounds()
-        views = Views(spark, logs, fields, start, end)
-        frame = views.frame(query)
+        views = Views(spark, logs, fields, start, end, skip_damage)
+        frame = views.frame(query, split_bytes=None if inquiry.for_people else results.SPLIT_BYTES)
         if explain:
             _explain(views, frame)
             return
-        with inquiry.progress(spark, views.plan):
-            _write(inquiry, frame, limit)
+        frame = _in_order(inquiry, results.distinct_names(frame))
+        if inquiry.for_people:
+            with inquiry.progress(spark, views.plan):
+                rows = results.with_plain_times(frame).limit(limit + 1).collect()
+            _write_table(inquiry, frame.columns, [row.asDict(recursive=True) for row in rows], limit)
+            return
+        with nullcontext() if terminal.is_terminal() else inquiry.progress(spark, views.plan):
+            _write(inquiry, frame)
 
 
 def query_text(inquiry: Inquiry) -> str:
@@ -134,30 +143,32 @@ def _explain(views: "Views", frame: "Result") -> None:
     terminal.write_lines(text.getvalue().rstrip().split("\n"))
 
 
-def _write(inquiry: Inquiry, frame: "Result", limit: int) -> None:
+def _in_order(inquiry: Inquiry, frame: "Result") -> "Result":
     from goqueue.spark.queries import results  # noqa: PLC0415
 
-    frame = results.distinct_names(frame)
-    if inquiry.sort_by is not None:
-        name, backward = ordering(inquiry.sort_by)
-        frame = results.ordered(frame, name, backward=backward)
-    if inquiry.for_people:
-        _write_table(inquiry, results.with_plain_times(frame), limit)
-    elif inquiry.output == "parquet":
+    if inquiry.sort_by is None:
+        return frame
+    name, backward = ordering(inquiry.sort_by)
+    return results.ordered(frame, name, backward=backward)
+
+
+def _write(inquiry: Inquiry, frame: "Result") -> None:
+    from goqueue.spark.queries import results  # noqa: PLC0415
+
+    if inquiry.output == "parquet":
         _write_parquet(results.record_batches(frame))
-    elif inquiry.output == "csv":
-        if inquiry.headers:
-            terminal.write(csv_line(frame.columns))
-        _write_pieces(results.lines(frame, "csv"))
-    elif inquiry.output == "jsonl":
-        _write_pieces(results.lines(frame, "jsonl"))
-    else:
-        _write_array(results.lines(frame, "jsonl"), inquiry.output)
+        return
+    if inquiry.output == "csv" and inquiry.headers:
+        terminal.write(csv_line(frame.columns))
+    with closing(results.lines(frame, "csv" if inquiry.output == "csv" else "jsonl")) as pieces:
+        if inquiry.output in {"csv", "jsonl"}:
+            _write_pieces(pieces)
+        else:
+            _write_array(pieces, inquiry.output)
 
 
-def _write_table(inquiry: Inquiry, frame: "Result", limit: int) -> None:
-    rows = [row.asDict(recursive=True) for row in frame.limit(limit + 1).collect()]
-    columns = [Column(name.upper(), name, shown_value) for name in frame.columns]
+def _write_table(inquiry: Inquiry, names: Sequence[str], rows: list[Row], limit: int) -> None:
+    columns = [Column(name.upper(), name, shown_value) for name in names]
     write_rows(rows[:limit], columns, inquiry.output, headers=inquiry.headers)
     terminal.say(_ending(len(rows), limit))
 
@@ -231,11 +242,11 @@ def _yaml(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield b"[]\n"
 
 
-def _write_parquet(batches: Iterator[Any]) -> None:
+def _write_parquet(batches: Generator[Any, None, None]) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     first = next(batches)
-    with pq.ParquetWriter(sys.stdout.buffer, first.schema, compression="zstd") as writer:
+    with closing(batches), pq.ParquetWriter(sys.stdout.buffer, first.schema, compression="zstd") as writer:
         writer.write_batch(first)
         for batch in batches:
             writer.write_batch(batch)

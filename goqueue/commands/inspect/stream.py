@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from goqueue.commands.inspect.export import PartitionFlag, names_of
-from goqueue.commands.inspect.inquiry import Inquiry, inquiry_flags
+from goqueue.commands.inspect.inquiry import Inquiry, SkipFlag, inquiry_flags
 from goqueue.commands.inspect.replay import KeepFlag, ServerFlag, ServerKeyFlag
 from goqueue.commands.inspect.sql import InferFlag, SchemaFlag, checked_query, json_fields
 from goqueue.console import terminal
@@ -69,6 +69,7 @@ def stream(  # noqa: PLR0913 - they are as many as there are flags
     available_now: NowFlag = False,
     every: EveryFlag = "10s",
     max_per_batch: MostFlag = None,
+    skip_damage: SkipFlag = False,
     inquiry: Inquiry,
 ) -> None:
     """Follow topics, and write what comes into files or into another topic.
@@ -94,7 +95,7 @@ def stream(  # noqa: PLR0913 - they are as many as there are flags
         None if query is None else checked_query(query),
         json_fields(json_schema, infer, no_json=False),
         every,
-        (available_now, max_per_batch),
+        (available_now, max_per_batch, skip_damage),
     )
     from goqueue.spark.transfer.replay import Destination, check_destination  # noqa: PLC0415 - it needs Arrow
 
@@ -158,7 +159,7 @@ def _following(
     query: str | None,
     fields: Any,
     every: str,
-    limits: tuple[bool, int | None],
+    limits: tuple[bool, int | None, bool],
 ) -> "Following":
     from goqueue.spark.transfer.follow import Following  # noqa: PLC0415
 
@@ -180,6 +181,7 @@ def _following(
         every_seconds=seconds,
         ends_with_what_is_there=limits[0],
         messages_per_batch=limits[1],
+        skips_damage=limits[2],
     )
 
 

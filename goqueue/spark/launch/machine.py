@@ -57,6 +57,8 @@ class Machine:
     memory: str = "1g"
     archive: Path | None = None
     """The classes to map, where there are some."""
+    base: Path | None = None
+    """What the archive builds on, where Java has nothing of its own for that."""
     record: Path | None = None
     """Where to write an archive when the JVM ends."""
 
@@ -96,10 +98,13 @@ def command(java: str, spark_home: str, machine: Machine, scratch: Path, name: s
 
 def _sharing(machine: Machine) -> list[str]:
     """An archive that does not fit is passed over, without a word."""
-    words = ["-Xshare:auto", "-Xlog:disable"]
-    if machine.record is not None:
-        return [*words, f"-XX:ArchiveClassesAtExit={machine.record}"]
-    return [*words, f"-XX:SharedArchiveFile={machine.archive}"] if machine.archive is not None else words
+    mapped = [str(path) for path in (machine.base, machine.archive) if path is not None]
+    return [
+        "-Xshare:auto",
+        "-Xlog:disable",
+        *([f"-XX:SharedArchiveFile={os.pathsep.join(mapped)}"] if mapped else []),
+        *([f"-XX:ArchiveClassesAtExit={machine.record}"] if machine.record is not None else []),
+    ]
 
 
 def _settings_of_clusters() -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goqueue.spark.launch import archive
+from goqueue.spark.launch.java import find_java
 from goqueue.spark.launch.machine import Machine
 from goqueue.spark.session import Cluster, started
 
@@ -22,7 +23,8 @@ def main(path: Path) -> None:
     os.nice(19)
     with archive.making(path) as part:
         if part is not None:
-            with started(Cluster("local[2]"), "goqueue training", Machine(is_brief=True, record=part)) as spark:
+            machine = Machine(is_brief=True, base=archive.make_base(find_java(), path), record=part)
+            with started(Cluster("local[2]"), "goqueue training", machine) as spark:
                 for exercise in _EXERCISES:
                     with suppress(Exception):  # a package may be missing; the rest is worth recording
                         exercise(spark)

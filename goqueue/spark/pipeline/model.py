@@ -37,6 +37,7 @@ class Source:
     end: Bound
     json: Placed | None
     origin: Origin
+    skips_damage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from goqueue.spark.plan import Selection
 from goqueue.spark.points import EARLIEST, LATEST
 
 _ROOT = ("variables", "source", "steps", "sinks", "schedule")
-_SOURCE = ("path", "url", "token", "topics", "from", "to", "json")
+_SOURCE = ("path", "url", "token", "topics", "from", "to", "json", "skip_damage")
 _STREAM = ("every", "available_now", "checkpoint")
 
 
@@ -125,6 +125,7 @@ def _source(root: Section, now_ns: int) -> Source | None:
         section.take("to", read) or LATEST,
         section.placed("json"),
         section.origin,
+        section.take("skip_damage", values.switch) or False,
     )
 
 

@@ -110,7 +110,7 @@ def tables(spark: "SparkSession", pipeline: Pipeline, plan: Plan, found: Found) 
             frame = spark.readStream.format(NAME).options(columns=",".join(stored), **options).load()
         else:
             with reached(pipeline.source) as logs:
-                frame = read_ranges(spark, logs, plan.ranges, stored)
+                frame = read_ranges(spark, logs, plan.ranges, stored, skips_damage=pipeline.source.skips_damage)
         made.add(INPUT, _without_raw(pipeline, found.shape.of(frame, found.columns)))
         _add_steps(spark, pipeline, made, found.rows)
         if made.problems:  # they were found over the sketch, unless somebody has changed the tables in between
@@ -163,6 +163,7 @@ def _stream_options(source: Source) -> dict[str, str]:
         "subscribe": ",".join(selection.names) or None,
         "subscribePattern": selection.pattern,
         **_beginning(source.start),
+        "failOnDataLoss": "false" if source.skips_damage else None,
     }
     return {name: text for name, text in chosen.items() if text is not None}
 

@@ -3,7 +3,6 @@
 A query only reads. What would change something is refused, before Spark is started where its first word tells.
 """
 
-import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -60,8 +59,9 @@ def _nodes(plan: Any) -> Iterator[Any]:
 def explained(topics: Iterable[str] = ()) -> Iterator[None]:
     """Spark's refusal of a query, as one sentence that says where, and what was probably meant."""
     from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - not before Spark starts
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
-    logger = logging.getLogger(_LOGGER)
+    logger = PySparkLogger.getLogger(_LOGGER)  # whoever names it first says what it is
     was, logger.disabled = logger.disabled, True
     try:
         yield

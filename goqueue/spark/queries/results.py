@@ -1,6 +1,6 @@
 """The rows of a result, one piece after the other: the driver holds some pieces, however many there are."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, Timest
 
 from goqueue.config.problem import nearest
 from goqueue.errors import RequestInvalid
+from goqueue.limits import MIB
 from goqueue.quantities import quoted
 from goqueue.spark.failure import carried
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 Form = Literal["jsonl", "csv"]
 
 TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+SPLIT_BYTES = 32 * MIB
+"""Of a task whose rows are handed on as they are: the JVM holds those of two tasks as text."""
 CSV_OPTIONS = {"escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 """Quotes as everybody doubles them, and blanks as they are."""
 _NESTED = (ArrayType, MapType, StructType, VariantType)
@@ -59,7 +62,7 @@ def with_plain_times(frame: "DataFrame") -> "DataFrame":
     )
 
 
-def lines(frame: "DataFrame", form: Form) -> Iterator[bytes]:
+def lines(frame: "DataFrame", form: Form) -> Generator[bytes, None, None]:
     """Whole lines of JSON or of CSV, many in a piece. Bytes are base64 in both."""
     numbered = distinct_names(frame)
     row = F.struct(*(_column(field, form) for field in numbered.schema.fields))
@@ -70,10 +73,10 @@ def lines(frame: "DataFrame", form: Form) -> Iterator[bytes]:
     yield from _pieces(numbered.select(text.cast("binary").alias("line")).mapInArrow(_joined, "piece binary"))
 
 
-def record_batches(frame: "DataFrame") -> Iterator[pa.RecordBatch]:
+def record_batches(frame: "DataFrame") -> Generator[pa.RecordBatch, None, None]:
     """The rows as Arrow has them; at least one batch, which may be empty."""
     numbered = distinct_names(frame)
-    schema = to_arrow_schema(numbered.schema)
+    schema = to_arrow_schema(numbered.schema, timezone="UTC")
     is_empty = True
     for piece in _pieces(numbered.mapInArrow(_encoded, "piece binary")):
         for batch in pa.ipc.open_stream(piece):
@@ -92,8 +95,8 @@ def _column(field: "StructField", form: Form) -> "Column":
     return found.alias(field.name)
 
 
-def _pieces(frame: "DataFrame") -> Iterator[bytes]:
-    """Partition by partition, the next one made meanwhile."""
+def _pieces(frame: "DataFrame") -> Generator[bytes, None, None]:
+    """Partition by partition, the next one made meanwhile. Whoever reads no further has to close it: Spark is told."""
     for row in frame.toLocalIterator(prefetchPartitions=True):
         yield bytes(row[0])
 

@@ -98,6 +98,7 @@ def read_ranges(
     columns: Iterable[str],
     *,
     split_bytes: int | None = None,
+    skips_damage: bool = False,
 ) -> "DataFrame":
     """Exactly these messages of one or more topics."""
     chosen = list(ranges)
@@ -107,6 +108,8 @@ def read_ranges(
     reader = reader.option("endingOffsets", _by_topic({one.place: one.end for one in chosen}))
     if split_bytes is not None:
         reader = reader.option("splitBytes", str(split_bytes))
+    if skips_damage:
+        reader = reader.option("failOnDataLoss", "false")
     return reader.options(**place_options(logs)).load()
 
 
@@ -137,6 +140,7 @@ class Views:
     fields: JsonFields = field(default_factory=JsonFields)
     start: Bound = EARLIEST
     end: Bound = LATEST
+    skips_damage: bool = False
     plans: dict[str, Plan] = field(default_factory=dict)
     """What is read of each topic that was named, once `frame` has found out."""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -232,7 +236,14 @@ class Views:
         topic, shape = self._topic(name), self._shape(name)
         plan = self.plans[topic] = self._narrowed(self.plans[topic], need)
         self.columns[topic] = shape.stored(need.columns)
-        source = read_ranges(self.spark, self.logs, plan.ranges, self.columns[topic], split_bytes=split_bytes)
+        source = read_ranges(
+            self.spark,
+            self.logs,
+            plan.ranges,
+            self.columns[topic],
+            split_bytes=split_bytes,
+            skips_damage=self.skips_damage,
+        )
         shape.of(source, need.columns).createOrReplaceTempView(_escaped(name))
 
     def _narrowed(self, plan: Plan, need: Need) -> Plan:

@@ -148,6 +148,11 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_gone(self, known: Positions, places: list[Place]) -> None:
         gone = sorted({topic for topic, _ in known} - {topic for topic, _ in places})
         if gone and self._options.fails_on_loss:
+            if gone[0] in self._logs.topics():
+                raise RequestInvalid(
+                    f"the checkpoint is that of a stream of topic {gone[0]}, which is not read here",
+                    hint="a checkpoint belongs to one stream: name another one, or the topics that it began with",
+                )
             raise TopicNotFound(
                 f"topic {gone[0]} was deleted while it was read", hint="failOnDataLoss=false goes on without it"
             )

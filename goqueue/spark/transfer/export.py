@@ -48,6 +48,7 @@ class Export:
     """None is the usual one: zstd for Parquet, none for text."""
     overwrites: bool = False
     fields: JsonFields = NO_FIELDS
+    skips_damage: bool = False
 
     @property
     def chosen_compression(self) -> str:
@@ -75,7 +76,7 @@ def export(spark: "SparkSession", logs: Logs, plan: Plan, wanted: Export) -> Wri
     target = Target.of(spark, wanted.to)
     target.check_free(overwrites=wanted.overwrites, logs=logs)
     if target.local is not None and wanted.format == "parquet" and wanted.fields.is_none:
-        layout = parquet.Layout(wanted.stored, wanted.partition_by, wanted.chosen_compression)
+        layout = parquet.Layout(wanted.stored, wanted.partition_by, wanted.chosen_compression, not wanted.skips_damage)
         parts = parquet.write(spark, logs, plan.splits(logs), layout, target.local, overwrites=wanted.overwrites)
         return Written(sum(part.rows for part in parts), sum(part.bytes for part in parts), len(parts))
     return _through_spark(spark, _frame(spark, logs, plan, wanted), wanted, target)
@@ -107,10 +108,11 @@ def _frame(spark: "SparkSession", logs: Logs, plan: Plan, wanted: Export) -> "Da
     names = tuple(dict.fromkeys((*wanted.stored, *_made_of(wanted))))
     fields = wanted.fields.of(spark, logs, plan)
     if fields is None:
-        frame = read_ranges(spark, logs, plan.ranges, names)
+        frame = read_ranges(spark, logs, plan.ranges, names, skips_damage=wanted.skips_damage)
         made = [text_for(name, wanted.format) for name in wanted.stored]
     else:
-        frame = read_ranges(spark, logs, plan.ranges, dict.fromkeys((*names, "value")))
+        columns = dict.fromkeys((*names, "value"))
+        frame = read_ranges(spark, logs, plan.ranges, columns, skips_damage=wanted.skips_damage)
         frame = frame.withColumn("_json", F.from_json(F.col("value").cast("string"), fields))
         found = column_names(fields.fieldNames(), (*COLUMNS, *PARTITIONS))
         made = [text_for(name, wanted.format) for name in wanted.stored if name != "value"]

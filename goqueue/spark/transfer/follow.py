@@ -56,6 +56,7 @@ class Following:
     every_seconds: float = 10.0
     ends_with_what_is_there: bool = False
     messages_per_batch: int | None = None
+    skips_damage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,8 @@ class _Source:
         reader = reader.options(**place_options(self.logs)).options(**self._topics()).options(**self._start())
         if self.wanted.messages_per_batch is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(self.wanted.messages_per_batch))
+        if self.wanted.skips_damage:
+            reader = reader.option("failOnDataLoss", "false")
         return reader.load()
 
     def _topics(self) -> dict[str, str]:

@@ -45,6 +45,7 @@ class Layout:
     columns: tuple[str, ...]
     partition_by: tuple[str, ...]
     compression: str
+    fails_on_loss: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Write:
     def __call__(self, split: Split) -> list[Part]:
         pa.set_cpu_count(1)  # cores are shared out by Spark
         extra = tuple(name for name in ("timestamp",) if name not in self.layout.columns)
-        extract = Extract(self.logs, (*self.layout.columns, *extra))
+        extract = Extract(self.logs, (*self.layout.columns, *extra), fails_on_loss=self.layout.fails_on_loss)
         parts: list[Part] = []
         open_file: _File | None = None
         try:

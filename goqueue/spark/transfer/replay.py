@@ -52,10 +52,12 @@ class Destination:
         return found | ({"goqueue.token": self.token} if self.token else {})
 
 
-def messages_of(spark: "SparkSession", logs: Logs, plan: Plan, to: Destination) -> "DataFrame":
+def messages_of(
+    spark: "SparkSession", logs: Logs, plan: Plan, to: Destination, *, skips_damage: bool = False
+) -> "DataFrame":
     """The messages as they are, a task for each partition."""
     columns = (*_MESSAGE, "partition") if to.keeps_partitions else _MESSAGE
-    return read_ranges(spark, logs, plan.ranges, columns, split_bytes=_WHOLE)
+    return read_ranges(spark, logs, plan.ranges, columns, split_bytes=_WHOLE, skips_damage=skips_damage)
 
 
 def messages_of_query(views: Views, query: str, to: Destination) -> "DataFrame":
