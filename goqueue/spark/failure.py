@@ -52,6 +52,14 @@ def is_broken(error: BaseException) -> bool:
     return named or any(phrase in str(error) for phrase in _LOST)
 
 
+def interruption(error: BaseException) -> KeyboardInterrupt | None:
+    """The ^C that an error comes from: pyspark tidies up on a connection that is in use then, and fails at it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__context__
+    return cause
+
+
 def describe_failure(error: BaseException, last_words: str = "") -> GoQueueError:
     """An error of ours for whatever came out of a session; `last_words` is what its JVM said at the end."""
     if isinstance(error, GoQueueError):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import SparkUnavailable
-from goqueue.spark.failure import describe_failure, is_broken, is_foreign
+from goqueue.spark.failure import describe_failure, interruption, is_broken, is_foreign
 from goqueue.spark.launch import archive
 from goqueue.spark.launch.gateway import Gateway
 from goqueue.spark.launch.java import INSTALL_HINT, find_java
@@ -241,6 +241,8 @@ def _translated(gateway: Gateway | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if (interrupt := interruption(error)) is not None:
+            raise interrupt from None
         if not is_foreign(error):
             raise
         words = gateway.final_words() if gateway is not None and is_broken(error) else ""

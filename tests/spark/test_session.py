@@ -18,7 +18,7 @@ import pyspark
 import pytest
 
 from goqueue.errors import PathInvalid, RequestInvalid, SparkFailed, SparkUnavailable
-from goqueue.spark.failure import carried, describe_failure
+from goqueue.spark.failure import carried, describe_failure, interruption
 from goqueue.spark.launch import archive
 from goqueue.spark.launch.java import Java, find_java
 from goqueue.spark.launch.machine import Machine, command
@@ -145,6 +145,13 @@ def test_a_jvm_that_cannot_start_says_why_in_a_sentence(tmp_path: Path) -> None:
     assert done.stdout.startswith("spark_failed the JVM of Spark ended before it was ready: ")
     assert "Invalid maximum heap size" in done.stdout
     assert done.stderr == ""
+
+
+def test_what_fails_while_an_interrupt_is_tidied_up_is_the_interrupt() -> None:
+    interrupt, following = KeyboardInterrupt(), OSError("the connection is in use")
+    following.__context__ = interrupt
+    assert interruption(following) is interrupt
+    assert interruption(OSError("the connection is gone")) is None
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
