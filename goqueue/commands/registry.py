@@ -18,7 +18,7 @@ _SPARK = """Ask logs with Spark: of a data directory, a copy of one, or a broker
 
 \b
   goqueue spark-inspect summary ./goqueue-data
-  goqueue spark-inspect timeline --url http://127.0.0.1:8080 orders --from -24h
+  goqueue spark-inspect timeline --url http://127.0.0.1:8080 orders
   goqueue spark-inspect sql ./goqueue-data "SELECT count(*) FROM orders"
 
 `pip install 'goqueue[spark]'` brings Spark, and a Java runtime where the machine has none.

@@ -21,7 +21,7 @@ def path_of(row: Endpoint, member: str) -> str:
         "assignment": f"?member_id={member}",
         "poll": f"?member_id={member}&timeout=0",
     }
-    return row.path.format(topic="t", partition=0, group="g") + needed.get(row.path.rpartition("/")[2], "")
+    return row.path.format(topic="t", partition=0, group="g", segment=0) + needed.get(row.path.rpartition("/")[2], "")
 
 
 @pytest.mark.parametrize("row", READABLE, ids=lambda row: row.path)

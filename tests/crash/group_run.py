@@ -201,11 +201,10 @@ class GroupRun:
     def look_on(self, count: int) -> dict[str, Any]:
         """Until the processes got on so often; what the group is like then."""
         end, deadline = self.progress.count + count, time.monotonic() + PATIENCE_SECONDS
-        while not self.progress.has_come_to(end, LOOK_SECONDS):
-            assert time.monotonic() < deadline, f"nobody gets on: {self.observe()}"
-            self.observe()
-        described = self.observe()
-        assert described is not None
+        described = None
+        while not self.progress.has_come_to(end, LOOK_SECONDS) or described is None:  # producers may be quicker
+            assert time.monotonic() < deadline, f"nobody gets on: {described}"
+            described = self.observe()
         return described
 
     def await_that(self, what: str, reached: Callable[[dict[str, Any]], bool]) -> None:

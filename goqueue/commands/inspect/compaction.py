@@ -53,12 +53,13 @@ _OF_KEYS = (
 
 @inquiry_flags
 def compaction(keys: _Keys = False, top: _Top = 20, approx: _Approx = False, *, inquiry: Inquiry) -> None:
-    """Tell what compaction would gain: superseded messages, tombstones past their time, and what is clean already.
+    """Tell what compaction would gain, and which keys are superseded most.
 
     \b
       goqueue spark-inspect compaction ./goqueue-data
       goqueue spark-inspect compaction ./goqueue-data 'state-*' --keys --top 50
-      goqueue spark-inspect compaction --url http://127.0.0.1:8080 users --approx -o json
+      goqueue spark-inspect compaction --url http://127.0.0.1:8080 users \\
+        --approx -o json
 
     It is told as if every segment were sealed: the one that is written to waits until it is. DUE are tombstones older
     than a day, which go as well. DIRTY is the part of the log where no compaction has been; a broker does not tell.

@@ -42,7 +42,7 @@ def _short(moment: str) -> str:
 
 @inquiry_flags
 def dlq(by: _By = "error", since: _Since = None, top: _Top = 50, *, inquiry: Inquiry) -> None:
-    """Tell why messages became dead letters: by error, origin, group or hour, and what was sent back.
+    """Tell why messages became dead letters, and what was sent back.
 
     \b
       goqueue spark-inspect dlq ./goqueue-data

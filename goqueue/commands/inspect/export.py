@@ -53,12 +53,14 @@ def export(  # noqa: PLR0913 - they are as many as there are flags
     skip_damage: SkipFlag = False,
     inquiry: Inquiry,
 ) -> None:
-    """Write topics as Parquet, lines of JSON or CSV, in directories by day and topic.
+    """Write topics as Parquet, lines of JSON or CSV.
 
     \b
       goqueue spark-inspect export ./goqueue-data orders --out ./lake
-      goqueue spark-inspect export ./goqueue-data 'orders-*' --out s3a://lake/orders --from -24h
-      goqueue spark-inspect export --url http://127.0.0.1:8080 orders --out ./orders --format csv --json
+      goqueue spark-inspect export ./goqueue-data 'orders-*' \\
+        --out s3a://lake/orders --from -24h
+      goqueue spark-inspect export --url http://127.0.0.1:8080 orders \\
+        --out ./orders --format csv --json
 
     Key and value are bytes in Parquet, and text in the other two. A directory that is not empty is refused, or with
     --overwrite replaced if it is an export. URLs of any file system that Spark knows are written as well. JSON and

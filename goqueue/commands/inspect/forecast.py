@@ -41,12 +41,13 @@ _COLUMNS = (
 
 @inquiry_flags
 def forecast(disk: _Disk = None, at: _At = None, *, inquiry: Inquiry) -> None:
-    """Tell how topics grow, how large they will be, and when the disk will be full.
+    """Tell how topics grow, and when the disk will be full.
 
     \b
       goqueue spark-inspect forecast ./goqueue-data
       goqueue spark-inspect forecast ./goqueue-data --disk 500GB
-      goqueue spark-inspect forecast --url http://127.0.0.1:8080 --disk 2TB -o json
+      goqueue spark-inspect forecast --url http://127.0.0.1:8080 --disk 2TB \\
+        -o json
 
     IN BALANCE is the size of a topic once as much goes as comes. TREND is how much more comes each day than the day
     before, and steady where that cannot be told from chance; it takes four whole days, and days of the week differ from

@@ -48,7 +48,7 @@ def gaps(
     ] = False,
     inquiry: Inquiry,
 ) -> None:
-    """Which offsets are missing, and is the order broken? With --content: what was published more than once?
+    """Find missing offsets, broken order and what was published twice.
 
     \b
       goqueue spark-inspect gaps ./goqueue-data

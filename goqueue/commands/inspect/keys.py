@@ -47,7 +47,7 @@ def keys(
     plot: PlotFlag = None,
     inquiry: Inquiry,
 ) -> None:
-    """Which keys are there, and which ones are hot? The most frequent keys, and how many different ones there are.
+    """Tell which keys there are, and which are hot.
 
     \b
       goqueue spark-inspect keys ./goqueue-data orders

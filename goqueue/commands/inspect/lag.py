@@ -54,7 +54,7 @@ _COLUMNS = (
 
 @inquiry_flags
 def lag(group: _Groups = None, window: _Window = "10m", at: _At = None, *, inquiry: Inquiry) -> None:
-    """Tell how far behind groups are, in messages and time, and when retention overtakes them.
+    """Tell how far behind groups are, and when retention overtakes them.
 
     \b
       goqueue spark-inspect lag ./goqueue-data

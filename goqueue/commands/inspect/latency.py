@@ -48,12 +48,14 @@ _TIME = Column("TIME", "time", _short)
 def latency(
     header: _Header = None, field: _Field = None, bucket: _Bucket = None, plot: PlotFlag = None, *, inquiry: Inquiry
 ) -> None:
-    """Tell how long messages take from their producer to the log, and until a group has acknowledged them.
+    """Tell how long messages take: to the log, and until they are acknowledged.
 
     \b
       goqueue spark-inspect latency ./goqueue-data orders
-      goqueue spark-inspect latency ./goqueue-data orders --header produced_at --bucket 1h
-      goqueue spark-inspect latency --url http://127.0.0.1:8080 orders --field order.created -o json
+      goqueue spark-inspect latency ./goqueue-data orders --header produced_at \\
+        --bucket 1h
+      goqueue spark-inspect latency --url http://127.0.0.1:8080 orders \\
+        --field order.created -o json
 
     SPAN is publish, from the producer's own time to the log; acknowledge, from the log until a group was done; and
     work, from when a member was handed the message until then. The producer's time is RFC 3339, or a number since 1970

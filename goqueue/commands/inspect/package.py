@@ -16,7 +16,7 @@ def package(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A .zip or a .tar.gz; one that is there is replaced.")],
     output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="How to print.")] = "table",
 ) -> None:
-    """Pack what executors of a cluster need to read logs: this project, and its libraries where they have none.
+    """Pack what executors of a cluster need to read logs.
 
     \b
       goqueue spark-inspect package goqueue.zip

@@ -76,8 +76,10 @@ def replay(  # noqa: PLR0913 - they are as many as there are flags
 
     \b
       goqueue spark-inspect replay ./backup orders --into orders-again --dry-run
-      goqueue spark-inspect replay ./backup orders --into orders --keep-partitions --from -2h --to -1h --yes
-      goqueue spark-inspect replay ./backup --query "SELECT * FROM orders WHERE total > 100" --into large --rate 500
+      goqueue spark-inspect replay ./backup orders --into orders \\
+        --keep-partitions --from -2h --to -1h --yes
+      goqueue spark-inspect replay ./backup \\
+        --query "SELECT * FROM orders WHERE total > 100" --into large --rate 500
 
     Messages keep key, value, headers and priority; they get new offsets and times. Those of one partition stay in
     their order. Of a query, the columns key, value, headers and priority are taken; without a value, all others

@@ -58,12 +58,13 @@ def run(  # noqa: PLR0913 - they are as many as there are flags
     conf: ConfFlag = None,
     memory: MemoryFlag = "1g",
 ) -> None:
-    """Run a pipeline that a file declares: what is read, steps of SQL or inspections, and where results go.
+    """Run a pipeline that a file declares, or find all that is wrong with it.
 
     \b
       goqueue spark-inspect run daily-usage.yaml
       goqueue spark-inspect run topic-to-lake.yaml --check
-      goqueue spark-inspect run dead-letters.yaml --set data=/backup/goqueue --set lake=s3a://lake/dlq
+      goqueue spark-inspect run dead-letters.yaml --set data=/backup/goqueue \\
+        --set lake=s3a://lake/dlq
 
     All problems of the file, its queries included, are told with line and column before anything is read, and the
     exit code is 2. Values may have ${date}, ${yesterday}, ${env:NAME} and what --set gives. The result is a row for

@@ -61,12 +61,13 @@ def sizes(
     plot: PlotFlag = None,
     inquiry: Inquiry,
 ) -> None:
-    """How large are messages? Percentiles of values, keys, headers and whole frames, and the largest ones.
+    """Tell how large messages are: percentiles, histogram, the largest.
 
     \b
       goqueue spark-inspect sizes ./goqueue-data
       goqueue spark-inspect sizes ./goqueue-data orders --histogram value
-      goqueue spark-inspect sizes --url http://127.0.0.1:8080 orders --biggest 20 -o json
+      goqueue spark-inspect sizes --url http://127.0.0.1:8080 orders \\
+        --biggest 20 -o json
 
     A person sees the histogram of frames and the ten largest messages as well; programs ask for them by --histogram
     and --biggest. A frame is a message as it stands on disk. Percentiles are exact up to a MiB, and right to a KiB

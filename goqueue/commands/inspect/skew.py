@@ -29,7 +29,7 @@ _COLUMNS = (
 
 @inquiry_flags
 def skew(*, inquiry: Inquiry) -> None:
-    """Is a partition hotter than the others, and which keys make it so? A verdict for each topic.
+    """Tell how unevenly messages lie over partitions, and why.
 
     \b
       goqueue spark-inspect skew ./goqueue-data

@@ -55,9 +55,12 @@ def sql(
 
     \b
       goqueue spark-inspect sql ./goqueue-data "SELECT count(*) FROM orders"
-      goqueue spark-inspect sql ./goqueue-data "SELECT customer, sum(total) FROM orders GROUP BY customer" -o csv
-      goqueue spark-inspect sql --url http://127.0.0.1:8080 @late.sql --from -24h -o jsonl > late.jsonl
-      goqueue spark-inspect sql ./goqueue-data 'SELECT * FROM `orders.eu` WHERE offset < 10'
+      goqueue spark-inspect sql ./goqueue-data \\
+        "SELECT customer, sum(total) FROM orders GROUP BY customer" -o csv
+      goqueue spark-inspect sql --url http://127.0.0.1:8080 @late.sql \\
+        --from -24h -o jsonl > late.jsonl
+      goqueue spark-inspect sql ./goqueue-data \\
+        'SELECT * FROM `orders.eu` WHERE offset < 10'
 
     Columns: partition, offset, timestamp, key, value, priority, headers, topic. Key and value are text, raw_key and
     raw_value the bytes of both. Where the values of a topic are JSON objects, each of their fields is a column; one

@@ -72,13 +72,16 @@ def stream(  # noqa: PLR0913 - they are as many as there are flags
     skip_damage: SkipFlag = False,
     inquiry: Inquiry,
 ) -> None:
-    """Follow topics, and write what comes into files or into another topic.
+    """Copy topics as they grow: into files, or into another topic.
 
     \b
-      goqueue spark-inspect stream --url http://127.0.0.1:8080 orders --out ./lake --checkpoint ./lake-progress
-      goqueue spark-inspect stream ./goqueue-data 'orders-*' --into all-orders --checkpoint ./progress --available-now
-      goqueue spark-inspect stream --url http://127.0.0.1:8080 orders --into large --checkpoint ./progress \\
-          --query "SELECT key, raw_value AS value FROM input WHERE total > 100"
+      goqueue spark-inspect stream --url http://127.0.0.1:8080 orders \\
+        --out ./lake --checkpoint ./lake-progress
+      goqueue spark-inspect stream ./goqueue-data 'orders-*' --into all-orders \\
+        --checkpoint ./progress --available-now
+      goqueue spark-inspect stream --url http://127.0.0.1:8080 orders \\
+        --into large --checkpoint ./progress \\
+        --query "SELECT key, raw_value AS value FROM input WHERE total > 100"
 
     It begins at the earliest message unless --from says otherwise, and when it is started again where its
     checkpoint ended: each message is written once. A checkpoint belongs to one stream.

@@ -28,7 +28,7 @@ _COLUMNS = (
 
 @inquiry_flags
 def summary(*, inquiry: Inquiry) -> None:
-    """Tell what topics hold: messages, bytes, offsets and times of each partition, every frame verified.
+    """Tell what topics hold, every frame verified.
 
     \b
       goqueue spark-inspect summary ./goqueue-data

@@ -37,12 +37,14 @@ def timeline(
     plot: PlotFlag = None,
     inquiry: Inquiry,
 ) -> None:
-    """When did messages come, how many at the peak, and when none? Messages and bytes over time.
+    """Tell when messages came, the peak and the silences.
 
     \b
       goqueue spark-inspect timeline ./goqueue-data orders
-      goqueue spark-inspect timeline ./goqueue-data --from -24h --bucket 15m --by topic
-      goqueue spark-inspect timeline --url http://127.0.0.1:8080 orders --plot orders.svg
+      goqueue spark-inspect timeline ./goqueue-data --from -24h --bucket 15m \\
+        --by topic
+      goqueue spark-inspect timeline --url http://127.0.0.1:8080 orders \\
+        --plot orders.svg
 
     The time of a message is when the broker took it; lines begin at whole multiples of the bucket, in UTC. The peak
     is the busiest second in a line. Lines without messages are there as well.

@@ -49,12 +49,14 @@ _READ = (
 
 @inquiry_flags
 def usage(by: _By = "topic", by_header: _Header = None, per: _Per = None, *, inquiry: Inquiry) -> None:
-    """Tell who writes and reads how much: by topic, producer, header or group, and by day. Every row is exact.
+    """Tell who writes and reads how much.
 
     \b
       goqueue spark-inspect usage ./goqueue-data --per day
-      goqueue spark-inspect usage ./goqueue-data orders --by-header tenant --per day -o csv
-      goqueue spark-inspect usage --url http://127.0.0.1:8080 --by producer --from -24h
+      goqueue spark-inspect usage ./goqueue-data orders --by-header tenant \\
+        --per day -o csv
+      goqueue spark-inspect usage --url http://127.0.0.1:8080 --by producer \\
+        --from -24h
       goqueue spark-inspect usage ./goqueue-data --by group
 
     SIZE is whole messages as they stand on disk. A PRODUCER is the id that it got for its retries; - are messages that

@@ -35,7 +35,7 @@ def verify(
     ] = False,
     inquiry: Inquiry,
 ) -> None:
-    """Is every frame what was written? Check each checksum, their order, and that no message is missing.
+    """Check every frame and its order, and name what is damaged.
 
     \b
       goqueue spark-inspect verify ./goqueue-data
