@@ -51,15 +51,17 @@ class Gatherer:
         self._history = history
         self._connections_max = connections_max
         self._lock = asyncio.Lock()
-        self._facts: tuple[float, Facts] | None = None
+        self._begun = 0
+        self._facts: tuple[int, Facts] | None = None
+        """And the number of the gathering that they come from."""
 
     async def facts(self) -> Facts:
         """Of a moment after this."""
-        loop = asyncio.get_running_loop()
-        asked = loop.time()
+        begun = self._begun  # a loop's own time is one of milliseconds, in which much may happen
         async with self._lock:
-            if self._facts is None or self._facts[0] < asked:
-                self._facts = (loop.time(), await self._gather())
+            if self._facts is None or self._facts[0] <= begun:
+                self._begun += 1
+                self._facts = (self._begun, await self._gather())
             return self._facts[1]
 
     async def _gather(self) -> Facts:
