@@ -9,6 +9,13 @@ from goqueue.runtime.gatherer import Gatherer
 NOTHING: Any = None  # is asked when there is nothing to gather from
 
 
+class Still(asyncio.SelectorEventLoop):
+    """All happens in one moment of its own time."""
+
+    def time(self) -> float:
+        return 1.0
+
+
 class Counted(Gatherer):
     """Its facts are the number of the gathering."""
 
@@ -32,7 +39,8 @@ async def at_once() -> list[Any]:
 
 
 def test_whoever_asks_later_is_told_anew_however_little_later() -> None:
-    assert asyncio.run(one_after_the_other()) == [1, 2, 3]
+    with asyncio.Runner(loop_factory=Still) as runner:
+        assert runner.run(one_after_the_other()) == [1, 2, 3]
 
 
 def test_those_who_ask_while_facts_are_gathered_share_the_next_ones() -> None:
