@@ -17,6 +17,8 @@ DEFAULTS = {
     "max_message_bytes": 1048576,
     "partitioner": "murmur3",
     "segment_bytes": None,
+    "lane_weights": [50, 25, 15, 7, 3],
+    "lane_boost_seconds": 30.0,
 }
 
 
@@ -28,6 +30,8 @@ def test_a_topic_is_made_with_what_was_asked_for(broker: LocalBroker) -> None:
         "max_message_bytes": 2048,
         "partitioner": "murmur2",
         "segment_bytes": 65536,
+        "lane_weights": [5, 4, 3, 2, 1],
+        "lane_boost_seconds": 1.5,
     }
     answer = ask(broker.url, "POST", "/topics", {"name": "orders", "num_partitions": 5, **asked})
     assert (answer.status, answer.json) == (201, {"name": "orders", "partitions": 5, "created": True})
