@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from goqueue.broker.delivery.changes import Range
 from goqueue.broker.delivery.slices import Slice, assembled, picked
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import Work
-from goqueue.limits import LANE_GAP_BYTES
+from goqueue.limits import LANE_GAP_BYTES, LANE_READS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ def gather(partition: Partition, spans: list[Range], max_bytes: int, *, skip_dam
     views: list[memoryview] = []
     ranges: list[Range] = []
     room, average, through = max_bytes, partition.message_bytes, spans[0][0]
-    for group in _grouped(spans, LANE_GAP_BYTES // average):
+    for group in islice(_grouped(spans, LANE_GAP_BYTES // average), LANE_READS_MAX):
         offset, stop = group[0][0], group[-1][1]
         while offset < stop and room > 0:
             size = min(room, 2 * (stop - offset) * average)
