@@ -187,7 +187,6 @@ class DelaySteps:
         number = self.random.randrange(PARTITIONS) if number is None else number
         if number in world.rounds:
             return
-        world.latest_ns = max(world.latest_ns, world.clock.now_ns()) if world.rounds else world.clock.now_ns()
 
         def over(_: object) -> None:
             world.rounds.pop(number, None)
