@@ -156,7 +156,9 @@ DELAY_TICK_NS = 10_000_000  # what is due within one tick goes out together: 100
 DELAY_CHUNK_ROWS = 65_536  # of the table of delayed messages that are looked at in one go: a millisecond or so
 DELAY_BATCH_MESSAGES = 2_000  # delivered together: some 10 ms, of which the event loop has two
 DELAY_BATCH_BYTES = 4 * MIB  # the same where they are large; one is delivered always
-DELAY_FETCH_MESSAGES = 20_000  # read ahead for the batches that follow: deadlines and places in the log may be strangers
+DELAY_FETCH_MESSAGES = (
+    20_000  # read ahead for the batches that follow: deadlines and places in the log may be strangers
+)
 DELAY_FETCH_BYTES = 16 * MIB  # the same where they are large
 DELAY_FETCH_GAP_BYTES = 16 * KIB  # between two messages: less is read along, more is two reads
 DELAY_DECISION_MESSAGES = 1_000  # cancelled, moved or delivered by one record, where a request means many
