@@ -8,6 +8,7 @@ from goqueue.broker.name import check_name, check_new_name
 from goqueue.broker.partition import Partition
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
+    DELAY_EXPIRY_SECONDS_MIN,
     DELAY_SECONDS_MAX,
     MESSAGE_BYTES,
     MESSAGE_BYTES_MIN,
@@ -61,7 +62,7 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Annotated[
             float,
             msgspec.Meta(
-                ge=0,
+                ge=DELAY_EXPIRY_SECONDS_MIN,
                 le=DELAY_SECONDS_MAX,
                 description="A delayed message that is late by more is not delivered any more; null: never so.",
             ),

@@ -62,6 +62,8 @@ class Delays:
         self.ahead_seconds = 0.0
         self.on_earlier: Callable[[], None] = lambda: None
         """Called when there is something to be done before `next_ns` was."""
+        self.on_settled: Callable[[int, int], None] = lambda _, __: None
+        """Called with the end that messages came to, and how many they were."""
         self._horizon_ns = self.wheel.horizon_ns
         self._seen_ns = clock.now_ns()
         self._is_open = False
@@ -157,7 +159,9 @@ class Delays:
                 moved = self.schedule.move(record.offsets, record.dues)
                 self.file(record.dues[moved], record.offsets[moved])
             else:
-                self.schedule.settle(record.offsets, record.state)
+                settled = self.schedule.settle(record.offsets, record.state)
+                if self._is_open:
+                    self.on_settled(record.state, settled)
                 if record.since is not None:
                     self._tell_since(record.since)
 

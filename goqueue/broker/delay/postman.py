@@ -173,7 +173,8 @@ class Postman:
         try:
             delays.partition.take(frames, None, placed)
             placement: Placement = yield placed
-            self.on_delivery(delays.clock.now_ns() - dues)
+            late_ns = delays.clock.now_ns() - dues
+            self.on_delivery(late_ns[late_ns >= 0])  # others somebody wanted before their time
             yield from delays.synced(delays.partition, placement.next_offset)
             yield from delays.tell_delivered(np.sort(offsets), placement.next_offset)
         except BaseException:
