@@ -287,6 +287,11 @@ class Delays:
         self.inbox.commit()
         return durable
 
+    def be_ready(self) -> Work[None]:
+        """Know all that is to be known before something is decided."""
+        yield from self.catch_up()
+        yield from self.make_sure()
+
     def look_up(self, offset: int) -> Work[Entry]:
         """What is known of it, by everybody who was answered before."""
         yield from self.catch_up()
@@ -333,12 +338,14 @@ class Delays:
 
     def cancel_many(self, offsets: Numbers) -> Work[int]:
         """Those that are pending and not on their way; how many."""
+        yield from self.be_ready()
         chosen = self.free(offsets)
         yield from self._decide(chosen, partial(records.settled, CANCELLED))
         return len(chosen)
 
     def reschedule_many(self, offsets: Numbers, due_of: Callable[[Numbers], Numbers]) -> Work[int]:
         """The same; `due_of` makes new deadlines of those that stand."""
+        yield from self.be_ready()
         chosen = self.free(offsets)
         dues = due_of(self.schedule.dues_of(chosen))
         yield from self._decide(chosen, lambda _: records.rescheduled(chosen, dues))

@@ -53,8 +53,7 @@ class Postman:
         """All who are due, until nobody is; `is_enough` is asked after each batch."""
         delays = self.delays
         try:
-            yield from delays.catch_up()
-            yield from delays.make_sure()
+            yield from delays.be_ready()
             while not is_enough() and (batch := self._next()) is not None:
                 yield from self._carry(*batch)
             self._fetched = None
@@ -70,8 +69,7 @@ class Postman:
 
     def deliver_now(self, offsets: Numbers) -> Work[int]:
         """These, whenever they are due; how many of them were pending and went. They rise."""
-        yield from self.delays.catch_up()
-        yield from self.delays.make_sure()
+        yield from self.delays.be_ready()
         arrived: Promise[int] = Promise()
         self._express.append((offsets, arrived))
         self.delays.on_earlier()

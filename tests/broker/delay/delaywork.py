@@ -1,6 +1,8 @@
 """What the tests of delayed messages need to speak briefly."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -10,13 +12,15 @@ from goqueue.broker.delay.postman import Postman
 from goqueue.broker.delay.schedule import STATES
 from goqueue.broker.partition import Partition, Placement
 from goqueue.broker.topic import Topic
-from goqueue.broker.work import Work, run
+from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import NANOSECONDS
 from goqueue.storage import frame
 from goqueue.testing.disk import Keep
 from tests.broker.brokers import Running, Told, values
 
 SECOND = NANOSECONDS
+
+T = TypeVar("T")
 
 
 def offsets(*numbers: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
@@ -51,7 +55,7 @@ class Scene:
     def now_ns(self) -> int:
         return self.running.clock.now_ns()
 
-    def schedule(self, *messages: tuple[bytes, float], **fields: object) -> list[int]:
+    def schedule(self, *messages: tuple[bytes, float]) -> list[int]:
         """Values, and after how many seconds they are due; their offsets."""
         told = self.ask_to_schedule(*messages)
         self.running.flush()
@@ -78,7 +82,7 @@ class Scene:
         self.partition.commit()
         self.running.flush()
 
-    def do(self, work: Work[object]) -> object:
+    def do(self, work: Work[T]) -> T:
         return run(work, self.running.flush)
 
     def deliver(self, seconds: float = 0) -> None:
@@ -87,6 +91,7 @@ class Scene:
         self.do(self.postman.deliver())
 
     def state(self, offset: int) -> str:
+        run(self.delays.catch_up())
         entry = self.delays.schedule.find(offset)
         return "unknown" if entry is None else STATES[entry.state]
 
@@ -101,5 +106,41 @@ class Scene:
         return Scene(self.running.restart())
 
 
-def values_of(frames: Iterable[frame.Message]) -> list[bytes]:
-    return [one.value for one in frames]
+class Going(Generic[T]):
+    """Work that has come to a promise: what it needs from files has been done on the way."""
+
+    def __init__(self, work: Work[T]) -> None:
+        self._work = work
+        self.promise: Promise[Any] | None = None
+        self.is_over = False
+        self.result: T | None = None
+        self._run(partial(next, work))
+
+    def go_on(self) -> None:
+        """What it waited for has come."""
+        assert self.promise is not None
+        if self.promise.is_kept:
+            try:
+                result = self.promise.result()
+            except Exception as error:
+                self._run(partial(self._work.throw, error))
+            else:
+                self._run(partial(self._work.send, result))
+
+    def finish(self, running: Running) -> T | None:
+        while not self.is_over:
+            running.flush()
+            self.go_on()
+        return self.result
+
+    def _run(self, step: Callable[[], Any]) -> None:
+        try:
+            job = step()
+            while not isinstance(job, Promise):
+                job = self._work.send(job())
+            self.promise = job
+        except StopIteration as end:
+            self.is_over, self.result = True, end.value
+        except BaseException:
+            self.is_over = True
+            raise
