@@ -10,6 +10,8 @@ from goqueue.broker.partition import Partition
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
+    DELAY_EXPIRY_SECONDS_MIN,
+    DELAY_SECONDS_MAX,
     LANE_BOOST_SECONDS,
     LANE_BOOST_SECONDS_MAX,
     LANE_WEIGHT_MAX,
@@ -65,6 +67,17 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Partitioner,
         msgspec.Meta(description="The hash of keys; murmur2 places them where Kafka's default partitioner does."),
     ] = "murmur3"
+    delay_expiry_seconds: (
+        Annotated[
+            float,
+            msgspec.Meta(
+                ge=DELAY_EXPIRY_SECONDS_MIN,
+                le=DELAY_SECONDS_MAX,
+                description="A delayed message that is late by more is not delivered any more; null: never so.",
+            ),
+        ]
+        | None
+    ) = None
     segment_bytes: (
         Annotated[
             int,
