@@ -35,6 +35,7 @@ VOCABULARY = (
     "goqueue.config",
     "goqueue.partitioner",
     "goqueue.compression",
+    "goqueue.delay",
 )
 
 # The house from the roof to the ground. A room may use the vocabulary and what stands beside it here, which
