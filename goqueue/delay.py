@@ -1,72 +1,74 @@
-"""What frames say of being delayed: three headers of the broker's own, plain and without numpy.
+"""The headers that a scheduled message has, and the one that it is delivered with.
 
-A message in a delayed log says when it is to be delivered, by its first header: `__deliver_at` at this time, or
-`__deliver_in` so long after it was appended there. In the topic it has `__delayed_of` instead, which is its offset in
-the delayed log. Each is encoded as
-
-    u16 12, 12 bytes of name, u16 8, u64 number
-
-so what tells them apart are the first 16 bytes, and one may be put in the place of another without moving anything.
-The first frame of a producer's batch has `__producer` before it.
+A frame in a delayed log begins its headers with `__deliver_at` or `__deliver_in`, eight bytes of nanoseconds; behind
+`__producer`, where it has that mark. When it is due, it stands in its topic with `__delayed_of` in that place: the
+offset that it had in the delayed log. All three encode to the same number of bytes, so that one can be written over
+the other, and each begins with sixteen bytes that are always the same, so that they can be looked for.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable
+
+from goqueue.errors import FrameInvalid
 
 DELIVER_AT = "__deliver_at"
+"""Due at this moment: nanoseconds since the epoch."""
 DELIVER_IN = "__deliver_in"
+"""Due so many nanoseconds after the time that the frame is stamped with."""
 DELAYED_OF = "__delayed_of"
-
-DELAYED_SECTION = 0x8000_0000
-"""The bit of a section's partition that says: these frames are for its delayed log."""
+"""The offset in the delayed log."""
 
 _NUMBER = struct.Struct(">Q")
-_HEADER = struct.Struct(">H12sHQ")
+_U16 = struct.Struct(">H")
 
-HEADER_BYTES = _HEADER.size
-PREFIX_BYTES = HEADER_BYTES - _NUMBER.size
-
-Headers = Sequence[tuple[str, bytes]]
-
-
-def deliver_at(time_ns: int) -> bytes:
-    """The encoded header of what is to be delivered at this time since the epoch."""
-    return _header(DELIVER_AT, time_ns)
+PREFIX_BYTES = 16
+HEADER_BYTES = PREFIX_BYTES + _NUMBER.size
+"""What each of them adds to the headers of a frame."""
 
 
-def deliver_in(delay_ns: int) -> bytes:
-    """The encoded header of what is to be delivered so long after it is appended."""
-    return _header(DELIVER_IN, delay_ns)
+def _prefix(name: str) -> bytes:
+    """How the header is encoded, up to its value."""
+    encoded = name.encode()
+    return _U16.pack(len(encoded)) + encoded + _U16.pack(_NUMBER.size)
 
 
-def delayed_of(offset: int) -> bytes:
-    """The encoded header of what was delivered, and had this offset in the delayed log."""
-    return _header(DELAYED_OF, offset)
+PREFIXES = {name: _prefix(name) for name in (DELIVER_AT, DELIVER_IN, DELAYED_OF)}
+
+assert {len(prefix) for prefix in PREFIXES.values()} == {PREFIX_BYTES}
 
 
-def _header(name: str, number: int) -> bytes:
-    return _HEADER.pack(12, name.encode(), 8, number)
+def deliver_at(time_ns: int) -> tuple[str, bytes]:
+    """The header of a message that is due at this moment."""
+    return DELIVER_AT, _NUMBER.pack(time_ns)
 
 
-PREFIXES = {name: _header(name, 0)[:PREFIX_BYTES] for name in (DELIVER_AT, DELIVER_IN, DELAYED_OF)}
-"""What an encoded header begins with."""
+def deliver_in(delay_ns: int) -> tuple[str, bytes]:
+    """The header of a message that is due so long after it was stored."""
+    return DELIVER_IN, _NUMBER.pack(delay_ns)
 
 
-def due_ns(headers: Headers, timestamp_ns: int) -> int | None:
-    """When a message of a delayed log, appended at that time, is to be delivered; None of one that is not delayed."""
+def delayed_of(offset: int) -> tuple[str, bytes]:
+    """The header of a message that has been delivered."""
+    return DELAYED_OF, _NUMBER.pack(offset)
+
+
+def due_of(headers: Iterable[tuple[str, bytes]], timestamp_ns: int) -> int | None:
+    """When a frame of a delayed log is due by its headers; None where they do not say."""
     for name, value in headers:
         if name == DELIVER_AT:
-            return _number(value)
+            return number_of(name, value)
         if name == DELIVER_IN:
-            delay = _number(value)
-            return None if delay is None else timestamp_ns + delay
+            return timestamp_ns + number_of(name, value)
     return None
 
 
-def origin(headers: Headers) -> int | None:
-    """The offset that a delivered message had in the delayed log; None of one that was not delayed."""
-    return next((_number(value) for name, value in headers if name == DELAYED_OF), None)
+def origin_of(headers: Iterable[tuple[str, bytes]]) -> int | None:
+    """The offset in the delayed log that a message of a topic came from; None where it was never delayed."""
+    return next((number_of(name, value) for name, value in headers if name == DELAYED_OF), None)
 
 
-def _number(value: bytes) -> int | None:
-    return _NUMBER.unpack(value)[0] if len(value) == _NUMBER.size else None
+def number_of(name: str, value: bytes) -> int:
+    if len(value) != _NUMBER.size:
+        raise FrameInvalid(f"the header {name} has {len(value)} bytes, {_NUMBER.size} belong there")
+    number: int = _NUMBER.unpack(value)[0]
+    return number

@@ -1,12 +1,12 @@
 """Many messages at once: checked as a whole before any of them is taken, then encoded piece by piece."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import cast
 
 from goqueue.client.accumulator import Lane, Topic
-from goqueue.client.delivery import Origin
+from goqueue.client.delivery import Due, Origin
 from goqueue.client.outgoing import (
     Headers,
     Key,
@@ -17,7 +17,7 @@ from goqueue.client.outgoing import (
     as_priority,
     check_partition,
     check_size,
-    origin_of,
+    origin_with,
 )
 from goqueue.errors import RequestInvalid
 from goqueue.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
@@ -36,6 +36,7 @@ class Piece:
     size: int
     origin: Origin
     positions: Sequence[int]
+    due: Due | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class Bulk:
     frames_of: Callable[[Sequence[int]], list[bytes]]
     origin_of: Callable[[int], Origin]
     lane: Lane | None
+    due: Due | None = None
+    """When all of them are to be delivered, where that is later."""
 
     def pieces(self, request_bytes: int) -> Iterator[Piece]:
         for start in range(0, self.count, WINDOW_MESSAGES):
@@ -71,14 +74,14 @@ class Bulk:
     ) -> Iterator[Piece]:
         size = sum(map(len, frames))
         if size <= request_bytes or len(frames) == 1:
-            yield Piece(lane, frames, size, self.origin_of(positions[0]), positions)
+            yield Piece(lane, frames, size, self.origin_of(positions[0]), positions, self.due)
             return
         half = len(frames) // 2
         yield from self._cut(lane, positions[:half], frames[:half], request_bytes)
         yield from self._cut(lane, positions[half:], frames[half:], request_bytes)
 
 
-def bulk_of(
+def bulk_of(  # noqa: PLR0913 - they are those of `send_many`
     topic: Topic,
     values: Sequence[Value],
     keys: Sequence[Key] | None,
@@ -86,6 +89,7 @@ def bulk_of(
     partition: int | None,
     priority: Priority,
     *,
+    due: Due | None = None,
     shrink: bool,
 ) -> Bulk:
     """Refuses the whole call when one message of it is wrong; nothing has been taken then."""
@@ -95,11 +99,14 @@ def bulk_of(
     if partition is not None:
         check_partition(topic, partition)
         lane = topic.lanes[partition]
+    encoded, urgency = as_headers(headers, due), as_priority(priority)
     simple = set(map(type, values)) <= {bytes} and (keys is None or set(map(type, keys)) <= {bytes})
     if simple and not shrink and (keys is None or max(map(_length, keys), default=0) <= KEY_BYTES_MAX):
         bare, bare_keys = cast("Sequence[bytes]", values), cast("Sequence[bytes] | None", keys)
-        return _simple(topic, bare, bare_keys, as_headers(headers), lane, as_priority(priority))
-    return _complete(topic, values, keys, headers, lane, priority, shrink)
+        bulk = _simple(topic, bare, bare_keys, encoded, lane, urgency)
+    else:
+        bulk = _complete(topic, values, keys, encoded, lane, urgency, shrink)
+    return replace(bulk, due=due) if due else bulk
 
 
 def _simple(
@@ -130,14 +137,14 @@ def _complete(
     topic: Topic,
     values: Sequence[Value],
     keys: Sequence[Key] | None,
-    headers: Headers | None,
+    headers: bytes,
     lane: Lane | None,
-    priority: Priority,
+    priority: int,
     shrink: bool,
 ) -> Bulk:
     given = [None] * len(values) if keys is None else keys
     origins = [
-        origin_of(value, key, headers, priority, shrink=shrink) for value, key in zip(values, given, strict=True)
+        origin_with(headers, value, key, priority, shrink=shrink) for value, key in zip(values, given, strict=True)
     ]
     for value, key, encoded, urgency, flags in origins:
         if len(key) > KEY_BYTES_MAX:
