@@ -150,8 +150,8 @@ REDRIVE_RATE_MIN = 0.1  # a second; with less, a request would end before it has
 REDRIVE_SCAN_MESSAGES = 100_000  # dead letters that one request looks at: a second or two of one core
 REDRIVE_SCAN_BYTES = 256 * MIB  # the same where they are large
 
-# --- delay ---
-DELAY_SECONDS_MAX = 366 * 24 * 3600  # a year, leap days included: what lies further ahead is a mistaken unit
+# --- delayed messages ---
+DELAY_SECONDS_MAX = 366 * 24 * 3600.0  # ahead; a year, leap years too
 
 # --- work under way ---
 IN_FLIGHT_BYTES = 256 * MIB  # accepted and not yet durable; half a second of a fast disk

@@ -109,6 +109,8 @@ class AsyncProducer(Producing):
     ) -> AsyncDelivery:
         """Hand over one message; a wrong one is refused here. None as value deletes its key.
 
+        With a `delay`, or `deliver_at` a time, the broker keeps it until then, and delivers it to the topic once.
+
         This returns as soon as the message has its place in the buffer; await the delivery to know that it is
         durable. When the buffer is full it waits, at most `max_block`, and then raises BrokerOverloaded.
         """
@@ -145,7 +147,7 @@ class AsyncProducer(Producing):
         delay: Delay | None = None,
         deliver_at: DeliverAt | None = None,
     ) -> AsyncDeliveries:
-        """Hand over many messages at once. `headers`, `partition` and `priority` hold for all.
+        """Hand over many messages at once. `headers`, `partition`, `priority` and when to deliver hold for all.
 
         If one message is wrong, none is taken. `on_delivery` is called with each delivery.
 

@@ -21,7 +21,7 @@ Delay = str | float | timedelta
 DeliverAt = datetime | str | Nanoseconds
 """A datetime with its zone, RFC 3339 text, or `Nanoseconds`. A bare number would be misread as often as not."""
 
-_DAYS_MAX = DELAY_SECONDS_MAX // 86_400
+_DAYS_MAX = round(DELAY_SECONDS_MAX / 86_400)
 _BOTH = "a message is delivered after a delay or at a time: say one of them"
 
 

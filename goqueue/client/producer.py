@@ -62,6 +62,8 @@ class Producer(Producing):
     ) -> Delivery:
         """Hand over one message; a wrong one is refused here. None as value deletes its key.
 
+        With a `delay`, or `deliver_at` a time, the broker keeps it until then, and delivers it to the topic once.
+
         `on_delivery` is called with the delivery, in the producer's thread. When the buffer is full this waits,
         at most `max_block`, and then raises BrokerOverloaded.
         """
@@ -102,8 +104,8 @@ class Producer(Producing):
     ) -> Deliveries:
         """Hand over many messages at once, three times as fast as one by one.
 
-        `headers`, `partition` and `priority` hold for all. If one message is wrong, none is taken. `on_delivery` is
-        called with each delivery.
+        `headers`, `partition`, `priority` and when to deliver hold for all. If one message is wrong, none is taken.
+        `on_delivery` is called with each delivery.
 
         BrokerOverloaded, or that the producer is closed meanwhile, is raised when nothing was taken. Once a part was,
         the messages that found no place are failed deliveries among the others, and have had their `on_delivery`.
