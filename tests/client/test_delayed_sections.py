@@ -308,8 +308,8 @@ def test_what_got_lost_comes_again_byte_for_byte(client: Client, topic: Topic, t
     with client.producer(linger=60) as producer:
         for number in range(3):
             producer.send("t", b"%d" % number, partition=0, delay=number)
-    assert len(topic.bodies) == 3
-    assert {frozenset(raw_sections(body)) for body in topic.bodies} == {frozenset(raw_sections(topic.bodies[0]))}
+    assert len(topic.bodies) >= 3
+    assert len({section for body in topic.bodies for section in raw_sections(body)}) == 2
     assert (topic.of((0, False)), topic.of((0, True))) == ([b"0"], [b"1", b"2"])
 
 
