@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, Topic
 from goqueue.client.delivery import Due, Origin
 from goqueue.compression import compress
+from goqueue.delay import HEADER_BYTES
 from goqueue.errors import MessageTooLarge, PartitionNotFound, RequestInvalid
 from goqueue.limits import VALUE_BYTES_MAX
 from goqueue.storage.frame import (
@@ -69,6 +70,11 @@ def as_headers(given: Headers | None, due: Due | None = None) -> bytes:
     if len(together) > OWN_HEADERS_BYTES_MAX:
         raise MessageTooLarge(f"the headers have {len(together)} bytes, {OWN_HEADERS_BYTES_MAX} is the most")
     return together
+
+
+def own_headers_bytes(encoded: bytes, due: Due | None) -> int:
+    """What counts of them in the size of a message: what says when is not its own."""
+    return len(encoded) - HEADER_BYTES if due else len(encoded)
 
 
 def origin_of(

@@ -22,6 +22,7 @@ from goqueue.client.outgoing import (
     check_size,
     origin_of,
     origin_with,
+    own_headers_bytes,
 )
 from goqueue.client.times import seconds
 from goqueue.clock import Clock
@@ -153,7 +154,7 @@ class Producing:
         origin = origin_with(as_headers(headers, due), value, key, priority, shrink=self._shrink)
         content, own_key, own_headers, urgency, flags = origin
         frame = encode(content, own_key, own_headers, priority=urgency, flags=flags)
-        check_size(topic, len(content), len(own_key), len(own_headers))
+        check_size(topic, len(content), len(own_key), own_headers_bytes(own_headers, due))
         lane = None
         if partition is not None:
             check_partition(topic, partition)
