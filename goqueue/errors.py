@@ -5,6 +5,9 @@
     │   ├── ChecksumMismatch
     │   ├── ConfigInvalid
     │   ├── DeadLetterFinal
+    │   ├── DelayedAmbiguous
+    │   ├── DelayedNotFound
+    │   ├── DelayedNotPending
     │   ├── EndpointNotFound
     │   ├── FrameInvalid
     │   ├── GenerationStale
@@ -105,6 +108,24 @@ class DeadLetterFinal(CallerError):
     """A dead letter has no dead letters of its own: it is acknowledged, or sent back to where it came from."""
 
     code = "dead_letter_final"
+
+
+class DelayedAmbiguous(CallerError):
+    """Several partitions have a scheduled message with that offset; `details["partitions"]` says which."""
+
+    code = "delayed_ambiguous"
+
+
+class DelayedNotFound(CallerError):
+    """No scheduled message has that place, or it has been forgotten since it was settled."""
+
+    code = "delayed_not_found"
+
+
+class DelayedNotPending(CallerError):
+    """What became of the message cannot be changed any more; `details["state"]` says it."""
+
+    code = "delayed_not_pending"
 
 
 class EndpointNotFound(CallerError):

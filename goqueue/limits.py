@@ -152,6 +152,20 @@ REDRIVE_SCAN_BYTES = 256 * MIB  # the same where they are large
 
 # --- delayed messages ---
 DELAY_SECONDS_MAX = 366 * 24 * 3600.0  # ahead; a year, leap years too
+DELAY_TICK_NS = 10_000_000  # what is due within one tick goes out together: 100 rounds of two syncs a second at most
+DELAY_CHUNK_ROWS = 65_536  # of the table of delayed messages that are looked at in one go: a millisecond or so
+DELAY_BATCH_MESSAGES = 2_000  # delivered together: some 10 ms, of which the event loop has two
+DELAY_BATCH_BYTES = 4 * MIB  # the same where they are large; one is delivered always
+DELAY_FETCH_GAP_BYTES = 16 * KIB  # between two messages: less is read along, more is two reads
+DELAY_DECISION_MESSAGES = 1_000  # cancelled, moved or delivered by one record, where a request means many
+DELAY_SECONDS_FOR_REQUEST = 20.0  # that a request which means many goes on: below what clients and proxies wait
+DELAY_SEARCH_BYTES = 16 * MIB  # of a topic that may have to be searched for what was delivered before a crash
+DELAY_TIMER_SECONDS = 1.0  # between two looks at the clock, which may have been set
+DELAY_CLOCK_BACK_NS = 1_000_000_000  # below, a clock that goes backward makes messages late by as much, and no more
+DELAY_RETRY_SECONDS = 1.0  # before what the disk refused is tried again
+DELAY_SKIP_MAX = 1_000_000  # messages of a list that are passed over
+DELAY_SNAPSHOT_BYTES = 64 * MIB  # of a delayed log that would have to be read at a start, before a snapshot is made
+DELAY_LIVE_SHARE = 0.5  # of a segment of a delayed log: with fewer messages pending it is written anew
 
 # --- work under way ---
 IN_FLIGHT_BYTES = 256 * MIB  # accepted and not yet durable; half a second of a fast disk
@@ -221,6 +235,8 @@ assert VISIBILITY_SECONDS_MIN <= VISIBILITY_SECONDS <= VISIBILITY_SECONDS_MAX
 assert RETRY_SECONDS <= RETRY_SECONDS_MAX <= RETRY_DELAY_SECONDS_MAX
 assert IN_FLIGHT_MESSAGES <= IN_FLIGHT_MESSAGES_MAX
 assert DEAD_LETTERS_AT_ONCE <= REDRIVE_MAX <= REDRIVE_SCAN_MESSAGES
+assert DELAY_DECISION_MESSAGES <= DELAY_BATCH_MESSAGES
+assert DELAY_BATCH_BYTES <= READ_BYTES_MAX
 assert SEGMENT_READ_BYTES <= READ_BYTES_MAX
 assert FILTER_PIECE_BYTES <= FILTER_SCAN_BYTES <= READ_BYTES_MAX
 assert FILTER_UNPACKED_BYTES >= VALUE_BYTES_MAX  # so that any value can be looked at

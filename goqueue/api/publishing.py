@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
+from goqueue import delay
 from goqueue.api.call import Call
 from goqueue.api.problems import ROOT, Enough, Place, Report
 from goqueue.api.router import is_frames
+from goqueue.api.scalars import UNSAID, DelayTime, DueTime
 from goqueue.api.sections import check_sum, sections
 from goqueue.api.status import told
 from goqueue.api.text import EncodedText, Encoding, Priority, to_bytes
@@ -17,9 +20,10 @@ from goqueue.api.topics import new_topic
 from goqueue.broker.admission import RESERVED_HEADER_PREFIX, too_large
 from goqueue.broker.partition import Partition, Placement
 from goqueue.broker.topic import Topic
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicExists, TopicNotFound
-from goqueue.limits import FRAME_HEADER_BYTES, PARTITIONS_MAX, PUBLISH_MESSAGES_MAX
-from goqueue.quantities import format_time
+from goqueue.limits import DELAY_SECONDS_MAX, FRAME_HEADER_BYTES, PARTITIONS_MAX, PUBLISH_MESSAGES_MAX
+from goqueue.quantities import format_duration, format_time
 from goqueue.storage import frame
 
 HeaderText = str | EncodedText
@@ -45,6 +49,9 @@ class OutgoingMessage(msgspec.Struct, forbid_unknown_fields=True):
     priority: Priority | None = None
     encoding: Annotated[Encoding | None, msgspec.Meta(description="How the value's bytes are written.")] = None
     key_encoding: Annotated[Encoding | None, msgspec.Meta(description="How the key's bytes are written.")] = None
+    delay: Annotated[DelayTime | None, msgspec.Meta(description="How long it waits before it is delivered.")] = None
+    deliver_at: Annotated[DueTime | None, msgspec.Meta(description="When it is delivered, instead of a delay.")] = None
+    deliverAt: Annotated[DueTime | None, msgspec.Meta(description="Another way to write deliver_at.")] = None  # noqa: N815
 
 
 class PublishRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -65,6 +72,8 @@ class Published(msgspec.Struct):
     offset: int | msgspec.UnsetType | None = msgspec.UNSET
     priority: int | msgspec.UnsetType = msgspec.UNSET
     delayed: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether it waits for its time; then the offsets are those of the delayed log."""
+    deliver_at: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="deliverAt")
     first_offset: int | msgspec.UnsetType | None = msgspec.UNSET
     next_offset: int | msgspec.UnsetType | None = msgspec.UNSET
     timestamp: str | msgspec.UnsetType = msgspec.UNSET
@@ -109,44 +118,65 @@ async def _topic(call: Call) -> Topic:
 # --- JSON ---
 
 _Offered = asyncio.Future[Placement] | GoQueueError
+_Target = tuple[Partition, bool]
+"""A partition, and whether its delayed log is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a message comes to."""
+
+    partition: Partition | None
+    """The one that it names."""
+    due_ns: int | None
+    key: bytes | None
+    frame: bytes
+
+    @property
+    def is_delayed(self) -> bool:
+        return self.due_ns is not None
 
 
 async def _publish_messages(call: Call, topic: Topic) -> list[Published]:
     messages: list[OutgoingMessage] = call.body.messages
-    contents = _understood(messages, topic)
-    partitions = [topic.place(key) if partition is None else partition for partition, key, _ in contents]
-    batches: dict[Partition, list[bytes]] = {}
+    contents = _understood(messages, topic, call.runtime.clock.now_ns())
+    targets = [(topic.place(one.key) if one.partition is None else one.partition, one.is_delayed) for one in contents]
+    batches: dict[_Target, list[bytes]] = {}
     places: list[int] = []
-    for partition, (_, _, content) in zip(partitions, contents, strict=True):
-        batch = batches.setdefault(partition, [])
+    for target, content in zip(targets, contents, strict=True):
+        batch = batches.setdefault(target, [])
         places.append(len(batch))
-        batch.append(content)
+        batch.append(content.frame)
     answers = {one: _offer(call, one, frames) for one, frames in batches.items()}
     outcomes = {one: await _outcome(answer, call) for one, answer in answers.items()}
     _refuse_if_all_failed(list(outcomes.values()))
     return [
-        _published(message, partition, place, outcomes[partition])
-        for message, partition, place in zip(messages, partitions, places, strict=True)
+        _published(message, content, target[0], place, outcomes[target])
+        for message, content, target, place in zip(messages, contents, targets, places, strict=True)
     ]
 
 
-def _offer(call: Call, partition: Partition, frames: list[bytes]) -> _Offered:
+def _offer(call: Call, target: _Target, frames: list[bytes]) -> _Offered:
+    partition, is_delayed = target
     try:
-        return call.runtime.offer(partition, frames, sum(map(len, frames)))
+        chosen = call.runtime.broker.scheduling(partition).delays.inbox if is_delayed else partition
+        return call.runtime.offer(chosen, frames, sum(map(len, frames)))
     except GoQueueError as error:  # others may have been taken already
         return error
 
 
-def _understood(messages: list[OutgoingMessage], topic: Topic) -> list[tuple[Partition | None, bytes | None, bytes]]:
-    """Of each message its partition, if it names one, its key and its frame; or a refusal, before any is stored."""
-    report, contents = Report("the body"), []
+def _understood(messages: list[OutgoingMessage], topic: Topic, now_ns: int) -> list[_Content]:
+    """What each message comes to; or a refusal, before any is stored."""
+    report, contents = Report("the body"), list[_Content]()
     unfit: GoQueueError | None = None
     with suppress(Enough):
         for number, message in enumerate(messages):
             place = Place(number, Place("messages", ROOT))
             try:
                 partition = None if message.partition is None else topic.partition(message.partition)
-                contents.append((partition, *_encoded(message, place, topic.settings.max_message_bytes, report)))
+                due_ns = _due(message, place, now_ns, report)
+                most = topic.settings.max_message_bytes
+                contents.append(_Content(partition, due_ns, *_encoded(message, place, due_ns, most, report)))
             except GoQueueError as error:
                 error.details.setdefault("place", str(place))
                 unfit = unfit or error
@@ -157,7 +187,28 @@ def _understood(messages: list[OutgoingMessage], topic: Topic) -> list[tuple[Par
     return contents
 
 
-def _encoded(message: OutgoingMessage, place: Place, most: int, report: Report) -> tuple[bytes | None, bytes]:
+def _due(message: OutgoingMessage, place: Place, now_ns: int, report: Report) -> int | None:
+    """When the message is due; None where it does not wait."""
+    times = {"deliver_at": message.deliver_at, "deliverAt": message.deliverAt}
+    said = [name for name, time in times.items() if time is not None and time != UNSAID]
+    if message.delay:
+        said.insert(0, "delay")
+    if len(said) > 1:
+        report.add(Place(said[1], place), f"stands beside {said[0]}: only one of them can be meant", "leave one away")
+    if message.delay:
+        return now_ns + round(message.delay * NANOSECONDS)
+    if not said:
+        return None
+    due = times[said[0]] or 0
+    if due > now_ns + round(DELAY_SECONDS_MAX * NANOSECONDS):
+        most = format_duration(DELAY_SECONDS_MAX)
+        report.add(Place(said[0], place), f"is {format_time(due)}, more than {most} ahead", "schedule it later")
+    return int(due)
+
+
+def _encoded(
+    message: OutgoingMessage, place: Place, due_ns: int | None, most: int, report: Report
+) -> tuple[bytes | None, bytes]:
     key, value, flags = None, b"", 0
     if message.key is not None:
         key = _bytes(message.key, message.key_encoding, Place("key", place), report)
@@ -167,10 +218,11 @@ def _encoded(message: OutgoingMessage, place: Place, most: int, report: Report) 
         flags = frame.TOMBSTONE
     else:
         report.add(Place("value", place), "is null, which needs a key: it says that what the key had is gone")
-    headers = frame.NO_HEADERS
-    if message.headers:
-        headers = frame.encode_headers(list(_headers(message.headers, Place("headers", place), report)))
-    content = frame.encode(value, key, headers, priority=_priority(message), flags=flags)
+    headers = list(_headers(message.headers, Place("headers", place), report)) if message.headers else []
+    if due_ns is not None:
+        headers.insert(0, delay.deliver_at(max(due_ns, 0)))
+        most += delay.HEADER_BYTES
+    content = frame.encode(value, key, frame.encode_headers(headers), priority=_priority(message), flags=flags)
     if (size := len(content) - FRAME_HEADER_BYTES) > most:
         raise too_large(size, most)
     return key, content
@@ -221,12 +273,17 @@ def _refuse_if_all_failed(outcomes: Sequence[Placement | GoQueueError | None]) -
 
 
 def _published(
-    message: OutgoingMessage, partition: Partition, number: int, outcome: Placement | GoQueueError | None
+    message: OutgoingMessage,
+    content: _Content,
+    partition: Partition,
+    number: int,
+    outcome: Placement | GoQueueError | None,
 ) -> Published:
-    shown = _priority(message)
+    due = msgspec.UNSET if content.due_ns is None else format_time(max(content.due_ns, 0))
+    given = (_priority(message), content.is_delayed, due)
     if isinstance(outcome, GoQueueError):
-        return Published(partition.number, None, shown, False, error=ErrorBody(**told(outcome)))
-    return Published(partition.number, None if outcome is None else outcome.first_offset + number, shown, False)
+        return Published(partition.number, None, *given, error=ErrorBody(**told(outcome)))
+    return Published(partition.number, None if outcome is None else outcome.first_offset + number, *given)
 
 
 # --- frames ---
@@ -238,29 +295,34 @@ async def _publish_frames(call: Call, topic: Topic) -> list[Published]:
     if not found:
         problem = {"place": "", "problem": "is empty: at least one section of frames belongs there"}
         raise RequestInvalid(f"the body {problem['problem']}", problems=[problem])
-    answers = [(number, await _hand_over(call, topic, number, content)) for number, content in found]
-    outcomes = [(number, await _outcome(answer, call)) for number, answer in answers]
+    answers = [(*one[:2], await _hand_over(call, topic, *one)) for one in found]
+    outcomes = [(number, is_delayed, await _outcome(answer, call)) for number, is_delayed, answer in answers]
     if len(outcomes) == 1:
-        _refuse_if_all_failed([outcomes[0][1]])
-    return [_section(number, outcome) for number, outcome in outcomes]
+        _refuse_if_all_failed([outcomes[0][2]])
+    return [_section(*one) for one in outcomes]
 
 
-async def _hand_over(call: Call, topic: Topic, number: int, content: memoryview) -> _Offered:
+async def _hand_over(call: Call, topic: Topic, number: int, is_delayed: bool, content: memoryview) -> _Offered:
     if len(content) * 2 < len(call.request.body):  # frames stay in memory for readers, and with a view all of the body
         content = memoryview(bytearray(content))
     try:
-        return await call.runtime.publish(topic.partition(number), content, topic.settings.max_message_bytes)
+        partition = topic.partition(number)
+        if is_delayed:
+            partition = call.runtime.broker.scheduling(partition).delays.inbox
+        return await call.runtime.publish(partition, content, topic.settings.max_message_bytes)
     except GoQueueError as error:
         return error
 
 
-def _section(number: int, outcome: Placement | GoQueueError | None) -> Published:
+def _section(number: int, is_delayed: bool, outcome: Placement | GoQueueError | None) -> Published:
+    delayed = is_delayed or msgspec.UNSET
     if outcome is None:
-        return Published(number, first_offset=None, next_offset=None)
+        return Published(number, delayed=delayed, first_offset=None, next_offset=None)
     if isinstance(outcome, GoQueueError):
-        return Published(number, error=ErrorBody(**told(outcome)))
+        return Published(number, delayed=delayed, error=ErrorBody(**told(outcome)))
     return Published(
         number,
+        delayed=delayed,
         first_offset=outcome.first_offset,
         next_offset=outcome.next_offset,
         timestamp=format_time(outcome.time_ns),

@@ -7,6 +7,7 @@ seconds, or of a `Time` an int of nanoseconds since the epoch. A default other t
 
 from typing import Any, ClassVar, Self
 
+from goqueue.limits import DELAY_SECONDS_MAX
 from goqueue.quantities import DURATION_NS_MAX, format_duration, format_time, parse_duration, parse_time
 
 
@@ -49,6 +50,39 @@ class Duration(float):
         }
 
 
+class DelayTime(Duration, most=DELAY_SECONDS_MAX):
+    """How long a message waits before it is delivered."""
+
+    noun = "a delay"
+
+    @classmethod
+    def read(cls, found: Any) -> Self:
+        """No text means no delay, as 0 does."""
+        return cls(0) if found == "" else super().read(found)
+
+
+class Shift(Duration, least=-DELAY_SECONDS_MAX, most=DELAY_SECONDS_MAX):
+    """How much later, or with a minus how much earlier."""
+
+    noun = "a shift"
+
+    @classmethod
+    def read(cls, found: Any) -> Self:
+        if isinstance(found, str) and found.startswith("-"):
+            return cls(-super().read(found[1:]))
+        return super().read(found)
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        return {
+            "description": f"A duration as 1h or -30m, or a number of seconds; at most {format_duration(cls.most)}.",
+            "anyOf": [
+                {"type": "string", "examples": ["1h", "-30m"]},
+                {"type": "number", "minimum": cls.least, "maximum": cls.most},
+            ],
+        }
+
+
 class Time(int):
     """Nanoseconds since the epoch, written as RFC 3339 says."""
 
@@ -70,6 +104,18 @@ class Time(int):
 
     def __str__(self) -> str:
         return format_time(int(self))
+
+
+UNSAID = -(2**63)
+
+
+class DueTime(Time):
+    """When a message is to be delivered."""
+
+    @classmethod
+    def read(cls, found: Any) -> Self:
+        """No text says nothing, as null does."""
+        return cls(UNSAID) if found == "" else super().read(found)
 
 
 SCALARS = (Duration, Time)

@@ -2,6 +2,8 @@
 
     u32 partition, u32 length, then that many bytes of frames
 
+The highest bit of the partition says that they are delayed: each of them says when it is due.
+
 A checksum over the whole body stands in a header of the request, and of answers in frames.
 """
 
@@ -14,6 +16,8 @@ from goqueue.api.http.message import Request
 from goqueue.errors import ChecksumMismatch, FrameInvalid
 
 CHECKSUM_HEADER = "x-goqueue-checksum"
+DELAYED = 1 << 31
+"""In the number of a section's partition."""
 _PREFIX = struct.Struct(">II")
 
 
@@ -30,23 +34,27 @@ def check_sum(request: Request) -> None:
         )
 
 
-def sections(body: bytearray) -> Iterator[tuple[int, memoryview]]:
-    """Each partition with its frames. Nothing is copied: the frames are stamped where they are."""
+def sections(body: bytearray) -> Iterator[tuple[int, bool, memoryview]]:
+    """Each partition, whether its frames are delayed, and the frames.
+
+    Nothing is copied: the frames are stamped where they are.
+    """
     view, position, seen = memoryview(body), 0, set()
     while position < len(body):
         if position + _PREFIX.size > len(body):
             raise FrameInvalid(f"a section begins with {_PREFIX.size} bytes, {len(body) - position} are left")
-        partition, length = _PREFIX.unpack_from(body, position)
+        number, length = _PREFIX.unpack_from(body, position)
+        partition, is_delayed = number & ~DELAYED, bool(number & DELAYED)
         position += _PREFIX.size
         if not 0 < length <= len(body) - position:
             raise FrameInvalid(
                 f"the section of partition {partition} says {length} bytes, {len(body) - position} are left",
                 hint="a section is the partition and the length as u32, then its frames",
             )
-        if partition in seen:
+        if number in seen:
             raise FrameInvalid(f"partition {partition} has two sections", hint="send its frames in one section")
-        seen.add(partition)
-        yield partition, view[position : position + length]
+        seen.add(number)
+        yield partition, is_delayed, view[position : position + length]
         position += length
 
 

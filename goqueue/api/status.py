@@ -9,6 +9,7 @@ from goqueue.api.http.message import Response
 from goqueue.errors import CallerError, GoQueueError, TransientError
 
 _STATUS: dict[type[GoQueueError], int] = {
+    errors.DelayedNotFound: 404,
     errors.EndpointNotFound: 404,
     errors.GroupNotFound: 404,
     errors.LogNotFound: 404,
@@ -19,6 +20,8 @@ _STATUS: dict[type[GoQueueError], int] = {
     errors.MethodNotAllowed: 405,
     errors.RequestTimedOut: 408,
     errors.DeadLetterFinal: 409,
+    errors.DelayedAmbiguous: 409,
+    errors.DelayedNotPending: 409,
     errors.GenerationStale: 409,
     errors.GroupFull: 409,
     errors.GroupMismatch: 409,

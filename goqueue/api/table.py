@@ -4,6 +4,7 @@ from goqueue import errors
 from goqueue.api import doctor, health, producers, publishing, reading, segments, stats, topic_details, topics
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.openapi import FRAMES
+from goqueue.api.table_delayed import DELAY_ENDPOINTS
 from goqueue.api.table_groups import GROUP_ENDPOINTS
 
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
@@ -86,7 +87,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="DELETE", path="/topics/{topic}", handler=topics.delete, summary="Delete a topic and its messages",
         tag="topics", permission="admin", answer=topics.TopicRemoved,
         errors=(*_NO_TOPIC, *_UNAVAILABLE),
-        answer_example={"deleted": True, "name": "orders"},
+        answer_example={"deleted": True, "name": "orders", "delayed_deleted": 0},
     ),
     Endpoint(
         method="PATCH", path="/admin/topics/{topic}", handler=topics.alter, summary="Change a topic's settings",
@@ -161,5 +162,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         permission="write", body=producers.NewProducer, answer=producers.ProducerIdentity,
         errors=_UNAVAILABLE, example={}, answer_example={"producer_id": 7, "epoch": 0},
     ),
+    *DELAY_ENDPOINTS,
     *GROUP_ENDPOINTS,
 )  # fmt: skip

@@ -48,6 +48,7 @@ class TopicMade(msgspec.Struct):
 class TopicRemoved(msgspec.Struct):
     deleted: bool
     name: str
+    delayed_deleted: Annotated[int, msgspec.Meta(description="Delayed messages that were pending, and went with it.")]
 
 
 class Offsets(msgspec.Struct):
@@ -151,8 +152,8 @@ async def alter(call: Call) -> TopicDescription:
 
 async def delete(call: Call) -> TopicRemoved:
     name = call.parameters["topic"]
-    await call.runtime.delete_topic(name)
-    return TopicRemoved(True, name)
+    pending = await call.runtime.delete_topic(name)
+    return TopicRemoved(True, name, pending)
 
 
 async def compact(call: Call) -> Compaction:

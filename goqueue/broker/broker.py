@@ -11,6 +11,8 @@ from typing import Any
 
 from goqueue.broker.catalog import Catalog, Record, TopicForgotten, decode_record, encode_record
 from goqueue.broker.closed_log import ClosedLog
+from goqueue.broker.delay.office import Office, delayed_log_name
+from goqueue.broker.delay.postman import Postman
 from goqueue.broker.groups.coordinator import Coordinator, GroupSettings
 from goqueue.broker.journal import Journal
 from goqueue.broker.name import is_internal
@@ -53,6 +55,8 @@ class Broker:
         self._clock = clock
         self._log_settings = log_settings
         self.topics: dict[str, Topic] = {}
+        self.office = Office(clock)
+        """Where delayed messages wait for their time."""
         self.unclaimed: list[str] = []
         """Logs that no topic knows: they are left alone, and named to the operator."""
         self._catalog = Catalog()
@@ -72,11 +76,33 @@ class Broker:
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
         for record in self._catalog.topics.values():
-            for partition in self._attach(record.name).partitions:
+            topic = self._attach(record.name)
+            for partition in topic.partitions:
                 self._note_tear(partition)
+                self._attach_delayed(topic, partition)
         self._open_groups()
-        known = {partition.log.name for topic in self.topics.values() for partition in topic.partitions}
+        known = {partition.log.name for _, partition in self.partitions()}
+        known |= {postman.delays.name for postman in self.office.postmen()}
         self.unclaimed = sorted(self._store.logs.keys() - known)
+
+    def _attach_delayed(self, topic: Topic, partition: Partition) -> None:
+        """What was scheduled before this start."""
+        name = delayed_log_name(partition)
+        if name in self._store.logs or name in self._store.unopened:
+            self._note_tear(self._open_delayed(topic, partition).delays.inbox)
+
+    def _open_delayed(self, topic: Topic, partition: Partition) -> Postman:
+        log = self._log_named(delayed_log_name(partition), topic.settings)
+        return self.office.open(partition, log, lambda: topic.settings.delay_expiry_seconds)
+
+    def scheduling(self, partition: Partition) -> Postman:
+        """Of a partition to which somebody publishes delayed messages; the log for them is made with the first."""
+        postman = self.office.postman(partition)
+        if postman is None:
+            topic = self.topic(partition.topic)
+            self._store.finish_deletions()
+            postman = self._open_delayed(topic, partition)
+        return postman
 
     def _open_groups(self) -> None:
         partitions = [
@@ -128,7 +154,10 @@ class Broker:
         return topic
 
     def _log(self, topic: str, number: int, settings: TopicSettings) -> Log:
-        name, log_settings = log_name(topic, number), self._settings_of(settings)
+        return self._log_named(log_name(topic, number), settings)
+
+    def _log_named(self, name: str, settings: TopicSettings) -> Log:
+        log_settings = self._settings_of(settings)
         if name in self._store.unopened:
             return ClosedLog(name, self._store.resources, log_settings, self._store.unopened[name])
         if name not in self._store.logs:
@@ -203,24 +232,31 @@ class Broker:
                 topic.adopt(record.settings)
                 for partition in topic.partitions:
                     partition.log.settings = self._settings_of(record.settings)
+                    if (delays := self.office.delays(partition)) is not None:
+                        delays.inbox.log.settings = partition.log.settings
             told(error or topic)
 
         self._journal.record([record], settled)
 
-    def delete_topic(self, name: str, told: Told[None]) -> None:
-        """Out of sight once that is durable; the files go when nobody works on them."""
+    def delete_topic(self, name: str, told: Told[int]) -> None:
+        """Out of sight once that is durable; the files go when nobody works on them.
+
+        Told is how many delayed messages went that were pending.
+        """
         topic = self._own(name)
         record = self._catalog.delete_topic(name)
 
         def settled(error: GoQueueError | None) -> None:
+            pending = 0
             if error is None:
                 self.topics.pop(name, None)
+                pending = sum(map(self.office.forget, topic.partitions))
                 self.coordinator.topic_changed(name)
                 with suppress(GoQueueError):  # what the disk refuses now is tried again later
                     self._store.delete(name)
                 for partition in topic.partitions:
                     partition.wake()
-            told(error)
+            told(error or pending)
 
         self._journal.record([record], settled)
 

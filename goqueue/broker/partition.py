@@ -75,10 +75,14 @@ class _Gathered:
 class Partition:
     """The rules of one partition over its log."""
 
-    def __init__(self, topic: str, number: int, log: Log) -> None:
+    def __init__(self, topic: str, number: int, log: Log, *, is_delayed: bool = False) -> None:
         self.topic = topic
         self.number = number
         self.log = log
+        self.is_delayed = is_delayed
+        """Whether these are messages that wait for their time, which each of them says."""
+        self.is_held: Callable[[], bool] = lambda: False
+        """Whether what is sealed must stay for now."""
         self.producers: Producers | None = None if log.next_offset else Producers()
         self.compacted_end = -1
         """Where the sealed segments ended when compaction last looked."""
@@ -158,9 +162,11 @@ class Partition:
             done(error or Placement(((offset, offset + count),), batch.time_ns))
             offset += count
 
-    def publish(self, content: bytearray | memoryview, message_bytes_max: int, done: Done) -> None:
-        """Take a batch of frames that a client has encoded."""
-        self.take(*understand(content, message_bytes_max), done)
+    def publish(
+        self, content: bytearray | memoryview, message_bytes_max: int, done: Done, now_ns: int | None = None
+    ) -> None:
+        """Take a batch of frames that a client has encoded; `now_ns` where they are delayed."""
+        self.take(*understand(content, message_bytes_max, now_ns), done)
 
     def take(self, frames: Frames, mark: Mark | None, done: Done) -> None:
         """The same once it has been understood, which for much of it is better done elsewhere."""

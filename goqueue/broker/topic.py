@@ -8,6 +8,7 @@ from goqueue.broker.name import check_name, check_new_name
 from goqueue.broker.partition import Partition
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
+    DELAY_SECONDS_MAX,
     MESSAGE_BYTES,
     MESSAGE_BYTES_MIN,
     PARTITIONS,
@@ -56,6 +57,17 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Partitioner,
         msgspec.Meta(description="The hash of keys; murmur2 places them where Kafka's default partitioner does."),
     ] = "murmur3"
+    delay_expiry_seconds: (
+        Annotated[
+            float,
+            msgspec.Meta(
+                ge=0,
+                le=DELAY_SECONDS_MAX,
+                description="A delayed message that is late by more is not delivered any more; null: never so.",
+            ),
+        ]
+        | None
+    ) = None
     segment_bytes: (
         Annotated[
             int,

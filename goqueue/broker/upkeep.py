@@ -23,7 +23,7 @@ def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
     The note comes first, since the marks of producers go with the messages that carry them.
     """
     log = partition.log
-    if log.job is not None or not _is_usable(log):
+    if log.job is not None or not _is_usable(log) or partition.is_held():
         return
     with suppress(GoQueueError):  # a full disk needs the room that retention makes
         yield from partition.save_producers(disk)

@@ -30,6 +30,7 @@ from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
 from goqueue.runtime import group_journal
 from goqueue.runtime.attendant import Attendant
+from goqueue.runtime.courier import Courier
 from goqueue.runtime.upkeep import Upkeep
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Read
@@ -69,6 +70,7 @@ class Runtime:
         self.store: Store
         self.broker: Broker
         self.groups: Attendant
+        self._courier: Courier
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
         self._upkeep: Upkeep
@@ -105,6 +107,8 @@ class Runtime:
         self._upkeep.start(self.settings.upkeep_seconds)
         self.groups = Attendant(self.broker.coordinator, self)
         self.groups.start()
+        self._courier = Courier(self.broker.office, self.clock, self)
+        self._courier.start()
 
     def refuse_new_work(self) -> None:
         """From now on nothing is published or changed; who waits for messages goes home with what there is."""
@@ -117,6 +121,7 @@ class Runtime:
         """Write what is left, and leave the marker of a clean stop."""
         self.refuse_new_work()
         self._commit()
+        await self._courier.stop()
         await self.groups.stop()
         await self._upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
@@ -129,7 +134,8 @@ class Runtime:
 
     async def _save_notes(self) -> None:
         try:
-            for _, partition in self.broker.partitions():
+            inboxes = [postman.delays.inbox for postman in self.broker.office.postmen()]
+            for partition in [*(partition for _, partition in self.broker.partitions()), *inboxes]:
                 await self.perform(partition.save_producers(self.disk))
             self.broker.close()
         except GoQueueError as error:  # what is noted here spares the next start some reading, and no more
@@ -177,15 +183,19 @@ class Runtime:
     async def alter_topic(self, name: str, changes: dict[str, Any]) -> Topic:
         return await self.ask(partial(self.broker.alter_topic, name, changes))
 
-    async def delete_topic(self, name: str) -> None:
-        """Told when it is durable and, unless a job still works on its logs, when the name is free again."""
-        await self.ask(partial(self.broker.delete_topic, name))
+    async def delete_topic(self, name: str) -> int:
+        """Told when it is durable and, unless a job still works on its logs, when the name is free again.
+
+        How many delayed messages went with it that were pending.
+        """
+        pending: int = await self.ask(partial(self.broker.delete_topic, name))
         self.metrics.forget_topic(name)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_SECONDS):
                 while self.store.is_leaving(name):
                     await self._reported.wait()
         self._upkeep.empty_trash()
+        return pending
 
     async def compact_topic(self, name: str) -> list[Compacted]:
         """Compact each of its partitions now; a failure of one is told when the others are done."""
@@ -230,11 +240,11 @@ class Runtime:
         """Publish a batch of frames; what is returned is done when they are durable."""
         answer, done = self._accept(partition.topic, 0, len(content))
         try:
+            job = partial(understand, content, message_bytes_max, self.clock.now_ns() if partition.is_delayed else None)
             if len(content) > _UNDERSTOOD_AT_ONCE:
-                job = partial(understand, content, message_bytes_max)
                 frames, mark = await self._loop.run_in_executor(self._threads, job)
             else:
-                frames, mark = understand(content, message_bytes_max)
+                frames, mark = job()
             if partition.producers is None:
                 await self._load_producers(partition)
             partition.take(frames, mark, done)

@@ -1,0 +1,445 @@
+"""Delayed messages: those that wait, what becomes of them, and changing that."""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from goqueue.api.call import Call
+from goqueue.api.filtering import Filters, sieve_of
+from goqueue.api.scalars import UNSAID, DelayTime, DueTime, Shift, Time
+from goqueue.api.text import Encoding, Message, content_of, shown, to_text
+from goqueue.broker.delay import queries
+from goqueue.broker.delay.postman import Postman
+from goqueue.broker.delay.queries import Criteria, Shown
+from goqueue.broker.delay.schedule import STATES
+from goqueue.broker.delay.wheel import Numbers, Wheel
+from goqueue.broker.partition import Partition
+from goqueue.broker.topic import Topic
+from goqueue.broker.work import Work
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import DelayedAmbiguous, DelayedNotFound, DelayedNotPending, RequestInvalid
+from goqueue.limits import (
+    DELAY_SECONDS_MAX,
+    DELAY_SKIP_MAX,
+    OFFSET_MAX,
+    PARTITIONS_MAX,
+    READ_MESSAGES,
+    READ_MESSAGES_MAX,
+)
+from goqueue.quantities import format_duration, format_time, quoted
+
+_AHEAD_NS_MAX = round(DELAY_SECONDS_MAX * NANOSECONDS)
+_BOUNDS = tuple(seconds * NANOSECONDS for seconds in (10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400))
+_BOUNDS_NS = (*_BOUNDS, _AHEAD_NS_MAX)
+"""Where the buckets of a timeline end, counted from now."""
+
+State = Literal["pending", "delivered", "cancelled", "expired"]
+_Partition = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
+_Limit = Annotated[int, msgspec.Meta(ge=1, le=READ_MESSAGES_MAX)]
+_From = Annotated[Time | None, msgspec.Meta(description="Due then or later.")]
+_To = Annotated[Time | None, msgspec.Meta(description="Due before.")]
+_Delay = Annotated[DelayTime | None, msgspec.Meta(description="From now.")]
+_DeliverAt = Annotated[DueTime | None, msgspec.Meta(description="A time instead.")]
+
+
+class ListQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"from_time": "from", "to_time": "to"}):
+    limit: _Limit = READ_MESSAGES
+    skip: Annotated[int, msgspec.Meta(ge=0, le=DELAY_SKIP_MAX, description="So many of the first are left out.")] = 0
+    partition: _Partition | None = None
+    state: State = "pending"
+    from_time: _From = None
+    to_time: _To = None
+    filter: Filters = []
+
+
+class TimelineQuery(msgspec.Struct, forbid_unknown_fields=True):
+    buckets: Annotated[
+        int, msgspec.Meta(ge=1, le=len(_BOUNDS_NS), description="The nearest so many; each is longer than the last.")
+    ] = len(_BOUNDS_NS)
+
+
+class DelayedBody(msgspec.Struct, omit_defaults=True):
+    """A scheduled message."""
+
+    topic: str
+    partition: int
+    offset: int
+    deliver_at: str
+    priority: int
+    state: State
+    key: str | None
+    size: Annotated[int, msgspec.Meta(description="Bytes of its frame in the delayed log.")]
+    scheduled_at: str | None
+    key_encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
+
+
+class DelayedMessage(Message, omit_defaults=True, kw_only=True):
+    """The same with what it holds; the value is null where its bytes are damaged."""
+
+    topic: str
+    deliver_at: str
+    state: State
+    size: int
+    scheduled_at: str | None
+
+
+class DelayedList(msgspec.Struct):
+    messages: list[DelayedBody]
+    count: int
+    total: Annotated[int, msgspec.Meta(description="Pending messages of the topic, or of the partition.")]
+
+
+class Bucket(msgspec.Struct, rename={"from_time": "from", "to_time": "to"}):
+    from_time: str
+    to_time: str
+    count: int
+
+
+class TimelineAnswer(msgspec.Struct):
+    pending: int
+    overdue: int
+    next_due: str | None
+    buckets: list[Bucket]
+
+
+class Cancelled(msgspec.Struct):
+    cancelled: bool
+
+
+class Delivered(msgspec.Struct):
+    delivered: bool
+
+
+class NewTime(msgspec.Struct, forbid_unknown_fields=True):
+    """When to deliver it instead: one of both."""
+
+    delay: _Delay = None
+    deliver_at: _DeliverAt = None
+    deliverAt: Annotated[DueTime | None, msgspec.Meta(description="Another way to write deliver_at.")] = None  # noqa: N815
+
+
+class Selection(
+    msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"from_time": "from", "to_time": "to"}
+):
+    """Which messages are meant: those that all of this is true of."""
+
+    filter: Filters = []
+    partition: _Partition | None = None
+    from_time: _From = None
+    to_time: _To = None
+    limit: (
+        Annotated[int, msgspec.Meta(ge=1, le=OFFSET_MAX, description="At most so many, the next due first.")] | None
+    ) = None
+    dry_run: Annotated[bool, msgspec.Meta(description="Count them, and change nothing.")] = False
+
+
+class Rescheduling(Selection, forbid_unknown_fields=True, kw_only=True, rename={"from_time": "from", "to_time": "to"}):
+    """Which messages, and when they are due instead: one of the three."""
+
+    delay: _Delay = None
+    deliver_at: _DeliverAt = None
+    shift: Annotated[Shift | None, msgspec.Meta(description="So much later, or with a minus earlier.")] = None
+
+
+class Changed(msgspec.Struct):
+    matched: int
+    scanned: int
+    changed: int
+    complete: Annotated[
+        bool, msgspec.Meta(description="Whether all were come to before the time of a request was over.")
+    ]
+
+
+class WheelLevel(msgspec.Struct):
+    level: int
+    tick_ms: float
+    slots: int
+    entries: int
+
+
+class DelayStats(msgspec.Struct, kw_only=True):
+    pending_count: int
+    delivered_count: int
+    cancelled_count: int
+    expired_count: int
+    rescheduled_count: int
+    avg_delay: Annotated[float | None, msgspec.Meta(description="Seconds that messages were to wait.")]
+    late_p50: Annotated[float | None, msgspec.Meta(description="Seconds that the latest 10,000 were late.")]
+    late_p99: float | None
+    next_due: str | None
+    wheel: list[WheelLevel]
+    parked: Annotated[int, msgspec.Meta(description="Too far ahead for the wheel.")]
+    topics: Annotated[dict[str, int], msgspec.Meta(description="Pending messages by topic.")]
+
+
+# --- ask ---
+
+
+async def browse(call: Call) -> DelayedList:
+    query: ListQuery = call.query
+    asked = [postman.delays for postman in _postmen(call, query.partition)]
+    criteria = Criteria(
+        from_ns=_ns(query.from_time),
+        to_ns=_ns(query.to_time),
+        state=STATES.index(query.state),
+        sieve=sieve_of(query.filter),
+    )
+    work = queries.listing(asked, criteria, query.limit, query.skip, call.runtime.clock)
+    found: list[Shown] = await call.runtime.perform(work, call.runtime.searchers)
+    return DelayedList([_row(one) for one in found], len(found), queries.pending(asked))
+
+
+def _postmen(call: Call, number: int | None = None) -> list[Postman]:
+    """Those of the topic, or of one of its partitions, that have delayed messages."""
+    topic = call.runtime.broker.topic(call.parameters["topic"])
+    partitions = topic.partitions if number is None else [topic.partition(number)]
+    found = [call.runtime.broker.office.postman(partition) for partition in partitions]
+    return [postman for postman in found if postman is not None]
+
+
+def _row(one: Shown) -> DelayedBody:
+    key, encoding = to_text(one.message.key) if one.message and one.message.key is not None else (None, msgspec.UNSET)
+    return DelayedBody(
+        one.delays.partition.topic,
+        one.delays.partition.number,
+        one.entry.offset,
+        format_time(one.entry.due_ns),
+        one.entry.priority,
+        STATES[one.entry.state],  # type: ignore[arg-type]
+        key,
+        one.size,
+        _scheduled_at(one),
+        encoding,
+    )
+
+
+def _scheduled_at(one: Shown) -> str | None:
+    return None if one.message is None else format_time(one.message.timestamp_ns)
+
+
+async def describe(call: Call) -> DelayedMessage:
+    """One message, and what it holds."""
+    postman = _postman(call)
+    found: Shown = await call.runtime.perform(queries.one(postman.delays, _offset(call)))
+    return _message(found)
+
+
+def _message(one: Shown) -> DelayedMessage:
+    told: dict[str, Any] = {
+        "topic": one.delays.partition.topic,
+        "deliver_at": format_time(one.entry.due_ns),
+        "state": STATES[one.entry.state],
+        "size": one.size,
+        "scheduled_at": _scheduled_at(one),
+    }
+    number = one.delays.partition.number
+    if one.message is None:
+        bare = Message(one.entry.offset, "", None, None, one.entry.priority, {}, number)
+        return DelayedMessage(**{name: getattr(bare, name) for name in bare.__struct_fields__}, **told)
+    text = shown(one.message, content_of(one.message), number)
+    return DelayedMessage(**{name: getattr(text, name) for name in text.__struct_fields__}, **told)
+
+
+async def find(call: Call) -> DelayedMessage:
+    """The one with this offset, whatever its partition."""
+    offset, found = _offset(call), list[Shown]()
+    topic = call.runtime.broker.topic(call.parameters["topic"])
+    for postman in _postmen(call):
+        if postman.delays.schedule.find(offset) is not None:
+            found.append(await call.runtime.perform(queries.one(postman.delays, offset)))
+    if not found:
+        raise _unknown(topic, offset)
+    if len(found) > 1:
+        numbers = [one.delays.partition.number for one in found]
+        raise DelayedAmbiguous(
+            f"the partitions {', '.join(map(str, numbers))} of {topic.name} each have a scheduled message {offset}",
+            hint=f"name the partition: /topics/{topic.name}/delayed/{numbers[0]}/{offset}",
+            partitions=numbers,
+        )
+    return _message(found[0])
+
+
+async def timeline(call: Call) -> TimelineAnswer:
+    """How many are due when."""
+    now_ns = call.runtime.clock.now_ns()
+    bounds = [now_ns, *(now_ns + bound for bound in _BOUNDS_NS[: call.query.buckets])]
+    asked = [postman.delays for postman in _postmen(call)]
+    found = await call.runtime.perform(queries.timeline(asked, bounds))
+    times = [format_time(bound) for bound in bounds]
+    buckets = [Bucket(*row) for row in zip(times[:-1], times[1:], found.counts, strict=True)]
+    return TimelineAnswer(found.pending, found.overdue, _time(found.next_due_ns), buckets)
+
+
+# --- change one ---
+
+
+async def cancel(call: Call) -> Cancelled:
+    call.runtime.refuse_while_stopping()
+    await call.runtime.perform(_postman(call).delays.cancel(_offset(call)))
+    return Cancelled(True)
+
+
+async def reschedule(call: Call) -> DelayedBody:
+    """The message as the list has it then."""
+    call.runtime.refuse_while_stopping()
+    delays, offset = _postman(call).delays, _offset(call)
+    due_ns = _due(call, call.body)
+    await call.runtime.perform(delays.reschedule(offset, due_ns))
+    return _row(await call.runtime.perform(queries.one(delays, offset)))
+
+
+async def deliver(call: Call) -> Delivered:
+    """At once: told when it is durable in the topic."""
+    call.runtime.refuse_while_stopping()
+    await call.runtime.perform(_deliver_one(_postman(call), _offset(call)))
+    return Delivered(True)
+
+
+def _deliver_one(postman: Postman, offset: int) -> Work[None]:
+    yield from postman.delays.pending(offset)
+    if not (yield from postman.deliver_now(np.array([offset]))):
+        yield from postman.delays.pending(offset)  # says what came in between
+        raise DelayedNotPending(f"the message {offset} is being changed", hint="try again", state="pending")
+
+
+def _postman(call: Call) -> Postman:
+    topic, partition = _place(call)
+    postman = call.runtime.broker.office.postman(partition)
+    if postman is None:
+        raise _unknown(topic, _offset(call))
+    return postman
+
+
+def _place(call: Call) -> tuple[Topic, Partition]:
+    topic = call.runtime.broker.topic(call.parameters["topic"])
+    return topic, topic.partition(call.partition)
+
+
+def _offset(call: Call) -> int:
+    text = call.parameters["offset"]
+    if text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= OFFSET_MAX:
+        return int(text)
+    raise DelayedNotFound(f"{quoted(text)} is not the offset of a message", hint="offsets are whole numbers from 0 on")
+
+
+def _unknown(topic: Topic, offset: int) -> DelayedNotFound:
+    return DelayedNotFound(
+        f"no message with the offset {offset} is scheduled in topic {quoted(topic.name)}",
+        hint="a message that was settled is forgotten after a while",
+        topic=topic.name,
+        offset=offset,
+    )
+
+
+# --- change many ---
+
+
+async def cancel_many(call: Call) -> Changed:
+    return await _decide(call, lambda postman, offsets: postman.delays.cancel_many(offsets))
+
+
+async def deliver_many(call: Call) -> Changed:
+    return await _decide(call, lambda postman, offsets: postman.deliver_now(offsets))
+
+
+async def reschedule_many(call: Call) -> Changed:
+    body: Rescheduling = call.body
+    most = call.runtime.clock.now_ns() + _AHEAD_NS_MAX
+    if body.shift is None:
+        due_ns = _due(call, body)
+        new = partial(_all_at, due_ns)
+    elif body.delay is None and body.deliver_at is None:
+        new = partial(_later, round(body.shift * NANOSECONDS), most)
+    else:
+        raise _not_one("shift")
+    return await _decide(call, lambda postman, offsets: postman.delays.reschedule_many(offsets, new))
+
+
+def _all_at(due_ns: int, dues: Numbers) -> Numbers:
+    return np.full(len(dues), due_ns, np.int64)
+
+
+def _later(shift_ns: int, most_ns: int, dues: Numbers) -> Numbers:
+    """Not before 1970, and not further ahead than anybody may plan."""
+    return np.clip(dues + shift_ns, 0, np.maximum(dues, most_ns))
+
+
+async def _decide(call: Call, act: queries.Act) -> Changed:
+    call.runtime.refuse_while_stopping()
+    body: Selection = call.body
+    criteria = Criteria(from_ns=_ns(body.from_time), to_ns=_ns(body.to_time), sieve=sieve_of(body.filter))
+    asked = _postmen(call, body.partition)
+    work = queries.decide(asked, criteria, None if body.dry_run else act, body.limit, call.runtime.clock)
+    done = await call.runtime.perform(work, call.runtime.searchers)
+    return Changed(done.matched, done.scanned, done.changed, done.is_complete)
+
+
+def _due(call: Call, body: "NewTime | Rescheduling") -> int:
+    """The moment that is meant; one in the past is at once."""
+    times = [body.deliver_at, body.deliverAt if isinstance(body, NewTime) else None]
+    said = [int(time) for time in times if time is not None and time != UNSAID]
+    now_ns = call.runtime.clock.now_ns()
+    if len(said) + (body.delay is not None) != 1:
+        raise _not_one("deliver_at")
+    if body.delay is not None:
+        return now_ns + round(body.delay * NANOSECONDS)
+    if said[0] > now_ns + _AHEAD_NS_MAX:
+        most = format_duration(DELAY_SECONDS_MAX)
+        problem = {"place": "deliver_at", "problem": f"is {format_time(said[0])}, more than {most} ahead"}
+        raise RequestInvalid(f"deliver_at {problem['problem']}", hint="schedule it earlier", problems=[problem])
+    return max(0, said[0])
+
+
+def _not_one(place: str) -> RequestInvalid:
+    problem = {"place": place, "problem": "one way to say when is needed, and one only"}
+    return RequestInvalid(
+        "it does not say when in exactly one way", hint="write one of delay, deliver_at, shift", problems=[problem]
+    )
+
+
+# --- numbers ---
+
+
+async def stats(call: Call) -> DelayStats:
+    """Of all topics together."""
+    postmen = list(call.runtime.broker.office.postmen())
+    all_delays = [postman.delays for postman in postmen]
+    counts = [sum(one.schedule.counts[state] for one in all_delays) for state in range(len(STATES))]
+    scheduled = sum(one.scheduled for one in all_delays)
+    late = call.runtime.broker.office.lateness()
+    topics: dict[str, int] = {}
+    for one in all_delays:
+        topics[one.partition.topic] = topics.get(one.partition.topic, 0) + one.schedule.pending
+    return DelayStats(
+        pending_count=counts[0],
+        delivered_count=counts[1],
+        cancelled_count=counts[2],
+        expired_count=counts[3],
+        rescheduled_count=sum(one.schedule.rescheduled for one in all_delays),
+        avg_delay=sum(one.ahead_seconds for one in all_delays) / scheduled if scheduled else None,
+        late_p50=late[0],
+        late_p99=late[1],
+        next_due=_time(min((due for one in all_delays if (due := one.schedule.next_due()) is not None), default=None)),
+        wheel=_levels(postmen),
+        parked=queries.parked(all_delays),
+        topics={name: count for name, count in topics.items() if count},
+    )
+
+
+def _levels(postmen: list[Postman]) -> list[WheelLevel]:
+    """Of all wheels together."""
+    levels = [postman.delays.wheel.levels() for postman in postmen] or [Wheel(0).levels()]
+    return [
+        WheelLevel(number, tick_ns / 1e6, slots, sum(one[number][2] for one in levels))
+        for number, (tick_ns, slots, _) in enumerate(levels[0])
+    ]
+
+
+def _ns(time: Time | None) -> int | None:
+    return None if time is None else int(time)
+
+
+def _time(time_ns: int | None) -> str | None:
+    return None if time_ns is None else format_time(time_ns)

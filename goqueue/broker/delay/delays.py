@@ -1,0 +1,336 @@
+"""The delayed messages of one partition: what their log says of them, and the decisions that are recorded there.
+
+The delayed log is a partition of its own. Its state here follows it: `catch_up` reads what is new and applies it, in
+live operation as in recovery, and nothing else changes what is durable. It is called before whoever published is
+answered, and at the beginning of each rule.
+
+A message goes to the topic in this order: it is appended there; that it was delivered is recorded here, with the
+position up to which the topic has been told of. So after a crash the topic is searched from the last such position
+on, and what arrived there without being told of is recorded then. Until that was done (`unsure`) nothing is decided.
+
+What must stay true: a message on which a decision is on its way to the disk is not delivered, and about one that is on
+its way to the topic nothing is decided; so what was cancelled durably is never seen, and what was seen is delivered.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+
+from goqueue.broker.delay import records
+from goqueue.broker.delay.columns import News, news_in, origins_in
+from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, PENDING, STATES, Entry, Schedule
+from goqueue.broker.delay.wheel import NONE, Due, Numbers, Wheel, in_order
+from goqueue.broker.partition import Partition
+from goqueue.broker.work import Promise, Work, run
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.errors import DelayedNotFound, DelayedNotPending, GoQueueError
+from goqueue.limits import DELAY_CLOCK_BACK_NS, READ_BYTES
+
+_BRIEF_BYTES = 256 * 1024  # of frames that are taken in on the spot: a millisecond
+
+
+class Delays:
+    """What waits for its time in one partition."""
+
+    def __init__(self, partition: Partition, inbox: Partition, clock: Clock) -> None:
+        """`inbox` is the delayed log as a partition."""
+        self.partition = partition
+        self.inbox = inbox
+        self.clock = clock
+        self.schedule = Schedule()
+        self.wheel = Wheel(clock.now_ns())
+        self.applied = inbox.earliest
+        """The offset that the state has come to."""
+        self.since: int | None = None
+        """Whatever was delivered below this offset of the topic has been told of; None before the first delivery."""
+        self.unsure = False
+        """Whether something may have arrived in the topic that has not been told of."""
+        self.on_its_way: set[int] = set()
+        self.deciding: set[int] = set()
+        """Offsets of which something is being recorded that is not durable yet."""
+        self.scheduled = 0
+        """Messages that the state has seen come, and of all of them together how long they were to wait."""
+        self.ahead_seconds = 0.0
+        self.on_earlier: Callable[[], None] = lambda: None
+        """Called when there is something to be done before `next_ns` was."""
+        self._horizon_ns = self.wheel.horizon_ns
+        self._seen_ns = clock.now_ns()
+        self._is_open = False
+        self._is_behind = False
+        self._doubt: int | None = None
+        """What `since` was when the log could not be read: of what came behind that, some may have been told there."""
+        self._waiting: list[Promise[None]] = []
+        inbox.watch(self._hear)
+        partition.is_held = self._holds
+
+    def open(self) -> None:
+        """Make the state from the log."""
+        try:
+            run(self.catch_up())
+        except GoQueueError as error:
+            self.inbox.log.fence_off(error)
+        self._is_open = True
+        if self.since is not None:
+            self.since = min(self.since, self.partition.log_end)
+            self.unsure = self.since < self.partition.log_end
+        self.unsure |= self._doubt is not None
+        self.wind(self.clock.now_ns())
+
+    @property
+    def name(self) -> str:
+        return self.inbox.log.name
+
+    # --- follow the log ---
+
+    def _hear(self) -> None:
+        """There is news, mostly in memory. What is not is left for the next rule."""
+        self.inbox.watch(self._hear)
+        if self.inbox.log.is_closed:
+            return
+        work = self.catch_up()
+        with suppress(StopIteration):
+            next(work)
+            work.close()
+            self._is_behind = True
+            self.on_earlier()
+
+    def catch_up(self) -> Work[None]:
+        """Apply what the log says from where the state is."""
+        while (began := self.applied) < self.inbox.high_watermark:
+            start = max(began, self.inbox.earliest)
+            read = yield from self.inbox.read(start, READ_BYTES, skip_damage=True)
+            job = partial(news_in, read.buffers)
+            news: News | None = None
+            if read.buffers:
+                news = job() if read.size <= _BRIEF_BYTES else (yield job)
+            if self.applied != began:  # somebody else did
+                continue
+            if read.skipped:
+                self._doubt = self.since or 0 if self._doubt is None else self._doubt
+            if news is not None:
+                self._apply(news)
+            self.applied = read.next_offset
+        self._is_behind = False
+
+    def _apply(self, news: News) -> None:
+        self.schedule.add(news.offsets, news.dues, news.priorities)
+        self.scheduled += len(news.dues)
+        self.ahead_seconds += float((news.dues - news.times).clip(0).sum()) / NANOSECONDS
+        self.file(news.dues, news.offsets)
+        for record in news.records:
+            if isinstance(record, records.Rescheduled):
+                self.schedule.move(record.offsets, record.dues)
+                self.file(record.dues, record.offsets)
+            else:
+                self.schedule.settle(record.offsets, record.state)
+                self.since = self.since if record.since is None else record.since
+
+    # --- deadlines ---
+
+    def file(self, dues: Numbers, offsets: Numbers) -> None:
+        """Have these drained when they are due; the offsets rise."""
+        if not self._is_open or not len(dues):
+            return
+        before = self.next_ns
+        self.wheel.add_many(dues, offsets)
+        far = dues >= self.wheel.horizon_ns
+        if far.any():
+            self.schedule.park(offsets[far], dues[far])
+        following = self.next_ns
+        if following is not None and (before is None or following < before):
+            self.on_earlier()
+
+    def file_again(self, offsets: Iterable[int]) -> None:
+        """Those of them that are pending still."""
+        wanted = np.array(sorted(offsets), np.int64)
+        dues = self.schedule.dues_of(wanted)
+        pending = dues >= 0
+        self.file(dues[pending], wanted[pending])
+
+    def wind(self, now_ns: int) -> None:
+        """Begin with a wheel of this moment."""
+        self.wheel, self._seen_ns = Wheel(now_ns), now_ns
+        self._horizon_ns = self.wheel.horizon_ns
+        for chunk in self.schedule.chunks:
+            pending = chunk.is_pending
+            chunk.far_ns = int(chunk.dues[pending & (chunk.dues >= self._horizon_ns)].min(initial=2**63 - 1))
+            self.wheel.add_many(chunk.dues[pending], chunk.offsets[pending])
+        self.on_earlier()
+
+    def drain(self, now_ns: int) -> Due:
+        """Whoever is due, in order. A clock that was set back begins anew, since nothing may be early by it."""
+        if now_ns < self._seen_ns - DELAY_CLOCK_BACK_NS:
+            self.wind(now_ns)
+        self._seen_ns = now_ns
+        dues, offsets = self.wheel.drain(now_ns)
+        if self.wheel.horizon_ns > self._horizon_ns:
+            since_ns, self._horizon_ns = self._horizon_ns, self.wheel.horizon_ns
+            for near, numbers in self.schedule.unpark(since_ns, self._horizon_ns):
+                self.wheel.add_many(near, numbers)
+        return self.true_of(dues, offsets) if len(dues) else (NONE, NONE)
+
+    def true_of(self, dues: Numbers, offsets: Numbers) -> Due:
+        """In order, those that are due then, and of which nothing is being decided."""
+        true = self.schedule.still_due(dues, offsets)
+        busy = self.on_its_way | self.deciding
+        if busy:
+            true &= ~np.isin(offsets, np.fromiter(busy, np.int64, len(busy)))
+        return in_order((dues[true], offsets[true]))
+
+    @property
+    def next_ns(self) -> int | None:
+        """When there is something to be done."""
+        if self._is_behind or self.unsure:
+            return 0
+        far = self.schedule.far_ns if self.schedule.chunks else 2**63 - 1
+        moments = [self.wheel.next_ns, None if far == 2**63 - 1 else self.wheel.within_horizon_ns(far)]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # --- what has arrived ---
+
+    def make_sure(self) -> Work[None]:
+        """Find out what has arrived in the topic without having been told of, and tell it."""
+        while self.unsure:
+            self.partition.log.refuse_unless_open()  # what a fenced log really holds is not known
+            end = self.partition.high_watermark
+            since = self.since or 0 if self._doubt is None else self._doubt
+            offsets = yield from self._arrived(since, end)
+            yield from self.tell_delivered(offsets[self.schedule.dues_of(offsets) >= 0], end)
+            self.unsure, self._doubt = False, None
+
+    def _arrived(self, offset: int, end: int) -> Work[Numbers]:
+        """The messages whose copies stand in this part of the topic; their offsets here rise."""
+        arrived = [NONE]
+        while (offset := max(offset, self.partition.earliest)) < end:
+            read = yield from self.partition.read(offset, READ_BYTES, skip_damage=True)
+            if not read.buffers:
+                break
+            arrived.append((yield partial(origins_in, read.buffers)))
+            offset = read.next_offset
+        return np.unique(np.concatenate(arrived))
+
+    def tell_delivered(self, offsets: Numbers, since: int) -> Work[None]:
+        """They stand in the topic, below this offset; so does whatever else was delivered."""
+        yield self.record(records.settled(DELIVERED, offsets, since))
+        yield from self.catch_up()
+
+    def _holds(self) -> bool:
+        """Whether what the topic has sealed must stay for now: somebody may have to search it."""
+        is_told = self.inbox.durable_end == self.inbox.log_end
+        since = self.since or 0
+        return self.unsure or (not is_told and since < self.partition.log.active.base_offset)
+
+    # --- decide ---
+
+    def record(self, content: bytes) -> Promise[object]:
+        """Kept when it is durable."""
+        durable: Promise[object] = Promise()
+        self.inbox.offer([content], durable)
+        self.inbox.commit()
+        return durable
+
+    def look_up(self, offset: int) -> Work[Entry]:
+        """What is known of it, by everybody who was answered before."""
+        yield from self.catch_up()
+        entry = self.schedule.find(offset)
+        if entry is None:
+            raise not_found(self.partition, offset)
+        return entry
+
+    def pending(self, offset: int) -> Work[Entry]:
+        """The message, about which nothing else is being decided and which is not on its way."""
+        while True:
+            yield from self.make_sure()
+            entry = yield from self.look_up(offset)
+            if not entry.is_pending:
+                raise notpending(self.partition, entry)
+            if offset in self.on_its_way or offset in self.deciding:
+                yield self.settled()
+            elif not self.unsure:
+                return entry
+
+    def settled(self) -> Promise[None]:
+        """Kept when something that is on its way has come to its end."""
+        promise: Promise[None] = Promise()
+        self._waiting.append(promise)
+        return promise
+
+    def release(self, offsets: Iterable[int]) -> None:
+        """They are on their way no more, wherever they are; whoever waited for some looks again."""
+        waiting, self._waiting = self._waiting, []
+        self.file_again(offsets)
+        for promise in waiting:
+            promise(None)
+
+    def cancel(self, offset: int) -> Work[None]:
+        yield from self.pending(offset)
+        yield from self._decide(np.array([offset]), partial(records.settled, CANCELLED))
+
+    def reschedule(self, offset: int, due_ns: int) -> Work[Entry]:
+        """The message as it is then."""
+        yield from self.pending(offset)
+        offsets, dues = np.array([offset]), np.array([due_ns])
+        yield from self._decide(offsets, lambda _: records.rescheduled(offsets, dues))
+        return (yield from self.look_up(offset))
+
+    def cancel_many(self, offsets: Numbers) -> Work[int]:
+        """Those that are pending and not on their way; how many."""
+        chosen = self.free(offsets)
+        yield from self._decide(chosen, partial(records.settled, CANCELLED))
+        return len(chosen)
+
+    def reschedule_many(self, offsets: Numbers, due_of: Callable[[Numbers], Numbers]) -> Work[int]:
+        """The same; `due_of` makes new deadlines of those that stand."""
+        chosen = self.free(offsets)
+        dues = due_of(self.schedule.dues_of(chosen))
+        yield from self._decide(chosen, lambda _: records.rescheduled(chosen, dues))
+        return len(chosen)
+
+    def free(self, offsets: Numbers) -> Numbers:
+        """Those that are pending and of which nothing is being decided; they rise."""
+        pending = self.schedule.dues_of(offsets) >= 0
+        busy = self.on_its_way | self.deciding
+        if busy:
+            pending &= ~np.isin(offsets, np.fromiter(busy, np.int64, len(busy)))
+        return offsets[pending]
+
+    def _decide(self, offsets: Numbers, frame_of: Callable[[Numbers], bytes]) -> Work[None]:
+        if not len(offsets):
+            return
+        numbers = offsets.tolist()
+        self.deciding.update(numbers)
+        try:
+            yield self.record(frame_of(offsets))
+            yield from self.catch_up()
+        finally:
+            self.deciding.difference_update(numbers)
+            self.release(numbers)
+
+    def __repr__(self) -> str:
+        return f"<Delays {self.name} {self.schedule.pending} pending>"
+
+
+def not_found(partition: Partition, offset: int) -> DelayedNotFound:
+    return DelayedNotFound(
+        f"no message with the offset {offset} is scheduled in partition {partition.number} of {partition.topic}",
+        hint="a message that was settled is forgotten after a while",
+        topic=partition.topic,
+        partition=partition.number,
+        offset=offset,
+    )
+
+
+def notpending(partition: Partition, entry: Entry) -> DelayedNotPending:
+    state = STATES[entry.state]
+    return DelayedNotPending(
+        f"the message {entry.offset} in partition {partition.number} of {partition.topic} is {state}",
+        hint="only a pending message can be changed",
+        state=state,
+        partition=partition.number,
+        offset=entry.offset,
+    )
+
+
+assert PENDING == 0

@@ -1,0 +1,183 @@
+"""Brings to the topic what is due: fetched, appended, and told of, a batch at a time.
+
+Who runs `deliver` runs it once at a time for each partition, at `next_ns`, and again a while after it was refused. What
+the disk has refused is pending still; whether some of it has arrived all the same is found out before it goes again.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from goqueue.broker.delay import records
+from goqueue.broker.delay.delays import Delays
+from goqueue.broker.delay.parcel import Fetched, fetch, readdressed
+from goqueue.broker.delay.schedule import DELIVERED, EXPIRED
+from goqueue.broker.delay.wheel import NONE, Due, Numbers
+from goqueue.broker.partition import Partition, Placement
+from goqueue.broker.work import Promise, Work
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import GoQueueError
+from goqueue.limits import DELAY_BATCH_BYTES, DELAY_BATCH_MESSAGES, DELAY_SEARCH_BYTES
+
+_FEW = 32  # readdressed on the spot: a thread costs more
+
+
+class Postman:
+    """Of one partition."""
+
+    def __init__(self, delays: Delays, expiry_seconds: Callable[[], float | None]) -> None:
+        self.delays = delays
+        self._expiry_seconds = expiry_seconds
+        self._ready: deque[Due] = deque()
+        """Who is due, in order."""
+        self._express: deque[tuple[Numbers, Promise[int]]] = deque()
+        self.on_delivery: Callable[[Numbers], None] = lambda _: None
+        """Called with how late messages were, in nanoseconds."""
+        self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
+        """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
+
+    @property
+    def next_ns(self) -> int | None:
+        """When to run `deliver`."""
+        return 0 if self._ready or self._express else self.delays.next_ns
+
+    def deliver(self, is_enough: Callable[[], bool] = lambda: False) -> Work[None]:
+        """All who are due, until nobody is; `is_enough` is asked after each batch."""
+        delays = self.delays
+        try:
+            yield from delays.catch_up()
+            yield from delays.make_sure()
+            while not is_enough() and (batch := self._next()) is not None:
+                yield from self._carry(*batch)
+        except BaseException:
+            self._put_back()
+            raise
+
+    def _put_back(self) -> None:
+        ready, self._ready = self._ready, deque()
+        for _, offsets in ready:
+            self.delays.file_again(offsets.tolist())
+
+    def deliver_now(self, offsets: Numbers) -> Work[int]:
+        """These, whenever they are due; how many of them were pending and went. They rise."""
+        yield from self.delays.catch_up()
+        yield from self.delays.make_sure()
+        arrived: Promise[int] = Promise()
+        self._express.append((offsets, arrived))
+        self.delays.on_earlier()
+        count: int = yield arrived
+        return count
+
+    def _next(self) -> tuple[Numbers, Numbers, Promise[int] | None] | None:
+        """Some who go together, in the order of their deadlines: those whom somebody waits for are first."""
+        if self._express:
+            offsets, arrived = self._express.popleft()
+            offsets = self.delays.free(offsets)
+            dues = self.delays.schedule.dues_of(offsets)
+            return *self.delays.true_of(dues, offsets), arrived
+        now_ns = self.delays.clock.now_ns()
+        while True:
+            if self._ready and now_ns < self._ready[-1][0][-1]:  # the clock was set back
+                self._put_back()
+            if not self._ready:
+                due = self.delays.drain(now_ns)
+                if not len(due[0]):
+                    return None
+                self._ready.append(due)
+            dues, offsets = self._ready.popleft()
+            count = self._count_at_once()
+            if len(dues) > count:
+                self._ready.appendleft((dues[count:], offsets[count:]))
+            batch = self.delays.true_of(dues[:count], offsets[:count])
+            if len(batch[0]):
+                return *batch, None
+
+    def _count_at_once(self) -> int:
+        return max(1, min(DELAY_BATCH_MESSAGES, DELAY_BATCH_BYTES // self.delays.inbox.message_bytes))
+
+    def _carry(self, dues: Numbers, offsets: Numbers, arrived: Promise[int] | None) -> Work[None]:
+        delays, numbers = self.delays, offsets.tolist()
+        delays.on_its_way.update(numbers)
+        count = 0
+        try:
+            while len(offsets):
+                sent = yield from self._send(dues, offsets, is_express=arrived is not None)
+                count += sent
+                dues, offsets = dues[sent:], offsets[sent:]
+        except GoQueueError as error:
+            if arrived is not None:
+                arrived(error)
+            raise
+        finally:
+            delays.on_its_way.difference_update(numbers)
+            delays.release(numbers)
+        if arrived is not None:
+            arrived(count)
+
+    def _send(self, dues: Numbers, offsets: Numbers, *, is_express: bool) -> Work[int]:
+        """As many of the first as go together; how many that were."""
+        late = NONE if is_express else self._too_late(dues, offsets)
+        if len(late):
+            yield from self._give_up(late)
+            return len(late)
+        fetched = yield from fetch(self.delays.inbox, np.sort(offsets), DELAY_BATCH_BYTES)
+        while fetched.is_over and len(offsets) > 1:
+            dues, offsets = dues[: len(dues) // 2], offsets[: len(offsets) // 2]
+            fetched = yield from fetch(self.delays.inbox, np.sort(offsets), DELAY_BATCH_BYTES)
+        there = np.array([offset in fetched.frames for offset in offsets.tolist()], np.bool_)
+        if not there.all():
+            yield from self._give_up(np.sort(offsets[~there]))
+        if there.any():
+            yield from self._append(dues[there], offsets[there], fetched)
+        return len(offsets)
+
+    def _too_late(self, dues: Numbers, offsets: Numbers) -> Numbers:
+        """The first ones, in the order of their deadlines, that are not wanted any more; they rise."""
+        seconds = self._expiry_seconds()
+        if seconds is None:
+            return NONE
+        bound = self.delays.clock.now_ns() - round(seconds * NANOSECONDS)
+        return np.sort(offsets[: int(np.searchsorted(dues, bound))])
+
+    def _give_up(self, offsets: Numbers) -> Work[None]:
+        yield self.delays.record(records.settled(EXPIRED, offsets))
+        yield from self.delays.catch_up()
+
+    def _append(self, dues: Numbers, offsets: Numbers, fetched: Fetched) -> Work[None]:
+        delays = self.delays
+        job = partial(readdressed, [fetched.frames[offset] for offset in offsets.tolist()])
+        frames = job() if len(offsets) <= _FEW else (yield job)
+        yield from self._begin_search_here()
+        placed: Promise[Placement] = Promise()
+        try:
+            delays.partition.take(frames, None, placed)
+            placement: Placement = yield placed
+            self.on_delivery(delays.clock.now_ns() - dues)
+            yield from self._synced(delays.partition, placement.next_offset)
+            yield from delays.tell_delivered(np.sort(offsets), placement.next_offset)
+        except BaseException:
+            delays.unsure = True
+            raise
+
+    def _synced(self, partition: Partition, end: int) -> Work[None]:
+        """Messages may be answered before they are synced; one that is gone after a crash must be pending still."""
+        while partition.durable_end < end:
+            partition.log.refuse_unless_open()
+            moment: Promise[None] = Promise()
+            self.on_wait(moment)
+            yield moment
+
+    def _begin_search_here(self) -> Work[None]:
+        """Nothing is on its way now: note that where a search after a crash would begin far back, or nowhere yet."""
+        delays = self.delays
+        end = delays.partition.log_end
+        if delays.since is None:
+            yield from delays.tell_delivered(NONE, end)
+            yield from self._synced(delays.inbox, delays.inbox.log_end)
+        elif (end - delays.since) * delays.partition.message_bytes > DELAY_SEARCH_BYTES:
+            delays.record(records.settled(DELIVERED, NONE, end))
+
+    def __repr__(self) -> str:
+        return f"<Postman {self.delays!r}>"

@@ -1,0 +1,279 @@
+"""What people ask about delayed messages, and what they decide about many at once.
+
+Messages are told of in the order of their deadlines. The table is looked through a chunk at a time, and everybody
+else is served in between; so an answer about very many is not of one moment for all of them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from goqueue.broker.delay.delays import Delays
+from goqueue.broker.delay.parcel import Fetched, fetch
+from goqueue.broker.delay.postman import Postman
+from goqueue.broker.delay.schedule import PENDING, STATE, Chunk, Entry
+from goqueue.broker.delay.wheel import NONE, Numbers
+from goqueue.broker.filters.batch import Batch
+from goqueue.broker.filters.sieve import NO_FILTERS, Sieve
+from goqueue.broker.work import Work
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.limits import DELAY_DECISION_MESSAGES, DELAY_SECONDS_FOR_REQUEST, READ_BYTES_MAX
+from goqueue.storage import frame
+
+_PIECE = DELAY_DECISION_MESSAGES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """Which messages are meant: those that all of this is true of."""
+
+    from_ns: int | None = None
+    """Due then or later."""
+    to_ns: int | None = None
+    """Due before."""
+    state: int = PENDING
+    sieve: Sieve = NO_FILTERS
+
+    @property
+    def has_filters(self) -> bool:
+        return bool(self.sieve.filters)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A message of a list."""
+
+    delays: Delays
+    entry: Entry
+    message: frame.Message | None
+    """None where its bytes are gone, or damaged."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Messages of several partitions in the order of their deadlines."""
+
+    dues: Numbers
+    places: Numbers
+    """Of each the number of its partition among those that were asked."""
+    offsets: Numbers
+
+    def __len__(self) -> int:
+        return len(self.dues)
+
+    def part(self, first: int, end: int) -> "Rows":
+        return Rows(self.dues[first:end], self.places[first:end], self.offsets[first:end])
+
+
+def listing(asked: list[Delays], criteria: Criteria, limit: int, skip: int, clock: Clock) -> Work[list[Shown]]:
+    """Those messages, some of the first passed over."""
+    most = None if criteria.has_filters else skip + limit
+    rows = yield from _rows(asked, criteria, most)
+    if not criteria.has_filters:
+        return (yield from _shown(asked, rows.part(skip, skip + limit)))
+    found: list[Shown] = []
+    until_ns = clock.monotonic_ns() + round(DELAY_SECONDS_FOR_REQUEST * NANOSECONDS)
+    for first in range(0, len(rows), _PIECE):
+        part, _ = yield from _sifted(asked, rows.part(first, first + _PIECE), criteria.sieve)
+        passed = min(skip, len(part))
+        skip -= passed
+        found += yield from _shown(asked, part.part(passed, passed + limit - len(found)))
+        if len(found) == limit or clock.monotonic_ns() >= until_ns:
+            break
+    return found
+
+
+def one(delays: Delays, offset: int) -> Work[Shown]:
+    """A single message, with what it holds."""
+    entry = yield from delays.look_up(offset)
+    fetched = yield from fetch(delays.inbox, np.array([offset]), READ_BYTES_MAX)
+    return _told(delays, entry, fetched)
+
+
+def _shown(asked: list[Delays], rows: Rows) -> Work[list[Shown]]:
+    fetched: dict[int, Fetched] = {}
+    for place in np.unique(rows.places).tolist():
+        wanted = np.sort(rows.offsets[rows.places == place])
+        fetched[place] = yield from fetch(asked[place].inbox, wanted, READ_BYTES_MAX)
+    shown: list[Shown] = []
+    for place, offset in zip(rows.places.tolist(), rows.offsets.tolist(), strict=True):
+        entry = asked[place].schedule.find(offset)
+        if entry is not None:
+            shown.append(_told(asked[place], entry, fetched[place]))
+    return shown
+
+
+def _told(delays: Delays, entry: Entry, fetched: Fetched) -> Shown:
+    content = fetched.frames.get(entry.offset)
+    message = None if content is None else frame.decode(content)
+    return Shown(delays, entry, message, 0 if content is None else len(content))
+
+
+# --- which ---
+
+
+def _rows(asked: list[Delays], criteria: Criteria, most: int | None) -> Work[Rows]:
+    """Those that fit as far as the table tells; of very many at least the first `most`."""
+    found = Rows(NONE, NONE, NONE)
+    for place, delays in enumerate(asked):
+        yield from delays.catch_up()
+        for number, chunk in enumerate(list(delays.schedule.chunks)):
+            if number:
+                yield _rest
+            dues, offsets = _fitting(chunk, criteria)
+            if most is not None and len(dues) > most:
+                first = np.argpartition(dues, most)[:most]
+                dues, offsets = dues[first], offsets[first]
+            found = _joined(found, dues, np.full(len(dues), place, np.int64), offsets)
+            if most is not None and len(found) > 4 * most + _PIECE:
+                found = _in_order(found).part(0, most)
+    if len(found) > 10 * _PIECE:
+        ordered: Rows = yield partial(_in_order, found)
+        return ordered
+    return _in_order(found)
+
+
+def _rest() -> None:
+    """What a rule has done when it lets others have their turn."""
+
+
+def _fitting(chunk: Chunk, criteria: Criteria) -> tuple[Numbers, Numbers]:
+    fits = chunk.states & STATE == criteria.state
+    if criteria.from_ns is not None:
+        fits &= chunk.dues >= criteria.from_ns
+    if criteria.to_ns is not None:
+        fits &= chunk.dues < criteria.to_ns
+    return chunk.dues[fits], chunk.offsets[fits]
+
+
+def _joined(rows: Rows, dues: Numbers, places: Numbers, offsets: Numbers) -> Rows:
+    return Rows(
+        np.concatenate((rows.dues, dues)),
+        np.concatenate((rows.places, places)),
+        np.concatenate((rows.offsets, offsets)),
+    )
+
+
+def _in_order(rows: Rows) -> Rows:
+    order = np.lexsort((rows.offsets, rows.places, rows.dues))
+    return Rows(rows.dues[order], rows.places[order], rows.offsets[order])
+
+
+def _sifted(asked: list[Delays], rows: Rows, sieve: Sieve) -> Work[tuple[Rows, int]]:
+    """Those that the filters let through, and how many were looked at."""
+    fits, scanned = np.zeros(len(rows), np.bool_), 0
+    for place in np.unique(rows.places).tolist():
+        chosen = np.flatnonzero(rows.places == place)
+        offsets = np.sort(rows.offsets[chosen])
+        while len(offsets):
+            fetched = yield from fetch(asked[place].inbox, offsets, READ_BYTES_MAX)
+            passed: Numbers = yield partial(_pass, list(fetched.frames.values()), sieve)
+            fits[chosen] |= np.isin(rows.offsets[chosen], passed)
+            scanned += len(fetched.frames)
+            seen = np.fromiter(fetched.frames, np.int64, len(fetched.frames))
+            offsets = offsets[~np.isin(offsets, seen)] if fetched.is_over and len(seen) else NONE
+    return Rows(rows.dues[fits], rows.places[fits], rows.offsets[fits]), scanned
+
+
+def _pass(frames: list[memoryview], sieve: Sieve) -> Numbers:
+    batch = Batch(frames)
+    return np.array([batch.offset_at(place) for place in sieve.sift(batch)], np.int64)
+
+
+# --- many at once ---
+
+Act = Callable[[Postman, Numbers], Work[int]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a request that means many."""
+
+    matched: int = 0
+    scanned: int = 0
+    changed: int = 0
+    is_complete: bool = True
+    """Whether all who fit were come to, or as many as were wanted."""
+
+
+def decide(asked: list[Postman], criteria: Criteria, act: Act | None, limit: int | None, clock: Clock) -> Work[Outcome]:
+    """Do this to all that fit, or only count them; in the order of their deadlines."""
+    outcome = Outcome()
+    until_ns = clock.monotonic_ns() + round(DELAY_SECONDS_FOR_REQUEST * NANOSECONDS)
+    all_delays = [postman.delays for postman in asked]
+    rows = yield from _rows(all_delays, criteria, None if criteria.has_filters else limit)
+    for first in range(0, len(rows), _PIECE):
+        part = rows.part(first, first + _PIECE)
+        outcome.scanned += len(part)
+        if criteria.has_filters:
+            part, _ = yield from _sifted(all_delays, part, criteria.sieve)
+        part = part.part(0, len(part) if limit is None else limit - outcome.matched)
+        outcome.matched += len(part)
+        if act is not None:
+            outcome.changed += yield from _act(asked, part, act)
+        if outcome.matched == limit:
+            break
+        if clock.monotonic_ns() >= until_ns:
+            outcome.is_complete = first + _PIECE >= len(rows)
+            break
+    return outcome
+
+
+def _act(asked: list[Postman], rows: Rows, act: Act) -> Work[int]:
+    changed = 0
+    for place in np.unique(rows.places).tolist():
+        yield from asked[place].delays.make_sure()
+        changed += yield from act(asked[place], np.sort(rows.offsets[rows.places == place]))
+    return changed
+
+
+# --- how many ---
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """How many are due when."""
+
+    pending: int
+    overdue: int
+    next_due_ns: int | None
+    counts: list[int]
+    """Between the bounds that were asked for."""
+
+
+def timeline(asked: list[Delays], bounds_ns: list[int]) -> Work[Timeline]:
+    """`bounds_ns` rise, and begin with now."""
+    counts = np.zeros(len(bounds_ns) + 1, np.int64)
+    earliest: list[int] = []
+    for delays in asked:
+        yield from delays.catch_up()
+        for number, chunk in enumerate(list(delays.schedule.chunks)):
+            if number:
+                yield _rest
+            dues = chunk.dues[chunk.is_pending]
+            if len(dues):
+                earliest.append(int(dues.min()))
+                counts += np.bincount(np.searchsorted(bounds_ns, dues, "right"), minlength=len(counts))
+    numbers: list[int] = counts.tolist()
+    return Timeline(sum(numbers), numbers[0], min(earliest, default=None), numbers[1:-1])
+
+
+def pending(asked: Iterable[Delays]) -> int:
+    return sum(delays.schedule.pending for delays in asked)
+
+
+def parked(asked: Iterable[Delays]) -> int:
+    """How many are too far ahead for the wheels."""
+    return sum(_parked(delays) for delays in asked)
+
+
+def _parked(delays: Delays) -> int:
+    horizon = delays.wheel.horizon_ns
+    return sum(int((chunk.dues[chunk.is_pending] >= horizon).sum()) for chunk in _with_far(delays))
+
+
+def _with_far(delays: Delays) -> Iterator[Chunk]:
+    return (chunk for chunk in delays.schedule.chunks if chunk.far_ns < 2**63 - 1)

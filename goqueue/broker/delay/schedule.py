@@ -1,0 +1,263 @@
+"""What is known of the messages in a delayed log: for each its offset, deadline, state and priority, as columns.
+
+Eighteen bytes a message. The rows stand in chunks, in the order of their offsets; one is found by halving. A
+message that is settled keeps its row for as long as its frame is in the log, so that whoever asks is told what
+became of it.
+
+What must stay true: offsets rise from row to row; only a pending message changes; the counts are those of the rows,
+and of the rows that were forgotten since.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goqueue.broker.delay.wheel import Numbers
+from goqueue.limits import DELAY_CHUNK_ROWS
+
+Mask = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+
+PENDING, DELIVERED, CANCELLED, EXPIRED = range(4)
+STATES = ("pending", "delivered", "cancelled", "expired")
+STATE = 0x0F
+MOVED = 0x10
+"""Beside the state: its deadline is not the one that its frame says."""
+
+_LEAST_ROWS = 64
+NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message."""
+
+    offset: int
+    due_ns: int
+    state: int
+    priority: int
+
+    @property
+    def is_pending(self) -> bool:
+        return self.state == PENDING
+
+
+class Chunk:
+    """Rows whose offsets follow each other."""
+
+    __slots__ = ("_dues", "_offsets", "_priorities", "_states", "count", "far_ns", "pending")
+
+    def __init__(self, rows: int) -> None:
+        self._offsets = np.empty(rows, np.int64)
+        self._dues = np.empty(rows, np.int64)
+        self._states = np.empty(rows, np.uint8)
+        self._priorities = np.empty(rows, np.uint8)
+        self.count = 0
+        self.pending = 0
+        self.far_ns = NEVER
+        """The earliest deadline of those that the wheel did not take."""
+
+    @property
+    def offsets(self) -> Numbers:
+        return self._offsets[: self.count]
+
+    @property
+    def dues(self) -> Numbers:
+        return self._dues[: self.count]
+
+    @property
+    def states(self) -> Bytes:
+        return self._states[: self.count]
+
+    @property
+    def priorities(self) -> Bytes:
+        return self._priorities[: self.count]
+
+    @property
+    def is_pending(self) -> Mask:
+        pending: Mask = self.states & STATE == PENDING
+        return pending
+
+    def add(self, offsets: Numbers, dues: Numbers, states: Bytes, priorities: Bytes) -> int:
+        """As many as there is room for."""
+        room = min(len(offsets), DELAY_CHUNK_ROWS - self.count)
+        end = self.count + room
+        if end > len(self._offsets):
+            self._grow(end)
+        self._offsets[self.count : end] = offsets[:room]
+        self._dues[self.count : end] = dues[:room]
+        self._states[self.count : end] = states[:room]
+        self._priorities[self.count : end] = priorities[:room]
+        self.count = end
+        self.pending += int((states[:room] & STATE == PENDING).sum())
+        return room
+
+    def _grow(self, least: int) -> None:
+        rows = min(DELAY_CHUNK_ROWS, max(least, 2 * len(self._offsets)))
+        self._resize(lambda column: np.concatenate((column[: self.count], np.empty(rows - self.count, column.dtype))))
+
+    def keep(self, rows: Mask) -> None:
+        """Forget the other ones, all of which are settled."""
+        self._resize(lambda column: column[: len(rows)][rows])
+        self.count = len(self._offsets)
+
+    def _resize(self, change: Callable[[NDArray[np.generic]], NDArray[np.generic]]) -> None:
+        for name in ("_offsets", "_dues", "_states", "_priorities"):
+            setattr(self, name, change(getattr(self, name)))
+
+    def entry(self, row: int) -> Entry:
+        state = int(self._states[row]) & STATE
+        return Entry(int(self._offsets[row]), int(self._dues[row]), state, int(self._priorities[row]))
+
+
+class Schedule:
+    """The messages of one delayed log."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+        self._firsts: list[int] = []
+        self.counts = [0, 0, 0, 0]
+        """By state: of those pending now, and of those that came to each end."""
+        self.rescheduled = 0
+
+    @property
+    def pending(self) -> int:
+        return self.counts[PENDING]
+
+    def __len__(self) -> int:
+        return sum(chunk.count for chunk in self.chunks)
+
+    # --- change ---
+
+    def add(self, offsets: Numbers, dues: Numbers, priorities: Bytes, states: Bytes | None = None) -> None:
+        """Behind all that are here."""
+        states = np.zeros(len(offsets), np.uint8) if states is None else states
+        self.counts[PENDING] += int((states & STATE == PENDING).sum())
+        while len(offsets):
+            if not self.chunks or self.chunks[-1].count == DELAY_CHUNK_ROWS:
+                self.chunks.append(Chunk(min(DELAY_CHUNK_ROWS, max(_LEAST_ROWS, len(offsets)))))
+                self._firsts.append(int(offsets[0]))
+            taken = self.chunks[-1].add(offsets, dues, states, priorities)
+            offsets, dues, states, priorities = offsets[taken:], dues[taken:], states[taken:], priorities[taken:]
+
+    def settle(self, offsets: Numbers, state: int) -> int:
+        """The pending ones among these come to this end; how many that were."""
+        settled = 0
+        for chunk, found, _ in self._rows(offsets):
+            rows = found[chunk.states[found] & STATE == PENDING]
+            chunk.states[rows] = chunk.states[rows] & ~np.uint8(STATE) | np.uint8(state)
+            chunk.pending -= len(rows)
+            settled += len(rows)
+        self.counts[PENDING] -= settled
+        self.counts[state] += settled
+        return settled
+
+    def move(self, offsets: Numbers, dues: Numbers) -> int:
+        """The pending ones among these are due at other times; how many that were."""
+        moved = 0
+        for chunk, rows, places in self._rows(offsets):
+            pending = chunk.states[rows] & STATE == PENDING
+            chunk.dues[rows[pending]] = dues[places[pending]]
+            chunk.states[rows[pending]] |= np.uint8(MOVED)
+            moved += int(pending.sum())
+        self.rescheduled += moved
+        return moved
+
+    def park(self, offsets: Numbers, dues: Numbers) -> None:
+        """These are too far for the wheel: their chunks remember when to look again. The offsets rise."""
+        for chunk, _, places in self._rows(offsets):
+            chunk.far_ns = min(chunk.far_ns, int(dues[places].min(initial=NEVER)))
+
+    def unpark(self, since_ns: int, until_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
+        """The pending ones that were too far and are due before `until_ns`: deadlines, and offsets."""
+        for chunk in self.chunks:
+            if chunk.far_ns >= until_ns:
+                continue
+            far = chunk.is_pending & (chunk.dues >= since_ns)
+            near = far & (chunk.dues < until_ns)
+            chunk.far_ns = int(chunk.dues[far & ~near].min(initial=NEVER))
+            yield chunk.dues[near], chunk.offsets[near]
+
+    @property
+    def far_ns(self) -> int:
+        """The earliest deadline of those that are parked."""
+        return min((chunk.far_ns for chunk in self.chunks), default=NEVER)
+
+    def forget(self, first: int, end: int) -> None:
+        """The settled ones of a range of offsets: their frames are gone."""
+        for number in range(len(self.chunks) - 1, -1, -1):
+            chunk = self.chunks[number]
+            low, high = np.searchsorted(chunk.offsets, (first, end)).tolist()
+            if low == high:
+                continue
+            stays = chunk.is_pending
+            stays[:low] = stays[high:] = True
+            chunk.keep(stays)
+            if not chunk.count:
+                del self.chunks[number], self._firsts[number]
+
+    # --- ask ---
+
+    def find(self, offset: int) -> Entry | None:
+        number = bisect_right(self._firsts, offset) - 1
+        if number < 0:
+            return None
+        chunk = self.chunks[number]
+        row = int(np.searchsorted(chunk.offsets, offset))
+        return chunk.entry(row) if row < chunk.count and chunk.offsets[row] == offset else None
+
+    def _rows(self, offsets: Numbers) -> Iterator[tuple[Chunk, Numbers, Numbers]]:
+        """Where these are, which rise: chunk after chunk the rows, and their places among what was asked."""
+        if not len(offsets):
+            return
+        edges = [*np.searchsorted(offsets, self._firsts).tolist(), len(offsets)]
+        for number, chunk in enumerate(self.chunks):
+            first, end = edges[number], edges[number + 1]
+            if first < end:
+                wanted = offsets[first:end]
+                rows = np.searchsorted(chunk.offsets, wanted)
+                there = rows < chunk.count
+                there[there] = chunk.offsets[rows[there]] == wanted[there]
+                yield chunk, rows[there], np.flatnonzero(there) + first
+
+    def dues_of(self, offsets: Numbers) -> Numbers:
+        """The deadlines of the pending ones among these, which rise; -1 for the others."""
+        dues = np.full(len(offsets), -1, np.int64)
+        for chunk, rows, places in self._rows(offsets):
+            pending = chunk.states[rows] & STATE == PENDING
+            dues[places[pending]] = chunk.dues[rows[pending]]
+        return dues
+
+    def still_due(self, dues: Numbers, offsets: Numbers) -> Mask:
+        """Which of these entries are true: the message is pending, and due then."""
+        order = np.argsort(offsets, kind="stable")
+        true = np.zeros(len(offsets), np.bool_)
+        true[order] = self.dues_of(offsets[order]) == dues[order]
+        return true
+
+    def priorities_of(self, offsets: Numbers) -> Bytes:
+        found = np.zeros(len(offsets), np.uint8)
+        for chunk, rows, places in self._rows(offsets):
+            found[places] = chunk.priorities[rows]
+        return found
+
+    def pending_within(self, first: int, end: int) -> int:
+        """How many are pending in a range of offsets."""
+        count = 0
+        for chunk in self.chunks:
+            if not chunk.count or chunk.offsets[0] >= end or chunk.offsets[-1] < first:
+                continue
+            low, high = np.searchsorted(chunk.offsets, (first, end)).tolist()
+            count += chunk.pending if high - low == chunk.count else int(chunk.is_pending[low:high].sum())
+        return count
+
+    def next_due(self) -> int | None:
+        """The earliest deadline of all."""
+        earliest = [int(chunk.dues[chunk.is_pending].min()) for chunk in self.chunks if chunk.pending]
+        return min(earliest, default=None)
+
+    def __repr__(self) -> str:
+        return f"<Schedule {self.pending} pending of {len(self)}>"

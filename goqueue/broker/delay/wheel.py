@@ -1,0 +1,143 @@
+"""A hierarchical timing wheel: very many deadlines, at a few array steps for each turn.
+
+Four levels of buckets: 256 of one tick (10 ms), and 64 each of 2.56 s, of 163.84 s, and of 2.91 h. A bucket of a
+coarse level is spread over the finer ones when its time begins; one of the finest is due when its tick is over, so
+nothing is ever early. What lies beyond the coarsest level is not taken: its owner keeps it, and brings it again.
+
+What must stay true: an entry stands in a bucket that has not been drained, whatever its deadline. One that is
+overdue goes to the next tick, and not to the place where a revolution ends. The wheel forgets nothing and checks
+nothing: entries that are no longer true are found out by whoever drains it.
+"""
+
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goqueue.limits import DELAY_TICK_NS
+
+Numbers = NDArray[np.int64]
+Due = tuple[Numbers, Numbers]
+"""Deadlines, and whose they are."""
+
+_SHIFTS = (0, 8, 14, 20)
+"""How many ticks a bucket of each level has, as a power of two."""
+_SLOTS = (256, 64, 64, 64)
+_TURN_SHIFT = _SHIFTS[-1]
+
+NONE = np.empty(0, np.int64)
+
+
+class Wheel:
+    """Deadlines in nanoseconds, each with the number of whom it is about."""
+
+    def __init__(self, now_ns: int) -> None:
+        self._levels: list[dict[int, array[int]]] = [{} for _ in _SHIFTS]
+        """By level, and by the number of the bucket since the epoch."""
+        self.tick = now_ns // DELAY_TICK_NS
+        """The first one that has not been drained."""
+        self._next: int | None = None
+
+    @property
+    def next_ns(self) -> int | None:
+        """When to drain next: something is due then, or has to be spread."""
+        return self._next
+
+    @property
+    def horizon_ns(self) -> int:
+        """From this deadline on nothing is taken."""
+        return ((self.tick >> _TURN_SHIFT) + _SLOTS[-1] << _TURN_SHIFT) * DELAY_TICK_NS
+
+    def within_horizon_ns(self, due_ns: int) -> int:
+        """When a deadline that is too far now comes within the horizon."""
+        return ((due_ns // DELAY_TICK_NS >> _TURN_SHIFT) - _SLOTS[-1] + 1 << _TURN_SHIFT) * DELAY_TICK_NS
+
+    def add(self, due_ns: int, number: int) -> bool:
+        """Whether it was taken: it is not where it lies beyond the horizon."""
+        tick = max(due_ns // DELAY_TICK_NS, self.tick)
+        for level, (shift, slots) in enumerate(zip(_SHIFTS, _SLOTS, strict=True)):
+            unit = tick >> shift
+            if unit - (self.tick >> shift) < slots:
+                self._bucket(level, unit).extend((due_ns, number))
+                return True
+        return False
+
+    def add_many(self, dues: Numbers, numbers: Numbers) -> None:
+        """Those within the horizon."""
+        ticks = np.maximum(dues // DELAY_TICK_NS, self.tick)
+        for level, (shift, slots) in enumerate(zip(_SHIFTS, _SLOTS, strict=True)):
+            units = ticks >> shift
+            near = units - (self.tick >> shift) < slots
+            if near.any():
+                self._fill(level, units[near], dues[near], numbers[near])
+                if near.all():
+                    return
+                ticks, dues, numbers = ticks[~near], dues[~near], numbers[~near]
+
+    def _fill(self, level: int, units: Numbers, dues: Numbers, numbers: Numbers) -> None:
+        order = np.argsort(units, kind="stable")
+        units = units[order]
+        pairs = np.stack((dues[order], numbers[order]), axis=1)
+        edges = [0, *(np.flatnonzero(units[1:] != units[:-1]) + 1).tolist(), len(units)]
+        for first, end in pairwise(edges):
+            self._bucket(level, int(units[first])).frombytes(pairs[first:end].tobytes())
+
+    def _bucket(self, level: int, unit: int) -> "array[int]":
+        bucket = self._levels[level].get(unit)
+        if bucket is None:
+            bucket = self._levels[level][unit] = array("q")
+            moment = _moment(level, unit)
+            self._next = moment if self._next is None else min(self._next, moment)
+        return bucket
+
+    def drain(self, now_ns: int) -> Due:
+        """All whose tick is over, in no order."""
+        target = now_ns // DELAY_TICK_NS
+        if target <= self.tick:
+            return NONE, NONE
+        taken = [bucket for level in range(len(_SHIFTS)) for bucket in self._reached(level, target)]
+        self.tick = target
+        self._next = None
+        if taken:
+            pairs = np.concatenate([np.frombuffer(bucket, np.int64) for bucket in taken]).reshape(-1, 2)
+            dues, numbers = pairs[:, 0], pairs[:, 1]
+            is_due = dues < target * DELAY_TICK_NS
+            if not is_due.all():
+                self.add_many(dues[~is_due], numbers[~is_due])
+        moments = [_moment(level, min(units)) for level, units in enumerate(self._levels) if units]
+        self._next = min(moments, default=None)
+        return (dues[is_due], numbers[is_due]) if taken else (NONE, NONE)
+
+    def _reached(self, level: int, target: int) -> Iterator["array[int]"]:
+        """The buckets that begin before the target; of the finest level those that end before it."""
+        buckets = self._levels[level]
+        bound = target if level == 0 else (target >> _SHIFTS[level]) + 1
+        for unit in [one for one in buckets if one < bound]:
+            yield buckets.pop(unit)
+
+    def levels(self) -> list[tuple[int, int, int]]:
+        """Of each level the length of a bucket in nanoseconds, how many buckets it has, and how many entries."""
+        return [
+            (DELAY_TICK_NS << shift, slots, sum(map(len, buckets.values())) // 2)
+            for shift, slots, buckets in zip(_SHIFTS, _SLOTS, self._levels, strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        return f"<Wheel at {self.tick}: {' + '.join(str(count) for _, _, count in self.levels())}>"
+
+
+def _moment(level: int, unit: int) -> int:
+    """When the bucket has to be drained: at its end where it is one tick, and else when its time begins."""
+    return (unit + 1 if level == 0 else unit << _SHIFTS[level]) * DELAY_TICK_NS
+
+
+def in_order(due: Due) -> Due:
+    """By deadline, and of the same deadline by number; each once."""
+    dues, numbers = due
+    order = np.lexsort((numbers, dues))
+    dues, numbers = dues[order], numbers[order]
+    fresh = np.ones(len(dues), np.bool_)
+    fresh[1:] = (dues[1:] != dues[:-1]) | (numbers[1:] != numbers[:-1])
+    return dues[fresh], numbers[fresh]
