@@ -88,7 +88,6 @@ def test_so_many_arrive_once_and_in_order(client: Client) -> None:
         receipts = producer.send_many("t", sent, delay=SOON).result()
     assert [receipt.offset for receipt in receipts] == list(range(20_000))
     assert values(arrived(client, 20_000)) == sent
-    assert client.delay_stats()["delivered_count"] == 20_000
 
 
 def test_a_loop_sends_for_later(client: Client, broker: LocalBroker) -> None:
