@@ -85,8 +85,9 @@ class AsyncClient(AsyncSchedule):
     async def alter_topic(self, name: str, **settings: Any) -> TopicInfo:
         return await self.call(endpoints.alter_topic(name, settings))
 
-    async def delete_topic(self, name: str) -> None:
-        await self.call(endpoints.delete_topic(name))
+    async def delete_topic(self, name: str) -> dict[str, Any]:
+        """Delete a topic with its messages; `delayed_deleted` says how many were still to be delivered."""
+        return await self.call(endpoints.delete_topic(name))
 
     async def offset_at(self, topic: str, partition: int, time: Moment) -> int:
         """The offset of the first message at or after that time."""

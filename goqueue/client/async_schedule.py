@@ -14,8 +14,9 @@ T = TypeVar("T")
 class AsyncSchedule:
     """Delayed messages by their place in the delayed log, and many of them by filters.
 
-    Where several are chosen, `filters` are as for a reader, `due_from` and `due_to` bound when they are due, and with
-    `dry_run` nothing happens but counting. The answer says how many `matched`, were `scanned` and have `changed`.
+    Where several are chosen, `filters` are as for a reader, `due_from` and (without it) `due_to` bound when they are
+    due, and with `dry_run` nothing happens but counting. The answer says how many `matched`, were `scanned` and have
+    `changed`, and whether it is `complete`: one request goes on for some twenty seconds.
     """
 
     async def call(self, call: Call[T]) -> T:

@@ -83,8 +83,9 @@ class Client(Schedule):
     def alter_topic(self, name: str, **settings: Any) -> TopicInfo:
         return self.call(endpoints.alter_topic(name, settings))
 
-    def delete_topic(self, name: str) -> None:
-        self.call(endpoints.delete_topic(name))
+    def delete_topic(self, name: str) -> dict[str, Any]:
+        """Delete a topic with its messages; `delayed_deleted` says how many were still to be delivered."""
+        return self.call(endpoints.delete_topic(name))
 
     def offset_at(self, topic: str, partition: int, time: Moment) -> int:
         """The offset of the first message at or after that time."""

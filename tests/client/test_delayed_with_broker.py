@@ -11,7 +11,7 @@ import pytest
 
 from goqueue.client import AsyncClient, Client, Nanoseconds
 from goqueue.client.publications import Section, publish_frames
-from goqueue.errors import DelayedNotFound, DelayedNotPending, RequestInvalid, TopicNotFound
+from goqueue.errors import DelayedAmbiguous, DelayedNotFound, DelayedNotPending, RequestInvalid, TopicNotFound
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker
 from tests.client.test_accumulator import Sender
@@ -200,13 +200,23 @@ def test_many_are_chosen_by_filters(ask: Any, client: Client) -> None:
         for number in range(9):
             producer.send("t", b"%d" % number, ("a", "b", "c")[number % 3], deliver_at=FAR)
     counted = ask("cancel_delayed_where", "t", ["key=a"], dry_run=True)
-    assert (counted["matched"], counted["changed"]) == (3, 0)
+    assert (counted["matched"], counted["changed"], counted["complete"]) == (3, 0, True)
     assert ask("cancel_delayed_where", "t", ["key=a"])["changed"] == 3
     assert ask("reschedule_delayed_where", "t", "key=b", shift="-1d")["changed"] == 3
     assert ask("reschedule_delayed_where", "t", "key=b", deliver_at=FAR, due_from=FAR)["changed"] == 0
     assert ask("deliver_delayed_where", "t", ["key=b"], limit=2, due_to=FAR)["changed"] == 2
     assert sorted(values(client.reader("t")), key=str) == [b"1", b"4"]
     assert ask("delayed", "t")["total"] == 4
+
+
+def test_an_offset_of_several_partitions_is_refused(ask: Any, client: Client) -> None:
+    client.create_topic("two", partitions=2)
+    for partition in (0, 1):
+        client.publish("two", "x", partition=partition, deliver_at=FAR)
+    with pytest.raises(DelayedAmbiguous) as error:
+        ask("delayed_message", "two", None, 0)
+    assert error.value.details["partitions"] == [0, 1]
+    assert ask("delete_topic", "two")["delayed_deleted"] == 2
 
 
 def test_the_timeline_and_the_numbers_tell_what_waits(ask: Any, client: Client) -> None:
