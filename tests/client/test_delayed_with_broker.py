@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 
 from goqueue.client import AsyncClient, Client, Nanoseconds
+from goqueue.client.endpoints import FRAMES
 from goqueue.client.publications import Section, publish_frames
 from goqueue.errors import DelayedAmbiguous, DelayedNotFound, DelayedNotPending, RequestInvalid, TopicNotFound
 from goqueue.testing.broker import LocalBroker
+from tests.brokers import ask as exchange
 from tests.brokers import broker
+from tests.client.peers import Asked, Reply, peer, reply
 from tests.client.test_accumulator import Sender
 from tests.client.test_delayed_sections import add_later
 from tests.client.test_with_broker import successor, values
@@ -123,6 +127,35 @@ def test_a_repeated_section_is_stored_once(client: Client) -> None:
 
 def offsets(section: Section) -> tuple[int, int | None, int | None]:
     return section.partition, section.first_offset, section.next_offset
+
+
+def forward(url: str, asked: Asked) -> bytes:
+    answer = exchange(url, asked.method, asked.target, asked.body or None, asked.headers)
+    return reply(answer.body, answer.status)
+
+
+def test_a_line_that_loses_answers_neither_loses_nor_doubles(client: Client, broker: LocalBroker) -> None:
+    client.create_topic("mixed", partitions=2)
+    line = random.Random(7)
+
+    def lossy(asked: Asked) -> Reply:
+        before, after = (asked.headers["content-type"] == FRAMES and line.random() < 0.3 for _ in range(2))
+        answer = None if before else forward(broker.url, asked)
+        return None if after else answer
+
+    sent: dict[tuple[int, bool], list[bytes]] = {}
+    with peer(lossy) as server, Client(server.url) as other, other.producer(batch_messages=10) as producer:
+        for number in range(60):
+            place, value = (number % 2, number % 3 > 0), b"%d" % number
+            producer.send("mixed", value, partition=place[0], deliver_at=FAR if place[1] else None)
+            sent.setdefault(place, []).append(value)
+            if number % 10 == 9:
+                producer.flush()
+    assert server.connections > 1
+    for partition in (0, 1):
+        assert values(client.reader("mixed", partition)) == sent[partition, False]
+        client.deliver_delayed_where("mixed", partition=partition)
+        assert values(client.reader("mixed", partition)) == sent[partition, False] + sent[partition, True]
 
 
 def test_a_producer_of_delayed_messages_survives_its_broker(tmp_path: Path) -> None:
