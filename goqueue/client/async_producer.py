@@ -182,7 +182,7 @@ class AsyncProducer(Producing):
         if self._refusal is not None:
             raise self._refusal
         batch, first = self._gather(topic, piece, on_delivery)
-        if first == 0 or self._is_due(batch):
+        if first == 0 or self._is_full(batch):
             self._work.set()
         return batch, first, piece.positions
 

@@ -140,7 +140,7 @@ class Producer(Producing):
             if self._accumulator.buffered + piece.size > self._rules.buffer_bytes:
                 self._make_room(piece.size)
             batch, first = self._gather(topic, piece, on_delivery)
-            if self._asleep and (first == 0 or self._is_due(batch)):
+            if self._asleep and (first == 0 or self._is_full(batch)):
                 self._wake()
         return batch, first, piece.positions
 

@@ -172,7 +172,7 @@ class Producing:
             batch.callbacks.append((first, len(piece.frames), on_delivery))
         return batch, first
 
-    def _is_due(self, batch: Batch) -> bool:
+    def _is_full(self, batch: Batch) -> bool:
         """Whether it is to be sent without waiting for more."""
         rules = self._rules
         return batch.count >= rules.batch_messages or batch.size >= rules.batch_bytes
