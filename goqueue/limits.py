@@ -165,6 +165,7 @@ DELAY_CLOCK_BACK_NS = 1_000_000_000  # below, a clock that goes backward makes m
 DELAY_RETRY_SECONDS = 1.0  # before what the disk refused is tried again
 DELAY_SKIP_MAX = 1_000_000  # messages of a list that are passed over
 DELAY_SNAPSHOT_BYTES = 64 * MIB  # of a delayed log that would have to be read at a start, before a snapshot is made
+DELAY_RETOLD_MESSAGES = 50_000  # of one record that tells new deadlines again: less than a megabyte
 DELAY_LIVE_SHARE = 0.5  # of a segment of a delayed log: with fewer messages pending it is written anew
 
 # --- work under way ---

@@ -93,7 +93,7 @@ class Broker:
 
     def _open_delayed(self, topic: Topic, partition: Partition) -> Postman:
         log = self._log_named(delayed_log_name(partition), topic.settings)
-        return self.office.open(partition, log, lambda: topic.settings.delay_expiry_seconds)
+        return self.office.open(partition, log, self._disk, lambda: topic.settings.delay_expiry_seconds)
 
     def scheduling(self, partition: Partition) -> Postman:
         """Of a partition to which somebody publishes delayed messages; the log for them is made with the first."""
@@ -127,6 +127,8 @@ class Broker:
         """Write the snapshots that make the next start quick. The store is still open, and settled."""
         self._journal.snapshot()
         self.coordinator.close()
+        for postman in self.office.postmen():
+            run(postman.delays.save(self._disk))
 
     def _finish_deletions(self) -> None:
         """Logs that stand although their topic was deleted: the crash came in between."""

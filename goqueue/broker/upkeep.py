@@ -23,17 +23,17 @@ def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
     The note comes first, since the marks of producers go with the messages that carry them.
     """
     log = partition.log
-    if log.job is not None or not _is_usable(log) or partition.is_held():
+    if log.job is not None or not is_usable(log) or partition.is_held():
         return
     with suppress(GoQueueError):  # a full disk needs the room that retention makes
         yield from partition.save_producers(disk)
-    if "delete" in settings.cleanup and _is_usable(log):
+    if "delete" in settings.cleanup and is_usable(log):
         yield from _expire(partition, settings, disk, now_ns)
-    if "compact" in settings.cleanup and _is_usable(log):
+    if "compact" in settings.cleanup and is_usable(log):
         yield from _compact(partition, disk, now_ns)
 
 
-def _is_usable(log: Log) -> bool:
+def is_usable(log: Log) -> bool:
     return not log.is_closed and log.fence is None
 
 
@@ -82,7 +82,7 @@ def _compact_sealed(partition: Partition, disk: Disk, now_ns: int) -> Work[int]:
     """How many messages went."""
     log = partition.log
     if not is_internal(partition.topic):
-        yield from _note_producers(partition, disk)
+        yield from note_producers(partition, disk)
     sealed_end = _sealed_end(log)
     job = plan_compaction(log, disk, now_ns=now_ns)
     while not job.is_done:
@@ -94,7 +94,7 @@ def _compact_sealed(partition: Partition, disk: Disk, now_ns: int) -> Work[int]:
     return job.messages_removed
 
 
-def _note_producers(partition: Partition, disk: Disk) -> Work[None]:
+def note_producers(partition: Partition, disk: Disk) -> Work[None]:
     """All whose marks a compaction may take now, those that came during the last noting included."""
     while partition.producers_saved < _sealed_end(partition.log):
         if partition.producers is None:

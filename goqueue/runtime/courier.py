@@ -83,7 +83,7 @@ class Courier:
         if rest > 0:
             self._rest(postman, rest)
             return
-        postman.on_wait = self._wait_for_sync
+        postman.delays.on_wait = self._wait_for_sync
         task = self._rounds[postman] = self._loop.create_task(self._round(postman))
         task.add_done_callback(partial(self._returned, postman))
 

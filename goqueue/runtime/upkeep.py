@@ -13,11 +13,13 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from goqueue.broker.broker import Broker
+from goqueue.broker.delay.sweep import sweep
 from goqueue.broker.partition import Partition
 from goqueue.broker.upkeep import Compacted, compact, keep_up
 from goqueue.broker.work import Work
 from goqueue.clock import Clock
 from goqueue.errors import BrokerStopping, GoQueueError
+from goqueue.limits import DELAY_SNAPSHOT_BYTES
 from goqueue.storage.compaction import Compaction
 from goqueue.storage.disk import Disk
 from goqueue.storage.store import Store
@@ -112,6 +114,17 @@ class Upkeep:
             work = keep_up(partition, topic.settings, self._disk, self._clock.now_ns())
             await self._attempt(partition.log.name, self._stoppable(work))
             self._current = None
+            await self._sweep(partition)
+
+    async def _sweep(self, partition: Partition) -> None:
+        """The same for the delayed messages of the partition."""
+        delays = self._broker.office.delays(partition)
+        if delays is None or self._is_stopping or delays.inbox.log.is_closed:
+            return
+        self._current = delays.inbox
+        await self._attempt(delays.name, self._stoppable(sweep(delays, self._disk)))
+        await self._attempt(delays.name, self._stoppable(delays.save(self._disk, at_least_bytes=DELAY_SNAPSHOT_BYTES)))
+        self._current = None
 
     def _trash(self) -> Work[None]:
         self._store.finish_deletions()

@@ -18,11 +18,11 @@ The file `compacted` in the log's directory says how far that has come: `clean`,
 every key has been compared with all others, and `gaps`, below which missing offsets are no loss.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,22 @@ class Sealed:
     def pieces(self, disk: Disk) -> Iterator[Frames | Damage]:
         stretch = Stretch(0, self.segment.size, self.segment.base_offset, self.next_offset)
         return survey(disk.open(self.segment.path, "read"), stretch, load_index(disk, self.segment))
+
+
+class Rule(Protocol):
+    """What stays of a log. It is asked of one segment after the other, from the oldest on."""
+
+    def applies_to(self, one: Sealed) -> bool:
+        """Whether this segment is to be looked at; where not, it is left as it is."""
+        ...
+
+    def staying(self, frames: Frames) -> Mask:
+        """Which of these stay."""
+        ...
+
+    def leave(self, one: Sealed) -> None:
+        """This segment is left as it is after all, since it is damaged."""
+        ...
 
 
 @dataclass(slots=True)
@@ -157,7 +173,7 @@ class Compaction:
             return
         progress = replace(progress, gaps=max(progress.gaps, through))
         _store_progress(self.disk, directory, progress)
-        clean = yield from self._rewrite(in_reach, latest)
+        clean = yield from self._rewrite(in_reach, _Latest(latest, self.tombstones_before))
         # Behind damage tombstones stay however old they are: there is nothing to come back for.
         tombstone = self._oldest_tombstone if clean == through else 0
         _store_progress(self.disk, directory, replace(progress, clean=clean, tombstone=tombstone))
@@ -178,23 +194,27 @@ class Compaction:
         latest.pop(b"", None)
         return latest, through
 
-    def _rewrite(self, in_reach: list[Sealed], latest: dict[bytes, int]) -> Generator[None, None, int]:
+    def _rewrite(self, in_reach: list[Sealed], rule: Rule) -> Generator[None, None, int]:
         """Rewrite what can be, a step for each replacement; return the offset below which nothing was damaged."""
         output: _Output | None = None
-        clean, tombstones_before = in_reach[-1].next_offset, self.tombstones_before
+        clean = in_reach[-1].next_offset
         try:
             for one in in_reach:
                 self.log.refuse_unless_open()  # it may have been deleted meanwhile
-                if output is not None and not output.has_room_for(one, self.segment_bytes):
+                is_left = not rule.applies_to(one)
+                if output is not None and (is_left or not output.has_room_for(one, self.segment_bytes)):
                     self._finish(output)
                     output = None
                     yield
+                if is_left:
+                    continue
                 output = output or _Output(self.disk, one.segment)
-                if not output.add(one, latest, tombstones_before):
+                if not output.add(one, rule.staying):
                     self._finish(output)
                     output = None
                     yield
-                    clean, tombstones_before = min(clean, one.segment.base_offset), 0
+                    clean = min(clean, one.segment.base_offset)
+                    rule.leave(one)
             if output is not None:
                 self._finish(output)
         except GoQueueError:
@@ -256,7 +276,7 @@ class _Output:
     def has_room_for(self, one: Sealed, segment_bytes: int) -> bool:
         return self.size + one.segment.size <= segment_bytes and len(self.sources) < PINNED_SEGMENTS_MAX
 
-    def add(self, one: Sealed, latest: dict[bytes, int], tombstones_before: int) -> bool:
+    def add(self, one: Sealed, staying: Callable[[Frames], Mask]) -> bool:
         """Append what stays of a segment, byte for byte; nothing of it if it is damaged."""
         size, removed = self.size, 0
         for frames in one.pieces(self._disk):
@@ -265,7 +285,7 @@ class _Output:
                 self.index.cut(size)
                 self.segment.size = size
                 return False
-            stays = _staying(frames, latest, tombstones_before)
+            stays = staying(frames)
             removed += len(frames) - int(stays.sum())
             tombstones = frames.timestamps[stays & ((frames.flags & frame.TOMBSTONE) != 0)]
             if len(tombstones) and not self.oldest_tombstone:
@@ -302,6 +322,33 @@ class _Output:
         self._disk.remove(self._path)
 
 
+@dataclass(slots=True)
+class Winnowing(Compaction):
+    """The same with another rule for what stays, on some of the oldest segments; no key is looked at."""
+
+    rule: Rule | None = None
+
+    def _compact(self) -> Iterator[None]:
+        assert self.rule is not None, "somebody has to say what stays"
+        if not self.sealed:
+            return
+        progress = load_progress(self.disk, self.log.directory)
+        gaps = max(progress.gaps, self.sealed[-1].next_offset)
+        _store_progress(self.disk, self.log.directory, replace(progress, gaps=gaps))
+        yield from self._rewrite(self.sealed, self.rule)
+
+
+def plan_winnowing(log: Log, disk: Disk, segments: list[Segment], rule: Rule) -> Winnowing:
+    """A job over these segments, which are sealed and the oldest."""
+    log.refuse_unless_open()
+    assert log.sealed()[: len(segments)] == segments, "from the oldest on, without a gap"
+    ends = [segment.base_offset for segment in log.segments[1:]]
+    sealed = [Sealed(segment, end) for segment, end in zip(segments, ends, strict=False)]
+    job = Winnowing(log, disk, sealed, 0, log.settings.segment_bytes, rule=rule)
+    log.begin_job(job)
+    return job
+
+
 def plan_compaction(
     log: Log, disk: Disk, *, now_ns: int, tombstone_grace_seconds: float = TOMBSTONE_GRACE_SECONDS
 ) -> Compaction:
@@ -323,12 +370,26 @@ def _keys(frames: Frames) -> list[bytes]:
     return [content[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _staying(frames: Frames, latest: dict[bytes, int], tombstones_before: int) -> Mask:
-    superseding = [latest.get(key, -1) for key in _keys(frames)]
-    stays: Mask = np.array(superseding, np.int64) <= frames.offsets
-    outdated = (frames.flags & frame.TOMBSTONE) != 0
-    outdated &= (frames.flags & frame.CONTROL) == 0
-    outdated &= frames.key_lengths > 0
-    outdated &= frames.timestamps < tombstones_before
-    stays &= ~outdated
-    return stays
+@dataclass(slots=True)
+class _Latest:
+    """Of messages with one key the latest stays, and a tombstone until it is old."""
+
+    latest: dict[bytes, int]
+    tombstones_before: int
+
+    def applies_to(self, _: Sealed) -> bool:
+        return True
+
+    def leave(self, _: Sealed) -> None:
+        """It may hide values, so tombstones behind it stay."""
+        self.tombstones_before = 0
+
+    def staying(self, frames: Frames) -> Mask:
+        superseding = [self.latest.get(key, -1) for key in _keys(frames)]
+        stays: Mask = np.array(superseding, np.int64) <= frames.offsets
+        outdated = (frames.flags & frame.TOMBSTONE) != 0
+        outdated &= (frames.flags & frame.CONTROL) == 0
+        outdated &= frames.key_lengths > 0
+        outdated &= frames.timestamps < self.tombstones_before
+        stays &= ~outdated
+        return stays

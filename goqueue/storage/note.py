@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from goqueue.storage.disk import Disk, replace
 
-NOTES_OF_LOGS = frozenset({"compacted", "producers", "snapshot"})
+NOTES_OF_LOGS = frozenset({"compacted", "producers", "schedule", "snapshot"})
 """Those that stand in a log's directory, beside its segments."""
 
 

@@ -81,15 +81,15 @@ class Running:
         self.broker.create_topic(TopicSpec(name=name, partitions=partitions, settings=TopicSettings(**settings)), told)
         return told
 
-    def ask_to_delete(self, name: str = "orders") -> Told[None]:
-        told: Told[None] = Told()
+    def ask_to_delete(self, name: str = "orders") -> Told[int]:
+        told: Told[int] = Told()
         self.broker.delete_topic(name, told)
         return told
 
     def delete(self, name: str = "orders") -> None:
         told = self.ask_to_delete(name)
         self.flush()
-        assert told.result is None
+        assert told.result == 0, "no delayed message went with it"
 
     def new_producer(self) -> int:
         told: Told[int] = Told()

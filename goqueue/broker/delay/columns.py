@@ -56,6 +56,16 @@ def _news(frames: Frames) -> News:
     return News(frames.offsets[~control], dues, times, priorities, told)
 
 
+def staying_records(frames: Frames, rows: Numbers, left: list[tuple[int, int]]) -> Mask:
+    """Which of these control records speak of the end of a message in one of these ranges of offsets."""
+    stays = np.zeros(len(rows), np.bool_)
+    for place, position in enumerate(frames.positions[rows].tolist()):
+        record = records.decode(frame.decode(frames.buffer.data, position))
+        if isinstance(record, records.Settled):
+            stays[place] = any(bool(((record.firsts < end) & (record.ends > first)).any()) for first, end in left)
+    return stays
+
+
 def dues_in(frames: Frames, chosen: Mask) -> Numbers:
     """When these are due; at once where they do not say."""
     positions, times = frames.positions[chosen], frames.timestamps[chosen]

@@ -18,15 +18,17 @@ from functools import partial
 
 import numpy as np
 
-from goqueue.broker.delay import records
+from goqueue.broker.delay import records, snapshot
 from goqueue.broker.delay.columns import News, news_in, origins_in
 from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, PENDING, STATES, Entry, Schedule
+from goqueue.broker.delay.snapshot import Snapshot
 from goqueue.broker.delay.wheel import NONE, Due, Numbers, Wheel, in_order
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import DelayedNotFound, DelayedNotPending, GoQueueError
 from goqueue.limits import DELAY_CLOCK_BACK_NS, READ_BYTES
+from goqueue.storage.disk import Disk
 
 _BRIEF_BYTES = 256 * 1024  # of frames that are taken in on the spot: a millisecond
 
@@ -59,14 +61,23 @@ class Delays:
         self._seen_ns = clock.now_ns()
         self._is_open = False
         self._is_behind = False
+        self._saved = -1
+        """The offset that the snapshot speaks of."""
+        self.damaged: set[int] = set()
+        """Segments, by their first offset, that cannot be written anew."""
+        self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
+        """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
         self._doubt: int | None = None
         """What `since` was when the log could not be read: of what came behind that, some may have been told there."""
         self._waiting: list[Promise[None]] = []
         inbox.watch(self._hear)
         partition.is_held = self._holds
 
-    def open(self) -> None:
-        """Make the state from the log."""
+    def open(self, disk: Disk) -> None:
+        """Make the state from the log, and from a snapshot where there is one that fits."""
+        found = snapshot.read(disk, self.inbox.log.directory)
+        if found is not None and self.inbox.earliest <= found.applied <= self.inbox.high_watermark:
+            self._restore(found)
         try:
             run(self.catch_up())
         except GoQueueError as error:
@@ -77,6 +88,22 @@ class Delays:
             self.unsure = self.since < self.partition.log_end
         self.unsure |= self._doubt is not None
         self.wind(self.clock.now_ns())
+
+    def _restore(self, found: Snapshot) -> None:
+        self.schedule = found.schedule(self.inbox.earliest)
+        self.applied = self._saved = found.applied
+        self.since, self.scheduled, self.ahead_seconds = found.since, found.scheduled, found.ahead_seconds
+
+    def save(self, disk: Disk, *, at_least_bytes: int = 0) -> Work[None]:
+        """Spare the next start to read what the log says up to now, if that is so much."""
+        log, size = self.inbox.log, (self.applied - self._saved) * self.inbox.message_bytes
+        if size <= at_least_bytes or self.inbox.durable_end < self.applied or self._doubt is not None or log.is_closed:
+            return
+        is_quiet = not (self.on_its_way or self.unsure)
+        since = self.partition.durable_end if is_quiet and self.since is not None else self.since
+        found = Snapshot.of(self.schedule, self.applied, since, self.scheduled, self.ahead_seconds)
+        yield partial(found.write, disk, log.directory)
+        self._saved = found.applied
 
     @property
     def name(self) -> str:
@@ -121,8 +148,8 @@ class Delays:
         self.file(news.dues, news.offsets)
         for record in news.records:
             if isinstance(record, records.Rescheduled):
-                self.schedule.move(record.offsets, record.dues)
-                self.file(record.dues, record.offsets)
+                moved = self.schedule.move(record.offsets, record.dues)
+                self.file(record.dues[moved], record.offsets[moved])
             else:
                 self.schedule.settle(record.offsets, record.state)
                 self.since = self.since if record.since is None else record.since
@@ -197,6 +224,7 @@ class Delays:
             end = self.partition.high_watermark
             since = self.since or 0 if self._doubt is None else self._doubt
             offsets = yield from self._arrived(since, end)
+            yield from self.synced(self.partition, end)
             yield from self.tell_delivered(offsets[self.schedule.dues_of(offsets) >= 0], end)
             self.unsure, self._doubt = False, None
 
@@ -215,6 +243,14 @@ class Delays:
         """They stand in the topic, below this offset; so does whatever else was delivered."""
         yield self.record(records.settled(DELIVERED, offsets, since))
         yield from self.catch_up()
+
+    def synced(self, partition: Partition, end: int) -> Work[None]:
+        """Wait for the device where messages are answered before they are synced."""
+        while partition.durable_end < end:
+            partition.log.refuse_unless_open()
+            moment: Promise[None] = Promise()
+            self.on_wait(moment)
+            yield moment
 
     def _holds(self) -> bool:
         """Whether what the topic has sealed must stay for now: somebody may have to search it."""

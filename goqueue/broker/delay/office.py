@@ -15,6 +15,7 @@ from goqueue.broker.delay.postman import Postman
 from goqueue.broker.delay.wheel import Numbers
 from goqueue.broker.partition import Partition
 from goqueue.clock import NANOSECONDS, Clock
+from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 
 DELAYED = "delayed"
@@ -42,13 +43,13 @@ class Office:
         self.on_earlier: Callable[[], None] = lambda: None
         """Called when somebody has to be seen to before `next_ns` was."""
 
-    def open(self, partition: Partition, log: Log, expiry_seconds: Callable[[], float | None]) -> Postman:
+    def open(self, partition: Partition, log: Log, disk: Disk, expiry_seconds: Callable[[], float | None]) -> Postman:
         """Make the state of a delayed log, and have its messages delivered from now on."""
         inbox = Partition(partition.topic, partition.number, log, is_delayed=True)
         postman = Postman(Delays(partition, inbox, self._clock), expiry_seconds)
         self._postmen[partition] = self._by_name[log.name] = postman
         postman.on_delivery = self._observe
-        postman.delays.open()
+        postman.delays.open(disk)
         postman.delays.on_earlier = lambda: self._look(log.name)
         self._look(log.name)
         return postman

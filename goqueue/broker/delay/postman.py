@@ -15,7 +15,7 @@ from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.parcel import Fetched, fetch, readdressed
 from goqueue.broker.delay.schedule import DELIVERED, EXPIRED
 from goqueue.broker.delay.wheel import NONE, Due, Numbers
-from goqueue.broker.partition import Partition, Placement
+from goqueue.broker.partition import Placement
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
@@ -35,8 +35,6 @@ class Postman:
         self._express: deque[tuple[Numbers, Promise[int]]] = deque()
         self.on_delivery: Callable[[Numbers], None] = lambda _: None
         """Called with how late messages were, in nanoseconds."""
-        self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
-        """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
 
     @property
     def next_ns(self) -> int | None:
@@ -155,27 +153,19 @@ class Postman:
             delays.partition.take(frames, None, placed)
             placement: Placement = yield placed
             self.on_delivery(delays.clock.now_ns() - dues)
-            yield from self._synced(delays.partition, placement.next_offset)
+            yield from delays.synced(delays.partition, placement.next_offset)
             yield from delays.tell_delivered(np.sort(offsets), placement.next_offset)
         except BaseException:
             delays.unsure = True
             raise
 
-    def _synced(self, partition: Partition, end: int) -> Work[None]:
-        """Messages may be answered before they are synced; one that is gone after a crash must be pending still."""
-        while partition.durable_end < end:
-            partition.log.refuse_unless_open()
-            moment: Promise[None] = Promise()
-            self.on_wait(moment)
-            yield moment
-
     def _begin_search_here(self) -> Work[None]:
         """Nothing is on its way now: note that where a search after a crash would begin far back, or nowhere yet."""
         delays = self.delays
-        end = delays.partition.log_end
+        end = delays.partition.durable_end  # what is behind it may be given out again after a crash
         if delays.since is None:
             yield from delays.tell_delivered(NONE, end)
-            yield from self._synced(delays.inbox, delays.inbox.log_end)
+            yield from delays.synced(delays.inbox, delays.inbox.log_end)
         elif (end - delays.since) * delays.partition.message_bytes > DELAY_SEARCH_BYTES:
             delays.record(records.settled(DELIVERED, NONE, end))
 

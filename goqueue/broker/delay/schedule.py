@@ -8,14 +8,14 @@ What must stay true: offsets rise from row to row; only a pending message change
 and of the rows that were forgotten since.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goqueue.broker.delay.wheel import Numbers
+from goqueue.broker.delay.wheel import NONE, Numbers
 from goqueue.limits import DELAY_CHUNK_ROWS
 
 Mask = NDArray[np.bool_]
@@ -155,15 +155,16 @@ class Schedule:
         self.counts[state] += settled
         return settled
 
-    def move(self, offsets: Numbers, dues: Numbers) -> int:
-        """The pending ones among these are due at other times; how many that were."""
-        moved = 0
-        for chunk, rows, places in self._rows(offsets):
-            pending = chunk.states[rows] & STATE == PENDING
-            chunk.dues[rows[pending]] = dues[places[pending]]
-            chunk.states[rows[pending]] |= np.uint8(MOVED)
-            moved += int(pending.sum())
-        self.rescheduled += moved
+    def move(self, offsets: Numbers, dues: Numbers) -> Mask:
+        """The pending ones among these are due then; which of them were due at another time."""
+        moved = np.zeros(len(offsets), np.bool_)
+        for chunk, found, all_places in self._rows(offsets):
+            pending = chunk.states[found] & STATE == PENDING
+            rows, places = found[pending], all_places[pending]
+            moved[places] = chunk.dues[rows] != dues[places]
+            chunk.dues[rows] = dues[places]
+            chunk.states[rows] |= np.uint8(MOVED)
+        self.rescheduled += int(moved.sum())
         return moved
 
     def park(self, offsets: Numbers, dues: Numbers) -> None:
@@ -186,8 +187,8 @@ class Schedule:
         """The earliest deadline of those that are parked."""
         return min((chunk.far_ns for chunk in self.chunks), default=NEVER)
 
-    def forget(self, first: int, end: int) -> None:
-        """The settled ones of a range of offsets: their frames are gone."""
+    def forget(self, first: int, end: int, staying: Numbers) -> None:
+        """Those of a range of offsets that are not among these: they are settled, and their frames are gone."""
         for number in range(len(self.chunks) - 1, -1, -1):
             chunk = self.chunks[number]
             low, high = np.searchsorted(chunk.offsets, (first, end)).tolist()
@@ -195,6 +196,7 @@ class Schedule:
                 continue
             stays = chunk.is_pending
             stays[:low] = stays[high:] = True
+            stays[low:high] |= np.isin(chunk.offsets[low:high], staying)
             chunk.keep(stays)
             if not chunk.count:
                 del self.chunks[number], self._firsts[number]
@@ -246,13 +248,38 @@ class Schedule:
 
     def pending_within(self, first: int, end: int) -> int:
         """How many are pending in a range of offsets."""
-        count = 0
-        for chunk in self.chunks:
-            if not chunk.count or chunk.offsets[0] >= end or chunk.offsets[-1] < first:
-                continue
+        return sum(
+            chunk.pending if high - low == chunk.count else int(chunk.is_pending[low:high].sum())
+            for chunk, low, high in self._within(first, end)
+        )
+
+    def _within(self, first: int, end: int) -> Iterator[tuple[Chunk, int, int]]:
+        """The chunks with rows of a range of offsets, and which rows those are."""
+        start, stop = max(0, bisect_right(self._firsts, first) - 1), bisect_left(self._firsts, end)
+        for chunk in self.chunks[start:stop]:
             low, high = np.searchsorted(chunk.offsets, (first, end)).tolist()
-            count += chunk.pending if high - low == chunk.count else int(chunk.is_pending[low:high].sum())
-        return count
+            if low < high:
+                yield chunk, low, high
+
+    def count_within(self, first: int, end: int) -> int:
+        """How many rows a range of offsets has."""
+        return sum(high - low for _, low, high in self._within(first, end))
+
+    def pending_offsets(self, first: int, end: int) -> Numbers:
+        """The pending ones of a range of offsets."""
+        found = [chunk.offsets[chunk.is_pending] for chunk in self.chunks if chunk.pending]
+        offsets = np.concatenate([NONE, *found])
+        return offsets[slice(*np.searchsorted(offsets, (first, end)))]
+
+    def moved(self, end: int) -> tuple[Numbers, Numbers]:
+        """The pending ones below this offset whose deadline is not what their frame says: offsets, deadlines."""
+        parts = [(NONE, NONE)]
+        for chunk in self.chunks:
+            rows = (chunk.states & (STATE | MOVED)) == MOVED | PENDING
+            rows &= chunk.offsets < end
+            parts.append((chunk.offsets[rows], chunk.dues[rows]))
+        offsets, dues = zip(*parts, strict=True)
+        return np.concatenate(offsets), np.concatenate(dues)
 
     def next_due(self) -> int | None:
         """The earliest deadline of all."""
