@@ -211,7 +211,7 @@ def test_a_size_is_some_bytes(name: str, text: str) -> None:
     assert problem(**{name: text}).startswith(f"{name}: ")
 
 
-@pytest.mark.parametrize("name", ["failOnDataLoss", "includeHeaders"])
+@pytest.mark.parametrize("name", ["failOnDataLoss", "includeHeaders", "delayed"])
 @pytest.mark.parametrize("text", ["", "yes", "1", "no"])
 def test_a_choice_is_true_or_false(name: str, text: str) -> None:
     assert problem(**{name: text}) == f"{name}: {text!r} is neither true nor false"
@@ -231,7 +231,7 @@ def test_every_option_that_is_known_is_read() -> None:
         "endingOffsetsByTimestamp": '{"a": {"0": 1}}', "maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "1",
         "maxTriggerDelay": "1s", "maxBytesPerTrigger": "1", "minPartitions": "1", "splitBytes": "1",
         "failOnDataLoss": "false", "includeHeaders": "true", "columns": "key", "groupId": "g",
-        "isolation": "read_committed",
+        "isolation": "read_committed", "delayed": "true",
     }  # fmt: skip
     assert set(examples) == set(READ_OPTIONS)
     plain = read_options({"path": "/data"})
