@@ -82,8 +82,8 @@ class Partition:
         self.log = log
         self.is_delayed = is_delayed
         """Whether these are messages that wait for their time, which each of them says."""
-        self.is_held: Callable[[], bool] = lambda: False
-        """Whether what is sealed must stay for now."""
+        self.needed_from: Callable[[], int | None] = lambda: None
+        """The offset from which on everything must stay for now, if there is one."""
         self.lanes = LaneIndex(log)
         self.producers: Producers | None = None if log.next_offset else Producers()
         self.compacted_end = -1
