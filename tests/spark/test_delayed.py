@@ -26,7 +26,7 @@ from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import Logs, OpenSegment
 from goqueue.spark.plan import Selection, make_plan
 from goqueue.spark.reading import Split
-from goqueue.storage import scan
+from goqueue.storage import frame, scan
 from goqueue.storage.log import Log
 from goqueue.storage.visit import LogView, SegmentView
 from goqueue.testing.broker import LocalBroker
@@ -214,15 +214,17 @@ def worked(url: str, count: int = 60) -> str:
     create(url, "t", 2, segment_bytes=4096)
     publish(url, "t", "at once", partition=0)
     for partition in range(2):
-        for number in range(count // 20):
-            values = [f"{number}-{one}" + "x" * 200 for one in range(20)]
-            publish(url, "t", *values, delay="1h", partition=partition, priority=number % 5, headers={"h": "v"})
-        for offset in range(0, count, 3):
-            at = f"/topics/t/delayed/{partition}/{offset}"
-            assert ask(url, "DELETE", at).status == 200
-            assert ask(url, "POST", f"/topics/t/delayed/{partition}/{offset + 1}/deliver").status == 200
-        moved = ask(url, "PATCH", f"/topics/t/delayed/{partition}/2", {"delay": "100d"})
-        assert moved.status == 200
+        at, scheduled = f"/topics/t/delayed/{partition}", list[int]()
+        for number in range(count // 10):
+            values = [f"{number}-{one}" + "x" * 200 for one in range(10)]
+            wishes = {"delay": "1h", "partition": partition, "priority": number % 5, "headers": {"h": "v"}}
+            scheduled += [one["offset"] for one in publish(url, "t", *values, **wishes)]
+            if number == 0:
+                moved = ask(url, "PATCH", f"{at}/2", {"delay": "100d"})
+        for offset in scheduled[::3]:
+            assert ask(url, "DELETE", f"{at}/{offset}").status == 200
+        for offset in scheduled[1::3]:
+            assert ask(url, "POST", f"{at}/{offset}/deliver").status == 200
     return str(moved.json["deliver_at"])
 
 
@@ -274,7 +276,7 @@ def test_a_broker_its_directory_and_a_copy_are_read_alike_and_as_the_broker_tell
     assert rows(delayed(copy)) == found
     states = [row["state"] for row in found]
     assert {state: states.count(state) for state in states} == {"cancelled": 40, "delivered": 40, "pending": 40}
-    assert {row["priority"] for row in found} == {"critical", "high", "normal"}
+    assert {row["priority"] for row in found} == set(frame.PRIORITIES)
 
 
 def test_headers_of_the_brokers_own_are_seen_on_neither_side(broker: LocalBroker, tmp_path: Path) -> None:
