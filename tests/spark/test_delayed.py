@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -366,14 +365,14 @@ def test_spark_reads_them_by_an_option_from_both_places(
     worked(broker.url)
     path = tmp_path / "data"
     rows = naive.delayed_rows(path, "t") + naive.delayed_rows(path, "t", 1)
-    reader = partial(spark.read.format("goqueue").options, subscribe="t", delayed="true")
-    usual = reader(path=str(path)).load()
+    usual = load(spark, path, subscribe="t", delayed="true")
     assert usual.columns == [*USUAL, "deliver_at", "state"]
     assert collected(usual) == [{name: row[name] for name in usual.columns} for row in rows]
-    remote = reader(**{"goqueue.url": broker.url, "columns": ",".join(ALL), "minPartitions": "4"}).load()
+    wishes = {"goqueue.url": broker.url, "delayed": "TRUE", "columns": ",".join(ALL), "minPartitions": "4"}
+    remote = spark.read.format("goqueue").options(**wishes).load()
     assert remote.rdd.getNumPartitions() >= 4
     assert collected(remote) == rows
-    counted = reader(path=str(path)).schema("state string, priority string").load().groupBy("state").count().collect()
+    counted = load(spark, path, "state string", delayed="true").groupBy("state").count().collect()
     assert {row["state"]: row["count"] for row in counted} == {"pending": 40, "delivered": 40, "cancelled": 40}
     at = naive.frames(path, "t", f"0/{delay.LOG_NAME}")[25][2].timestamp_ns // 10**6
     late = load(spark, path, "offset bigint, partition int, timestamp timestamp", delayed="true",
