@@ -18,7 +18,7 @@ _HOUR_NS = 3600 * NANOSECONDS
 
 
 def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: int) -> Work[None]:
-    """One look at a partition: note its producers, remove what may go, compact what is new.
+    """One look at a partition: note its producers and lanes, remove what may go, compact what is new.
 
     The note comes first, since the marks of producers go with the messages that carry them.
     """
@@ -27,6 +27,8 @@ def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
         return
     with suppress(GoQueueError):  # a full disk needs the room that retention makes
         yield from partition.save_producers(disk)
+        if not is_internal(partition.topic):
+            yield from partition.lanes.store(disk)
     if "delete" in settings.cleanup and is_usable(log):
         yield from _expire(partition, settings, disk, now_ns)
     if "compact" in settings.cleanup and is_usable(log):

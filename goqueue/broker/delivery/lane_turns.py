@@ -44,14 +44,22 @@ class LaneTurns:
         self._shares.pop(group, None)
 
     def is_due(self, taking: Taking, place: Place) -> Work[bool]:
-        """Whether lanes are to be read one by one here; where that is over, it is recorded."""
+        """Whether lanes are to be read one by one here; where that is over, it is recorded.
+
+        What is to be tried again keeps its lane, and so many leases are not to become many more when they expire: so
+        that is over when nothing waits, and what is in hand is of stretches of one lane.
+        """
         cursor, partition = self._lender.cursor(taking, place), self._lender.partition(place)
         if cursor is None:
             return False
+        if cursor.unread < partition.earliest:
+            self._lender.pass_over(taking.name, place, partition)
         reach = cursor.reach
         if cursor.heads is None:
             return reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach))
         if reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach)):
+            return True
+        if cursor.waiting or any(lease.grant.runs for lease in cursor.leases.values()):
             return True
         heads = list(cursor.heads)
         for lane in LANES:
@@ -66,9 +74,6 @@ class LaneTurns:
         """Of each lane what is its turn."""
         lender, partition = self._lender, self._lender.partition(place)
         cursor = lender.cursor(taking, place)
-        if cursor is not None and cursor.unread < partition.earliest:
-            lender.pass_over(taking.name, place, partition)
-            cursor = lender.cursor(taking, place)
         if cursor is None:
             return
         end, wanted = partition.last_stable, taking.messages

@@ -17,7 +17,7 @@ from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
 from goqueue.limits import LANE_RUNS_KEPT, LANES_HELD
 from goqueue.storage.disk import Disk
-from goqueue.storage.lanes import LANES, Digest, Lanes, Span, load_lanes, store_lanes, survey_lanes
+from goqueue.storage.lanes import LANES, NO_LANE, Digest, Lanes, Span, load_lanes, store_lanes, survey_lanes
 from goqueue.storage.log import Log
 from goqueue.storage.segment import Reader, Segment
 from goqueue.storage.survey import Stretch
@@ -35,17 +35,19 @@ class LaneIndex:
 
     def is_single(self, first: int) -> Work[bool]:
         """Whether all messages from this offset on are in one lane."""
-        book = self._log.lanes
-        if first >= book.since:
+        if first >= self._log.lanes.since:
             return True
-        found = -1
+        found, end = NO_LANE, self._log.next_offset
         for lane in LANES:
-            if (yield from self.next(lane, first, self._log.next_offset)) is not None:
-                if found >= 0:
+            if (yield from self.next(lane, first, end)) is not None:
+                if found != NO_LANE:
                     return False
                 found = lane
-        if found >= 0 and found == book.lane:  # nothing else came while it was looked up
-            book.since = min(book.since, first)
+        book = self._log.lanes  # others may have come while it was looked up
+        if book.since > end or (NO_LANE not in (book.lane, found) and book.lane != found):
+            return False
+        if found != NO_LANE:
+            book.since, book.lane = min(book.since, first), found
         return True
 
     def next(self, lane: int, first: int, end: int) -> Work[int | None]:
