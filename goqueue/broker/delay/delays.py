@@ -62,6 +62,8 @@ class Delays:
         self.ahead_seconds = 0.0
         self.on_earlier: Callable[[], None] = lambda: None
         """Called when there is something to be done before `next_ns` was."""
+        self.on_settled: Callable[[int, int], None] = lambda _, __: None
+        """Called with the end that messages came to, and how many they were."""
         self._horizon_ns = self.wheel.horizon_ns
         self._seen_ns = clock.now_ns()
         self._is_open = False
@@ -157,7 +159,9 @@ class Delays:
                 moved = self.schedule.move(record.offsets, record.dues)
                 self.file(record.dues[moved], record.offsets[moved])
             else:
-                self.schedule.settle(record.offsets, record.state)
+                settled = self.schedule.settle(record.offsets, record.state)
+                if self._is_open:
+                    self.on_settled(record.state, settled)
                 if record.since is not None:
                     self._tell_since(record.since)
 
@@ -283,6 +287,11 @@ class Delays:
         self.inbox.commit()
         return durable
 
+    def be_ready(self) -> Work[None]:
+        """Know all that is to be known before something is decided."""
+        yield from self.catch_up()
+        yield from self.make_sure()
+
     def look_up(self, offset: int) -> Work[Entry]:
         """What is known of it, by everybody who was answered before."""
         yield from self.catch_up()
@@ -329,12 +338,14 @@ class Delays:
 
     def cancel_many(self, offsets: Numbers) -> Work[int]:
         """Those that are pending and not on their way; how many."""
+        yield from self.be_ready()
         chosen = self.free(offsets)
         yield from self._decide(chosen, partial(records.settled, CANCELLED))
         return len(chosen)
 
     def reschedule_many(self, offsets: Numbers, due_of: Callable[[Numbers], Numbers]) -> Work[int]:
         """The same; `due_of` makes new deadlines of those that stand."""
+        yield from self.be_ready()
         chosen = self.free(offsets)
         dues = due_of(self.schedule.dues_of(chosen))
         yield from self._decide(chosen, lambda _: records.rescheduled(chosen, dues))

@@ -53,8 +53,7 @@ class Postman:
         """All who are due, until nobody is; `is_enough` is asked after each batch."""
         delays = self.delays
         try:
-            yield from delays.catch_up()
-            yield from delays.make_sure()
+            yield from delays.be_ready()
             while not is_enough() and (batch := self._next()) is not None:
                 yield from self._carry(*batch)
             self._fetched = None
@@ -70,8 +69,7 @@ class Postman:
 
     def deliver_now(self, offsets: Numbers) -> Work[int]:
         """These, whenever they are due; how many of them were pending and went. They rise."""
-        yield from self.delays.catch_up()
-        yield from self.delays.make_sure()
+        yield from self.delays.be_ready()
         arrived: Promise[int] = Promise()
         self._express.append((offsets, arrived))
         self.delays.on_earlier()
@@ -173,7 +171,8 @@ class Postman:
         try:
             delays.partition.take(frames, None, placed)
             placement: Placement = yield placed
-            self.on_delivery(delays.clock.now_ns() - dues)
+            late_ns = delays.clock.now_ns() - dues
+            self.on_delivery(late_ns[late_ns >= 0])  # others somebody wanted before their time
             yield from delays.synced(delays.partition, placement.next_offset)
             yield from delays.tell_delivered(np.sort(offsets), placement.next_offset)
         except BaseException:
