@@ -20,6 +20,7 @@ from goqueue.broker.producers import MARK_NAME, Mark
 from goqueue.errors import RangeDamaged, RequestInvalid, SegmentNotFound
 from goqueue.spark.columns import DELAYED_COLUMNS, USUAL
 from goqueue.spark.extract import Extract
+from goqueue.spark.inspections.catalogue import INSPECTIONS
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import Logs, OpenSegment
@@ -44,6 +45,7 @@ Row = dict[str, Any]
 
 ALL = tuple(DELAYED_COLUMNS)
 HOUR_NS = 3600 * 10**9
+MADE, AT_NS = "2026-11-18T12:00:00Z", 2_000_000_000 * 10**9
 
 
 def rows(logs: Logs, *, split_bytes: int | None = None, names: tuple[str, ...] = ALL, fails: bool = True) -> list[Row]:
@@ -381,6 +383,37 @@ def test_spark_reads_them_by_an_option_from_both_places(
     assert [row["offset"] for row in collected(late)] == [
         row["offset"] for row in rows if row["partition"] == 0 and row["offset"] >= since
     ]
+
+
+def test_inspections_tell_of_topics_whatever_stands_beside_their_segments(
+    spark: "SparkSession", broker: LocalBroker, tmp_path: Path
+) -> None:
+    create(broker.url, "other", cleanup="compact")
+    worked(broker.url)
+    for number in range(40):
+        publish(broker.url, "t", "x" * 300, "short", key=f"k{number % 5}", priority=number % 5, headers={"made": MADE})
+    path = tmp_path / "data"
+    assert ask(broker.url, "POST", "/admin/topics/other/compact").status == 200
+    until(broker.url, lambda: list(path.rglob("*.lanes")))
+    broker.stop()
+    before = inspected(spark, path)
+    assert {name for name, rows in before.items() if not rows} == {"dlq", "gaps", "lag", "verify"}
+    for cache in path.rglob("*.lanes"):
+        cache.unlink()
+    for directory in list(path.rglob(delay.LOG_NAME)):
+        shutil.rmtree(directory)
+    assert inspected(spark, path) == before
+
+
+def inspected(spark: "SparkSession", path: Path) -> dict[str, list[dict[str, Any]]]:
+    """What each inspection tells of a directory."""
+    logs = DirectoryLogs.at(str(path))
+    wishes: dict[str, dict[str, Any]] = {
+        "forecast": {"disk": 10**9, "at": AT_NS}, "lag": {"at": AT_NS}, "latency": {"header": "made"},
+        "timeline": {"bucket": HOUR_NS},
+    }  # fmt: skip
+    plan = make_plan(logs, Selection())
+    return {name: one.rows(spark, logs, plan, **wishes.get(name, {})) for name, one in INSPECTIONS.items()}
 
 
 def test_what_delayed_logs_alone_have_is_told_of_and_streams_are_refused(spark: "SparkSession", tmp_path: Path) -> None:

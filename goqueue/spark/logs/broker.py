@@ -26,7 +26,7 @@ class BrokerLogs:
 
     name: str
     token: str | None = field(default=None, repr=False)
-    is_delayed: bool = False
+    is_delayed: bool = field(default=False, kw_only=True)
     """As with directories."""
 
     @cached_property

@@ -1,7 +1,7 @@
 """Logs of a data directory, or of a copy of one. Nothing is written, and a broker may be at work in it."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from goqueue.delay import LOG_NAME
 from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
@@ -22,7 +22,7 @@ class DirectoryLogs:
     """Executors find it under the same path."""
 
     name: str
-    is_delayed: bool = False
+    is_delayed: bool = field(default=False, kw_only=True)
     """Whether they are the delayed logs of the partitions, and not those of the topics themselves."""
 
     @classmethod
@@ -36,7 +36,7 @@ class DirectoryLogs:
             raise
         if _DISK.kind(f"{place}/logs") != "directory":
             raise DataDirectoryForeign(f"{place} is not a GoQueue data directory: it holds no logs", hint=_HINT)
-        return cls(place, is_delayed)
+        return cls(place, is_delayed=is_delayed)
 
     def topics(self) -> dict[str, tuple[int, ...]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
