@@ -95,7 +95,8 @@ LANE_BOOST_SECONDS = 30.0  # that a lane with messages may be passed over
 LANE_BOOST_SECONDS_MAX = 24 * 3600.0
 LANES_HELD = 8  # sealed segments whose lanes one partition has in memory; where lanes alternate, 10 MiB each
 LANE_RUNS_KEPT = 64  # of a segment that has no more than these they stay in memory: that is as little as a digest
-LANE_SPANS_MAX = 200  # stretches that one poll takes from one lane: each may be a read of its own
+LANE_SPANS_MAX = 5_000  # stretches that one poll takes from one lane: as many as its record should name
+LANE_READS_MAX = 64  # of one poll from one lane, where other lanes have much in between: a millisecond of the loop
 LANE_GAP_BYTES = 32 * KIB  # read over where other lanes have that much in between; another read would cost more
 
 # --- reads ---

@@ -1,13 +1,15 @@
 """What a producer holds back and when it lets go, without threads, sockets or a clock of its own.
 
-Messages gather in one batch a partition. When something is due, everything of the topic goes along: one request
-is under way at a time, and whatever comes meanwhile forms the next one. So batches grow with the load by themselves.
+Messages gather in one batch a partition, and those that are to be delivered later in another one. When something is
+due, everything of the topic goes along: one request is under way at a time, and whatever comes meanwhile forms the next
+one. So batches grow with the load by themselves.
 
 What must stay true:
 
 - A batch that was sealed never changes. It is sent with the same producer, sequence and count, byte for byte,
   until it is acknowledged or fails, and the next batch of its partition is not sealed before that.
-- Sequences belong to a topic's partition, whatever happens to the object that stands for it here.
+- Sequences belong to a topic's partition, whatever happens to the object that stands for it here. Its delayed log has
+  its own, as if it were another partition.
 - When a batch fails for good, nobody knows whether the broker has it. Everything that is sealed later takes a new
   producer id, whose sequences begin at 0, so that no gap is left.
 """
@@ -17,7 +19,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from goqueue.client.delivery import Batch, Origin, Pieces
+from goqueue.client.delivery import Batch, Due, Origin, Pieces
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerStopping, GoQueueError, RequestTimedOut
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
@@ -31,6 +33,8 @@ IDENTITY_HEADER = "__producer"
 _IDENTITY = struct.Struct(">qhII")
 _SECTION = struct.Struct(">II")
 _COUNT = struct.Struct(">H")
+_FOR_DELAYED_LOG = 0x8000_0000
+"""In the partition of a section: its frames are for the delayed log."""
 
 IDENTITY_BYTES = len(encode_headers([(IDENTITY_HEADER, bytes(_IDENTITY.size))])) - len(NO_HEADERS)
 OWN_HEADERS_BYTES_MAX = HEADERS_BYTES_MAX - IDENTITY_BYTES
@@ -55,11 +59,20 @@ class Rules:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The batches of one partition, oldest first. Only the last one is open, if it is not sealed."""
+    """The batches of one partition, or of its delayed log, oldest first.
+
+    Only the last one is open, if it is not sealed.
+    """
 
     partition: int
+    delayed: bool = False
     batches: deque[Batch] = field(default_factory=deque)
     open: Batch | None = None
+
+    @property
+    def section(self) -> tuple[int, bool]:
+        """Of which a request has one."""
+        return self.partition, self.delayed
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +85,8 @@ class Topic:
     lanes: list[Lane]
     sticky: Lane
     """Where messages without a key go until this lane's batch leaves."""
+    delayed: "Topic" = field(init=False, repr=False)
+    """The same topic for messages that are to be delivered later, with lanes of its own."""
 
     def turn(self) -> None:
         self.sticky = self.lanes[(self.sticky.partition + 1) % len(self.lanes)]
@@ -79,9 +94,17 @@ class Topic:
 
 def topic_of(name: str, partitions: int, hash_key: Hash, message_bytes_max: int, former: Topic | None = None) -> Topic:
     """Lanes that the producer has already stay the same objects: a partition never has two."""
+    lanes = _lanes(partitions, former, delayed=False)
+    later = _lanes(partitions, former and former.delayed, delayed=True)
+    topic = Topic(name, hash_key, message_bytes_max, lanes, lanes[0])
+    topic.delayed = Topic(name, hash_key, message_bytes_max, later, later[0])
+    topic.delayed.delayed = topic.delayed
+    return topic
+
+
+def _lanes(partitions: int, former: Topic | None, *, delayed: bool) -> list[Lane]:
     lanes = former.lanes[:partitions] if former else []
-    lanes += [Lane(partition) for partition in range(len(lanes), partitions)]
-    return Topic(name, hash_key, message_bytes_max, lanes, lanes[0])
+    return lanes + [Lane(partition, delayed) for partition in range(len(lanes), partitions)]
 
 
 class Accumulator:
@@ -96,7 +119,7 @@ class Accumulator:
         self._clock = clock
         self._owner = owner
         self._request_bytes = rules.request_bytes
-        self._sequences: dict[tuple[str, int], int] = {}
+        self._sequences: dict[tuple[str, int, bool], int] = {}
         self._active: dict[Lane, Topic] = {}
 
     # --- what comes in ---
@@ -113,19 +136,23 @@ class Accumulator:
         self.buffered += size
         return batch
 
-    def add_many(self, topic: Topic, lane: Lane, frames: list[bytes], size: int, origin: Origin) -> Batch:
-        """The same for frames that fit one request together; `origin` is that of the first."""
+    def add_many(
+        self, topic: Topic, lane: Lane, frames: list[bytes], size: int, origin: Origin, due: Due | None = None
+    ) -> Batch:
+        """The same for frames that fit one request together; `origin` is that of the first, `due` that of all."""
         batch = lane.open
         if batch is None or batch.size + size > self._request_bytes:
             batch = self._begin(topic, lane, origin)
         batch.frames += frames
         batch.count += len(frames)
         batch.size += size
+        if due is not None:
+            batch.dues += [due] * len(frames)
         self.buffered += size
         return batch
 
     def _begin(self, topic: Topic, lane: Lane, origin: Origin) -> Batch:
-        batch = Batch(self._owner, topic.name, lane.partition, origin, self._clock.monotonic_ns())
+        batch = Batch(self._owner, topic.name, lane.partition, origin, self._clock.monotonic_ns(), delayed=lane.delayed)
         lane.batches.append(batch)
         lane.open = batch
         self._active.setdefault(lane, topic)
@@ -168,18 +195,18 @@ class Accumulator:
         return any(self.is_due(lane.batches[0], now_ns) for lane in self._active)
 
     def take(self, now_ns: int) -> list[Batch]:
-        """The batches of the next request, sealed: all of one topic, at most one a partition."""
+        """The batches of the next request, sealed: all of one topic, at most one a partition and delayed log."""
         leader = next((lane for lane in self._active if self.is_due(lane.batches[0], now_ns)), None)
         if leader is None:
             return []
         name, taken, size = self._active[leader].name, [leader], leader.batches[0].size
-        partitions = {leader.partition}
+        sections = {leader.section}
         for lane, topic in self._active.items():
             head = lane.batches[0]
             fits = size + head.size <= self._request_bytes
-            if topic.name == name and lane.partition not in partitions and fits and head.not_before_ns <= now_ns:
+            if topic.name == name and lane.section not in sections and fits and head.not_before_ns <= now_ns:
                 taken.append(lane)
-                partitions.add(lane.partition)
+                sections.add(lane.section)
                 size += head.size
         for lane in taken:
             self._seal(lane, self._active[lane])
@@ -197,11 +224,11 @@ class Accumulator:
         if self.rules.idempotent:
             assert self.identity is not None
             assert batch.origin is not None
-            place = (batch.topic, batch.partition)
+            place = (batch.topic, batch.partition, batch.delayed)
             sequence = self._sequences.get(place, 0)
             self._sequences[place] = (sequence + batch.count) % SEQUENCES
             batch.frames[0] = identified(batch.origin, self.identity, sequence, batch.count)
-        batch.sealed = section(batch.partition, batch.frames)
+        batch.sealed = section(batch.partition, batch.frames, delayed=batch.delayed)
         batch.frames = []
 
     # --- what became of it ---
@@ -265,6 +292,7 @@ def identified(origin: Origin, identity: Identity, sequence: int, count: int) ->
     return encode(value, key, together, priority=priority, flags=flags)
 
 
-def section(partition: int, frames: Sequence[Buffer]) -> bytes:
-    """Frames of one partition, as a request carries them."""
-    return b"".join((_SECTION.pack(partition, sum(map(len, frames))), *frames))
+def section(partition: int, frames: Sequence[Buffer], *, delayed: bool = False) -> bytes:
+    """Frames of one partition, or of its delayed log, as a request carries them."""
+    number = partition | _FOR_DELAYED_LOG if delayed else partition
+    return b"".join((_SECTION.pack(number, sum(map(len, frames))), *frames))

@@ -10,10 +10,12 @@ from goqueue.client import address, endpoints, insight, publications, segments
 from goqueue.client.async_consumer import AsyncConsumer
 from goqueue.client.async_producer import AsyncProducer
 from goqueue.client.async_reader import AsyncReader
+from goqueue.client.async_schedule import AsyncSchedule
 from goqueue.client.asynchronous import AsyncConnection
 from goqueue.client.attempts import Attempts, checked_key, tls_of
 from goqueue.client.calls import Call, Script
 from goqueue.client.delivery import Stored
+from goqueue.client.due import Delay, DeliverAt
 from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
 from goqueue.client.insight import GroupDetails, TopicDetails
 from goqueue.client.options import options_of as consumer_options_of
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncClient:
+class AsyncClient(AsyncSchedule):
     """A broker, as the tasks of one event loop use it. Any number of tasks may share one.
 
     `server` is a URL; without one, the variable GOQUEUE_SERVER and then this machine. What the broker refuses is
@@ -83,8 +85,9 @@ class AsyncClient:
     async def alter_topic(self, name: str, **settings: Any) -> TopicInfo:
         return await self.call(endpoints.alter_topic(name, settings))
 
-    async def delete_topic(self, name: str) -> None:
-        await self.call(endpoints.delete_topic(name))
+    async def delete_topic(self, name: str) -> dict[str, Any]:
+        """Delete a topic with its messages; `delayed_deleted` says how many were still to be delivered."""
+        return await self.call(endpoints.delete_topic(name))
 
     async def offset_at(self, topic: str, partition: int, time: Moment) -> int:
         """The offset of the first message at or after that time."""
@@ -104,7 +107,7 @@ class AsyncClient:
 
     # --- messages ---
 
-    async def publish(
+    async def publish(  # noqa: PLR0913 - each is a choice of its own, mostly given by name
         self,
         topic: str,
         value: Value,
@@ -112,13 +115,18 @@ class AsyncClient:
         headers: Headers | None = None,
         partition: int | None = None,
         priority: Priority = "normal",
+        *,
+        delay: Delay | None = None,
+        deliver_at: DeliverAt | None = None,
     ) -> Stored:
-        """Publish one message, durable when this returns.
+        """Publish one message, durable when this returns. With a `delay`, or a time, it is delivered then.
 
         When the connection breaks in between, it may be there all the same; a Producer, which is also faster from
         two messages on, repeats without doing it twice.
         """
-        return await self.call(publications.publish(topic, value, key, headers, partition, priority))
+        return await self.call(
+            publications.publish(topic, value, key, headers, partition, priority, delay=delay, deliver_at=deliver_at)
+        )
 
     def producer(self, **options: Any) -> AsyncProducer:
         """A producer, inside a running loop; `goqueue.client.Options` lists what may be said."""

@@ -11,6 +11,7 @@ from goqueue.client.asynchronous import AsyncConnection
 from goqueue.client.bulk import Piece, bulk_of
 from goqueue.client.delivery import Batch, OnDelivery, Receipt, Settling, SettlingMany, Span, still_under_way
 from goqueue.client.dispatch import Step
+from goqueue.client.due import Delay, DeliverAt
 from goqueue.client.endpoints import TopicInfo
 from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import Options, Producing, callbacks_of
@@ -93,7 +94,7 @@ class AsyncProducer(Producing):
         self._stopping = False
         self._task = asyncio.create_task(self._run(), name="goqueue-producer")
 
-    async def send(
+    async def send(  # noqa: PLR0913 - each is a choice of its own, mostly given by name
         self,
         topic: str,
         value: Value,
@@ -102,8 +103,13 @@ class AsyncProducer(Producing):
         partition: int | None = None,
         priority: Priority = NORMAL,
         on_delivery: OnDelivery | None = None,
+        *,
+        delay: Delay | None = None,
+        deliver_at: DeliverAt | None = None,
     ) -> AsyncDelivery:
         """Hand over one message; a wrong one is refused here. None as value deletes its key.
+
+        With a `delay`, or `deliver_at` a time, the broker keeps it until then, and delivers it to the topic once.
 
         This returns as soon as the message has its place in the buffer; await the delivery to know that it is
         durable. When the buffer is full it waits, at most `max_block`, and then raises BrokerOverloaded.
@@ -111,6 +117,10 @@ class AsyncProducer(Producing):
         if self._refusal is not None:
             raise self._refusal
         found = self._topics.get(topic) or await self._learn(topic)
+        if (delay is not None or deliver_at is not None) and (due := self._due(delay, deliver_at)):
+            piece = self._prepare_later(found.delayed, value, key, headers, partition, priority, due)
+            batch, first, _ = await self._take(found.delayed, piece, on_delivery)
+            return AsyncDelivery(batch, first)
         frame, origin, lane = self._prepare(found, value, key, headers, partition, priority)
         if self._accumulator.buffered + len(frame) > self._rules.buffer_bytes:
             await self._make_room(len(frame))
@@ -124,7 +134,7 @@ class AsyncProducer(Producing):
             self._work.set()
         return AsyncDelivery(batch, batch.count - 1)
 
-    async def send_many(
+    async def send_many(  # noqa: PLR0913 - as above
         self,
         topic: str,
         values: Sequence[Value],
@@ -133,8 +143,11 @@ class AsyncProducer(Producing):
         partition: int | None = None,
         priority: Priority = NORMAL,
         on_delivery: OnDelivery | None = None,
+        *,
+        delay: Delay | None = None,
+        deliver_at: DeliverAt | None = None,
     ) -> AsyncDeliveries:
-        """Hand over many messages at once. `headers`, `partition` and `priority` hold for all.
+        """Hand over many messages at once. `headers`, `partition`, `priority` and when to deliver hold for all.
 
         If one message is wrong, none is taken. `on_delivery` is called with each delivery.
 
@@ -144,7 +157,9 @@ class AsyncProducer(Producing):
         if self._refusal is not None:
             raise self._refusal
         found = self._topics.get(topic) or await self._learn(topic)
-        bulk = bulk_of(found, values, keys, headers, partition, priority, shrink=self._shrink)
+        if due := self._due(delay, deliver_at):
+            found = found.delayed
+        bulk = bulk_of(found, values, keys, headers, partition, priority, due=due, shrink=self._shrink)
         spans: list[Span] = []
         pieces = bulk.pieces(self._rules.request_bytes)
         for piece in pieces:
@@ -166,12 +181,9 @@ class AsyncProducer(Producing):
             await self._make_room(piece.size)
         if self._refusal is not None:
             raise self._refusal
-        lane = piece.lane or topic.sticky
-        batch = self._accumulator.add_many(topic, lane, piece.frames, piece.size, piece.origin)
-        first = batch.count - len(piece.frames)
-        if on_delivery is not None:
-            batch.callbacks.append((first, len(piece.frames), on_delivery))
-        self._work.set()
+        batch, first = self._gather(topic, piece, on_delivery)
+        if first == 0 or self._is_full(batch):
+            self._work.set()
         return batch, first, piece.positions
 
     async def flush(self, timeout: float | None = None) -> None:

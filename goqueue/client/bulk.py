@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import cast
 
 from goqueue.client.accumulator import Lane, Topic
-from goqueue.client.delivery import Origin
+from goqueue.client.delivery import Due, Origin
 from goqueue.client.outgoing import (
     Headers,
     Key,
@@ -17,7 +17,8 @@ from goqueue.client.outgoing import (
     as_priority,
     check_partition,
     check_size,
-    origin_of,
+    origin_with,
+    own_headers_bytes,
 )
 from goqueue.errors import RequestInvalid
 from goqueue.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
@@ -36,6 +37,22 @@ class Piece:
     size: int
     origin: Origin
     positions: Sequence[int]
+    due: Due | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """What holds for all messages of a call."""
+
+    headers: bytes
+    priority: int
+    lane: Lane | None
+    due: Due | None
+
+    @property
+    def headers_bytes(self) -> int:
+        """What counts as the message's own."""
+        return own_headers_bytes(self.headers, self.due)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +64,7 @@ class Bulk:
     keys: Sequence[bytes] | None
     frames_of: Callable[[Sequence[int]], list[bytes]]
     origin_of: Callable[[int], Origin]
-    lane: Lane | None
+    manner: Manner
 
     def pieces(self, request_bytes: int) -> Iterator[Piece]:
         for start in range(0, self.count, WINDOW_MESSAGES):
@@ -56,8 +73,8 @@ class Bulk:
                 yield from self._cut(lane, positions, self.frames_of(positions), request_bytes)
 
     def _lanes(self, window: range) -> Iterable[tuple[Lane | None, Sequence[int]]]:
-        if self.lane is not None or self.keys is None:
-            return [(self.lane, window)]
+        if self.manner.lane is not None or self.keys is None:
+            return [(self.manner.lane, window)]
         lanes, hash_key, count = self.topic.lanes, self.topic.hash_key, len(self.topic.lanes)
         groups: dict[Lane | None, list[int]] = {}
         for position in window:
@@ -71,14 +88,14 @@ class Bulk:
     ) -> Iterator[Piece]:
         size = sum(map(len, frames))
         if size <= request_bytes or len(frames) == 1:
-            yield Piece(lane, frames, size, self.origin_of(positions[0]), positions)
+            yield Piece(lane, frames, size, self.origin_of(positions[0]), positions, self.manner.due)
             return
         half = len(frames) // 2
         yield from self._cut(lane, positions[:half], frames[:half], request_bytes)
         yield from self._cut(lane, positions[half:], frames[half:], request_bytes)
 
 
-def bulk_of(
+def bulk_of(  # noqa: PLR0913 - they are those of `send_many`
     topic: Topic,
     values: Sequence[Value],
     keys: Sequence[Key] | None,
@@ -86,6 +103,7 @@ def bulk_of(
     partition: int | None,
     priority: Priority,
     *,
+    due: Due | None = None,
     shrink: bool,
 ) -> Bulk:
     """Refuses the whole call when one message of it is wrong; nothing has been taken then."""
@@ -95,26 +113,26 @@ def bulk_of(
     if partition is not None:
         check_partition(topic, partition)
         lane = topic.lanes[partition]
+    manner = Manner(as_headers(headers, due), as_priority(priority), lane, due)
     simple = set(map(type, values)) <= {bytes} and (keys is None or set(map(type, keys)) <= {bytes})
     if simple and not shrink and (keys is None or max(map(_length, keys), default=0) <= KEY_BYTES_MAX):
         bare, bare_keys = cast("Sequence[bytes]", values), cast("Sequence[bytes] | None", keys)
-        return _simple(topic, bare, bare_keys, as_headers(headers), lane, as_priority(priority))
-    return _complete(topic, values, keys, headers, lane, priority, shrink)
+        return _simple(topic, bare, bare_keys, manner)
+    return _complete(topic, values, keys, manner, shrink)
 
 
 def _simple(
     topic: Topic,
     values: Sequence[bytes],
     keys: Sequence[bytes] | None,
-    headers: bytes,
-    lane: Lane | None,
-    priority: int,
+    manner: Manner,
 ) -> Bulk:
+    headers, priority, headers_bytes = manner.headers, manner.priority, manner.headers_bytes
     flags = 0 if headers == NO_HEADERS else HAS_HEADERS
     longest, own = max(map(len, values), default=0), 0 if keys is None else max(map(len, keys), default=0)
-    if longest + own + len(headers) > topic.message_bytes_max or longest > VALUE_BYTES_MAX:  # they may be of two
+    if longest + own + headers_bytes > topic.message_bytes_max or longest > VALUE_BYTES_MAX:  # they may be of two
         for key, value in zip(repeat(b"") if keys is None else keys, values, strict=keys is not None):
-            check_size(topic, len(value), len(key), len(headers))
+            check_size(topic, len(value), len(key), headers_bytes)
 
     def frames_of(positions: Sequence[int]) -> list[bytes]:
         some, some_keys = _at(values, positions), None if keys is None else _at(keys, positions)
@@ -123,26 +141,25 @@ def _simple(
     def origin(position: int) -> Origin:
         return values[position], b"" if keys is None else keys[position], headers, priority, flags
 
-    return Bulk(topic, len(values), keys, frames_of, origin, lane)
+    return Bulk(topic, len(values), keys, frames_of, origin, manner)
 
 
 def _complete(
     topic: Topic,
     values: Sequence[Value],
     keys: Sequence[Key] | None,
-    headers: Headers | None,
-    lane: Lane | None,
-    priority: Priority,
+    manner: Manner,
     shrink: bool,
 ) -> Bulk:
     given = [None] * len(values) if keys is None else keys
     origins = [
-        origin_of(value, key, headers, priority, shrink=shrink) for value, key in zip(values, given, strict=True)
+        origin_with(manner.headers, value, key, manner.priority, shrink=shrink)
+        for value, key in zip(values, given, strict=True)
     ]
     for value, key, encoded, urgency, flags in origins:
         if len(key) > KEY_BYTES_MAX:
             encode(value, key, encoded, priority=urgency, flags=flags)  # which refuses it
-        check_size(topic, len(value), len(key), len(encoded))
+        check_size(topic, len(value), len(key), manner.headers_bytes)
 
     def frames_of(positions: Sequence[int]) -> list[bytes]:
         return [
@@ -150,7 +167,7 @@ def _complete(
             for value, key, encoded, urgency, flags in map(origins.__getitem__, positions)
         ]
 
-    return Bulk(topic, len(origins), [origin[1] for origin in origins], frames_of, origins.__getitem__, lane)
+    return Bulk(topic, len(origins), [origin[1] for origin in origins], frames_of, origins.__getitem__, manner)
 
 
 def _length(value: Value | Key) -> int:

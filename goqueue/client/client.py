@@ -11,6 +11,7 @@ from goqueue.client.blocking import Connection
 from goqueue.client.calls import Call, Script
 from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
 from goqueue.client.insight import GroupDetails, TopicDetails
+from goqueue.client.schedule import Schedule
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
 from goqueue.limits import SEGMENT_READ_BYTES
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from goqueue.client.consumer import Consumer
     from goqueue.client.delivery import Stored
+    from goqueue.client.due import Delay, DeliverAt
     from goqueue.client.outgoing import Headers, Key, Priority, Value
     from goqueue.client.producer import Producer
     from goqueue.client.reader import Reader
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Client:
+class Client(Schedule):
     """A broker, as threads use it. Any number of threads may share one.
 
     `server` is a URL; without one, the variable GOQUEUE_SERVER and then this machine. What the broker refuses is
@@ -81,8 +83,9 @@ class Client:
     def alter_topic(self, name: str, **settings: Any) -> TopicInfo:
         return self.call(endpoints.alter_topic(name, settings))
 
-    def delete_topic(self, name: str) -> None:
-        self.call(endpoints.delete_topic(name))
+    def delete_topic(self, name: str) -> dict[str, Any]:
+        """Delete a topic with its messages; `delayed_deleted` says how many were still to be delivered."""
+        return self.call(endpoints.delete_topic(name))
 
     def offset_at(self, topic: str, partition: int, time: Moment) -> int:
         """The offset of the first message at or after that time."""
@@ -102,7 +105,7 @@ class Client:
 
     # --- messages ---
 
-    def publish(
+    def publish(  # noqa: PLR0913 - each is a choice of its own, mostly given by name
         self,
         topic: str,
         value: "Value",
@@ -110,15 +113,20 @@ class Client:
         headers: "Headers | None" = None,
         partition: int | None = None,
         priority: "Priority" = "normal",
+        *,
+        delay: "Delay | None" = None,
+        deliver_at: "DeliverAt | None" = None,
     ) -> "Stored":
-        """Publish one message, durable when this returns.
+        """Publish one message, durable when this returns. With a `delay`, or a time, it is delivered then.
 
         When the connection breaks in between, it may be there all the same; a Producer, which is also faster from
         two messages on, repeats without doing it twice.
         """
         from goqueue.client import publications  # noqa: PLC0415 - ten milliseconds for who only looks at topics
 
-        return self.call(publications.publish(topic, value, key, headers, partition, priority))
+        return self.call(
+            publications.publish(topic, value, key, headers, partition, priority, delay=delay, deliver_at=deliver_at)
+        )
 
     def producer(self, **options: Any) -> "Producer":
         """A producer; `goqueue.client.Options` lists what may be said."""

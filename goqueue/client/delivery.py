@@ -6,31 +6,54 @@ from typing import Any, NamedTuple, Protocol
 
 from goqueue.client.retry import Backoff
 from goqueue.client.times import nanoseconds, to_datetime
+from goqueue.delay import DELIVER_IN, due_of
 from goqueue.errors import GoQueueError, RequestTimedOut
 
 
 class Stored(NamedTuple):
-    """Where a message lies that was published by itself."""
+    """Where a message lies that was published by itself. One that is `delayed` lies in the delayed log."""
 
     partition: int
     offset: int
+    delayed: bool = False
+    deliver_at_ns: int | None = None
+
+    @property
+    def deliver_at(self) -> datetime | None:
+        return _moment(self.deliver_at_ns)
 
 
 class Receipt(NamedTuple):
-    """Where a message lies. With `acks="none"` the broker does not say at which offset or when."""
+    """Where a message lies. With `acks="none"` the broker does not say at which offset or when.
+
+    The offset of one that is `delayed` is that of the partition's delayed log.
+    """
 
     partition: int
     offset: int | None
     timestamp_ns: int | None
+    delayed: bool = False
+    deliver_at_ns: int | None = None
 
     @property
     def timestamp(self) -> datetime | None:
-        return None if self.timestamp_ns is None else to_datetime(self.timestamp_ns)
+        return _moment(self.timestamp_ns)
+
+    @property
+    def deliver_at(self) -> datetime | None:
+        return _moment(self.deliver_at_ns)
+
+
+def _moment(time_ns: int | None) -> datetime | None:
+    return None if time_ns is None else to_datetime(time_ns)
 
 
 Origin = tuple[bytes, bytes, bytes, int, int]
 """Value, key, encoded headers, priority and flags: what a frame was made of. The first one of a section is made
 anew, with the producer's header."""
+
+Due = tuple[str, bytes]
+"""The header that says when a message is to be delivered."""
 
 OnDelivery = Callable[[Any], object]
 
@@ -45,6 +68,8 @@ class Batch:
         "backoff",
         "callbacks",
         "count",
+        "delayed",
+        "dues",
         "error",
         "first_offset",
         "frames",
@@ -65,10 +90,15 @@ class Batch:
         "wanted",
     )
 
-    def __init__(self, owner: Any, topic: str, partition: int, origin: Origin, opened_ns: int) -> None:
+    def __init__(
+        self, owner: Any, topic: str, partition: int, origin: Origin, opened_ns: int, *, delayed: bool = False
+    ) -> None:
         self.owner = owner
         self.topic = topic
         self.partition = partition
+        self.delayed = delayed
+        self.dues: list[Due] = []
+        """Of each message of a delayed batch."""
         self.origin: Origin | None = origin
         self.opened_ns = opened_ns
         self.frames: list[bytes] = []
@@ -90,7 +120,17 @@ class Batch:
         self.looked: set[int] = set()
 
     def receipt(self, index: int) -> Receipt:
+        if self.delayed:
+            return Receipt(self.partition, self._offset(index), self.timestamp_ns, True, self._due_ns(index))
         return Receipt(self.partition, self._offset(index), self.timestamp_ns)
+
+    def _due_ns(self, index: int) -> int | None:
+        if not self.dues:
+            return None
+        due = self.dues[index]
+        if self.timestamp_ns is None and due[0] == DELIVER_IN:
+            return None  # it counts from a time that the broker has not said
+        return due_of([due], self.timestamp_ns or 0)
 
     def _offset(self, index: int) -> int | None:
         if self.first_offset is None:
@@ -173,6 +213,16 @@ class Settling:
     @property
     def timestamp(self) -> datetime | None:
         return self._batch.receipt(self._index).timestamp
+
+    @property
+    def delayed(self) -> bool:
+        """Whether it is to be delivered later; its offset is that of the delayed log then."""
+        return self._batch.delayed
+
+    @property
+    def deliver_at(self) -> datetime | None:
+        """None of a message that is not delayed, and of a delay until the message is acknowledged."""
+        return self._batch.receipt(self._index).deliver_at
 
     def _receipt(self) -> Receipt:
         error = self._batch.fault(self._index)

@@ -170,7 +170,7 @@ def redrive(topic: str, wishes: dict[str, Any]) -> Call[dict[str, Any]]:
     if "start" in given:
         given["start"] = {str(partition): offset for partition, offset in given["start"].items()}
     if "filters" in given:
-        given["filter"] = _list(given.pop("filters"))
+        given["filter"] = filter_texts(given.pop("filters"))
     path = f"/topics/{quote(topic)}/redrive"
     hint = "call it again: what was moved already is not moved a second time, and the rest goes on"
     call = ask("POST", path, dict[str, Any], given, idempotent=False)
@@ -202,12 +202,12 @@ def dead_letters(
     given = {"limit": str(limit)} | {word: str(value) for word, value in _timed(wishes).items()}
     if start:
         given["start"] = ",".join(f"{partition}:{offset}" for partition, offset in start.items())
-    pairs = [*given.items(), *(("filter", text) for text in _list(filters))]
+    pairs = [*given.items(), *(("filter", text) for text in filter_texts(filters))]
     query = "&".join(f"{word}={quote(value)}" for word, value in pairs)
     return ask("GET", f"/topics/{quote(topic)}/dead-letters?{query}", dict[str, Any])
 
 
-def _list(filters: Iterable[str] | str) -> list[str]:
+def filter_texts(filters: Iterable[str] | str) -> list[str]:
     return [filters] if isinstance(filters, str) else list(filters)
 
 

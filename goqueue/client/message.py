@@ -12,6 +12,7 @@ from crc32c import crc32c
 
 from goqueue.client.times import to_datetime
 from goqueue.compression import decompress
+from goqueue.delay import origin_of
 from goqueue.errors import ChecksumMismatch, FrameInvalid
 from goqueue.limits import FRAME_HEADER_BYTES
 from goqueue.storage.frame import (
@@ -68,10 +69,17 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
     @property
     def headers(self) -> list[tuple[str, bytes]]:
         """In their order; a name may come twice. Names that begin with `__` are the broker's own and left out."""
+        return [pair for pair in self._all_headers() if not pair[0].startswith("__")]
+
+    def _all_headers(self) -> list[tuple[str, bytes]]:
         if not self._flags & HAS_HEADERS:
             return []
-        encoded = self._content[self._at_headers : self._at_headers + self._headers_length]
-        return [pair for pair in decode_headers(encoded) if not pair[0].startswith("__")]
+        return decode_headers(self._content[self._at_headers : self._at_headers + self._headers_length])
+
+    @property
+    def delayed_offset(self) -> int | None:
+        """Its offset in the partition's delayed log, by which it was known until it was delivered; mostly None."""
+        return origin_of(self._all_headers())
 
     @property
     def is_tombstone(self) -> bool:

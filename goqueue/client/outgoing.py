@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, Topic
-from goqueue.client.delivery import Origin
+from goqueue.client.delivery import Due, Origin
 from goqueue.compression import compress
+from goqueue.delay import HEADER_BYTES
 from goqueue.errors import MessageTooLarge, PartitionNotFound, RequestInvalid
 from goqueue.limits import VALUE_BYTES_MAX
 from goqueue.storage.frame import (
@@ -55,12 +56,12 @@ def as_priority(given: Priority) -> int:
     raise RequestInvalid(f"{given!r} is not a priority", hint=f"write one of {', '.join(PRIORITIES)}")
 
 
-def as_headers(given: Headers | None) -> bytes:
-    """Encoded headers; names that begin with `__` are the broker's."""
+def as_headers(given: Headers | None, due: Due | None = None) -> bytes:
+    """Encoded headers, `due` before the caller's own. Names that begin with `__` are the broker's."""
     if not given:
-        return NO_HEADERS
+        return encode_headers([due]) if due else NO_HEADERS
     pairs = given.items() if isinstance(given, Mapping) else given
-    encoded = []
+    encoded = [due] if due else []
     for name, value in pairs:
         if name.startswith("__"):
             raise RequestInvalid(f"{name!r} is no name for a header", hint="those that begin with __ are the broker's")
@@ -71,12 +72,21 @@ def as_headers(given: Headers | None) -> bytes:
     return together
 
 
+def own_headers_bytes(encoded: bytes, due: Due | None) -> int:
+    """What counts of them in the size of a message: what says when is not its own."""
+    return len(encoded) - HEADER_BYTES if due else len(encoded)
+
+
 def origin_of(
     value: Value, key: Key = None, headers: Headers | None = None, priority: Priority = NORMAL, *, shrink: bool = False
 ) -> Origin:
     """The slow and complete way, for everything that is not simply bytes."""
+    return origin_with(as_headers(headers), value, key, priority, shrink=shrink)
+
+
+def origin_with(own_headers: bytes, value: Value, key: Key, priority: Priority, *, shrink: bool) -> Origin:
+    """The same for headers that are encoded already."""
     own_key = b"" if key is None else as_bytes(key, "key")
-    own_headers = as_headers(headers)
     flags = 0 if own_headers is NO_HEADERS else HAS_HEADERS
     if value is None:
         if not own_key:

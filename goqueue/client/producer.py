@@ -11,6 +11,7 @@ from goqueue.client.blocking import Connection
 from goqueue.client.bulk import Piece, bulk_of
 from goqueue.client.delivery import Batch, Deliveries, Delivery, OnDelivery, Span, still_under_way
 from goqueue.client.dispatch import Step
+from goqueue.client.due import Delay, DeliverAt
 from goqueue.client.endpoints import TopicInfo
 from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import Options, Producing, callbacks_of
@@ -46,7 +47,7 @@ class Producer(Producing):
 
     # --- for callers ---
 
-    def send(
+    def send(  # noqa: PLR0913 - each is a choice of its own, mostly given by name
         self,
         topic: str,
         value: Value,
@@ -55,8 +56,13 @@ class Producer(Producing):
         partition: int | None = None,
         priority: Priority = NORMAL,
         on_delivery: OnDelivery | None = None,
+        *,
+        delay: Delay | None = None,
+        deliver_at: DeliverAt | None = None,
     ) -> Delivery:
         """Hand over one message; a wrong one is refused here. None as value deletes its key.
+
+        With a `delay`, or `deliver_at` a time, the broker keeps it until then, and delivers it to the topic once.
 
         `on_delivery` is called with the delivery, in the producer's thread. When the buffer is full this waits,
         at most `max_block`, and then raises BrokerOverloaded.
@@ -64,6 +70,10 @@ class Producer(Producing):
         if self._refusal is not None:
             raise self._refusal
         found = self._topics.get(topic) or self._learn(topic)
+        if (delay is not None or deliver_at is not None) and (due := self._due(delay, deliver_at)):
+            piece = self._prepare_later(found.delayed, value, key, headers, partition, priority, due)
+            batch, first, _ = self._take(found.delayed, piece, on_delivery)
+            return Delivery(batch, first)
         frame, origin, lane = self._prepare(found, value, key, headers, partition, priority)
         accumulator, rules = self._accumulator, self._rules
         with self._lock:
@@ -79,7 +89,7 @@ class Producer(Producing):
                 self._wake()
         return Delivery(batch, count - 1)
 
-    def send_many(
+    def send_many(  # noqa: PLR0913 - as above
         self,
         topic: str,
         values: Sequence[Value],
@@ -88,11 +98,14 @@ class Producer(Producing):
         partition: int | None = None,
         priority: Priority = NORMAL,
         on_delivery: OnDelivery | None = None,
+        *,
+        delay: Delay | None = None,
+        deliver_at: DeliverAt | None = None,
     ) -> Deliveries:
         """Hand over many messages at once, three times as fast as one by one.
 
-        `headers`, `partition` and `priority` hold for all. If one message is wrong, none is taken. `on_delivery` is
-        called with each delivery.
+        `headers`, `partition`, `priority` and when to deliver hold for all. If one message is wrong, none is taken.
+        `on_delivery` is called with each delivery.
 
         BrokerOverloaded, or that the producer is closed meanwhile, is raised when nothing was taken. Once a part was,
         the messages that found no place are failed deliveries among the others, and have had their `on_delivery`.
@@ -100,7 +113,9 @@ class Producer(Producing):
         if self._refusal is not None:
             raise self._refusal
         found = self._topics.get(topic) or self._learn(topic)
-        bulk = bulk_of(found, values, keys, headers, partition, priority, shrink=self._shrink)
+        if due := self._due(delay, deliver_at):
+            found = found.delayed
+        bulk = bulk_of(found, values, keys, headers, partition, priority, due=due, shrink=self._shrink)
         spans: list[Span] = []
         pieces = bulk.pieces(self._rules.request_bytes)
         for piece in pieces:
@@ -124,12 +139,8 @@ class Producer(Producing):
                 raise self._refusal
             if self._accumulator.buffered + piece.size > self._rules.buffer_bytes:
                 self._make_room(piece.size)
-            lane = piece.lane or topic.sticky
-            batch = self._accumulator.add_many(topic, lane, piece.frames, piece.size, piece.origin)
-            first = batch.count - len(piece.frames)
-            if on_delivery is not None:
-                batch.callbacks.append((first, len(piece.frames), on_delivery))
-            if self._asleep:
+            batch, first = self._gather(topic, piece, on_delivery)
+            if self._asleep and (first == 0 or self._is_full(batch)):
                 self._wake()
         return batch, first, piece.positions
 

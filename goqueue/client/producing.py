@@ -8,15 +8,27 @@ from typing import Any
 
 from goqueue.client.accumulator import Accumulator, Lane, Rules, Topic, topic_of
 from goqueue.client.bulk import Piece
-from goqueue.client.delivery import Batch, OnDelivery, Origin, Span
+from goqueue.client.delivery import Batch, Due, OnDelivery, Origin, Span
 from goqueue.client.dispatch import Dispatch
+from goqueue.client.due import Delay, DeliverAt, header_of
 from goqueue.client.endpoints import TopicInfo
-from goqueue.client.outgoing import Headers, Key, Priority, Value, check_partition, check_size, origin_of
+from goqueue.client.outgoing import (
+    Headers,
+    Key,
+    Priority,
+    Value,
+    as_headers,
+    check_partition,
+    check_size,
+    origin_of,
+    origin_with,
+    own_headers_bytes,
+)
 from goqueue.client.times import seconds
 from goqueue.clock import Clock
 from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid
 from goqueue.limits import FRAME_HEADER_BYTES, KIB, MIB
-from goqueue.partitioner import hash_named
+from goqueue.partitioner import hash_named, partition_of
 from goqueue.storage.frame import NO_HEADERS, NORMAL, encode
 
 COMPRESSIONS = (None, "zstd")
@@ -81,6 +93,7 @@ class Producing:
         self._shrink = options.compression is not None
         rules = options.rules()
         self._rules = rules
+        self._clock = clock
         self._accumulator = Accumulator(rules, clock, self)
         self._dispatch = Dispatch(self._accumulator, clock, options.acks)
         self._topics: dict[str, Topic] = {}
@@ -127,6 +140,47 @@ class Producing:
             return frame, origin, topic.lanes[(topic.hash_key(own_key) & 0x7FFFFFFF) % len(topic.lanes)]
         return frame, origin, None
 
+    def _prepare_later(
+        self,
+        topic: Topic,
+        value: Value,
+        key: Key,
+        headers: Headers | None,
+        partition: int | None,
+        priority: Priority,
+        due: Due,
+    ) -> Piece:
+        """The same of a delayed message; the way above has no time to ask whether it is one."""
+        origin = origin_with(as_headers(headers, due), value, key, priority, shrink=self._shrink)
+        content, own_key, own_headers, urgency, flags = origin
+        frame = encode(content, own_key, own_headers, priority=urgency, flags=flags)
+        check_size(topic, len(content), len(own_key), own_headers_bytes(own_headers, due))
+        lane = None
+        if partition is not None:
+            check_partition(topic, partition)
+            lane = topic.lanes[partition]
+        elif own_key:
+            lane = topic.lanes[partition_of(own_key, len(topic.lanes), topic.hash_key)]
+        return Piece(lane, [frame], len(frame), origin, range(1), due)
+
+    def _gather(self, topic: Topic, piece: Piece, on_delivery: OnDelivery | None) -> tuple[Batch, int]:
+        """Take a piece for which there is room: its batch, and where in it the piece begins."""
+        lane = piece.lane or topic.sticky
+        batch = self._accumulator.add_many(topic, lane, piece.frames, piece.size, piece.origin, piece.due)
+        first = batch.count - len(piece.frames)
+        if on_delivery is not None:
+            batch.callbacks.append((first, len(piece.frames), on_delivery))
+        return batch, first
+
+    def _is_full(self, batch: Batch) -> bool:
+        """Whether it is to be sent without waiting for more."""
+        rules = self._rules
+        return batch.count >= rules.batch_messages or batch.size >= rules.batch_bytes
+
+    def _due(self, delay: Delay | None, deliver_at: DeliverAt | None) -> Due | None:
+        """The header that says when; None where that is at once."""
+        return header_of(delay, deliver_at, self._clock.now_ns)
+
     def _refuse(
         self, topic: Topic, pieces: Iterable[Piece], error: GoQueueError, on_delivery: OnDelivery | None
     ) -> list[Span]:
@@ -134,7 +188,7 @@ class Producing:
         spans: list[Span] = []
         for piece in pieces:
             lane = piece.lane or topic.sticky
-            batch = Batch(self, topic.name, lane.partition, piece.origin, 0)
+            batch = Batch(self, topic.name, lane.partition, piece.origin, 0, delayed=lane.delayed)
             batch.count = len(piece.frames)
             batch.settle(error)
             if on_delivery is not None:

@@ -11,8 +11,10 @@ from goqueue.client import refusals
 from goqueue.client.address import quote
 from goqueue.client.calls import Answer, Call
 from goqueue.client.delivery import Stored
+from goqueue.client.due import Delay, DeliverAt, fields_of
 from goqueue.client.endpoints import FRAMES, JSON, decoded
 from goqueue.client.outgoing import Headers, Key, Priority, Value, as_headers, as_priority, unfit
+from goqueue.client.times import nanoseconds
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.storage.frame import NORMAL, PRIORITIES, decode_headers
 
@@ -41,6 +43,8 @@ class _Results(msgspec.Struct):
 class _Published(msgspec.Struct):
     partition: int
     offset: int | None = None
+    delayed: bool = False
+    deliver_at: str | None = msgspec.field(default=None, name="deliverAt")
     error: dict[str, Any] | None = None
 
 
@@ -53,13 +57,21 @@ class _Identity(msgspec.Struct):
     epoch: int
 
 
-def publish(
-    name: str, value: Value, key: Key, headers: Headers | None, partition: int | None, priority: Priority = NORMAL
+def publish(  # noqa: PLR0913 - what may be said of a message
+    name: str,
+    value: Value,
+    key: Key,
+    headers: Headers | None,
+    partition: int | None,
+    priority: Priority = NORMAL,
+    *,
+    delay: Delay | None = None,
+    deliver_at: DeliverAt | None = None,
 ) -> Call[Stored]:
     """One message as JSON. Bytes go as base64; the names of headers are text, and so are their values."""
     if value is None and not key:
         raise RequestInvalid("a tombstone needs a key", hint="None deletes a key; an empty message is b''")
-    message: dict[str, Any] = {"value": value}
+    message: dict[str, Any] = {"value": value} | fields_of(delay, deliver_at)
     for field, encoding, given in (("value", "encoding", value), ("key", "key_encoding", key)):
         if isinstance(given, (bytes, bytearray, memoryview)):
             message |= {field: base64.b64encode(given).decode(), encoding: "base64"}
@@ -97,7 +109,8 @@ def _stored(answer: Answer) -> Stored:
         raise refusals.of_record(found.error)
     if found.offset is None:
         raise refusals.unreadable(answer, "it has no offset")
-    return Stored(found.partition, found.offset)
+    time_ns = None if found.deliver_at is None else nanoseconds(found.deliver_at)
+    return Stored(found.partition, found.offset, found.delayed, time_ns)
 
 
 def init_producer() -> Call[tuple[int, int]]:

@@ -18,6 +18,8 @@ DEFAULTS = {
     "partitioner": "murmur3",
     "delay_expiry_seconds": None,
     "segment_bytes": None,
+    "lane_weights": [50, 25, 15, 7, 3],
+    "lane_boost_seconds": 30.0,
 }
 
 
@@ -30,6 +32,8 @@ def test_a_topic_is_made_with_what_was_asked_for(broker: LocalBroker) -> None:
         "partitioner": "murmur2",
         "delay_expiry_seconds": 3600.5,
         "segment_bytes": 65536,
+        "lane_weights": [5, 4, 3, 2, 1],
+        "lane_boost_seconds": 1.5,
     }
     answer = ask(broker.url, "POST", "/topics", {"name": "orders", "num_partitions": 5, **asked})
     assert (answer.status, answer.json) == (201, {"name": "orders", "partitions": 5, "created": True})

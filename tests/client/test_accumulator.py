@@ -173,7 +173,7 @@ def test_without_idempotence_frames_go_as_they_are() -> None:
 
 def test_sequences_count_messages_of_each_partition_and_wrap() -> None:
     sender = Sender(partitions=2)
-    sender.accumulator._sequences["t", 0] = SEQUENCES - 2
+    sender.accumulator._sequences["t", 0, False] = SEQUENCES - 2
     sequences = []
     for partition in (0, 0, 1, 0):
         for _ in range(2):

@@ -132,7 +132,7 @@ def test_what_was_surely_not_done_is_tried_again(run: Run) -> None:
 
     with peer(lambda _: reply()) as server:
         server.answer = lambda _: refusal("broker_overloaded", 429) if len(server.asked) < 2 else done
-        assert run(server.url, does) == (1, 5)
+        assert run(server.url, does)[:2] == (1, 5)
     assert len(server.asked) == 2
     assert server.asked[0].body == server.asked[1].body
 

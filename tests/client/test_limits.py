@@ -20,6 +20,8 @@ SHAPES: list[dict[str, Any]] = [
     {"key": b"k" * 10},
     {"key": "k" * 10, "headers": {"a": "b"}},
     {"headers": {"a": "b"}, "priority": "high"},
+    {"delay": "1h"},
+    {"key": "k" * 10, "headers": {"a": "b"}, "deliver_at": "2026-01-01T00:00:00Z"},
 ]
 
 
@@ -42,16 +44,16 @@ def longest(shape: dict[str, Any]) -> int:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_largest_message_is_taken_wherever_it_stands(producer: Producer, shape: dict[str, Any]) -> None:
     value = bytes(longest(shape))
-    deliveries = [producer.send("t", value, **shape), producer.send("t", b"x"), producer.send("t", value, **shape)]
+    deliveries = [producer.send("t", content, **shape) for content in (value, b"x", value)]
     assert [delivery.result().offset for delivery in deliveries] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_larger_one_is_refused_alone(producer: Producer, shape: dict[str, Any]) -> None:
-    first = producer.send("t", b"first")
+    first = producer.send("t", b"first", **shape)
     with pytest.raises(MessageTooLarge, match=f"{MOST + 1} together, topic t takes {MOST}"):
         producer.send("t", bytes(longest(shape) + 1), **shape)
-    last = producer.send("t", b"last")
+    last = producer.send("t", b"last", **shape)
     assert [first.result().offset, last.result().offset] == [0, 1]
 
 

@@ -100,11 +100,11 @@ class LaneIndex:
         while offset is not None and messages > 0 and len(found) < most:
             segment, stop = self._at(offset)
             lanes = yield from self._whole(segment)
-            for start, behind in lanes.runs[lane].within(offset, min(end, stop)):
-                found.append((start, min(behind, start + messages)))
-                messages -= found[-1][1] - start
-                if not messages or len(found) == most:
-                    return found
+            spans = lanes.runs[lane].within(offset, min(end, stop), min(messages, most - len(found)))
+            found += spans
+            messages -= sum(behind - start for start, behind in spans)
+            if messages < 0:
+                return _shortened(found, -messages)
             offset = yield from self.next(lane, stop, end)
         return found
 
@@ -151,6 +151,15 @@ class LaneIndex:
                 yield partial(store_lanes, disk, segment.lanes_path, lanes, segment.size)
                 if segment in self._log.segments:
                     self._keep(segment, lanes)
+
+
+def _shortened(spans: list[Span], excess: int) -> list[Span]:
+    """The same with so many fewer at the end."""
+    while excess >= (length := spans[-1][1] - spans[-1][0]):
+        spans.pop()
+        excess -= length
+    spans[-1] = spans[-1][0], spans[-1][1] - excess
+    return spans
 
 
 def _look_up(disk: Disk, reader: Reader, stop: int, next_offset: int, *, is_sealed: bool) -> Lanes:
