@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from goqueue.spark.stream.reader import GoQueueStreamReader
 
 NAME = "goqueue"
-_UNCUT = 2**63  # where each split has all that is behind it read as well
+_UNCUT = 2**63  # for columns that cost each split to read all that is behind it as well
 
 
 class SplitPartition(InputPartition):
