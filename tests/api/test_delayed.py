@@ -157,6 +157,7 @@ def test_frames_for_the_delayed_log_have_a_section_of_their_own(url: str) -> Non
     assert "delayed" not in plain
     assert (delayed["partition"], delayed["delayed"], delayed["next_offset"]) == (0, True, 2)
     assert arrived(url, 0, 2) == ["now", "a"]
+    assert settled(url, 0, 0) == "delivered"
     assert [one["offset"] for one in messages(url)] == [1]
 
 
