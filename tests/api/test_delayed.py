@@ -1,6 +1,5 @@
 """Delayed messages over HTTP: scheduled, listed, changed, delivered; and what is refused."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,9 @@ YEAR_NS = round(DELAY_SECONDS_MAX * NANOSECONDS)
 
 
 @pytest.fixture
-def url(broker: LocalBroker) -> Iterator[str]:
+def url(broker: LocalBroker) -> str:
     create(broker.url, "t", partitions=2)
-    yield broker.url
+    return broker.url
 
 
 def later(**ahead: float) -> str:
