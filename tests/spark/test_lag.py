@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from goqueue.broker.topic import TopicSettings
 from goqueue.client import Client
-from goqueue.spark.inspections.lag import Lag, Reader, Whose, lags, lags_of_broker, prepare
+from goqueue.spark.inspections.lag import Lag, Whose, lags, lags_of_broker, prepare
+from goqueue.spark.inspections.reader import Reader
 from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
