@@ -88,6 +88,16 @@ PRODUCERS_MAX = 10_000  # remembered of one partition, the latest; some 1 KiB ea
 SEQUENCE_COUNT = 2**31  # sequences are below it, and begin at 0 again
 SNAPSHOT_RECORDS = 1_000  # replayed at most, beside the snapshot: a few milliseconds
 
+# --- lanes ---
+LANE_WEIGHTS = (50, 25, 15, 7, 3)  # of a hundred messages, while all lanes have some; by priority
+LANE_WEIGHT_MAX = 1_000  # a lane that gets less than a thousandth of another one is turned off, not slowed down
+LANE_BOOST_SECONDS = 30.0  # that a lane with messages may be passed over
+LANE_BOOST_SECONDS_MAX = 24 * 3600.0
+LANES_HELD = 8  # sealed segments whose lanes one partition has in memory; where lanes alternate, 10 MiB each
+LANE_RUNS_KEPT = 64  # of a segment that has no more than these they stay in memory: that is as little as a digest
+LANE_SPANS_MAX = 200  # stretches that one poll takes from one lane: each may be a read of its own
+LANE_GAP_BYTES = 32 * KIB  # read over where other lanes have that much in between; another read would cost more
+
 # --- reads ---
 READ_BYTES = MIB  # of an answer that does not say how much; large enough that a request costs little for each message
 READ_BYTES_MAX = 16 * MIB
@@ -239,6 +249,8 @@ assert DEAD_LETTERS_AT_ONCE <= REDRIVE_MAX <= REDRIVE_SCAN_MESSAGES
 assert DELAY_DECISION_MESSAGES <= DELAY_BATCH_MESSAGES
 assert DELAY_BATCH_BYTES <= READ_BYTES_MAX
 assert SEGMENT_READ_BYTES <= READ_BYTES_MAX
+assert len(LANE_WEIGHTS) == PRIORITY_COUNT < LANES_HELD  # a reader may have each of its lanes in another segment
+assert all(0 < weight <= LANE_WEIGHT_MAX for weight in LANE_WEIGHTS)
 assert FILTER_PIECE_BYTES <= FILTER_SCAN_BYTES <= READ_BYTES_MAX
 assert FILTER_UNPACKED_BYTES >= VALUE_BYTES_MAX  # so that any value can be looked at
 assert DISK_FREE_NEEDED_BYTES < DISK_FREE_LEAST_BYTES < DISK_FREE_LOW_BYTES

@@ -15,8 +15,8 @@ from goqueue.api.openapi import LEASES
 from goqueue.api.scalars import Duration
 from goqueue.api.sections import CHECKSUM_HEADER, checksum_of
 from goqueue.api.text import Message, content_of, shown
-from goqueue.broker.delivery.polls import Handed, PollWish, Portion
 from goqueue.broker.delivery.receipt import Receipt
+from goqueue.broker.delivery.taking import Handed, PollWish, Portion
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import RequestInvalid
 from goqueue.limits import (

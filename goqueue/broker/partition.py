@@ -16,6 +16,7 @@ from itertools import accumulate
 import numpy as np
 
 from goqueue.broker.admission import remainder, understand
+from goqueue.broker.lanes.index import LaneIndex
 from goqueue.broker.producers import Batch, Mark, Piece, Producers, marks_in
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
@@ -83,6 +84,7 @@ class Partition:
         """Whether these are messages that wait for their time, which each of them says."""
         self.is_held: Callable[[], bool] = lambda: False
         """Whether what is sealed must stay for now."""
+        self.lanes = LaneIndex(log)
         self.producers: Producers | None = None if log.next_offset else Producers()
         self.compacted_end = -1
         """Where the sealed segments ended when compaction last looked."""

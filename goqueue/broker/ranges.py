@@ -90,6 +90,10 @@ class RangeMap(Generic[V]):
             for place in range(bisect_right(self._ends, first), bisect_left(self._starts, end)):
                 yield max(first, self._starts[place]), min(end, self._ends[place]), self._values[place]
 
+    def count_within(self, first: int, end: int) -> int:
+        """How many offsets of the range have a value."""
+        return sum(stop - start for start, stop, _ in self.within(first, end))
+
     def runs(self) -> Iterator[tuple[int, int, V]]:
         return zip(self._starts, self._ends, self._values, strict=True)
 

@@ -4,11 +4,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from goqueue.broker.lanes.shares import LaneRules
 from goqueue.broker.name import check_name, check_new_name
 from goqueue.broker.partition import Partition
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
     DELAY_SECONDS_MAX,
+    LANE_BOOST_SECONDS,
+    LANE_BOOST_SECONDS_MAX,
+    LANE_WEIGHT_MAX,
+    LANE_WEIGHTS,
     MESSAGE_BYTES,
     MESSAGE_BYTES_MIN,
     PARTITIONS,
@@ -24,6 +30,9 @@ from goqueue.partitioner import Partitioner, hash_named, partition_of
 from goqueue.quantities import quoted
 
 Partitions = Annotated[int, msgspec.Meta(ge=1, le=PARTITIONS_MAX, description="How many partitions it has.")]
+
+
+LaneWeight = Annotated[int, msgspec.Meta(ge=1, le=LANE_WEIGHT_MAX)]
 
 
 class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,6 +86,21 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         ]
         | None
     ) = None
+    lane_weights: Annotated[
+        tuple[LaneWeight, LaneWeight, LaneWeight, LaneWeight, LaneWeight],
+        msgspec.Meta(
+            description="What groups get of each priority, from critical to background, while all have messages."
+        ),
+    ] = LANE_WEIGHTS
+    lane_boost_seconds: Annotated[
+        float,
+        msgspec.Meta(
+            gt=0, le=LANE_BOOST_SECONDS_MAX, description="A priority that was passed over for so long goes first."
+        ),
+    ] = LANE_BOOST_SECONDS
+
+    def lane_rules(self) -> LaneRules:
+        return LaneRules(self.lane_weights, round(self.lane_boost_seconds * NANOSECONDS))
 
 
 class TopicSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +133,7 @@ class Topic:
         self.partitions = partitions
         self._hash = hash_named(settings.partitioner)
         self._turn = 0
+        self.lane_rules = settings.lane_rules()
 
     @property
     def size(self) -> int:
@@ -122,6 +147,7 @@ class Topic:
     def adopt(self, settings: TopicSettings) -> None:
         self.settings = settings
         self._hash = hash_named(settings.partitioner)
+        self.lane_rules = settings.lane_rules()
 
     def partition(self, number: int) -> Partition:
         if not 0 <= number < len(self.partitions):

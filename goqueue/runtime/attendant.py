@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from goqueue.broker.delivery.changes import Place
-from goqueue.broker.delivery.polls import Handed, PollWish
+from goqueue.broker.delivery.taking import Handed, PollWish
 from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.groups.presence import Presence
 from goqueue.broker.work import Work

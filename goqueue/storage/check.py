@@ -125,7 +125,7 @@ def _belongs(entry: Entry, segments: list[Segment]) -> bool:
     stem, _, kind = name.partition(".")
     is_ours = any(base_offset_of(f"{stem}.log", "log") == segment.base_offset for segment in segments)
     is_cut = kind.endswith(".cut") and kind.removesuffix(".cut").isdecimal()
-    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", "index", "timeindex") or is_cut))
+    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", "index", "timeindex", "lanes") or is_cut))
 
 
 def _stranger(directory: str, entry: Entry) -> Finding:
@@ -134,7 +134,7 @@ def _stranger(directory: str, entry: Entry) -> Finding:
         return Finding("file_unusable", path, "not a file, and stands where a segment should")
     if is_left_over(entry.name):
         return Finding("left_over", path, "left by an interrupted change", repair="finish or undo that change")
-    if any(base_offset_of(entry.name, kind) is not None for kind in ("index", "timeindex")):
+    if any(base_offset_of(entry.name, kind) is not None for kind in ("index", "timeindex", "lanes")):
         return Finding("left_over", path, "an index without its log", repair="remove it")
     return Finding("file_foreign", path, "not a file of GoQueue; it is left alone")
 
@@ -221,11 +221,11 @@ def _check_index(disk: Disk, report: SegmentReport, rebuilt: Index) -> None:
     segment = report.task.segment
     if not segment.size:
         return
-    missing = [path for path in segment.caches if disk.kind(path) == "absent"]
+    missing = [path for path in segment.index_paths if disk.kind(path) == "absent"]
     if missing:
         report.findings.append(_index_missing(missing[0], "missing; readers have to survey the segment"))
         return
-    content, times = (read_all(disk, path) for path in segment.caches)
+    content, times = (read_all(disk, path) for path in segment.index_paths)
     entries, is_marked = (content[:-MARK_BYTES], True) if read_mark(content) else (content, False)
     if report.task.ceiling is not None and not is_marked:
         report.findings.append(_index_wrong(segment.index_path, "does not end with a mark"))

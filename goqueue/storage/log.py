@@ -27,6 +27,7 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Extent, Read
 from goqueue.storage.flusher import Flusher
 from goqueue.storage.index import Index
+from goqueue.storage.lanes import LaneBook, Lanes
 from goqueue.storage.moment import Moment
 from goqueue.storage.recovery import Recovered
 from goqueue.storage.scan import Frames
@@ -107,6 +108,8 @@ class Log:
         self._readable = (self.active, self.active.size)  # where `readable_end` is
         if self.active.base_offset == self.next_offset:
             self.active.is_dense = True
+        self.active.lanes = Lanes(self.next_offset)
+        self.lanes = LaneBook(self.next_offset)
         self._unsettled: deque[Chunk] = deque()
         self._queue.append(RESUME)
 
@@ -162,6 +165,7 @@ class Log:
         appended = Appended(self.next_offset, self.next_offset + len(frames), now)
         self._enqueue(frames, now, acknowledge)
         segment = self.active
+        self.lanes.note(self.lanes_of(segment), frames, self.next_offset)
         segment.size += size
         if (frames.flags & frame.CONTROL).any():
             segment.is_dense = False
@@ -193,7 +197,9 @@ class Log:
 
     def _seal(self) -> None:
         self._sealed_bytes += self.active.size
-        self.segments.append(Segment(self.directory, self.next_offset, index=Index(), is_dense=True))
+        self.segments.append(
+            Segment(self.directory, self.next_offset, index=Index(), is_dense=True, lanes=Lanes(self.next_offset))
+        )
 
     def _enqueue(self, frames: Frames, now: int, acknowledge: Acknowledge | None) -> None:
         segment, index = self.active, self.index_of(self.active)
@@ -277,14 +283,21 @@ class Log:
         self.next_offset = first.first_offset
         while self.active is not first.segment:
             self._take_back_segment()
+        self.lanes.cut(self.lanes_of(first.segment), first.first_offset)
         first.segment.size = first.position
         self.index_of(first.segment).cut(first.position)
         if not first.position and first.segment is not self._readable[0]:  # of which nothing reached the disk
             self._take_back_segment()
 
     def _take_back_segment(self) -> None:
-        self.segments.pop()
+        segment = self.segments.pop()
+        self.lanes.cut(self.lanes_of(segment), segment.base_offset)
         self._sealed_bytes -= self.active.size
+
+    def lanes_of(self, segment: Segment) -> Lanes:
+        """Of a segment that was active since the log was opened."""
+        assert segment.lanes is not None, "they are noted from the first append on"
+        return segment.lanes
 
     def _let_go_of_sealed(self) -> None:
         """The index of a sealed segment is complete on disk now, and memory need not hold it."""

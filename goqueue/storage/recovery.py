@@ -96,7 +96,7 @@ def end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entr
 def _make_missing_indexes(disk: Disk, segments: list[Segment], names: set[str]) -> None:
     """Of sealed segments: somebody deleted them, and without them each reader has to survey its segment."""
     for segment, successor in pairwise(segments):
-        if segment.size and not all(path.rpartition("/")[2] in names for path in segment.caches):
+        if segment.size and not all(path.rpartition("/")[2] in names for path in segment.index_paths):
             index = Reader(disk, segment).examine(segment.size, successor.base_offset)
             index.marked = (successor.base_offset, segment.size)
             store_index(disk, segment, index)

@@ -16,6 +16,7 @@ from goqueue.limits import OFFSET_MAX, READERS_MAX
 from goqueue.storage.census import Census
 from goqueue.storage.disk import Disk, File, discard, read_all, replace
 from goqueue.storage.index import Index, load, mark
+from goqueue.storage.lanes import Digest, Lanes
 from goqueue.storage.survey import Damage, Stretch, survey
 
 NAME_DIGITS = 20
@@ -38,6 +39,10 @@ class Segment:
     """Whether every offset is taken to hold a message; None until somebody asks what compaction has done."""
     census: Census | None = None
     """Of one that is not dense, once its messages were counted."""
+    lanes: Lanes | None = None
+    """Of the active segment those of what was appended since the start; of a sealed one once somebody has asked."""
+    digest: Digest | None = None
+    """Of lanes that are whole and are in the file beside the segment."""
 
     @property
     def stem(self) -> str:
@@ -56,9 +61,17 @@ class Segment:
         return f"{self.stem}.timeindex"
 
     @property
-    def caches(self) -> tuple[str, str]:
-        """The files that may be removed at any time."""
+    def lanes_path(self) -> str:
+        return f"{self.stem}.lanes"
+
+    @property
+    def index_paths(self) -> tuple[str, str]:
         return self.index_path, self.timeindex_path
+
+    @property
+    def caches(self) -> tuple[str, str, str]:
+        """The files that may be removed at any time."""
+        return self.index_path, self.timeindex_path, self.lanes_path
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -85,7 +98,7 @@ def store_index(disk: Disk, segment: Segment, index: Index) -> None:
     try:
         write_index(disk, segment, index)
     except GoQueueError:
-        discard(disk, *segment.caches)
+        discard(disk, *segment.index_paths)
 
 
 def write_index(disk: Disk, segment: Segment, index: Index) -> None:

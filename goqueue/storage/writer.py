@@ -169,7 +169,7 @@ class Writer:
         elif size := file_size(self._disk, segment.path):
             raise PathInvalid(f"{segment.path} should be a new file, and has {size} bytes")
         discard(self._disk, *segment.caches)
-        for path in segment.caches:
+        for path in segment.index_paths:
             self._disk.open(path, "create").close()
         self._disk.sync_directory(segment.directory)
 

@@ -1,6 +1,7 @@
 """What the tests of the rules need to speak briefly: a broker on a faulty disk, publishes, and what they were told."""
 
 from collections.abc import Iterable
+from itertools import chain, repeat
 from random import Random
 from typing import Any, Generic, TypeVar
 
@@ -12,6 +13,7 @@ from goqueue.broker.work import run
 from goqueue.errors import GoQueueError
 from goqueue.limits import MESSAGE_BYTES
 from goqueue.storage import frame
+from goqueue.storage.frame import NORMAL
 from goqueue.storage.log import LogSettings
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk, Keep
@@ -120,11 +122,15 @@ def offer_batch(partition: Partition, content: bytes) -> Told[Placement]:
     return told
 
 
-def frames_of(values: Iterable[bytes], mark: Mark | None = None, key: bytes | None = None) -> bytes:
+def frames_of(
+    values: Iterable[bytes], mark: Mark | None = None, key: bytes | None = None, lanes: Iterable[int] = repeat(NORMAL)
+) -> bytes:
     """A batch as a client sends it."""
-    first, *rest = values
-    headers = frame.encode_headers([(MARK_NAME, mark.encode())] if mark else [])
-    return frame.encode(first, key, headers) + b"".join(frame.encode(value, key) for value in rest)
+    headers = chain([frame.encode_headers([(MARK_NAME, mark.encode())] if mark else [])], repeat(frame.NO_HEADERS))
+    return b"".join(
+        frame.encode(value, key, encoded, priority=lane)
+        for value, encoded, lane in zip(values, headers, lanes, strict=False)
+    )
 
 
 def marked(sequence: int, *values: bytes, producer: int = 7, epoch: int = 0) -> bytes:

@@ -1,12 +1,13 @@
 """What the tests of groups need to speak briefly: members of one group at work on a broker without threads."""
 
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Any, TypeVar
 
 from goqueue.broker.delivery.changes import Place, Range
 from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.delivery.polls import Handed, PollWish, Portion
 from goqueue.broker.delivery.settlement import Outcome, Statement, Verb, Verdict
+from goqueue.broker.delivery.taking import Handed, PollWish, Portion
 from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.membership import Wish
@@ -15,6 +16,7 @@ from goqueue.broker.work import Work, run
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.storage import frame
+from goqueue.storage.frame import NORMAL
 from goqueue.storage.retention import plan_expiry
 from goqueue.testing.disk import Keep
 from tests.broker.brokers import Running, Told, frames_of, messages
@@ -77,8 +79,10 @@ class Team:
 
     # --- topics ---
 
-    def publish(self, *values: str, place: Place = ORDERS, key: str | None = None) -> None:
-        content = frames_of((value.encode() for value in values), key=None if key is None else key.encode())
+    def publish(
+        self, *values: str, place: Place = ORDERS, key: str | None = None, lanes: Iterable[int] = repeat(NORMAL)
+    ) -> None:
+        content = frames_of((value.encode() for value in values), None, None if key is None else key.encode(), lanes)
         told: Told[Any] = Told()
         self.running.partition(*place).publish(bytearray(content), 1 << 20, told)
         self.running.flush()

@@ -3,9 +3,12 @@
 The tag of a record is its name on disk. A field is only ever added, with a default; `docs/format.md` lists them.
 """
 
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
+
+from goqueue.storage.frame import NORMAL
 
 Place = tuple[str, int]
 """A topic and the number of a partition."""
@@ -22,10 +25,15 @@ class Retry(NamedTuple):
     first_ns: int
     """When they were handed out for the first time; 0 when they never were."""
     due_ns: int
+    lane: int = NORMAL
 
 
 class Grant(NamedTuple):
-    """A lease as it was given: this range, to that member, until then, for the so-manieth time."""
+    """A lease as it was given: this range, to that member, until then, for the so-manieth time.
+
+    Where messages of other lanes lie between, `runs` says which of the range are meant: so many, then so many not, and
+    so on.
+    """
 
     id: str
     member: str
@@ -36,6 +44,15 @@ class Grant(NamedTuple):
     first_ns: int
     given_ns: int
     until_ns: int
+    lane: int = NORMAL
+    runs: tuple[int, ...] = ()
+
+    def ranges(self) -> list[Range]:
+        """Its messages."""
+        if not self.runs:
+            return [(self.first, self.end)]
+        edges = list(accumulate(self.runs, initial=self.first))
+        return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 class Held(NamedTuple):
@@ -97,6 +114,7 @@ class Stands(Change, frozen=True, tag="cursor_stands"):
     leases: list[Held] = []
     moving: list[Departing] = []
     lost: int = 0
+    heads: list[int] = []
     part: int = 0
     """How many parts of it came before this one."""
     more: bool = False
@@ -109,6 +127,16 @@ class Leased(Change, frozen=True, tag="leased"):
     """Passed over, because an earlier message of the same key is not done yet."""
     gaps: list[Range] = []
     """Offsets of no message: there is nothing to be done about them."""
+    heads: list[int] = []
+    """Where the lanes are read one by one: the offset of each from which on nothing was handed out yet."""
+    lane: int = NORMAL
+    """Of what is held back."""
+
+
+class Joined(Change, frozen=True, tag="lanes_joined"):
+    """All lanes have been handed out up to here: from now on they are read as one again."""
+
+    position: int
 
 
 class Settled(Change, frozen=True, tag="settled"):
@@ -160,4 +188,6 @@ class Closed(Change, frozen=True, tag="cursor_closed"):
     """The topic is gone."""
 
 
-CursorChange = Opened | Stands | Leased | Settled | Requeued | Extended | Departed | Committed | Rewound | Closed
+CursorChange = (
+    Opened | Stands | Leased | Joined | Settled | Requeued | Extended | Departed | Committed | Rewound | Closed
+)

@@ -1,13 +1,18 @@
 """What one group has read of one partition.
 
     floor         everything below is done with
-    position      everything from here on was never handed out
+    position      everything from here on was never handed out, unless its lane's head is further
 
 Between the two each offset is in exactly one place: `acked` (done with), `waiting` (to be handed out again, or held
 back), a lease (a member works on it), or `moving` (on its way to another topic). All are kept as ranges, so what
 this costs grows with the exceptions and not with the messages.
 
-What must stay true: only `apply` changes it; the floor never falls but by `Rewound`; a delivery count never falls.
+Where messages have several priorities, their lanes are read one by one. Then each lane has a head from which on
+nothing of it was ever handed out, and behind `position` a message below the head of its lane is done with if it is
+nowhere else: so what is done there takes no ranges, however the lanes alternate.
+
+What must stay true: only `apply` changes it; the floor never falls but by `Rewound`; a delivery count never falls; a
+lease reaches over `position` to neither side while lanes have heads.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,8 +24,8 @@ from goqueue.broker.delivery.changes import (
     Committed,
     Departed,
     Extended,
-    Grant,
     Held,
+    Joined,
     Leased,
     Move,
     Opened,
@@ -32,32 +37,11 @@ from goqueue.broker.delivery.changes import (
     Settled,
     Stands,
 )
+from goqueue.broker.delivery.lease import Lease
+from goqueue.broker.delivery.waiting import Due, Waiting
 from goqueue.broker.ranges import RangeMap
 
 _SPARE = 64  # entries of a heap that are no longer true, before they are swept out
-_HELD_BACK = Retry(0, 0, 0, 0)
-
-
-class Lease:
-    """Messages that a member works on; `left` are those it has not answered for."""
-
-    __slots__ = ("grant", "left", "until_ns")
-
-    def __init__(self, grant: Grant, left: Iterable[Range], until_ns: int) -> None:
-        self.grant = grant
-        self.left: RangeMap[bool] = RangeMap((first, end, True) for first, end in left)
-        self.until_ns = until_ns
-
-    @property
-    def id(self) -> str:
-        return self.grant.id
-
-    def ranges(self) -> list[Range]:
-        return [(first, end) for first, end, _ in self.left.runs()]
-
-    def __repr__(self) -> str:
-        grant = self.grant
-        return f"<Lease {grant.id} {grant.first}..{grant.end} of {grant.member}, {self.left.count} left>"
 
 
 class Cursor:
@@ -65,8 +49,8 @@ class Cursor:
 
     # fmt: off
     __slots__ = (
-        "_pieces", "acked", "by_lease", "due", "ends", "floor", "group", "leased", "leases", "lost", "moving",
-        "partition", "position", "revision", "topic", "topic_ns", "waiting",
+        "_fronts", "_pieces", "acked", "by_lease", "ends", "floor", "group", "heads", "leased", "leases", "lost",
+        "moving", "partition", "position", "revision", "topic", "topic_ns", "waiting",
     )
     # fmt: on
 
@@ -75,22 +59,24 @@ class Cursor:
         self.group, self.topic, self.partition = opened.group, opened.topic, opened.partition
         self.topic_ns = opened.topic_ns
         self.floor = self.position = opened.floor
+        self.heads: list[int] | None = None
+        """Of each lane, where they are read one by one."""
         self.acked: RangeMap[bool] = RangeMap()
-        self.waiting: RangeMap[Retry] = RangeMap()
+        self.waiting = Waiting()
         self.leases: dict[str, Lease] = {}
         self.moving: RangeMap[Move] = RangeMap()
         self.leased = 0
         """Messages in all leases."""
         self._pieces = 0
         """Ranges that are left in all leases."""
+        self._fronts: list[tuple[int, str]] = []
+        """Where each lease begins that lies behind `position`, as a heap; an entry is put right when it comes up."""
         self.revision = 0
         """Counts what may have changed who waits for whom: all but the handing out of what waited."""
         self.lost = 0
         """Messages that retention removed before anybody saw them."""
-        self.due: list[tuple[int, int]] = []
-        """When which waiting range is due, as a heap; entries that are no longer true are passed over."""
         self.ends: list[tuple[int, str]] = []
-        """When which lease ends, in the same way."""
+        """When which lease ends, as a heap; entries that are no longer true are passed over."""
         self.by_lease = by_lease
         if isinstance(opened, Stands):
             self._stand(opened)
@@ -104,15 +90,14 @@ class Cursor:
         """How many ranges it takes to tell all of it."""
         return len(self.acked) + len(self.waiting) + self._pieces + len(self.moving)
 
-    def next_due(self) -> tuple[int, Range, Retry] | None:
+    @property
+    def reach(self) -> int:
+        """The offset from which on nothing was ever handed out, in whatever lane."""
+        return max(self.position, *self.heads) if self.heads is not None else self.position
+
+    def next_due(self) -> Due | None:
         """The waiting range that is due first, and when."""
-        while self.due:
-            due_ns, first = self.due[0]
-            run = self.waiting.run_at(first)
-            if run is not None and run[2].due_ns == due_ns:
-                return due_ns, (run[0], run[1]), run[2]
-            heappop(self.due)
-        return None
+        return self.waiting.next_due()
 
     def expired(self, now_ns: int) -> list[Lease]:
         """Leases whose time is over."""
@@ -143,11 +128,26 @@ class Cursor:
             heappush(self.ends, (lease.until_ns, lease.id))
 
     def is_settled(self, first: int, end: int) -> bool:
-        return end <= self.floor or self.acked.covers(max(first, self.floor), end)
+        """Whether all of it is done with; offsets that are of no message may be anything."""
+        first = max(first, self.floor)
+        if end <= first:
+            return True
+        if self.heads is None or end <= self.position:
+            return self.acked.covers(first, end)
+        if first < self.position and not self.acked.covers(first, self.position):
+            return False
+        return end <= self.reach and not any(self.open_from(max(first, self.position), end))
 
     def settled(self) -> list[Range]:
-        """What is done with above the floor."""
+        """What is done with above the floor, up to where lanes are read one by one."""
         return [(first, end) for first, end, _ in self.acked.runs()]
+
+    def open_from(self, first: int, end: int) -> Iterable[Range]:
+        """What was handed out of this range and is not done with, in no order."""
+        maps: list[RangeMap[Any]] = [self.waiting, self.moving, *(lease.left for lease in self.leases.values())]
+        for one in maps:
+            for start, stop, _ in one.within(first, end):
+                yield start, stop
 
     # --- apply ---
 
@@ -156,9 +156,12 @@ class Cursor:
         _APPLY[type(change)](self, change)
 
     def _lease(self, change: Leased) -> None:
+        if change.heads:
+            self._lease_lanes(change)
+            return
         for grant in change.grants:
             if grant.first < self.position:
-                self._unwait(grant.first, grant.end)
+                self.waiting.cut(grant.first, grant.end)
             self.position = max(self.position, grant.end)
             lease = self.leases[grant.id] = Lease(grant, [(grant.first, grant.end)], grant.until_ns)
             for first, end in (*change.held, *change.gaps):
@@ -166,31 +169,69 @@ class Cursor:
             self._enter(lease)
         for first, end in change.held:
             self.position = max(self.position, end)
-            self._wait(first, end, _HELD_BACK)
+            self.waiting.set(first, end, _held_back(change))
         for first, end in change.gaps:
             self.position = max(self.position, end)
-            self._unwait(first, end)
+            self.waiting.cut(first, end)
             self.acked.set(max(first, self.floor), end, True)
         if change.gaps:
             self._advance()
 
+    def _lease_lanes(self, change: Leased) -> None:
+        """Behind `position`: nothing is said of the messages in between."""
+        self.heads = list(map(max, change.heads, self.heads or change.heads))
+        for grant in change.grants:
+            lease = self.leases[grant.id] = Lease(grant, grant.ranges(), grant.until_ns)
+            if self.waiting:
+                for first, end in grant.ranges():
+                    self.waiting.cut(first, end)
+            for first, end in (*change.held, *change.gaps):
+                lease.left.cut(first, end)
+            self._enter(lease)
+        for first, end in change.held:
+            self.waiting.set(first, end, _held_back(change))
+        for first, end in change.gaps:
+            self.waiting.cut(first, end)
+        self._advance()
+
+    def _join(self, change: Joined) -> None:
+        """What was done behind `position` without saying so is said now."""
+        first = max(self.position, self.floor)
+        taken = sorted(self.open_from(first, change.position))
+        self.position, self.heads = change.position, None
+        self._fronts.clear()
+        for start, end in (*taken, (change.position, change.position)):
+            if first < start:
+                self.acked.set(first, start, True)
+            first = max(first, end)
+        self._advance()
+
     def _settle(self, change: Settled) -> None:
         for first, end in change.ranges:
-            self._remove(change.lease, first, end)
-            if first == self.floor and not self.acked:
-                self.floor = end
-            else:
-                self.acked.set(first, end, True)
+            pieces = self._remove(change.lease, first, end)
+            if change.lease is None or not self.leases[change.lease].grant.runs:
+                pieces = [(first, end)]
+            for piece in pieces:
+                self._note_done(*piece)
         self._let_go(change.lease)
         self._advance()
+
+    def _note_done(self, first: int, end: int) -> None:
+        if self.heads is not None and first >= self.position:
+            return
+        if first == self.floor and not self.acked:
+            self.floor = end
+        else:
+            self.acked.set(first, end, True)
 
     def _requeue(self, change: Requeued) -> None:
         lease = self.leases[change.lease]
         grant = lease.grant
-        retry = Retry(grant.deliveries, grant.failures + change.failed, grant.first_ns or grant.given_ns, change.due_ns)
+        first_ns = grant.first_ns or grant.given_ns
+        retry = Retry(grant.deliveries, grant.failures + change.failed, first_ns, change.due_ns, grant.lane)
         for first, end in change.ranges:
             self._cut(lease, first, end)
-            self._wait(first, end, retry)
+            self.waiting.set(first, end, retry)
         self._let_go(change.lease)
 
     def _extend(self, change: Extended) -> None:
@@ -200,7 +241,8 @@ class Cursor:
 
     def _depart(self, change: Departed) -> None:
         for first, end, move in change.moves:
-            self.position = max(self.position, end)
+            if self.heads is None:
+                self.position = max(self.position, end)
             self._remove(change.lease, first, end)
             self.moving.set(first, end, move)
         self._let_go(change.lease)
@@ -210,7 +252,7 @@ class Cursor:
         for lease in list(self.leases.values()):
             self._cut(lease, 0, floor)
             self._let_go(lease.id)
-        self._unwait(0, floor)
+        self.waiting.cut(0, floor)
         self.acked.cut(0, floor)
         first, behind = floor, None
         for start, end, _ in self.moving.within(0, floor):  # they have yet to arrive
@@ -223,6 +265,8 @@ class Cursor:
             self.acked.set(behind, floor, True)
         self.floor = max(self.floor, first)
         self.position = max(self.position, floor)
+        if self.heads is not None:
+            self.heads = [max(head, floor) for head in self.heads]
         self.lost += change.lost
         self._advance()
 
@@ -231,7 +275,7 @@ class Cursor:
         self.acked.clear()
         self.waiting.clear()
         self.moving.clear()
-        self.due.clear()
+        self.heads = None
         self.floor = self.position = change.floor
 
     def _stand(self, change: Stands) -> None:
@@ -243,9 +287,8 @@ class Cursor:
             change.lost,
         )
         self.acked = RangeMap((first, end, True) for first, end in change.acked)
-        self.waiting = RangeMap(change.waiting)
-        self.due = [(retry.due_ns, first) for first, _, retry in change.waiting]
-        heapify(self.due)
+        self.heads = list(change.heads) or None
+        self.waiting = Waiting(change.waiting)
         self.moving = RangeMap(change.moving)
         for held in change.leases:
             lease = Lease(*held)
@@ -266,6 +309,7 @@ class Cursor:
             leases=[Held(lease.grant, lease.ranges(), lease.until_ns) for lease in self.leases.values()],
             moving=list(self.moving.runs()),
             lost=self.lost,
+            heads=self.heads or [],
         )
 
     def forget_leases(self) -> None:
@@ -273,6 +317,7 @@ class Cursor:
             self.by_lease.pop(lease_id, None)
         self.leases.clear()
         self.ends.clear()
+        self._fronts.clear()
         self.leased = self._pieces = 0
 
     def _enter(self, lease: Lease) -> None:
@@ -280,41 +325,27 @@ class Cursor:
         self._pieces += len(lease.left)
         self.by_lease[lease.id] = self
         self._note_end(lease)
+        if self.heads is not None and (first := lease.left.first) is not None and first >= self.position:
+            heappush(self._fronts, (first, lease.id))
 
-    def _cut(self, lease: Lease, first: int, end: int) -> None:
-        """So much of the lease is in it no more."""
+    def _cut(self, lease: Lease, first: int, end: int) -> list[Range]:
+        """So much of the lease is in it no more; what that was."""
         left = lease.left
         self._pieces -= len(left)
-        self.leased -= _count(left.cut(first, end))
+        removed = [(start, stop) for start, stop, _ in left.cut(first, end)]
+        self.leased -= _count(removed)
         self._pieces += len(left)
+        return removed
 
-    def _wait(self, first: int, end: int, retry: Retry) -> None:
-        self.waiting.set(first, end, retry)
-        run = self.waiting.run_at(first)
-        self._note_due(retry.due_ns, first if run is None else run[0])
-
-    def _unwait(self, first: int, end: int) -> None:
-        if self.waiting and self.waiting.cut(first, end) and (rest := self.waiting.run_at(end)) is not None:
-            self._note_due(rest[2].due_ns, rest[0])
-
-    def _note_due(self, due_ns: int, first: int) -> None:
-        """What was due goes by other ways as well, so now and then what is left of it is swept out."""
-        if len(self.due) > 2 * len(self.waiting) + _SPARE:
-            self.due = [(retry.due_ns, start) for start, _, retry in self.waiting.runs()]
-            heapify(self.due)
-        else:
-            heappush(self.due, (due_ns, first))
-
-    def _remove(self, lease_id: str | None, first: int, end: int) -> None:
-        """From wherever it is; a lease that is named is the only place."""
+    def _remove(self, lease_id: str | None, first: int, end: int) -> list[Range]:
+        """From wherever it is; a lease that is named is the only place, and what it had of that is told."""
         if lease_id is not None:
-            self._cut(self.leases[lease_id], first, end)
-            return
-        if _count(self.moving.cut(first, end)) == end - first:  # as it mostly is: then it is nowhere else
-            return
-        self._unwait(first, end)
-        for lease in self.leases.values():
-            self._cut(lease, first, end)
+            return self._cut(self.leases[lease_id], first, end)
+        if _count((start, stop) for start, stop, _ in self.moving.cut(first, end)) < end - first:
+            self.waiting.cut(first, end)
+            for lease in self.leases.values():
+                self._cut(lease, first, end)
+        return []
 
     def _let_go(self, lease_id: str | None) -> None:
         """Forget a lease of which nothing is left."""
@@ -326,6 +357,26 @@ class Cursor:
         if self.acked and (run := self.acked.run_at(self.floor)) is not None:
             self.floor = run[1]
             self.acked.cut(run[0], run[1])
+        if self.heads is not None and self.floor >= self.position:
+            self.floor = max(self.floor, self._first_open(self.heads))
+
+    def _first_open(self, heads: list[int]) -> int:
+        """The first offset behind `position` that may not be done with."""
+        firsts = (self.waiting.first, self.moving.first, self._first_leased())
+        return min(*heads, *(first for first in firsts if first is not None))
+
+    def _first_leased(self) -> int | None:
+        """Of leases behind `position`."""
+        while self._fronts:
+            first, lease_id = self._fronts[0]
+            lease = self.leases.get(lease_id)
+            now = lease.left.first if lease is not None else None
+            if now == first:
+                return first
+            heappop(self._fronts)
+            if now is not None:
+                heappush(self._fronts, (now, lease_id))
+        return None
 
     def __repr__(self) -> str:
         return (
@@ -334,12 +385,17 @@ class Cursor:
         )
 
 
-def _count(pieces: Iterable[tuple[int, int, object]]) -> int:
-    return sum(end - first for first, end, _ in pieces)
+def _held_back(change: Leased) -> Retry:
+    return Retry(0, 0, 0, 0, change.lane)
+
+
+def _count(pieces: Iterable[Range]) -> int:
+    return sum(end - first for first, end in pieces)
 
 
 _APPLY: dict[type[Change], Callable[[Cursor, Any], None]] = {
     Leased: Cursor._lease,
+    Joined: Cursor._join,
     Settled: Cursor._settle,
     Requeued: Cursor._requeue,
     Extended: Cursor._extend,

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from goqueue.broker.deadlines import Deadlines
 from goqueue.broker.delivery.changes import Departed, Move, Place, Range, Settled
-from goqueue.broker.delivery.cursor import Cursor, Lease
+from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.delivery.parts import in_parts
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
 from goqueue.broker.delivery.transfer import as_before, as_dead_letter, dead_letter_topic, origin_of, origins_in

@@ -17,8 +17,9 @@ from goqueue.broker.delivery.changes import (
     Requeued,
     Settled,
 )
-from goqueue.broker.delivery.cursor import Cursor, Lease
+from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.deadletter import Undertaker
+from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.delivery.receipt import parse_receipt
 from goqueue.broker.delivery.rules import Rules
 from goqueue.broker.groups.ledger import Ledger
@@ -175,7 +176,7 @@ class Settlement:
         return self._settled(cursor, lease, ranges, statement) if ranges else Outcome()
 
     def _settled(self, cursor: Cursor, lease: Lease, ranges: list[Range], statement: Statement) -> Outcome:
-        counts, messages = self.counts, sum(end - first for first, end in ranges)
+        counts, messages = self.counts, sum(lease.left.count_within(first, end) for first, end in ranges)
         match statement.verb:
             case "ack":
                 counts.acks += messages
@@ -316,6 +317,7 @@ def _left_of(cursor: Cursor, lease: Lease, statement: Statement) -> list[Range]:
     """What of these ranges is to be settled; an ack may speak once more of what is done."""
     grant = lease.grant
     found: RangeMap[bool] = RangeMap()
+    meant = RangeMap((first, end, True) for first, end in grant.ranges()) if grant.runs else None
     for first, end in statement.ranges:
         if not grant.first <= first < end <= grant.end:
             raise LeaseExpired(
@@ -324,19 +326,22 @@ def _left_of(cursor: Cursor, lease: Lease, statement: Statement) -> list[Range]:
                 hint="settle what the poll gave",
             )
         pieces = [(one, other) for one, other, _ in lease.left.within(first, end)]
-        if pieces != [(first, end)] and not (statement.verb == "ack" and _is_done(cursor, first, end, pieces)):
+        wanted = [(first, end)] if meant is None else [(one, other) for one, other, _ in meant.within(first, end)]
+        if pieces != wanted and not (statement.verb == "ack" and _is_done(cursor, wanted, pieces)):
             raise _expired(f"{statement.topic}/{statement.partition}@{first}")
+        if pieces and meant is not None and statement.verb == "ack":
+            pieces = [(first, end)]  # what lies between is not of this lease, and a range is shorter to tell
         for one, other in pieces:  # a statement may name a message twice
             found.set(one, other, True)
     return [(first, end) for first, end, _ in found.runs()]
 
 
-def _is_done(cursor: Cursor, first: int, end: int, pieces: list[Range]) -> bool:
-    """Whether all of it but these pieces is settled."""
-    edges = [first, *(edge for piece in pieces for edge in piece), end]
-    return all(
-        one == other or cursor.is_settled(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True)
-    )
+def _is_done(cursor: Cursor, wanted: list[Range], pieces: list[Range]) -> bool:
+    """Whether all that was wanted is settled, but for these pieces."""
+    done = RangeMap((first, end, True) for first, end in wanted)
+    for first, end in pieces:
+        done.cut(first, end)
+    return all(cursor.is_settled(first, end) for first, end, _ in done.runs())
 
 
 def _expired(what: str) -> LeaseExpired:

@@ -1,6 +1,8 @@
 """The part of what was read that is handed out: so many messages, up to an offset, and which offsets have none."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -8,6 +10,8 @@ from goqueue.broker.delivery.changes import Range
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import frame, scan
 from goqueue.storage.extent import Read
+
+_VIEWS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,11 @@ class Slice:
     @property
     def size(self) -> int:
         return sum(map(len, self.buffers))
+
+    def ranges(self) -> list[Range]:
+        """The offsets with messages."""
+        edges = [self.first, *(edge for gap in self.gaps for edge in gap), self.end]
+        return [(first, end) for first, end in zip(edges[::2], edges[1::2], strict=True) if first < end]
 
 
 def cut(read: Read, first: int, end: int, most: int, *, dense: bool) -> Slice:
@@ -57,6 +66,39 @@ def cut(read: Read, first: int, end: int, most: int, *, dense: bool) -> Slice:
     if expected < end:
         gaps.append((expected, end))
     return Slice(tuple(buffers), first, end, tuple(gaps))
+
+
+def picked(read: Read, spans: Sequence[Range]) -> tuple[list[memoryview], list[Range]]:
+    """Those of the messages that lie in these spans, which rise, and their offsets as ranges."""
+    starts, ends = np.array(spans, np.int64).T
+    views: list[memoryview] = []
+    ranges: list[Range] = []
+    for buffer in read.buffers:
+        frames = scan.walk(buffer)
+        offsets = frames.offsets
+        places = np.searchsorted(starts, offsets, "right") - 1
+        wanted = (places >= 0) & (offsets < ends[places]) & ((frames.flags & frame.CONTROL) == 0)
+        edges = np.flatnonzero(np.diff(wanted, prepend=False, append=False))
+        bounds = np.append(frames.positions, frames.end)
+        for first, end in edges.reshape(-1, 2).tolist():
+            views.append(buffer[bounds[first] : bounds[end]])
+        ranges += _as_ranges(offsets[wanted])
+    return views, ranges
+
+
+def _as_ranges(offsets: scan.Positions) -> list[Range]:
+    breaks = np.flatnonzero(np.diff(offsets) > 1)
+    firsts = offsets[np.append(0, breaks + 1)] if len(offsets) else offsets
+    lasts = offsets[np.append(breaks, len(offsets) - 1)] if len(offsets) else offsets
+    return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
+
+
+def assembled(views: list[memoryview], ranges: list[Range]) -> Slice:
+    """Messages of ranges that rise, as one. Many small views are copied into one: each costs whoever sends it."""
+    gaps = [(one[1], two[0]) for one, two in pairwise(ranges) if one[1] < two[0]]
+    if len(views) > _VIEWS_MAX:
+        views = [memoryview(b"".join(views))]
+    return Slice(tuple(views), ranges[0][0], ranges[-1][1], tuple(gaps))
 
 
 def _gaps(offsets: scan.Positions, expected: int) -> list[Range]:

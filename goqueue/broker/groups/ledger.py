@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from goqueue.broker.delivery.changes import Opened, Place, Stands
-from goqueue.broker.delivery.cursor import Cursor, Lease
+from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.delivery.parts import in_parts
 from goqueue.broker.groups.group import Group, GroupDeleted
 from goqueue.broker.groups.state import Groups, Record, decode_record, encode_record

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from goqueue.broker.delivery.polls import Handed, Portion
+from goqueue.broker.delivery.taking import Handed, Portion
 from goqueue.broker.work import Job, Promise, Work
 from goqueue.errors import DiskFull, GenerationStale, GroupNotFound, LogFenced, MemberUnknown
 from goqueue.storage.compaction import plan_compaction

@@ -8,9 +8,9 @@ import pytest
 from goqueue.broker.delivery import letters
 from goqueue.broker.delivery.deadletter import REDRIVE_GROUP
 from goqueue.broker.delivery.letters import Criteria, DeadLetter
-from goqueue.broker.delivery.polls import PollWish
 from goqueue.broker.delivery.redrive import Browsed, RedriveReport, RedriveWish
 from goqueue.broker.delivery.settlement import Statement
+from goqueue.broker.delivery.taking import PollWish
 from goqueue.broker.groups.membership import Wish
 from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import NANOSECONDS

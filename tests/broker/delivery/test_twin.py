@@ -8,23 +8,29 @@ from typing import Any, Literal
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from goqueue.broker.delivery.changes import Place, Stands
 from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.delivery.polls import Portion
 from goqueue.broker.delivery.settlement import Verb
+from goqueue.broker.delivery.taking import Portion
 from goqueue.broker.groups.state import decode_record, encode_record
 from goqueue.errors import LeaseExpired
 from goqueue.limits import RETRIES_MAX
 from goqueue.storage import frame
+from goqueue.storage.frame import NORMAL
 from goqueue.testing.disk import Keep
 from tests.broker.brokers import Running
-from tests.broker.groupwork import GATHERED, Team, nanoseconds
+from tests.broker.groupwork import GATHERED, Team, nanoseconds, offsets_of
 
 PLACES: tuple[Place, ...] = (("orders", 0), ("orders", 1))
 SESSION = 10.0
 IN_FLIGHT = 8
+
+# Mostly one priority, as in most topics; now and then another, or all of them.
+LANES_PUBLISHED = st.one_of(
+    st.integers(1, 6).map(lambda count: [NORMAL] * count), st.lists(st.sampled_from(range(5)), min_size=1, max_size=6)
+)
 
 State = Literal["new", "done", "waiting", "leased", "moving"]
 
@@ -34,6 +40,7 @@ class Known:
     """One message, as the twin has it."""
 
     state: State = "new"
+    lane: int = NORMAL
     deliveries: int = 0
     failures: int = 0
     due_ns: int = 0
@@ -65,8 +72,8 @@ class Twin:
         one = self.known[offset]
         if failed and one.failures == RETRIES_MAX:
             state = "moving"
-        again = Known("waiting", one.deliveries, one.failures + failed, due_ns)
-        self.known[offset] = again if state == "waiting" else Known(state)
+        again = Known("waiting", one.lane, one.deliveries, one.failures + failed, due_ns)
+        self.known[offset] = again if state == "waiting" else Known(state, one.lane)
         self.leases = {name: lent for name, lent in self.leases.items() if self.of(name)}
 
     def end(self, lease: str, now_ns: int, failed: bool) -> None:
@@ -82,7 +89,7 @@ class Twin:
     def reset(self, floor: int) -> None:
         self.is_open = True
         self.leases.clear()
-        self.known = [Known("done" if offset < floor else "new") for offset in range(len(self.known))]
+        self.known = [Known("done" if offset < floor else "new", one.lane) for offset, one in enumerate(self.known)]
 
 
 class Delivery(RuleBasedStateMachine):
@@ -96,6 +103,12 @@ class Delivery(RuleBasedStateMachine):
         self.twins = {place: Twin() for place in PLACES}
         self.members: list[str] = []
         self.published = 0
+
+    @initialize(lanes=st.lists(st.sampled_from(range(5)), max_size=12))
+    def something_is_there_already(self, lanes: list[int]) -> None:
+        self.join("a")
+        if lanes:
+            self.publish(PLACES[0], lanes)
 
     @property
     def now_ns(self) -> int:
@@ -147,11 +160,12 @@ class Delivery(RuleBasedStateMachine):
 
     # --- messages ---
 
-    @rule(place=st.sampled_from(PLACES), count=st.integers(1, 6))
-    def publish(self, place: Place, count: int) -> None:
-        self.team.publish(*(f"message-{self.published + number}" for number in range(count)), place=place)
-        self.published += count
-        self.twins[place].known += [Known() for _ in range(count)]
+    @rule(place=st.sampled_from(PLACES), lanes=LANES_PUBLISHED)
+    def publish(self, place: Place, lanes: list[int]) -> None:
+        values = (f"message-{self.published + number}" for number in range(len(lanes)))
+        self.team.publish(*values, place=place, lanes=lanes)
+        self.published += len(lanes)
+        self.twins[place].known += [Known(lane=lane) for lane in lanes]
 
     @precondition(lambda self: self.members)
     @rule(data=st.data(), most=st.integers(1, 5), visibility=st.sampled_from([1.0, 4.0, 30.0]))
@@ -168,7 +182,7 @@ class Delivery(RuleBasedStateMachine):
             for offset in self.twins[place].of(lent.portion.grant.id)
         )
         available = self.available(member)
-        handed = [(portion, offset) for portion in portions for offset in range(portion.grant.first, portion.grant.end)]
+        handed = [(portion, offset) for portion in portions for offset in offsets_of(portion)]
         assert len(handed) <= min(most, IN_FLIGHT - in_hand)
         if any(portion.grant.failures == RETRIES_MAX for portion in portions):
             assert len(handed) == 1
@@ -182,7 +196,8 @@ class Delivery(RuleBasedStateMachine):
             assert place in self.team.has(member)
             assert one.state == "new" or (one.state == "waiting" and one.due_ns <= self.now_ns), one
             assert (grant.deliveries, grant.failures) == (one.deliveries + 1, one.failures)
-            self.twins[place].known[offset] = Known("leased", grant.deliveries, grant.failures, 0, grant.id)
+            assert grant.lane == one.lane
+            self.twins[place].known[offset] = Known("leased", one.lane, grant.deliveries, grant.failures, 0, grant.id)
             until_ns = self.now_ns + nanoseconds(visibility)
             self.twins[place].leases[grant.id] = Lent(member, portion, until_ns)
 
@@ -201,7 +216,10 @@ class Delivery(RuleBasedStateMachine):
         twin, cursor = self.twins[place], self.team.coordinator.ledger.cursor("team", place)
         earliest = self.team.running.partition(*place).earliest
         if cursor is not None and cursor.lost != twin.lost:
-            twin.lost += sum(one.state in ("new", "waiting") for one in twin.known[:earliest])
+            lost = sum(one.state in ("new", "waiting") for one in twin.known[:earliest])
+            is_laned = len({one.lane for one in twin.known[:earliest]}) > 1  # then it is told as an upper bound
+            assert cursor.lost - twin.lost == lost or (is_laned and cursor.lost - twin.lost > lost)
+            twin.lost = cursor.lost
             twin.commit(earliest)
 
     @precondition(lambda self: self.lent())
@@ -315,7 +333,7 @@ class Delivery(RuleBasedStateMachine):
             if cursor is not None:
                 if not twin.is_open:
                     twin.reset(cursor.floor)
-                assert told_by(cursor, len(twin.known)) == twin.known
+                assert told_by(cursor, twin.known) == twin.known
                 assert {one.id: one.until_ns for one in cursor.leases.values()} == {
                     name: lent.until_ns for name, lent in twin.leases.items()
                 }
@@ -336,23 +354,26 @@ class Delivery(RuleBasedStateMachine):
         assert list(shelf.journal.durable.records()) == list(shelf.state.records())
 
 
-def told_by(cursor: Cursor, count: int) -> list[Known]:
+def told_by(cursor: Cursor, known: list[Known]) -> list[Known]:
     """What a cursor says of every offset, which must be one thing only."""
-    return [_told_of(cursor, offset) for offset in range(count)]
+    return [_told_of(cursor, offset, one.lane) for offset, one in enumerate(known)]
 
 
-def _told_of(cursor: Cursor, offset: int) -> Known:
+def _told_of(cursor: Cursor, offset: int, lane: int) -> Known:
     found: list[Known] = []
     if offset < cursor.floor or cursor.acked.get(offset):
-        found.append(Known("done"))
+        found.append(Known("done", lane))
     if offset in cursor.moving:
-        found.append(Known("moving"))
+        found.append(Known("moving", lane))
     if (retry := cursor.waiting.get(offset)) is not None:
-        found.append(Known("waiting", retry.deliveries, retry.failures, retry.due_ns))
+        found.append(Known("waiting", retry.lane, retry.deliveries, retry.failures, retry.due_ns))
     grants = [lease.grant for lease in cursor.leases.values() if lease.left.get(offset)]
-    found += [Known("leased", grant.deliveries, grant.failures, 0, grant.id) for grant in grants]
-    if offset >= cursor.position:
-        found.append(Known())
+    found += [Known("leased", grant.lane, grant.deliveries, grant.failures, 0, grant.id) for grant in grants]
+    head = cursor.position if cursor.heads is None else cursor.heads[lane]
+    if offset >= max(head, cursor.position):
+        found.append(Known("new", lane))
+    elif offset >= cursor.position and not found:  # what is nowhere else there is done with
+        found.append(Known("done", lane))
     assert len(found) == 1, f"{offset} is in {found}"
     return found[0]
 

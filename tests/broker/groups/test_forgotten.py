@@ -36,7 +36,13 @@ def delete(team: Team) -> GoQueueError | None:
 def known(team: Team) -> list[object]:
     """Whatever is kept by the names of groups."""
     it = team.coordinator
-    return [it.lags._meters, it.polls._keys._exceptions, it.deadlines._armed, it.deadlines._about]
+    return [
+        it.lags._meters,
+        it.polls._lender.keys._exceptions,
+        it.polls._turns._shares,
+        it.deadlines._armed,
+        it.deadlines._about,
+    ]
 
 
 def test_of_a_group_that_is_deleted_nothing_is_left() -> None:
@@ -45,7 +51,7 @@ def test_of_a_group_that_is_deleted_nothing_is_left() -> None:
         team = Team(team.running, f"group-{number}")
         worked_with(team)
         assert delete(team) is None
-    assert known(team) == [{}, {}, {}, {}]
+    assert known(team) == [{}, {}, {}, {}, {}]
     assert len(team.coordinator.deadlines._heap) < 200
 
 

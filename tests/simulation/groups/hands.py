@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from goqueue.broker.delivery.changes import Grant, Range, Retry
-from goqueue.broker.delivery.polls import Handed, Portion
 from goqueue.broker.delivery.receipt import Receipt
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
 from goqueue.broker.delivery.settlement import Statement
+from goqueue.broker.delivery.taking import Handed, Portion
 from goqueue.storage import frame
 from tests.simulation.groups.checks import is_there
 from tests.simulation.groups.model import Key, Progress

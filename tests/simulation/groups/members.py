@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from goqueue.broker.delivery.changes import Place
-from goqueue.broker.delivery.polls import Handed, PollWish
 from goqueue.broker.delivery.settlement import Outcome, Verdict
+from goqueue.broker.delivery.taking import Handed, PollWish
 from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.membership import Wish
 from goqueue.clock import NANOSECONDS

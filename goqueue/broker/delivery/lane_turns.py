@@ -1,0 +1,224 @@
+"""What a poll takes from a partition whose messages have several priorities: of each lane its share, in its order.
+
+Within a lane, what is to be tried again comes before what is new. Lanes are read one by one from where a message of
+a second priority lies ahead, until all of them have been handed out up to one offset; then they are one again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from goqueue.broker.delivery.changes import Joined, Leased, Place, Range, Retry
+from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.delivery.lender import Lender
+from goqueue.broker.delivery.slices import Slice, assembled, picked
+from goqueue.broker.delivery.taking import Taking
+from goqueue.broker.lanes.shares import LaneRules, Shares
+from goqueue.broker.partition import Partition
+from goqueue.broker.ranges import RangeMap
+from goqueue.broker.work import Work
+from goqueue.limits import LANE_GAP_BYTES, LANE_SPANS_MAX, PRIORITY_COUNT
+from goqueue.storage.lanes import LANES
+
+_RUNS_LOOKED_AT = 10_000  # of what waits, for some that were tried alike
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was read for a lane."""
+
+    content: Slice | None
+    through: int
+    """Below it, all that was looked for and is not there is gone."""
+
+
+class LaneTurns:
+    """Of all groups."""
+
+    def __init__(self, lender: Lender) -> None:
+        self._lender = lender
+        self._shares: dict[str, dict[Place, Shares]] = {}
+
+    def forget(self, group: str) -> None:
+        """It is gone."""
+        self._shares.pop(group, None)
+
+    def is_due(self, taking: Taking, place: Place) -> Work[bool]:
+        """Whether lanes are to be read one by one here; where that is over, it is recorded."""
+        cursor, partition = self._lender.cursor(taking, place), self._lender.partition(place)
+        if cursor is None:
+            return False
+        reach = cursor.reach
+        if cursor.heads is None:
+            return reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach))
+        if reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach)):
+            return True
+        heads = list(cursor.heads)
+        for lane in LANES:
+            if heads[lane] < reach and (yield from partition.lanes.next(lane, heads[lane], reach)) is not None:
+                return True
+        if cursor.heads != heads:  # it has moved meanwhile
+            return True
+        self._lender.note(taking, place, [Joined(taking.name, *place, position=reach)])
+        return False
+
+    def take(self, taking: Taking, place: Place, rules: LaneRules) -> Work[None]:
+        """Of each lane what is its turn."""
+        lender, partition = self._lender, self._lender.partition(place)
+        cursor = lender.cursor(taking, place)
+        if cursor is not None and min(cursor.heads or [cursor.position]) < partition.earliest:
+            lender.pass_over(taking.name, place, partition)
+            cursor = lender.cursor(taking, place)
+        if cursor is None:
+            return
+        end, wanted = partition.last_stable, taking.messages
+        heads = cursor.heads or [cursor.position] * PRIORITY_COUNT
+        new = [0] * PRIORITY_COUNT
+        for lane in LANES:
+            new[lane] = yield from partition.lanes.count(lane, heads[lane], end, wanted + 1)
+        tried = [0] * PRIORITY_COUNT
+        if not lender.ledger.ordered(taking.name):  # there keys decide what comes first, and it has been taken
+            tried = [_due_count(cursor, lane, wanted, lender.now_ns()) for lane in LANES]
+        shares = self._shares.setdefault(taking.name, {}).setdefault(place, Shares())
+        ready = [min(wanted, one + other) for one, other in zip(new, tried, strict=True)]
+        for lane, most in enumerate(shares.divide(rules, ready, wanted, lender.now_ns())):
+            left = most
+            if tried[lane]:
+                left -= yield from self._take_tried(taking, place, lane, left)
+            if new[lane] and left > 0:
+                left -= yield from self._take_new(taking, place, lane, left, new, end)
+            shares.give_back(lane, max(0, left))
+
+    # --- what is to be tried again ---
+
+    def _take_tried(self, taking: Taking, place: Place, lane: int, most: int) -> Work[int]:
+        """Those of the lane that are due, one kind of retry after the other; how many were taken."""
+        lender, before, in_vain = self._lender, taking.messages, None
+        while not taking.is_full and (left := most - before + taking.messages) > 0:
+            cursor = lender.cursor(taking, place)
+            due = cursor.waiting.next_due_of(lane) if cursor is not None else None
+            if cursor is None or due is None or due[0] > lender.now_ns() or due == in_vain:
+                break
+            _, (first, end), retry = in_vain = due
+            if lender.is_lone(place, retry.failures):
+                break
+            if cursor.heads is None or first < cursor.position:
+                yield from lender.lend(taking, place, first, min(end, cursor.position), retry, left)
+            else:
+                yield from self._take_alike(taking, place, list(_alike(cursor, first, retry, left)), retry)
+        return before - taking.messages
+
+    def _take_alike(self, taking: Taking, place: Place, spans: list[Range], retry: Retry) -> Work[None]:
+        """Messages of a lane that were tried alike come again as one lease."""
+        lender, partition = self._lender, self._lender.partition(place)
+        found = yield from self._read(taking, partition, spans)
+        cursor = lender.cursor(taking, place)
+        count = found.content.count if found.content is not None else 0
+        if cursor is None or cursor.heads is None or not lender.owns(taking, partition, count):
+            return
+        if any(cursor.waiting.get(first) != retry for first, _ in spans):
+            return
+        if gone := _missing(spans, found):
+            lender.pass_gone(taking, place, gone)
+        if found.content is not None:
+            change = Leased(taking.name, *place, grants=[], heads=list(cursor.heads), lane=retry.lane)
+            lender.record(taking, place, change, [found.content], retry)
+
+    # --- what is new ---
+
+    def _take_new(self, taking: Taking, place: Place, lane: int, most: int, new: Sequence[int], end: int) -> Work[int]:
+        """The next messages of the lane; how many were taken. There are so many `new` ones of each up to the end."""
+        lender, partition, before = self._lender, self._lender.partition(place), taking.messages
+        cursor = lender.cursor(taking, place)
+        if cursor is None or taking.is_full:
+            return 0
+        head = _head(cursor, lane)
+        spans = yield from partition.lanes.spans(lane, head, end, min(most, taking.messages), LANE_SPANS_MAX)
+        if not spans:
+            return 0
+        found = yield from self._read(taking, partition, spans)
+        is_all = found.through == spans[-1][1] and sum(stop - first for first, stop in spans) == new[lane]
+        through, held = end if is_all else found.through, list[Range]()
+        stretches = [found.content] if found.content is not None else []
+        if found.content is not None:
+            stretches, held = yield from lender.unblocked(taking, place, found.content)
+            if held or len(stretches) > 1:
+                through = max([one.end for one in stretches] + [stop for _, stop in held])
+        cursor = lender.cursor(taking, place)
+        if cursor is None or _head(cursor, lane) != head:
+            return 0
+        if not lender.owns(taking, partition, sum(one.count for one in stretches)):
+            return 0
+        heads = [_head(cursor, one) if new[one] else max(_head(cursor, one), end) for one in LANES]
+        heads[lane] = through
+        change = Leased(taking.name, *place, grants=[], held=held, heads=heads, lane=lane)
+        lender.record(taking, place, change, stretches, Retry(0, 0, 0, 0, lane))
+        return before - taking.messages
+
+    # --- reading ---
+
+    def _read(self, taking: Taking, partition: Partition, spans: list[Range]) -> Work[_Found]:
+        """What lies in these spans, as far as there is room."""
+        views: list[memoryview] = []
+        ranges: list[Range] = []
+        room, average, through = taking.bytes, partition.message_bytes, spans[0][0]
+        for group in _grouped(spans, LANE_GAP_BYTES // average):
+            offset, stop = group[0][0], group[-1][1]
+            while offset < stop and room > 0:
+                size = min(room, 2 * (stop - offset) * average)
+                read = yield from partition.read(offset, size, skip_damage=taking.wish.skip_damage)
+                if read.next_offset == offset:
+                    break
+                offset = through = min(read.next_offset, stop)
+                some, where = picked(read, group)
+                room -= sum(map(len, some))
+                views += some
+                ranges += where
+            if offset < stop:
+                break
+        return _Found(assembled(views, ranges) if ranges else None, through)
+
+
+def _head(cursor: Cursor, lane: int) -> int:
+    return cursor.heads[lane] if cursor.heads is not None else cursor.position
+
+
+def _due_count(cursor: Cursor, lane: int, most: int, now_ns: int) -> int:
+    """How many messages of a lane are due, of those that were tried as the first of them was; there may be more."""
+    due = cursor.waiting.next_due_of(lane)
+    if due is None or due[0] > now_ns:
+        return 0
+    return sum(end - first for first, end in _alike(cursor, due[1][0], due[2], most))
+
+
+def _alike(cursor: Cursor, first: int, retry: Retry, most: int) -> Iterator[Range]:
+    """At most so many waiting messages from this offset on that were tried just as this one, in spans."""
+    spans = 0
+    for start, end, other in islice(cursor.waiting.within(first, cursor.reach), _RUNS_LOOKED_AT):
+        if other == retry:
+            yield start, min(end, start + most)
+            most -= end - start
+            spans += 1
+        if most <= 0 or spans == LANE_SPANS_MAX:
+            return
+
+
+def _missing(spans: list[Range], found: _Found) -> list[Range]:
+    """What of the spans was looked at and is not there."""
+    left = RangeMap((first, end, True) for first, end in spans)
+    left.cut(found.through, spans[-1][1])
+    for first, end in found.content.ranges() if found.content is not None else ():
+        left.cut(first, end)
+    return [(first, end) for first, end, _ in left.runs()]
+
+
+def _grouped(spans: list[Range], gap: int) -> Iterator[list[Range]]:
+    """Neighbours that are read together, since little lies between them."""
+    group: list[Range] = []
+    for span in spans:
+        if group and span[0] - group[-1][1] > gap:
+            yield group
+            group = []
+        group.append(span)
+    if group:
+        yield group

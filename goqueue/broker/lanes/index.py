@@ -1,0 +1,153 @@
+"""Where the messages of each lane are in a partition, over all its segments.
+
+Of the active segment the lanes are in memory. Those of a sealed one are read from the file beside it, or from the
+segment itself where that file is missing, when somebody looks for something in its middle; of all others a digest is
+enough. So what this needs does not grow with what is left to read.
+
+What must stay true: what is said of offsets below the end of a log holds for ever, whatever comes later.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+
+from goqueue.broker.work import Work
+from goqueue.errors import GoQueueError
+from goqueue.limits import LANE_RUNS_KEPT, LANES_HELD
+from goqueue.storage.disk import Disk
+from goqueue.storage.lanes import LANES, Digest, Lanes, Span, load_lanes, store_lanes, survey_lanes
+from goqueue.storage.log import Log
+from goqueue.storage.segment import Reader, Segment
+from goqueue.storage.survey import Stretch
+
+_base_offset = attrgetter("base_offset")
+
+
+class LaneIndex:
+    """The lanes of one log."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._held: deque[Segment] = deque()
+        """Sealed segments whose runs are in memory and on disk, the one used last behind the others."""
+
+    def is_single(self, first: int) -> Work[bool]:
+        """Whether all messages from this offset on are in one lane."""
+        book = self._log.lanes
+        if first >= book.since:
+            return True
+        found = -1
+        for lane in LANES:
+            if (yield from self.next(lane, first, self._log.next_offset)) is not None:
+                if found >= 0:
+                    return False
+                found = lane
+        if found >= 0 and found == book.lane:  # nothing else came while it was looked up
+            book.since = min(book.since, first)
+        return True
+
+    def next(self, lane: int, first: int, end: int) -> Work[int | None]:
+        """The first message of a lane in this range."""
+        offset = max(first, self._log.first_offset)
+        while offset < end:
+            segment, stop = self._at(offset)
+            digest = segment.digest
+            if digest is not None and digest.is_beside(lane, offset):
+                found = digest.firsts[lane] if offset < digest.ends[lane] else None
+            else:
+                lanes = yield from self._whole(segment)
+                found = lanes.runs[lane].next(offset)
+            if found is not None:
+                return found if found < end else None
+            offset = stop
+        return None
+
+    def count(self, lane: int, first: int, end: int, most: int) -> Work[int]:
+        """How many messages of a lane are in this range; looks no further when there are as many as this."""
+        total, offset = 0, max(first, self._log.first_offset)
+        while offset < end and total < most:
+            segment, stop = self._at(offset)
+            digest = segment.digest
+            if digest is not None and stop <= end and digest.is_beside(lane, offset):
+                total += digest.counts[lane] if offset < digest.ends[lane] else 0
+            else:
+                lanes = yield from self._whole(segment)
+                total += lanes.count(lane, offset, min(end, stop))
+            offset = stop
+        return min(total, most)
+
+    def spans(self, lane: int, first: int, end: int, messages: int, most: int) -> Work[list[Span]]:
+        """Where the next messages of a lane are: so many of them, in at most so many spans of one segment or two."""
+        found: list[Span] = []
+        offset = yield from self.next(lane, first, end)
+        while offset is not None and messages > 0 and len(found) < most:
+            segment, stop = self._at(offset)
+            lanes = yield from self._whole(segment)
+            for start, behind in lanes.runs[lane].within(offset, min(end, stop)):
+                found.append((start, min(behind, start + messages)))
+                messages -= found[-1][1] - start
+                if not messages or len(found) == most:
+                    return found
+            offset = yield from self.next(lane, stop, end)
+        return found
+
+    def _at(self, offset: int) -> tuple[Segment, int]:
+        """The segment with this offset, and where it ends."""
+        segments = self._log.segments
+        number = max(0, bisect_right(segments, offset, key=_base_offset) - 1)
+        is_last = number + 1 == len(segments)
+        return segments[number], self._log.next_offset if is_last else segments[number + 1].base_offset
+
+    # --- lanes of a segment ---
+
+    def _whole(self, segment: Segment) -> Work[Lanes]:
+        """All lanes of it, looked up where they are not in memory."""
+        log = self._log
+        while (noted := segment.lanes) is None or noted.first > segment.base_offset:
+            bounds = log.bounds(log.segments.index(segment))
+            found: Lanes = yield partial(_look_up, log.disk, log.reader(segment), *bounds, is_sealed=noted is None)
+            if segment not in log.segments:
+                return found
+            if segment.lanes is not noted:  # somebody else has looked it up as well
+                continue
+            if noted is None:
+                segment.lanes = found
+                self._keep(segment, found)
+            else:
+                found.cut(noted.first)
+                segment.lanes = found.followed_by(noted)
+        return noted
+
+    def _keep(self, segment: Segment, lanes: Lanes) -> None:
+        """They are on disk as well, or can be looked up again: the one that was not used for longest may go."""
+        segment.digest = Digest.of(lanes)
+        if lanes.run_count > LANE_RUNS_KEPT:
+            self._held.append(segment)
+            while len(self._held) > LANES_HELD:
+                self._held.popleft().lanes = None
+
+    def store(self, disk: Disk) -> Work[None]:
+        """Write the lanes of segments that were sealed since the last time."""
+        for segment in self._log.sealed():
+            lanes = segment.lanes
+            if segment.digest is None and lanes is not None and lanes.first == segment.base_offset:
+                yield partial(store_lanes, disk, segment.lanes_path, lanes, segment.size)
+                if segment in self._log.segments:
+                    self._keep(segment, lanes)
+
+
+def _look_up(disk: Disk, reader: Reader, stop: int, next_offset: int, *, is_sealed: bool) -> Lanes:
+    """From the file beside a segment that is sealed, or from the segment, and then there is a file the next time."""
+    segment = reader.segment
+    if is_sealed:
+        lanes = load_lanes(disk, segment.lanes_path, segment.base_offset, next_offset, segment.size)
+        if lanes is not None:
+            return lanes
+    lanes = survey_lanes(reader.file, Stretch(0, stop, segment.base_offset, next_offset), reader.index)
+    lanes.end = max(lanes.end, next_offset)
+    if is_sealed:
+        with suppress(GoQueueError):  # it is a cache, and a full disk has no room for one
+            store_lanes(disk, segment.lanes_path, lanes, segment.size)
+    return lanes

@@ -1,0 +1,321 @@
+"""Which lane each message of a segment is in. A lane is all messages of one priority; it is kept as runs of offsets.
+
+Like an index this follows from the log alone: it is a cache, noted while messages are appended, written beside a
+segment once that is sealed, and made again by a survey where it is missing. The file `.lanes` is described in
+`docs/format.md`.
+
+What must stay true: a message between `first` and `end` is in exactly one run, and runs of a lane rise. An offset
+without a message may be in a run, or in none. What is damaged counts as `NORMAL`: whoever reads that lane is told.
+"""
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from goqueue.limits import PRIORITY_COUNT
+from goqueue.storage import frame, scan
+from goqueue.storage.disk import Disk, File, read_all, replace
+from goqueue.storage.index import Index
+from goqueue.storage.scan import Bytes, Frames, Positions
+from goqueue.storage.survey import Damage, Stretch, survey
+
+LANES = range(PRIORITY_COUNT)
+NO_LANE = -1
+
+_MAGIC, _VERSION = b"GQLN", 1
+_HEADER = struct.Struct(f">4sHHQQQ{PRIORITY_COUNT}I")
+_CRC = struct.Struct(">I")
+
+Span = tuple[int, int]
+"""Offsets from the first up to, not including, the second."""
+
+
+class Runs:
+    """The messages of one lane."""
+
+    __slots__ = ("before", "ends", "starts")
+
+    def __init__(self) -> None:
+        self.starts = array("q")
+        self.ends = array("q")
+        self.before = array("q")
+        """How many messages come before each run."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def count(self) -> int:
+        """How many messages; what compaction removed from within a run counts still."""
+        return self.before[-1] + self.ends[-1] - self.starts[-1] if self.starts else 0
+
+    def add(self, start: int, end: int, *, joins: bool) -> None:
+        """`joins` where nothing of another lane lies between the last run and this one."""
+        if joins:
+            self.ends[-1] = end
+            return
+        self.before.append(self.count)
+        self.starts.append(start)
+        self.ends.append(end)
+
+    def add_many(self, starts: Positions, ends: Positions, *, joins: bool) -> None:
+        """`add` of each; the first may join."""
+        if not len(starts):
+            return
+        if joins:
+            self.ends[-1] = int(ends[0])
+            starts, ends = starts[1:], ends[1:]
+        lengths = ends - starts
+        before = self.count + np.cumsum(lengths) - lengths
+        for column, values in ((self.starts, starts), (self.ends, ends), (self.before, before)):
+            column.frombytes(values.astype(np.int64).tobytes())
+
+    def cut(self, offset: int) -> None:
+        """Forget all from this offset on."""
+        keep = bisect_left(self.starts, offset)
+        del self.starts[keep:], self.ends[keep:], self.before[keep:]
+        if keep:
+            self.ends[-1] = min(self.ends[-1], offset)
+
+    def next(self, offset: int) -> int | None:
+        """The first offset of the lane from this one on."""
+        place = bisect_right(self.ends, offset)
+        return max(offset, self.starts[place]) if place < len(self.starts) else None
+
+    def below(self, offset: int) -> int:
+        """How many messages lie below."""
+        place = bisect_right(self.starts, offset) - 1
+        return self.before[place] + min(offset, self.ends[place]) - self.starts[place] if place >= 0 else 0
+
+    def within(self, first: int, end: int) -> Iterator[Span]:
+        """The runs of this range, clipped to it."""
+        for place in range(bisect_right(self.ends, first), len(self.starts)):
+            if self.starts[place] >= end:
+                return
+            yield max(first, self.starts[place]), min(end, self.ends[place])
+
+
+class Lanes:
+    """The lanes of a segment, from one offset up to another."""
+
+    __slots__ = ("_last", "end", "first", "runs")
+
+    def __init__(self, first: int) -> None:
+        self.first = self.end = first
+        self.runs = tuple(Runs() for _ in LANES)
+        self._last = NO_LANE
+
+    @property
+    def last(self) -> int:
+        """The lane of the last message."""
+        return self._last
+
+    @property
+    def run_count(self) -> int:
+        return sum(map(len, self.runs))
+
+    @property
+    def only(self) -> int | None:
+        """The lane that all messages are in; `NO_LANE` where there are none, None where they are in several."""
+        used = [lane for lane in LANES if len(self.runs[lane])]
+        return None if len(used) > 1 else used[0] if used else NO_LANE
+
+    def add(self, lane: int, start: int, end: int) -> None:
+        """Messages of one lane behind all others."""
+        self.runs[lane].add(start, end, joins=lane == self._last)
+        self._last, self.end = lane, end
+
+    def add_many(self, lanes: Bytes, offsets: Positions) -> int:
+        """Messages with rising offsets, each in its lane; returns where the last run of them begins."""
+        edges = np.flatnonzero(lanes[1:] != lanes[:-1]) + 1
+        if not len(edges):
+            self.add(int(lanes[0]), int(offsets[0]), int(offsets[-1]) + 1)
+            return int(offsets[0])
+        starts, ends = offsets[np.append(0, edges)], offsets[np.append(edges - 1, len(offsets) - 1)] + 1
+        kinds = lanes[np.append(0, edges)]
+        for lane in np.unique(kinds).tolist():
+            chosen = kinds == lane
+            self.runs[lane].add_many(starts[chosen], ends[chosen], joins=bool(chosen[0]) and lane == self._last)
+        self._last, self.end = int(kinds[-1]), int(ends[-1])
+        return int(starts[-1])
+
+    def cut(self, offset: int) -> None:
+        """Forget all from this offset on."""
+        for runs in self.runs:
+            runs.cut(offset)
+        self.end = max(self.first, min(self.end, offset))
+        self._last = max((lane for lane in LANES if len(self.runs[lane])), key=self._end_of, default=NO_LANE)
+
+    def _end_of(self, lane: int) -> int:
+        return self.runs[lane].ends[-1]
+
+    def followed_by(self, later: "Lanes") -> "Lanes":
+        """Both as one; nothing lies between the two."""
+        whole = Lanes(self.first)
+        used = [lane for lane in LANES if len(later.runs[lane])]
+        following = min(used, key=lambda lane: later.runs[lane].starts[0], default=NO_LANE)
+        for lane, runs in enumerate(whole.runs):
+            for one, joins in ((self.runs[lane], False), (later.runs[lane], lane == following == self._last)):
+                runs.add_many(np.array(one.starts, np.int64), np.array(one.ends, np.int64), joins=joins)
+        whole.end = later.end
+        whole._last = later._last if used else self._last
+        return whole
+
+    def count(self, lane: int, first: int, end: int) -> int:
+        runs = self.runs[lane]
+        return runs.below(end) - runs.below(first) if first < end else 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Lanes):
+            return NotImplemented
+        return (self.first, self.end) == (other.first, other.end) and all(
+            (one.starts, one.ends) == (two.starts, two.ends) for one, two in zip(self.runs, other.runs, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"<Lanes {self.first}..{self.end}, {self.run_count} runs>"
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What stays in memory of a sealed segment whose runs are on disk: where each lane begins and ends there."""
+
+    firsts: tuple[int, ...]
+    """As `ends`, both 0 where a lane has nothing."""
+    ends: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, lanes: Lanes) -> "Digest":
+        return cls(
+            tuple(runs.starts[0] if len(runs) else 0 for runs in lanes.runs),
+            tuple(runs.ends[-1] if len(runs) else 0 for runs in lanes.runs),
+            tuple(runs.count for runs in lanes.runs),
+        )
+
+    def is_beside(self, lane: int, offset: int) -> bool:
+        """Whether all messages of the lane, or none, lie from this offset on."""
+        return offset <= self.firsts[lane] or offset >= self.ends[lane]
+
+
+def lanes_of(frames: Frames, last: int = NO_LANE) -> Bytes:
+    """The lane of each frame. What ends a transaction is no message, and parts no run: it is in the lane before it."""
+    lanes = scan.column(frames.buffer, "u1", frame.AT_PRIORITY)[frames.positions]
+    control = (frames.flags & frame.CONTROL) != 0
+    if control.any():
+        places = np.where(control, -1, np.arange(len(lanes)))
+        known = np.maximum.accumulate(places)
+        before = lanes[0] if last == NO_LANE else last
+        lanes = np.where(known < 0, before, lanes[np.maximum(known, 0)]).astype(np.uint8)
+    return lanes
+
+
+class LaneBook:
+    """What a log knows of the lanes of all its messages as they are appended.
+
+    From `since` on, every message is in `lane`. Before it there may be others, or nobody has looked.
+    """
+
+    __slots__ = ("appended", "lane", "since")
+
+    def __init__(self, next_offset: int) -> None:
+        self.since = next_offset
+        self.lane = NO_LANE
+        self.appended = [0] * PRIORITY_COUNT
+        """How many of each lane came since the log was opened."""
+
+    def note(self, lanes: Lanes, frames: Frames, first_offset: int) -> None:
+        """These are appended to the segment of which `lanes` tells."""
+        if len(frames) == 1:
+            self._note_alike(lanes, frames.buffer[int(frames.positions[0]) + frame.AT_PRIORITY].item(), first_offset, 1)
+            return
+        kinds = lanes_of(frames, self.lane)
+        lane = int(kinds[0])
+        if (kinds == lane).all():
+            self._note_alike(lanes, lane, first_offset, len(kinds))
+            return
+        begins = lanes.add_many(kinds, np.arange(first_offset, first_offset + len(kinds)))
+        self.since, self.lane = begins, lanes.last
+        for number, count in enumerate(np.bincount(kinds, minlength=PRIORITY_COUNT).tolist()):
+            self.appended[number] += count
+
+    def _note_alike(self, lanes: Lanes, lane: int, first_offset: int, count: int) -> None:
+        lanes.add(lane, first_offset, first_offset + count)
+        if lane != self.lane:
+            self.since, self.lane = first_offset, lane
+        self.appended[lane] += count
+
+    def cut(self, lanes: Lanes, offset: int) -> None:
+        """What is behind this offset was never appended."""
+        for lane in LANES:
+            self.appended[lane] -= lanes.count(lane, offset, lanes.end)
+        lanes.cut(offset)
+        self.since, self.lane = offset, NO_LANE
+
+    def __repr__(self) -> str:
+        return f"<LaneBook lane {self.lane} since {self.since}>"
+
+
+# --- a segment of which nobody has noted it ---
+
+
+def survey_lanes(file: File, stretch: Stretch, index: Index | None = None) -> Lanes:
+    """The lanes of a stretch of a segment, by reading it."""
+    lanes = Lanes(stretch.first_offset)
+    for piece in survey(file, stretch, index):
+        if isinstance(piece, Damage):
+            if piece.first_offset < piece.next_offset:
+                lanes.add(frame.NORMAL, piece.first_offset, piece.next_offset)
+        else:
+            lanes.add_many(lanes_of(piece, lanes.last), piece.offsets)
+    return lanes
+
+
+# --- the file ---
+
+
+def dump(lanes: Lanes, size: int) -> bytes:
+    """The bytes of `.lanes`; `size` is that of the log that they follow from."""
+    head = _HEADER.pack(_MAGIC, _VERSION, 0, lanes.first, lanes.end, size, *map(len, lanes.runs))
+    columns = [np.array(column, ">i8").tobytes() for runs in lanes.runs for column in (runs.starts, runs.ends)]
+    content = b"".join((head, *columns))
+    return content + _CRC.pack(crc32c(content))
+
+
+def load(content: bytes, first: int, end: int, size: int) -> Lanes | None:
+    """The lanes in these bytes, or None where they are not those of a segment with this beginning, end and size."""
+    body = content[: -_CRC.size]
+    if len(content) < _HEADER.size + _CRC.size or _CRC.pack(crc32c(body)) != content[-_CRC.size :]:
+        return None
+    magic, version, _, *facts = _HEADER.unpack_from(body)
+    counts = facts[3:]
+    if (magic, version, *facts[:3]) != (_MAGIC, _VERSION, first, end, size):
+        return None
+    if len(body) != _HEADER.size + 2 * sum(counts) * 8:
+        return None
+    lanes = Lanes(first)
+    columns: NDArray[np.int64] = np.frombuffer(body, ">i8", offset=_HEADER.size).astype(np.int64)
+    place = 0
+    for runs, count in zip(lanes.runs, counts, strict=True):
+        runs.add_many(columns[place : place + count], columns[place + count : place + 2 * count], joins=False)
+        place += 2 * count
+    lanes.end = end
+    lanes.cut(end)
+    return lanes
+
+
+def store_lanes(disk: Disk, path: str, lanes: Lanes, size: int) -> None:
+    """Write the file anew. What a loss of power leaves of it is not believed."""
+    replace(disk, path, dump(lanes, size), durable=False)
+
+
+def load_lanes(disk: Disk, path: str, first: int, end: int, size: int) -> Lanes | None:
+    return load(read_all(disk, path), first, end, size) if disk.kind(path) == "file" else None
