@@ -87,7 +87,7 @@ def _tally(partition: Partition, spans: Sequence[Span], *, is_dated: bool) -> Wo
             if not segment.is_dense:
                 found = yield from _count(log, number, here)
             elif is_dated and not tally.messages:
-                time_ns = yield from _time_of(partition, offset)
+                time_ns = yield from time_of(partition, offset)
                 if time_ns is None:
                     segment.is_dense = False
                     continue
@@ -152,7 +152,7 @@ def _part(log: Log, offset: int, end: int) -> Span:
     return number, min(stop, end)
 
 
-def _time_of(partition: Partition, offset: int) -> Work[int | None]:
+def time_of(partition: Partition, offset: int) -> Work[int | None]:
     """The time of the message with this offset, if there is one."""
     read = yield from partition.read(offset, 1, skip_damage=True)
     for buffer in read.buffers[:1]:

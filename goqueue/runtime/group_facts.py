@@ -191,7 +191,7 @@ class _Look:
 
 def _losses(cursor: Cursor, partition: Partition) -> Iterator[Loss]:
     """What was recorded, and what the group would come upon if it polled."""
-    unseen = max(0, partition.earliest - max(cursor.position, cursor.floor))
+    unseen = max(0, partition.earliest - max(cursor.unread, cursor.floor))
     if cursor.lost or unseen:
         yield Loss(
             topic=cursor.topic, partition=cursor.partition, messages=cursor.lost + unseen, is_going_on=bool(unseen)

@@ -59,6 +59,19 @@ def _state(broker: Broker, group: Group) -> State:
 def offsets_left(cursor: Cursor, partition: Partition) -> int:
     """A lag in offsets: what retention has removed is left out, what compaction has removed is counted."""
     first, end = max(cursor.floor, partition.earliest), partition.last_stable
+    if cursor.heads is not None:
+        return _left_in_lanes(cursor, partition, cursor.heads)
     if first == cursor.floor:
         return max(0, end - first - cursor.acked.count)
-    return max(0, end - first - sum(behind - start for start, behind, _ in cursor.acked.within(first, end)))
+    return max(0, end - first - cursor.acked.count_within(first, end))
+
+
+def _left_in_lanes(cursor: Cursor, partition: Partition, heads: list[int]) -> int:
+    """The same where lanes are read one by one."""
+    first, end = max(cursor.floor, partition.earliest), partition.last_stable
+    before = max(0, cursor.position - first)
+    done = cursor.acked.count_within(first, cursor.position) if before else 0
+    taken = cursor.leased + cursor.waiting.count + cursor.moving.count
+    if before:
+        taken = sum(stop - start for start, stop in cursor.open_from(cursor.position, cursor.reach))
+    return before - done + taken + sum(partition.lanes.roughly(lane, head, end) for lane, head in enumerate(heads))

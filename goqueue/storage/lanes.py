@@ -19,7 +19,7 @@ from crc32c import crc32c
 from numpy.typing import NDArray
 
 from goqueue.limits import PRIORITY_COUNT
-from goqueue.storage import frame, scan
+from goqueue.storage import frame
 from goqueue.storage.disk import Disk, File, read_all, replace
 from goqueue.storage.index import Index
 from goqueue.storage.scan import Bytes, Frames, Positions
@@ -208,7 +208,7 @@ class Digest:
 
 def lanes_of(frames: Frames, last: int = NO_LANE) -> Bytes:
     """The lane of each frame. What ends a transaction is no message, and parts no run: it is in the lane before it."""
-    lanes = scan.column(frames.buffer, "u1", frame.AT_PRIORITY)[frames.positions]
+    lanes = frames.priorities
     control = (frames.flags & frame.CONTROL) != 0
     if control.any():
         places = np.where(control, -1, np.arange(len(lanes)))

@@ -94,6 +94,10 @@ class Frames:
         return self._field("u1", frame.AT_FLAGS)
 
     @property
+    def priorities(self) -> Bytes:
+        return self._field("u1", frame.AT_PRIORITY)
+
+    @property
     def key_lengths(self) -> Positions:
         return self._field(">u2", frame.AT_KEY_LENGTH).astype(np.int64)
 

@@ -95,6 +95,11 @@ class Cursor:
         """The offset from which on nothing was ever handed out, in whatever lane."""
         return max(self.position, *self.heads) if self.heads is not None else self.position
 
+    @property
+    def unread(self) -> int:
+        """The first offset that may never have been handed out."""
+        return min(self.heads) if self.heads is not None else self.position
+
     def next_due(self) -> Due | None:
         """The waiting range that is due first, and when."""
         return self.waiting.next_due()

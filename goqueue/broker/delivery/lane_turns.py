@@ -66,7 +66,7 @@ class LaneTurns:
         """Of each lane what is its turn."""
         lender, partition = self._lender, self._lender.partition(place)
         cursor = lender.cursor(taking, place)
-        if cursor is not None and min(cursor.heads or [cursor.position]) < partition.earliest:
+        if cursor is not None and cursor.unread < partition.earliest:
             lender.pass_over(taking.name, place, partition)
             cursor = lender.cursor(taking, place)
         if cursor is None:

@@ -207,7 +207,7 @@ class Lender:
         """
         cursor = self.ledger.cursors(name)[place]
         earliest = partition.earliest
-        reached = max(min(cursor.heads) if cursor.heads is not None else cursor.position, cursor.floor)
+        reached = max(cursor.unread, cursor.floor)
         in_hand = sum(end - first for first, end in cursor.open_from(reached, earliest))
         unseen = max(0, earliest - reached - in_hand)
         waiting = cursor.waiting.count_within(0, earliest)

@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from math import exp
 
-from goqueue.broker.backlog import backlog, count_between
+from goqueue.broker.backlog import Backlog, backlog, count_between, time_of
 from goqueue.broker.delivery.changes import Place
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.groups.topics import Topics
+from goqueue.broker.partition import Partition
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS, Clock
+from goqueue.limits import OFFSET_MAX
 
 _SPAN_SECONDS = 60.0  # that rates look back
 
@@ -72,6 +74,24 @@ class Lag:
         return self.messages / gain if gain > 0 else None
 
 
+def left_of(cursor: Cursor, partition: Partition) -> Work[Backlog]:
+    """What a group has not done of a partition."""
+    if cursor.heads is None:
+        return (yield from backlog(partition, cursor.floor, cursor.settled()))
+    end, position, heads = partition.last_stable, cursor.position, list(cursor.heads)
+    taken = list(cursor.open_from(position, cursor.reach))
+    left = yield from backlog(partition, cursor.floor, [*cursor.settled(), (max(position, cursor.floor), OFFSET_MAX)])
+    messages = sum(stop - first for first, stop in taken)
+    firsts = [first for first, _ in taken]
+    for lane, head in enumerate(heads):
+        messages += yield from partition.lanes.count(lane, head, end, OFFSET_MAX)
+        first = yield from partition.lanes.next(lane, head, end)
+        firsts += [] if first is None else [first]
+    if left.oldest_ns is None and firsts:
+        return Backlog(messages, (yield from time_of(partition, min(firsts))))
+    return Backlog(left.messages + messages, left.oldest_ns)
+
+
 class Lags:
     """Looks at the places of groups."""
 
@@ -120,7 +140,7 @@ class Lags:
         if cursor is None or topic is None:
             return None
         partition, now_ns = topic.partition(place[1]), self._clock.now_ns()
-        left = yield from backlog(partition, cursor.floor, cursor.settled())
+        left = yield from left_of(cursor, partition)
         known = {} if incoming is None else incoming
         if place not in known:
             recent = yield from partition.offset_for_time(now_ns - round(_SPAN_SECONDS * NANOSECONDS))

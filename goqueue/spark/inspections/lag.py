@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from goqueue.broker.delivery.changes import Place
 from goqueue.broker.delivery.cursor import Cursor
@@ -22,6 +21,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.spark.inspections import parameters
 from goqueue.spark.inspections.inspection import Inspection, Row, schema
 from goqueue.spark.inspections.ledger import Ledger, TopicFacts, done_by, read_ledger, read_topics
+from goqueue.spark.inspections.reader import Reader
 from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.port import Logs
@@ -72,26 +72,6 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """What a group has done of a partition: all below the floor, and these ranges above it."""
-
-    group: str
-    floor: int
-    firsts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    def left_of(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these rising offsets it has not done."""
-        left: NDArray[np.bool_] = offsets >= self.floor
-        if len(self.firsts):
-            steps = np.zeros(len(offsets) + 1, np.int64)
-            np.add.at(steps, np.searchsorted(offsets, self.firsts), 1)
-            np.add.at(steps, np.searchsorted(offsets, self.ends), -1)
-            left &= np.cumsum(steps[:-1]) == 0
-        return left
-
-
-@dataclass(frozen=True, slots=True)
 class Look:
     """The work of a task."""
 
@@ -114,7 +94,7 @@ class Look:
         tally.incoming += int(np.count_nonzero(recent))
         tally.incoming_bytes += int(lengths[recent].sum())
         for reader in self.readers[split.topic, split.partition]:
-            left = np.flatnonzero(reader.left_of(offsets) & real)
+            left = np.flatnonzero(reader.left_of(offsets, frames.priorities) & real)
             if len(left):
                 known = tally.left.setdefault(reader.group, Left())
                 known.add(len(left), int(lengths[left].sum()), int(times[left[0]]))
@@ -236,8 +216,7 @@ def prepare(
     )
     readers: defaultdict[Place, list[Reader]] = defaultdict(list)
     for cursor in cursors:
-        done = np.array(cursor.settled(), np.int64).reshape(-1, 2)
-        readers[cursor.place].append(Reader(cursor.group, cursor.floor, done[:, 0].copy(), done[:, 1].copy()))
+        readers[cursor.place].append(Reader.of(cursor))
     plan = Plan(tuple(_range(logs, place, one, since_ns) for place, one in sorted(readers.items())))
     return Preparation(plan, Look(logs, dict(readers), since_ns), ledger, known, speed, cursors, now_ns)
 

@@ -79,6 +79,9 @@ def done_by(record: Record, cursor: Cursor | None) -> list[Range]:
     if cursor is None:
         return []
     match record:
+        case Settled(lease=str(lease_id)) if (lease := cursor.leases.get(lease_id)) is not None and lease.grant.runs:
+            pieces = [lease.left.within(first, end) for first, end in record.ranges]
+            return [(first, end) for piece in pieces for first, end, _ in piece]
         case Settled():
             return list(record.ranges)
         case Committed(floor=floor, lost=0):
