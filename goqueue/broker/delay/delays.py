@@ -260,10 +260,10 @@ class Delays:
 
     # --- decide ---
 
-    def record(self, content: bytes) -> Promise[object]:
-        """Kept when it is durable."""
+    def record(self, *frames: bytes) -> Promise[object]:
+        """Kept when they are durable."""
         durable: Promise[object] = Promise()
-        self.inbox.offer([content], durable)
+        self.inbox.offer(list(frames), durable)
         self.inbox.commit()
         return durable
 

@@ -134,14 +134,13 @@ def _may_go(delays: Delays) -> bool:
 def _tell_again(delays: Delays, end: int) -> Work[None]:
     """What older records say and is needed still, durably."""
     offsets, dues = delays.schedule.moved(end)
-    told = [
-        delays.record(records.rescheduled(offsets[first : first + step], dues[first : first + step]))
-        for step in [DELAY_RETOLD_MESSAGES]
-        for first in range(0, len(offsets), step)
-    ]
+    step = DELAY_RETOLD_MESSAGES
+    starts = range(0, len(offsets), step)
+    told = [records.rescheduled(offsets[first : first + step], dues[first : first + step]) for first in starts]
     if delays.since is not None:
-        told.append(delays.record(records.settled(DELIVERED, NONE, delays.since)))
-    yield from told
+        told.append(records.settled(DELIVERED, NONE, delays.since))
+    if told:
+        yield delays.record(*told)
     yield from delays.catch_up()
     yield from delays.synced(delays.inbox, delays.inbox.log_end)
 
