@@ -44,7 +44,8 @@ def parse_moment(flag: str, text: str) -> Nanoseconds:
         return Nanoseconds(parse_time(whole))
     except ValueError as error:
         told = str(error).replace(whole, text)
-        hint = f"did you mean {flag} +{text}?" if _is_duration(text) else _MOMENTS.format(flag)
+        unit = "s" if text.isdecimal() else ""
+        hint = f"did you mean {flag} +{text}{unit}?" if _is_duration(text) else _MOMENTS.format(flag)
         raise UsageInvalid(f"{flag}: {told}", hint=hint) from None
 
 

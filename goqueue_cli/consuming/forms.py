@@ -27,6 +27,8 @@ def record(message: Message) -> dict[str, Any]:
         if not is_text:
             made[encoding] = "base64"
     made["headers"] = _headers(message)
+    if (origin := message.delayed_offset) is not None:
+        made["delayed_offset"] = origin
     if isinstance(message, Delivered):
         made["attempt"] = message.attempt
     return made

@@ -121,7 +121,7 @@ def describe(
     chosen = messages.parse_places(topic, places)
 
     def work(client: "Client", name: str) -> Row:
-        with naming(client, topic):
+        with naming(client, topic, chosen[name][1]):
             return messages.row_of(client.delayed_message(topic, *chosen[name]))
 
     each(session, list(chosen), "describe delayed message", work, partial(write_blocks, write_one=_write_view))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -57,7 +57,7 @@ class _Deed:
     one: Callable[["Client", Row], Row]
     many: Callable[["Client"], selection.Ask]
     planned: Callable[[Row], Row] = lambda _: {}
-    columns: tuple[Column, ...] = (PLACE, DUE_IN, DUE, PRIORITY, KEY, _RESULT)
+    columns: tuple[Column, ...] = (PLACE, DUE, PRIORITY, KEY, _RESULT)
     loses: bool = False
     repeats: bool = True
 
@@ -234,7 +234,7 @@ def _change_named(order: _Order, places: list[str], deed: _Deed, session: Sessio
         agree(session, f"{deed.verb} {count} of topic {topic}", name=topic, yes=order.yes, confirm=order.confirm)
 
     def work(client: "Client", name: str) -> Row:
-        with naming(client, topic):
+        with naming(client, topic, chosen[name][1]):
             row = messages.row_of(client.delayed_message(topic, *chosen[name]))
             if row["state"] != "pending":
                 raise DelayedNotPending(f"message {row['name']} is {row['state']}", hint="nothing changes it any more")

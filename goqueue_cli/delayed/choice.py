@@ -86,7 +86,7 @@ def check_means_some(places: list[str] | None, choice: Choice, *, everything: bo
 
 
 @contextmanager
-def naming(client: "Client", topic: str) -> Iterator[None]:
+def naming(client: "Client", topic: str, offset: int | None = None) -> Iterator[None]:
     """Who names a topic or a message that is not there is told what to run next, in the words of this program."""
     try:
         with suggesting(client):
@@ -98,5 +98,5 @@ def naming(client: "Client", topic: str) -> Iterator[None]:
         raise
     except DelayedAmbiguous as error:
         numbers = error.details.get("partitions") or [0]
-        error.hint = f"name the partition as well, as in {numbers[0]}@OFFSET"
+        error.hint = f"name the partition as well, as in {numbers[0]}@{offset}"
         raise

@@ -76,7 +76,7 @@ def name_of(topic: str, partition: int | None, offset: int) -> str:
 
 
 def parse_place(topic: str, text: str) -> tuple[int | None, int]:
-    """Partition and offset, with or without the topic in front. The offset may be enough: then there is no partition."""
+    """Partition and offset, with or without the topic. The offset may be enough: then there is no partition."""
     place = _PLACE.fullmatch(text)
     if place is None:
         raise UsageInvalid(f"{quoted(text)} is not the place of a delayed message", hint="write it as in 0@17")
