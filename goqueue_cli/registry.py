@@ -28,7 +28,7 @@ _DELAYED = """See which messages wait for their time, and change that.
   goqueue-cli delayed list orders --to +10m
   goqueue-cli delayed timeline orders
   goqueue-cli delayed cancel orders 0@17
-  goqueue-cli delayed reschedule orders --where key=customer-4 --shift +1h --dry-run
+  goqueue-cli delayed reschedule orders --where key=tea --shift +1h --dry-run
 
 `publish --delay 5m` makes a delayed message. It is kept beside its topic until it is due, and nobody reads it before.
 """

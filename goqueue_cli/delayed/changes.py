@@ -130,9 +130,9 @@ def cancel(  # noqa: PLR0913 - flags, each given by name
 
     \b
       goqueue-cli delayed cancel orders 0@17
-      goqueue-cli delayed cancel orders 0@17 1@4 --yes -o jsonl > cancelled.jsonl
+      goqueue-cli delayed cancel orders 0@17 1@4 --yes -o jsonl > gone.jsonl
       goqueue-cli delayed cancel orders --where key=customer-4 --dry-run
-      goqueue-cli delayed cancel orders --all --to +1h
+      goqueue-cli delayed cancel orders --all
 
     A PLACE is partition and offset, as `delayed list` shows it and publishing has told it. It asks before, where
     somebody can answer; elsewhere it needs --yes, and in a protected context --confirm with the name of the topic.
@@ -203,7 +203,7 @@ def reschedule(  # noqa: PLR0913 - as above
     \b
       goqueue-cli delayed reschedule orders 0@17 --delay 5m
       goqueue-cli delayed reschedule orders 0@17 1@4 --at 2026-03-01T12:00:00Z
-      goqueue-cli delayed reschedule orders --where key=customer-4 --shift +1h --dry-run
+      goqueue-cli delayed reschedule orders --where key=tea --shift +1h --dry-run
       goqueue-cli delayed reschedule orders --all --shift -30m
 
     A time that has passed means at once. --shift moves each from when it is due. Those that filters choose are

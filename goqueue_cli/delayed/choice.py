@@ -37,7 +37,7 @@ ToFlag = Annotated[
 LimitFlag = Annotated[
     int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many, the next due first.")
 ]
-AllFlag = Annotated[bool, typer.Option("--all", help="All that wait in the topic.")]
+AllFlag = Annotated[bool, typer.Option("--all", help="All that wait in the topic, as far as filters let them.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,12 @@ def _moment(flag: str, text: str | None, bound: str) -> Any:
 
 def check_means_some(places: list[str] | None, choice: Choice, *, everything: bool, limited: bool) -> None:
     """Nobody changes all messages of a topic by having left something out."""
-    ways = {"places": bool(places), "--all": everything, "filters": choice.is_any()}
-    given = [way for way, chosen in ways.items() if chosen]
-    if len(given) > 1:
-        raise UsageInvalid(f"{given[0]} and {given[1]} both say which messages", hint="give one of the two")
-    if not given:
+    if places and (everything or choice.is_any() or limited):
+        raise UsageInvalid("places and filters both say which messages", hint="give one of the two")
+    if not places and not everything and not choice.is_any():
         raise UsageInvalid(
             "nothing says which messages", hint="name them as in 0@17, choose them as in --where key=tea, or say --all"
         )
-    if places and limited:
-        raise UsageInvalid("--limit is for messages that filters choose", hint="leave it out")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class _Encoded(msgspec.Struct, forbid_unknown_fields=True):
 class _Object(msgspec.Struct, forbid_unknown_fields=True):
     """A message. Where and when it was, and how often it was delivered, is read and means nothing here.
 
-    What `delayed describe` writes of a message is read as well, so that one can be scheduled again.
+    What `delayed describe` and `delayed cancel` write of one is read as well, so that it can be scheduled again.
     """
 
     value: str | None
@@ -46,6 +46,7 @@ class _Object(msgspec.Struct, forbid_unknown_fields=True):
     state: str | None = None
     size: int | None = None
     scheduled_at: str | None = None
+    result: str | None = None
 
 
 class Wishes(msgspec.Struct, frozen=True):

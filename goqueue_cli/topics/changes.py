@@ -65,7 +65,7 @@ def create(
       goqueue-cli topic create prices --set cleanup=compact
       goqueue-cli topic create facts --set retention_hours=null
       goqueue-cli topic create images --set max_message_bytes=8MiB
-      goqueue-cli topic create jobs --set lane_weights=50,25,15,7,3 --set lane_boost_seconds=10s
+      goqueue-cli topic create jobs --set lane_weights=50,25,15,7,3
 
     `topic describe` shows which settings a topic has. A size and a duration in seconds may have a unit, and null means
     without an end.
@@ -258,4 +258,4 @@ def _undelivered(session: Session, names: list[str]) -> str:
         for name in dict.fromkeys(names):
             with suppress(TopicNotFound, TopicNameInvalid):
                 count += delayed_count(client, name)
-    return f", and {format_count(count, 'delayed message')} that wait to be delivered" if count else ""
+    return f" and {format_count(count)} delayed" if count else ""
