@@ -64,7 +64,7 @@ def list_messages(  # noqa: PLR0913 - flags, each given by name
     \b
       goqueue-cli delayed list orders
       goqueue-cli delayed list orders --to +10m
-      goqueue-cli delayed list orders --where key=customer-4 --where 'json.total>40'
+      goqueue-cli delayed list orders --where key=tea --where 'json.total>40'
       goqueue-cli delayed list orders --limit 1000 --skip 1000 -o jsonl
       goqueue-cli delayed list orders --state cancelled --watch
 
@@ -111,7 +111,7 @@ def describe(
     \b
       goqueue-cli delayed describe orders 0@17
       goqueue-cli delayed describe orders 0@17 1@4 -o json
-      goqueue-cli delayed describe orders 0@17 -o jsonl | goqueue-cli publish orders --jsonl
+      goqueue-cli delayed describe orders 0@17 -o jsonl > kept.jsonl
 
     A PLACE is partition and offset among the delayed messages, as `delayed list` shows it and publishing has told it;
     the offset is enough where one partition alone has it. JSON is indented, and what a terminal would obey is shown
