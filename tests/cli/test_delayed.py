@@ -168,7 +168,7 @@ def test_a_mistyped_topic_is_told_the_nearest_one(topic: str, words: tuple[str, 
         (["--to", "17"], "hint: did you mean --to +17s?\n"),
         (["--to", "+17"], "error: --to: '+17' has no unit\nhint: did you mean --to +17s?\n"),
         (["--from", "+soon"], "error: --from: 'soon' is not a duration"),
-        (["--where", "wombat"], "cause: filter_invalid: "),
+        (["--where", "wombat"], "cause: request_invalid: filter 'wombat' at position 0"),
     ],
 )
 def test_what_cannot_choose_is_refused(topic: str, flags: list[str], said: str) -> None:

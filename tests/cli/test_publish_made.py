@@ -79,7 +79,7 @@ def test_what_a_dry_run_shows_can_be_published(topic: str) -> None:
 
 def test_a_dry_run_says_when_a_message_would_be_delivered(topic: str) -> None:
     (later,) = shown("--template", "a", "--at", day(30))
-    assert (later["delay"], later["deliver_at"]) == (None, f"{day(30)}T00:00:00.000000000Z")
+    assert later | {"delay": None, "deliver_at": f"{day(30)}T00:00:00.000000000Z"} == later
     made = cli(topic, "publish", "orders", "a", "--delay", "90m", "--dry-run", "-o", "jsonl")
     assert json.loads(made.out)["delay"] == 5400
     assert cli(topic, "publish", "orders", "--jsonl", given=made.out).code == 0
