@@ -140,7 +140,11 @@ class Daemon:
         self._stop.set()
 
     def _log_sizes(self) -> dict[str, int]:
-        return {name: topic.size for name, topic in self.runtime.broker.topics.items()}
+        sizes = {name: topic.size for name, topic in self.runtime.broker.topics.items()}
+        for postman in self.runtime.broker.office.postmen():
+            inbox = postman.delays.inbox
+            sizes[inbox.topic] = sizes.get(inbox.topic, 0) + inbox.log.size
+        return sizes
 
 
 def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

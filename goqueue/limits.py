@@ -95,7 +95,8 @@ LANE_BOOST_SECONDS = 30.0  # that a lane with messages may be passed over
 LANE_BOOST_SECONDS_MAX = 24 * 3600.0
 LANES_HELD = 8  # sealed segments whose lanes one partition has in memory; where lanes alternate, 10 MiB each
 LANE_RUNS_KEPT = 64  # of a segment that has no more than these they stay in memory: that is as little as a digest
-LANE_SPANS_MAX = 200  # stretches that one poll takes from one lane: each may be a read of its own
+LANE_SPANS_MAX = 5_000  # stretches that one poll takes from one lane: as many as its record should name
+LANE_READS_MAX = 64  # of one poll from one lane, where other lanes have much in between: a millisecond of the loop
 LANE_GAP_BYTES = 32 * KIB  # read over where other lanes have that much in between; another read would cost more
 
 # --- reads ---
@@ -162,10 +163,15 @@ REDRIVE_SCAN_BYTES = 256 * MIB  # the same where they are large
 
 # --- delayed messages ---
 DELAY_SECONDS_MAX = 366 * 24 * 3600.0  # ahead; a year, leap years too
+DELAY_EXPIRY_SECONDS_MIN = 1.0  # late by some milliseconds is everything
 DELAY_TICK_NS = 10_000_000  # what is due within one tick goes out together: 100 rounds of two syncs a second at most
 DELAY_CHUNK_ROWS = 65_536  # of the table of delayed messages that are looked at in one go: a millisecond or so
 DELAY_BATCH_MESSAGES = 2_000  # delivered together: some 10 ms, of which the event loop has two
 DELAY_BATCH_BYTES = 4 * MIB  # the same where they are large; one is delivered always
+DELAY_FETCH_MESSAGES = (
+    20_000  # read ahead for the batches that follow: deadlines and places in the log may be strangers
+)
+DELAY_FETCH_BYTES = 16 * MIB  # the same where they are large
 DELAY_FETCH_GAP_BYTES = 16 * KIB  # between two messages: less is read along, more is two reads
 DELAY_DECISION_MESSAGES = 1_000  # cancelled, moved or delivered by one record, where a request means many
 DELAY_SECONDS_FOR_REQUEST = 20.0  # that a request which means many goes on: below what clients and proxies wait
@@ -247,7 +253,8 @@ assert RETRY_SECONDS <= RETRY_SECONDS_MAX <= RETRY_DELAY_SECONDS_MAX
 assert IN_FLIGHT_MESSAGES <= IN_FLIGHT_MESSAGES_MAX
 assert DEAD_LETTERS_AT_ONCE <= REDRIVE_MAX <= REDRIVE_SCAN_MESSAGES
 assert DELAY_DECISION_MESSAGES <= DELAY_BATCH_MESSAGES
-assert DELAY_BATCH_BYTES <= READ_BYTES_MAX
+assert DELAY_BATCH_MESSAGES <= DELAY_FETCH_MESSAGES
+assert DELAY_BATCH_BYTES <= DELAY_FETCH_BYTES
 assert SEGMENT_READ_BYTES <= READ_BYTES_MAX
 assert len(LANE_WEIGHTS) == PRIORITY_COUNT < LANES_HELD  # a reader may have each of its lanes in another segment
 assert all(0 < weight <= LANE_WEIGHT_MAX for weight in LANE_WEIGHTS)

@@ -409,9 +409,6 @@ async def stats(call: Call) -> DelayStats:
     counts = [sum(one.schedule.counts[state] for one in all_delays) for state in range(len(STATES))]
     scheduled = sum(one.scheduled for one in all_delays)
     late = call.runtime.broker.office.lateness()
-    topics: dict[str, int] = {}
-    for one in all_delays:
-        topics[one.partition.topic] = topics.get(one.partition.topic, 0) + one.schedule.pending
     return DelayStats(
         pending_count=counts[0],
         delivered_count=counts[1],
@@ -424,7 +421,7 @@ async def stats(call: Call) -> DelayStats:
         next_due=_time(min((due for one in all_delays if (due := one.schedule.next_due()) is not None), default=None)),
         wheel=_levels(postmen),
         parked=queries.parked(all_delays),
-        topics={name: count for name, count in topics.items() if count},
+        topics={name: count for name, count in call.runtime.broker.office.pending().items() if count},
     )
 
 

@@ -14,6 +14,7 @@ from goqueue.api.call import Call
 from goqueue.api.filtering import Filters, headers_of, sieve_of
 from goqueue.api.frames import is_brief, starts
 from goqueue.api.http.message import Response
+from goqueue.api.lane_reading import POSITIONS_PATTERN, LaneWish, by_priority
 from goqueue.api.openapi import FRAMES
 from goqueue.api.scalars import Duration, Time
 from goqueue.api.sections import CHECKSUM_HEADER, checksum_of
@@ -74,6 +75,14 @@ class ReadQuery(TopicReadQuery, forbid_unknown_fields=True, kw_only=True):
         ),
     ] = READ_BYTES
     wait: Wait | None = None
+    order: Annotated[
+        Literal["offset", "priority"],
+        msgspec.Meta(description="With priority, of each its share and the most urgent first, as groups are handed."),
+    ] = "offset"
+    positions: Annotated[
+        Annotated[str, msgspec.Meta(pattern=POSITIONS_PATTERN)] | None,
+        msgspec.Meta(description="With order=priority: next_positions of the answer before, to go on from there."),
+    ] = None
 
 
 _Scanned = Annotated[int, msgspec.Meta(description="How many messages the filters looked at.")] | msgspec.UnsetType
@@ -83,6 +92,12 @@ _Matched = Annotated[int, msgspec.Meta(description="How many of them are in the 
 class Messages(msgspec.Struct):
     messages: list[Message]
     next_offset: int
+    next_positions: (
+        Annotated[
+            str, msgspec.Meta(description="With order=priority: where each goes on, from critical to background.")
+        ]
+        | msgspec.UnsetType
+    ) = msgspec.UNSET
     scanned: _Scanned = msgspec.UNSET
     matched: _Matched = msgspec.UNSET
 
@@ -100,8 +115,15 @@ async def read(call: Call) -> Messages | Response:
     _check_times(query)
     partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
     as_frames = FRAMES in call.request.headers.get("accept", "")
+    _check_order(query, as_frames=as_frames)
     try:
         offset = await _start(call, partition, query)
+        if query.order == "priority":
+            wait = 0.0 if query.wait is None else float(query.wait)
+            wish = LaneWish(offset, query.positions, query.limit, query.max_bytes, wait, query.skip_damage)
+            messages, heads = await by_priority(call, partition, wish)
+            call.app.metrics.topic(partition.topic).messages_read += len(messages)
+            return Messages(messages, min(heads), ",".join(map(str, heads)))
         found, search = await _find(call, partition, offset, query, as_frames=as_frames)
     except LogClosed:
         call.runtime.broker.topic(partition.topic)  # where it was deleted meanwhile, that is what to say
@@ -112,6 +134,19 @@ async def read(call: Call) -> Messages | Response:
     if _is_brief(found, search):
         return _messages(found, query, query.max_bytes, search=search)
     return Response(200, await _on_a_thread(_encoded, found, query, search))
+
+
+def _check_order(query: ReadQuery, *, as_frames: bool) -> None:
+    """What does not go with an order by priority, and what goes with no other."""
+    if query.order == "offset":
+        wrong = [("positions", "goes with order=priority")] if query.positions is not None else []
+    else:
+        given = {"filter": bool(query.filter), "to_time": query.to_time is not None}
+        wrong = [(name, "does not go with order=priority") for name, is_given in given.items() if is_given]
+        wrong += [("order", "is priority, and frames come in the order of their offsets")] if as_frames else []
+    if wrong:
+        problems = [{"place": place, "problem": problem} for place, problem in wrong]
+        raise RequestInvalid(f"{wrong[0][0]} {wrong[0][1]}", hint="leave one of the two out", problems=problems)
 
 
 async def _find(
@@ -217,7 +252,7 @@ def _messages(
             if messages and size > max_bytes:
                 return Messages(messages, message.offset)
             messages.append(shown(message, content, partition))
-    return Messages(messages, found.next_offset, *counts)
+    return Messages(messages, found.next_offset, msgspec.UNSET, *counts)
 
 
 def _is_too_late(time_ns: int, query: TopicReadQuery) -> bool:

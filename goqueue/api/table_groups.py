@@ -1,7 +1,7 @@
 """The endpoints of groups: a part of the table."""
 
 from goqueue import errors
-from goqueue.api import deadletters, group_details, groups, members, offsets, polling, settling
+from goqueue.api import deadletters, group_details, groups, members, offsets, polling, priorities, settling
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.openapi import LEASES
 
@@ -193,5 +193,14 @@ GROUP_ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET", path="/reliability/stats", handler=settling.stats,
         summary="What became of messages since the broker started, and what is in hand", tag="delivery",
         permission="read", answer=settling.ReliabilityStats,
+    ),
+    Endpoint(
+        method="GET", path="/priority/stats", handler=priorities.stats,
+        summary="What is ready, in hand and was handed out of each priority", tag="delivery",
+        permission="read", query=priorities.PriorityQuery, answer=priorities.PriorityStats,
+        errors=(
+            errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy, errors.GroupNotFound,
+            errors.GroupNameInvalid, errors.LogFenced, errors.LogClosed, errors.DiskFailed,
+        ),
     ),
 )  # fmt: skip

@@ -99,6 +99,7 @@ class Broker:
         """Of a partition to which somebody publishes delayed messages; the log for them is made with the first."""
         postman = self.office.postman(partition)
         if postman is None:
+            partition.log.refuse_unless_open()  # of a topic that was deleted meanwhile
             topic = self.topic(partition.topic)
             self._store.finish_deletions()
             postman = self._open_delayed(topic, partition)

@@ -80,11 +80,11 @@ class Partition:
         self.topic = topic
         self.number = number
         self.log = log
+        self.lanes = LaneIndex(log)
         self.is_delayed = is_delayed
         """Whether these are messages that wait for their time, which each of them says."""
-        self.is_held: Callable[[], bool] = lambda: False
-        """Whether what is sealed must stay for now."""
-        self.lanes = LaneIndex(log)
+        self.needed_from: Callable[[], int | None] = lambda: None
+        """The offset from which on everything must stay for now, if there is one."""
         self.producers: Producers | None = None if log.next_offset else Producers()
         self.compacted_end = -1
         """Where the sealed segments ended when compaction last looked."""

@@ -6,7 +6,7 @@ different values. So a given content has one form only, and the map is as small 
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 V = TypeVar("V")
 
@@ -27,6 +27,14 @@ class RangeMap(Generic[V]):
         self._count = 0
         for first, end, value in runs:
             self.set(first, end, value)
+
+    @classmethod
+    def of(cls, starts: list[int], ends: list[int], value: V) -> Self:
+        """Runs that rise and do not touch, all with one value, at once."""
+        made = cls()
+        made._starts, made._ends, made._values = starts, ends, [value] * len(starts)
+        made._count = sum(ends) - sum(starts)
+        return made
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -92,6 +100,8 @@ class RangeMap(Generic[V]):
 
     def count_within(self, first: int, end: int) -> int:
         """How many offsets of the range have a value."""
+        if not self._starts or (first <= self._starts[0] and end >= self._ends[-1]):
+            return self._count
         return sum(stop - start for start, stop, _ in self.within(first, end))
 
     def runs(self) -> Iterator[tuple[int, int, V]]:
@@ -129,6 +139,10 @@ class RangeMap(Generic[V]):
         high = bisect_left(starts, end, low)
         if high - low == 1:
             return [self._cut_one(low, first, end)]
+        if first <= starts[0] and end >= ends[-1]:
+            removed = list(self.runs())
+            self.clear()
+            return removed
         removed = list(self.within(first, end))
         if removed:
             kept = []

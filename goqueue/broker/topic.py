@@ -10,6 +10,7 @@ from goqueue.broker.partition import Partition
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
+    DELAY_EXPIRY_SECONDS_MIN,
     DELAY_SECONDS_MAX,
     LANE_BOOST_SECONDS,
     LANE_BOOST_SECONDS_MAX,
@@ -70,7 +71,7 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Annotated[
             float,
             msgspec.Meta(
-                ge=0,
+                ge=DELAY_EXPIRY_SECONDS_MIN,
                 le=DELAY_SECONDS_MAX,
                 description="A delayed message that is late by more is not delivered any more; null: never so.",
             ),

@@ -18,15 +18,17 @@ _HOUR_NS = 3600 * NANOSECONDS
 
 
 def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: int) -> Work[None]:
-    """One look at a partition: note its producers, remove what may go, compact what is new.
+    """One look at a partition: note its producers and lanes, remove what may go, compact what is new.
 
     The note comes first, since the marks of producers go with the messages that carry them.
     """
     log = partition.log
-    if log.job is not None or not is_usable(log) or partition.is_held():
+    if log.job is not None or not is_usable(log):
         return
     with suppress(GoQueueError):  # a full disk needs the room that retention makes
         yield from partition.save_producers(disk)
+        if not is_internal(partition.topic):
+            yield from partition.lanes.store(disk)
     if "delete" in settings.cleanup and is_usable(log):
         yield from _expire(partition, settings, disk, now_ns)
     if "compact" in settings.cleanup and is_usable(log):
@@ -44,7 +46,7 @@ def _expire(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
     oldest = log.segments[0].first_time or 0  # not known of what was sealed before the start: the job looks
     if not log.size or (oldest >= before and (size is None or log.size <= size)):
         return
-    job = plan_expiry(log, disk, before_time=max(before, 0), bytes_kept=size)
+    job = plan_expiry(log, disk, before_time=max(before, 0), bytes_kept=size, below=partition.needed_from())
     try:
         yield job.run
     finally:
@@ -83,14 +85,15 @@ def _compact_sealed(partition: Partition, disk: Disk, now_ns: int) -> Work[int]:
     log = partition.log
     if not is_internal(partition.topic):
         yield from note_producers(partition, disk)
-    sealed_end = _sealed_end(log)
-    job = plan_compaction(log, disk, now_ns=now_ns)
+    sealed_end, needed_from = _sealed_end(log), partition.needed_from()
+    job = plan_compaction(log, disk, now_ns=now_ns, below=needed_from)
     while not job.is_done:
         try:
             yield job.run
         finally:
             job.apply()
-    partition.compacted_end = sealed_end
+    if needed_from is None or needed_from >= sealed_end:
+        partition.compacted_end = sealed_end
     return job.messages_removed
 
 

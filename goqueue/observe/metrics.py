@@ -9,7 +9,7 @@ more values than a bound allows.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -82,6 +82,9 @@ METRICS: Mapping[str, Description] = {
     "goqueue_revocation_timeouts": Description(
         "counter", "Rebalances in which somebody did not give up in time what was asked for."
     ),
+    "goqueue_delayed_pending_messages": Description("gauge", "Messages that wait for their time.", ("topic",)),
+    "goqueue_delayed_messages": Description("counter", "What became of messages that waited.", ("outcome",)),
+    "goqueue_delayed_late_seconds": Description("histogram", "How late delayed messages stood in their topic."),
 }
 """Counters are named without the `_total`, and the build without the `_info`, that Prometheus sees at the end."""
 
@@ -104,6 +107,11 @@ class Histogram:
 
     def observe(self, seconds: float) -> None:
         self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.sum += seconds
+
+    def observe_many(self, counts: Sequence[int], seconds: float) -> None:
+        """So many in each bucket, and what they are together."""
+        self.counts = [known + more for known, more in zip(self.counts, counts, strict=True)]
         self.sum += seconds
 
     @property
@@ -158,6 +166,10 @@ class Metrics:
         self.log_sizes = log_sizes
         self.groups = GroupMetrics()
         self.rebalance_seconds = Histogram()
+        self.delayed_late_seconds = Histogram()
+        self.delayed_pending: Mapping[str, int] = {}
+        """By topic, put here before each scrape; and what became of those that wait no more."""
+        self.delayed_outcomes: Mapping[str, int] = {}
         self.connections = 0
         self.connections_open = 0
         self.connections_refused: dict[str, int] = {}
@@ -265,6 +277,7 @@ class _Numbers:
         yield from self._requests()
         yield from self._topics()
         yield from self._groups()
+        yield from self._delayed()
         yield from self._plain()
 
     def _requests(self) -> Iterator[Metric]:
@@ -296,6 +309,14 @@ class _Numbers:
                 family.add_metric(labels, value)
             yield family
 
+    def _delayed(self) -> Iterator[Metric]:
+        pending, outcomes = _gauge("goqueue_delayed_pending_messages"), _counter("goqueue_delayed_messages")
+        for topic, count in bounded(self._metrics.delayed_pending, OTHERS).items():
+            pending.add_metric((topic,), count)
+        for outcome, count in self._metrics.delayed_outcomes.items():
+            outcomes.add_metric((outcome,), count)
+        yield from (pending, outcomes)
+
     def _plain(self) -> Iterator[Metric]:
         """What has no labels."""
         metrics = self._metrics
@@ -311,6 +332,7 @@ class _Numbers:
             "flush_seconds": metrics.flush_seconds,
             "loop_delay_seconds": metrics.loop_delay,
             "rebalance_seconds": metrics.rebalance_seconds,
+            "delayed_late_seconds": metrics.delayed_late_seconds,
         }
         for name, count in counters.items():
             counter = _counter(f"goqueue_{name}")

@@ -73,6 +73,8 @@ class Gatherer:
         for topic, partition in runtime.broker.partitions():
             await slices.rest()
             logs.look(topic, partition)
+            if (delays := runtime.broker.office.delays(partition)) is not None:
+                logs.look(topic, delays.inbox)
         return Facts(
             uptime_seconds=(runtime.clock.monotonic_ns() - runtime.began_ns) / NANOSECONDS,
             partitions=logs.count,
@@ -159,7 +161,8 @@ class _Logs:
                     role="topics" if topic.name == CATALOG else "groups" if topic.name == GROUPS else "topic",
                 )
             )
-        if topic.name.endswith(DEAD_LETTER_SUFFIX) and not is_internal(topic.name):
+        is_letters = topic.name.endswith(DEAD_LETTER_SUFFIX) and not is_internal(topic.name)
+        if is_letters and not partition.is_delayed:
             self.letters[topic.name] = self.letters.get(topic.name, 0) + self._letters_in(topic, partition)
 
     def _letters_in(self, topic: Topic, partition: Partition) -> int:

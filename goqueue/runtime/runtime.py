@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from goqueue.broker.admission import understand
 from goqueue.broker.broker import Broker
 from goqueue.broker.filters.search import Search
@@ -107,6 +110,7 @@ class Runtime:
         self._upkeep.start(self.settings.upkeep_seconds)
         self.groups = Attendant(self.broker.coordinator, self)
         self.groups.start()
+        self.broker.office.on_delivery = self._observe_delivery
         self._courier = Courier(self.broker.office, self.clock, self)
         self._courier.start()
 
@@ -157,6 +161,11 @@ class Runtime:
 
     def _observe_round(self, nanoseconds: int) -> None:
         self.metrics.flush_seconds.observe(nanoseconds / NANOSECONDS)
+
+    def _observe_delivery(self, late_ns: "NDArray[np.int64]") -> None:
+        late, seconds = self.metrics.delayed_late_seconds, late_ns / NANOSECONDS
+        places = np.searchsorted(late.bounds, seconds)
+        late.observe_many(np.bincount(places, minlength=len(late.counts)).tolist(), float(seconds.sum()))
 
     def _observe_rebalance(self, nanoseconds: int) -> None:
         self.metrics.rebalance_seconds.observe(nanoseconds / NANOSECONDS)

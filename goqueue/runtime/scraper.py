@@ -20,6 +20,8 @@ class Scraper:
         runtime, metrics = self._runtime, self._metrics
         async with self._lock:
             metrics.groups.numbers = await group_numbers(runtime.broker)
+            metrics.delayed_pending = runtime.broker.office.pending()
+            metrics.delayed_outcomes = dict(runtime.broker.office.outcomes)
             metrics.in_flight_bytes = runtime.in_flight_bytes
             metrics.tail_bytes = runtime.store.resources.tails.held_bytes
             metrics.sync_failures = runtime.store.failures

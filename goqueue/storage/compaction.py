@@ -350,12 +350,18 @@ def plan_winnowing(log: Log, disk: Disk, segments: list[Segment], rule: Rule) ->
 
 
 def plan_compaction(
-    log: Log, disk: Disk, *, now_ns: int, tombstone_grace_seconds: float = TOMBSTONE_GRACE_SECONDS
+    log: Log,
+    disk: Disk,
+    *,
+    now_ns: int,
+    tombstone_grace_seconds: float = TOMBSTONE_GRACE_SECONDS,
+    below: int | None = None,
 ) -> Compaction:
-    """A job over all that is sealed now."""
+    """A job over all that is sealed now, as far as it is `below` an offset."""
     log.refuse_unless_open()
     ends = [segment.base_offset for segment in log.segments[1:]]
-    sealed = [Sealed(segment, end) for segment, end in zip(log.sealed(), ends, strict=False)]
+    places = zip(log.sealed(), ends, strict=False)
+    sealed = [Sealed(segment, end) for segment, end in places if below is None or end <= below]
     before = now_ns - round(tombstone_grace_seconds * NANOSECONDS)
     job = Compaction(log, disk, sealed, before, log.settings.segment_bytes)
     log.begin_job(job)

@@ -11,7 +11,6 @@ without a message may be in a run, or in none. What is damaged counts as `NORMAL
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,12 +92,16 @@ class Runs:
         place = bisect_right(self.starts, offset) - 1
         return self.before[place] + min(offset, self.ends[place]) - self.starts[place] if place >= 0 else 0
 
-    def within(self, first: int, end: int) -> Iterator[Span]:
-        """The runs of this range, clipped to it."""
-        for place in range(bisect_right(self.ends, first), len(self.starts)):
-            if self.starts[place] >= end:
-                return
-            yield max(first, self.starts[place]), min(end, self.ends[place])
+    def within(self, first: int, end: int, most: int | None = None) -> list[Span]:
+        """The runs of this range, clipped to it; the first of them if that is enough."""
+        low = bisect_right(self.ends, first)
+        high = bisect_left(self.starts, end, low)
+        high = high if most is None else min(high, low + most)
+        spans = list(zip(self.starts[low:high], self.ends[low:high], strict=True))
+        if spans:
+            spans[0] = max(first, spans[0][0]), spans[0][1]
+            spans[-1] = spans[-1][0], min(end, spans[-1][1])
+        return spans
 
 
 class Lanes:

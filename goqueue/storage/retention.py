@@ -61,8 +61,10 @@ class Expiry:
         return False
 
 
-def plan_expiry(log: Log, disk: Disk, *, before_time: int = 0, bytes_kept: int | None = None) -> Expiry:
-    """What a log may lose: messages older than a time, and the oldest ones above a size.
+def plan_expiry(
+    log: Log, disk: Disk, *, before_time: int = 0, bytes_kept: int | None = None, below: int | None = None
+) -> Expiry:
+    """What a log may lose: messages older than a time, and the oldest ones above a size; none from `below` on.
 
     Only sealed segments go, so an active one whose messages are all old is sealed for the next time.
     """
@@ -70,6 +72,8 @@ def plan_expiry(log: Log, disk: Disk, *, before_time: int = 0, bytes_kept: int |
     if log.active.size and log.last_time < before_time:
         log.roll()
     excess = max(0, log.size - bytes_kept) if bytes_kept is not None else 0
-    job = Expiry(log, disk, log.sealed(), before_time, excess)
+    ends = [segment.base_offset for segment in log.segments[1:]]
+    candidates = [one for one, end in zip(log.sealed(), ends, strict=False) if below is None or end <= below]
+    job = Expiry(log, disk, candidates, before_time, excess)
     log.begin_job(job)
     return job

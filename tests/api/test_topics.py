@@ -16,7 +16,10 @@ DEFAULTS = {
     "cleanup": "delete",
     "max_message_bytes": 1048576,
     "partitioner": "murmur3",
+    "delay_expiry_seconds": None,
     "segment_bytes": None,
+    "lane_weights": [50, 25, 15, 7, 3],
+    "lane_boost_seconds": 30.0,
 }
 
 
@@ -27,7 +30,10 @@ def test_a_topic_is_made_with_what_was_asked_for(broker: LocalBroker) -> None:
         "cleanup": "compact,delete",
         "max_message_bytes": 2048,
         "partitioner": "murmur2",
+        "delay_expiry_seconds": 3600.5,
         "segment_bytes": 65536,
+        "lane_weights": [5, 4, 3, 2, 1],
+        "lane_boost_seconds": 1.5,
     }
     answer = ask(broker.url, "POST", "/topics", {"name": "orders", "num_partitions": 5, **asked})
     assert (answer.status, answer.json) == (201, {"name": "orders", "partitions": 5, "created": True})
@@ -190,7 +196,7 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free_for_an_empty_one(broker: L
     create(broker.url, "t")
     publish(broker.url, "t", "old")
     answer = ask(broker.url, "DELETE", "/topics/t")
-    assert (answer.status, answer.json) == (200, {"deleted": True, "name": "t"})
+    assert (answer.status, answer.json) == (200, {"deleted": True, "name": "t", "delayed_deleted": 0})
     assert ask(broker.url, "GET", "/topics/t").status == 404
     create(broker.url, "t")
     assert read(broker.url, "t") == []

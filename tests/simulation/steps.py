@@ -143,8 +143,8 @@ class Steps:
         if topic is None:
             return
 
-        def told(result: GoQueueError | None) -> None:
-            if result is None:
+        def told(result: int | GoQueueError) -> None:
+            if isinstance(result, int):
                 topic.state = "gone"
                 world.model.topics.pop(topic.name)
             else:

@@ -12,6 +12,7 @@ What must stay true: a message on which a decision is on its way to the disk is 
 its way to the topic nothing is decided; so what was cancelled durably is never seen, and what was seen is delivered.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -47,6 +48,10 @@ class Delays:
         """The offset that the state has come to."""
         self.since: int | None = None
         """Whatever was delivered below this offset of the topic has been told of; None before the first delivery."""
+        self._told: deque[tuple[int, int]] = deque()
+        """Where the log ended when it said so, and the `since` from then on, while that may not be on the device."""
+        self._safe_since = 0
+        """The last one that is."""
         self.unsure = False
         """Whether something may have arrived in the topic that has not been told of."""
         self.on_its_way: set[int] = set()
@@ -57,6 +62,8 @@ class Delays:
         self.ahead_seconds = 0.0
         self.on_earlier: Callable[[], None] = lambda: None
         """Called when there is something to be done before `next_ns` was."""
+        self.on_settled: Callable[[int, int], None] = lambda _, __: None
+        """Called with the end that messages came to, and how many they were."""
         self._horizon_ns = self.wheel.horizon_ns
         self._seen_ns = clock.now_ns()
         self._is_open = False
@@ -71,7 +78,7 @@ class Delays:
         """What `since` was when the log could not be read: of what came behind that, some may have been told there."""
         self._waiting: list[Promise[None]] = []
         inbox.watch(self._hear)
-        partition.is_held = self._holds
+        partition.needed_from = self._needed_from
 
     def open(self, disk: Disk) -> None:
         """Make the state from the log, and from a snapshot where there is one that fits."""
@@ -93,6 +100,7 @@ class Delays:
         self.schedule = found.schedule(self.inbox.earliest)
         self.applied = self._saved = found.applied
         self.since, self.scheduled, self.ahead_seconds = found.since, found.scheduled, found.ahead_seconds
+        self._safe_since = found.since or 0
 
     def save(self, disk: Disk, *, at_least_bytes: int = 0) -> Work[None]:
         """Spare the next start to read what the log says up to now, if that is so much."""
@@ -151,8 +159,17 @@ class Delays:
                 moved = self.schedule.move(record.offsets, record.dues)
                 self.file(record.dues[moved], record.offsets[moved])
             else:
-                self.schedule.settle(record.offsets, record.state)
-                self.since = self.since if record.since is None else record.since
+                settled = self.schedule.settle(record.offsets, record.state)
+                if self._is_open:
+                    self.on_settled(record.state, settled)
+                if record.since is not None:
+                    self._tell_since(record.since)
+
+    def _tell_since(self, since: int) -> None:
+        self.since, end = since, self.inbox.high_watermark
+        if self._told and self._told[-1][0] == end:
+            self._told.pop()
+        self._told.append((end, since))
 
     # --- deadlines ---
 
@@ -252,11 +269,14 @@ class Delays:
             self.on_wait(moment)
             yield moment
 
-    def _holds(self) -> bool:
-        """Whether what the topic has sealed must stay for now: somebody may have to search it."""
-        is_told = self.inbox.durable_end == self.inbox.log_end
-        since = self.since or 0
-        return self.unsure or (not is_told and since < self.partition.log.active.base_offset)
+    def _needed_from(self) -> int | None:
+        """What a search of the topic may have to find must stay in it; None where nothing is on its way."""
+        while self._told and self._told[0][0] <= self.inbox.durable_end:
+            self._safe_since = self._told.popleft()[1]
+        is_quiet = not (self.unsure or self.on_its_way or self._told)
+        if is_quiet and self.inbox.durable_end == self.inbox.log_end:
+            return None
+        return self._safe_since if self._doubt is None else min(self._safe_since, self._doubt)
 
     # --- decide ---
 
@@ -266,6 +286,11 @@ class Delays:
         self.inbox.offer(list(frames), durable)
         self.inbox.commit()
         return durable
+
+    def be_ready(self) -> Work[None]:
+        """Know all that is to be known before something is decided."""
+        yield from self.catch_up()
+        yield from self.make_sure()
 
     def look_up(self, offset: int) -> Work[Entry]:
         """What is known of it, by everybody who was answered before."""
@@ -313,12 +338,14 @@ class Delays:
 
     def cancel_many(self, offsets: Numbers) -> Work[int]:
         """Those that are pending and not on their way; how many."""
+        yield from self.be_ready()
         chosen = self.free(offsets)
         yield from self._decide(chosen, partial(records.settled, CANCELLED))
         return len(chosen)
 
     def reschedule_many(self, offsets: Numbers, due_of: Callable[[Numbers], Numbers]) -> Work[int]:
         """The same; `due_of` makes new deadlines of those that stand."""
+        yield from self.be_ready()
         chosen = self.free(offsets)
         dues = due_of(self.schedule.dues_of(chosen))
         yield from self._decide(chosen, lambda _: records.rescheduled(chosen, dues))

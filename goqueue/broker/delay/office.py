@@ -4,7 +4,7 @@ The shell's duties: have `deliver` of each postman that `due` names carried out,
 look again at `next_ns`, and every second, since the clock may have been set.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from goqueue.broker.deadlines import Deadlines
 from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.postman import Postman
+from goqueue.broker.delay.schedule import STATES
 from goqueue.broker.delay.wheel import Numbers
 from goqueue.broker.partition import Partition
 from goqueue.clock import NANOSECONDS, Clock
@@ -36,6 +37,8 @@ class Office:
         self._due: dict[Postman, None] = {}
         self._deadlines = Deadlines()
         self._kind = self._deadlines.kind(self._call)
+        self.outcomes: Counter[str] = Counter(dict.fromkeys(STATES[1:], 0))
+        """What became of messages since the start."""
         self._late: deque[Numbers] = deque()
         self._late_count = 0
         self.on_delivery: Callable[[Numbers], None] = lambda _: None
@@ -49,6 +52,7 @@ class Office:
         postman = Postman(Delays(partition, inbox, self._clock), expiry_seconds)
         self._postmen[partition] = self._by_name[log.name] = postman
         postman.on_delivery = self._observe
+        postman.delays.on_settled = self._settled
         postman.delays.open(disk)
         postman.delays.on_earlier = lambda: self._look(log.name)
         self._look(log.name)
@@ -64,6 +68,16 @@ class Office:
 
     def postmen(self) -> Iterator[Postman]:
         yield from list(self._postmen.values())
+
+    def _settled(self, state: int, count: int) -> None:
+        self.outcomes[STATES[state]] += count
+
+    def pending(self) -> dict[str, int]:
+        """How many wait, by topic."""
+        counts: Counter[str] = Counter()
+        for partition, postman in self._postmen.items():
+            counts[partition.topic] += postman.delays.schedule.pending
+        return dict(counts)
 
     def _observe(self, late_ns: Numbers) -> None:
         self.on_delivery(late_ns)

@@ -30,10 +30,16 @@ _FEW = 32  # picked out on the spot where they are in memory: a thread costs mor
 class Fetched:
     """Frames by their offsets."""
 
+    asked: Numbers
+    """Those that were wanted; they rise."""
     frames: dict[int, memoryview] = field(default_factory=dict)
     size: int = 0
     is_over: bool = False
     """Whether it stopped because that was enough."""
+
+    def covers(self, offsets: Numbers) -> bool:
+        """Whether all that can be had of these is here."""
+        return not self.is_over and bool(np.isin(offsets, self.asked).all())
 
 
 @dataclass(slots=True)
@@ -46,7 +52,7 @@ class _Stretch:
 
 def fetch(partition: Partition, offsets: Numbers, bytes_max: int) -> Work[Fetched]:
     """Those of these messages that can be read; the offsets rise."""
-    fetched = Fetched()
+    fetched = Fetched(offsets)
     gap = max(1, DELAY_FETCH_GAP_BYTES // partition.message_bytes)
     stretches = _stretches(offsets[offsets >= partition.earliest], gap)
     while stretches and not fetched.is_over:

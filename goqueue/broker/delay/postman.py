@@ -19,7 +19,13 @@ from goqueue.broker.partition import Placement
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
-from goqueue.limits import DELAY_BATCH_BYTES, DELAY_BATCH_MESSAGES, DELAY_SEARCH_BYTES
+from goqueue.limits import (
+    DELAY_BATCH_BYTES,
+    DELAY_BATCH_MESSAGES,
+    DELAY_FETCH_BYTES,
+    DELAY_FETCH_MESSAGES,
+    DELAY_SEARCH_BYTES,
+)
 
 _FEW = 32  # readdressed on the spot: a thread costs more
 
@@ -32,6 +38,8 @@ class Postman:
         self._expiry_seconds = expiry_seconds
         self._ready: deque[Due] = deque()
         """Who is due, in order."""
+        self._fetched: Fetched | None = None
+        """What was read ahead, while some are ready."""
         self._express: deque[tuple[Numbers, Promise[int]]] = deque()
         self.on_delivery: Callable[[Numbers], None] = lambda _: None
         """Called with how late messages were, in nanoseconds."""
@@ -45,23 +53,23 @@ class Postman:
         """All who are due, until nobody is; `is_enough` is asked after each batch."""
         delays = self.delays
         try:
-            yield from delays.catch_up()
-            yield from delays.make_sure()
+            yield from delays.be_ready()
             while not is_enough() and (batch := self._next()) is not None:
                 yield from self._carry(*batch)
+            self._fetched = None
         except BaseException:
             self._put_back()
             raise
 
     def _put_back(self) -> None:
+        self._fetched = None
         ready, self._ready = self._ready, deque()
         for _, offsets in ready:
             self.delays.file_again(offsets.tolist())
 
     def deliver_now(self, offsets: Numbers) -> Work[int]:
         """These, whenever they are due; how many of them were pending and went. They rise."""
-        yield from self.delays.catch_up()
-        yield from self.delays.make_sure()
+        yield from self.delays.be_ready()
         arrived: Promise[int] = Promise()
         self._express.append((offsets, arrived))
         self.delays.on_earlier()
@@ -120,7 +128,7 @@ class Postman:
         if len(late):
             yield from self._give_up(late)
             return len(late)
-        fetched = yield from fetch(self.delays.inbox, np.sort(offsets), DELAY_BATCH_BYTES)
+        fetched = yield from self._fetch(offsets)
         while fetched.is_over and len(offsets) > 1:
             dues, offsets = dues[: len(dues) // 2], offsets[: len(offsets) // 2]
             fetched = yield from fetch(self.delays.inbox, np.sort(offsets), DELAY_BATCH_BYTES)
@@ -130,6 +138,17 @@ class Postman:
         if there.any():
             yield from self._append(dues[there], offsets[there], fetched)
         return len(offsets)
+
+    def _fetch(self, offsets: Numbers) -> Work[Fetched]:
+        """These, and together with them those whose turn comes then."""
+        if self._fetched is None or not self._fetched.covers(offsets):
+            wanted = [offsets, *(ahead for _, ahead in self._ready)]
+            count = min(DELAY_FETCH_MESSAGES, DELAY_FETCH_BYTES // self.delays.inbox.message_bytes)
+            chosen = np.unique(np.concatenate(wanted)[: max(count, len(offsets))])
+            self._fetched = yield from fetch(self.delays.inbox, chosen, DELAY_FETCH_BYTES)
+            if self._fetched.is_over:  # some are far larger than the average
+                self._fetched = yield from fetch(self.delays.inbox, np.sort(offsets), DELAY_BATCH_BYTES)
+        return self._fetched
 
     def _too_late(self, dues: Numbers, offsets: Numbers) -> Numbers:
         """The first ones, in the order of their deadlines, that are not wanted any more; they rise."""
@@ -152,7 +171,8 @@ class Postman:
         try:
             delays.partition.take(frames, None, placed)
             placement: Placement = yield placed
-            self.on_delivery(delays.clock.now_ns() - dues)
+            late_ns = delays.clock.now_ns() - dues
+            self.on_delivery(late_ns[late_ns >= 0])  # others somebody wanted before their time
             yield from delays.synced(delays.partition, placement.next_offset)
             yield from delays.tell_delivered(np.sort(offsets), placement.next_offset)
         except BaseException:

@@ -225,7 +225,6 @@ def decide(asked: list[Postman], criteria: Criteria, act: Act | None, limit: int
 def _act(asked: list[Postman], rows: Rows, act: Act) -> Work[int]:
     changed = 0
     for place in np.unique(rows.places).tolist():
-        yield from asked[place].delays.make_sure()
         changed += yield from act(asked[place], np.sort(rows.offsets[rows.places == place]))
     return changed
 

@@ -47,12 +47,19 @@ class Grant(NamedTuple):
     lane: int = NORMAL
     runs: tuple[int, ...] = ()
 
+    @property
+    def messages(self) -> int:
+        """How many messages."""
+        return sum(self.runs[::2]) if self.runs else self.end - self.first
+
+    def edges(self) -> tuple[list[int], list[int]]:
+        """Where the ranges of its messages begin, and where they end."""
+        edges = list(accumulate(self.runs, initial=self.first)) if self.runs else [self.first, self.end]
+        return edges[::2], edges[1::2]
+
     def ranges(self) -> list[Range]:
         """Its messages."""
-        if not self.runs:
-            return [(self.first, self.end)]
-        edges = list(accumulate(self.runs, initial=self.first))
-        return list(zip(edges[::2], edges[1::2], strict=True))
+        return list(zip(*self.edges(), strict=True))
 
 
 class Held(NamedTuple):

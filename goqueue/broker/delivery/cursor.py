@@ -168,7 +168,7 @@ class Cursor:
             if grant.first < self.position:
                 self.waiting.cut(grant.first, grant.end)
             self.position = max(self.position, grant.end)
-            lease = self.leases[grant.id] = Lease(grant, [(grant.first, grant.end)], grant.until_ns)
+            lease = self.leases[grant.id] = Lease(grant, grant.until_ns)
             for first, end in (*change.held, *change.gaps):
                 lease.left.cut(first, end)
             self._enter(lease)
@@ -186,7 +186,7 @@ class Cursor:
         """Behind `position`: nothing is said of the messages in between."""
         self.heads = list(map(max, change.heads, self.heads or change.heads))
         for grant in change.grants:
-            lease = self.leases[grant.id] = Lease(grant, grant.ranges(), grant.until_ns)
+            lease = self.leases[grant.id] = Lease(grant, grant.until_ns)
             if self.waiting:
                 for first, end in grant.ranges():
                     self.waiting.cut(first, end)
@@ -214,16 +214,16 @@ class Cursor:
     def _settle(self, change: Settled) -> None:
         for first, end in change.ranges:
             pieces = self._remove(change.lease, first, end)
+            if self.heads is not None and first >= self.position:
+                continue
             if change.lease is None or not self.leases[change.lease].grant.runs:
                 pieces = [(first, end)]
-            for piece in pieces:
-                self._note_done(*piece)
+            for start, stop in pieces:
+                self._note_done(start, stop)
         self._let_go(change.lease)
         self._advance()
 
     def _note_done(self, first: int, end: int) -> None:
-        if self.heads is not None and first >= self.position:
-            return
         if first == self.floor and not self.acked:
             self.floor = end
         else:
@@ -296,7 +296,7 @@ class Cursor:
         self.waiting = Waiting(change.waiting)
         self.moving = RangeMap(change.moving)
         for held in change.leases:
-            lease = Lease(*held)
+            lease = Lease(held.grant, held.until_ns, held.left)
             self.leases[lease.id] = lease
             self._enter(lease)
 

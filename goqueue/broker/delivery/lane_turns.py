@@ -5,31 +5,20 @@ a second priority lies ahead, until all of them have been handed out up to one o
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from goqueue.broker.delivery.changes import Joined, Leased, Place, Range, Retry
 from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.delivery.gathering import Gathered, gather
 from goqueue.broker.delivery.lender import Lender
-from goqueue.broker.delivery.slices import Slice, assembled, picked
 from goqueue.broker.delivery.taking import Taking
 from goqueue.broker.lanes.shares import LaneRules, Shares
-from goqueue.broker.partition import Partition
 from goqueue.broker.ranges import RangeMap
 from goqueue.broker.work import Work
-from goqueue.limits import LANE_GAP_BYTES, LANE_SPANS_MAX, PRIORITY_COUNT
+from goqueue.limits import LANE_SPANS_MAX, PRIORITY_COUNT
 from goqueue.storage.lanes import LANES
 
 _RUNS_LOOKED_AT = 10_000  # of what waits, for some that were tried alike
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What was read for a lane."""
-
-    content: Slice | None
-    through: int
-    """Below it, all that was looked for and is not there is gone."""
 
 
 class LaneTurns:
@@ -44,14 +33,22 @@ class LaneTurns:
         self._shares.pop(group, None)
 
     def is_due(self, taking: Taking, place: Place) -> Work[bool]:
-        """Whether lanes are to be read one by one here; where that is over, it is recorded."""
+        """Whether lanes are to be read one by one here; where that is over, it is recorded.
+
+        What is to be tried again keeps its lane, and so many leases are not to become many more when they expire: so
+        that is over when nothing waits, and what is in hand is of stretches of one lane.
+        """
         cursor, partition = self._lender.cursor(taking, place), self._lender.partition(place)
         if cursor is None:
             return False
+        if cursor.unread < partition.earliest:
+            self._lender.pass_over(taking.name, place, partition)
         reach = cursor.reach
         if cursor.heads is None:
             return reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach))
         if reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach)):
+            return True
+        if cursor.waiting or any(lease.grant.runs for lease in cursor.leases.values()):
             return True
         heads = list(cursor.heads)
         for lane in LANES:
@@ -66,9 +63,6 @@ class LaneTurns:
         """Of each lane what is its turn."""
         lender, partition = self._lender, self._lender.partition(place)
         cursor = lender.cursor(taking, place)
-        if cursor is not None and cursor.unread < partition.earliest:
-            lender.pass_over(taking.name, place, partition)
-            cursor = lender.cursor(taking, place)
         if cursor is None:
             return
         end, wanted = partition.last_stable, taking.messages
@@ -111,7 +105,10 @@ class LaneTurns:
     def _take_alike(self, taking: Taking, place: Place, spans: list[Range], retry: Retry) -> Work[None]:
         """Messages of a lane that were tried alike come again as one lease."""
         lender, partition = self._lender, self._lender.partition(place)
-        found = yield from self._read(taking, partition, spans)
+        if spans[0][0] < partition.earliest:
+            lender.pass_over(taking.name, place, partition)
+            return
+        found = yield from gather(partition, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
         cursor = lender.cursor(taking, place)
         count = found.content.count if found.content is not None else 0
         if cursor is None or cursor.heads is None or not lender.owns(taking, partition, count):
@@ -136,9 +133,8 @@ class LaneTurns:
         spans = yield from partition.lanes.spans(lane, head, end, min(most, taking.messages), LANE_SPANS_MAX)
         if not spans:
             return 0
-        found = yield from self._read(taking, partition, spans)
-        is_all = found.through == spans[-1][1] and sum(stop - first for first, stop in spans) == new[lane]
-        through, held = end if is_all else found.through, list[Range]()
+        found = yield from gather(partition, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
+        through, held = found.head(spans, new[lane], end), list[Range]()
         stretches = [found.content] if found.content is not None else []
         if found.content is not None:
             stretches, held = yield from lender.unblocked(taking, place, found.content)
@@ -154,29 +150,6 @@ class LaneTurns:
         change = Leased(taking.name, *place, grants=[], held=held, heads=heads, lane=lane)
         lender.record(taking, place, change, stretches, Retry(0, 0, 0, 0, lane))
         return before - taking.messages
-
-    # --- reading ---
-
-    def _read(self, taking: Taking, partition: Partition, spans: list[Range]) -> Work[_Found]:
-        """What lies in these spans, as far as there is room."""
-        views: list[memoryview] = []
-        ranges: list[Range] = []
-        room, average, through = taking.bytes, partition.message_bytes, spans[0][0]
-        for group in _grouped(spans, LANE_GAP_BYTES // average):
-            offset, stop = group[0][0], group[-1][1]
-            while offset < stop and room > 0:
-                size = min(room, 2 * (stop - offset) * average)
-                read = yield from partition.read(offset, size, skip_damage=taking.wish.skip_damage)
-                if read.next_offset == offset:
-                    break
-                offset = through = min(read.next_offset, stop)
-                some, where = picked(read, group)
-                room -= sum(map(len, some))
-                views += some
-                ranges += where
-            if offset < stop:
-                break
-        return _Found(assembled(views, ranges) if ranges else None, through)
 
 
 def _head(cursor: Cursor, lane: int) -> int:
@@ -203,22 +176,10 @@ def _alike(cursor: Cursor, first: int, retry: Retry, most: int) -> Iterator[Rang
             return
 
 
-def _missing(spans: list[Range], found: _Found) -> list[Range]:
+def _missing(spans: list[Range], found: Gathered) -> list[Range]:
     """What of the spans was looked at and is not there."""
     left = RangeMap((first, end, True) for first, end in spans)
     left.cut(found.through, spans[-1][1])
     for first, end in found.content.ranges() if found.content is not None else ():
         left.cut(first, end)
     return [(first, end) for first, end, _ in left.runs()]
-
-
-def _grouped(spans: list[Range], gap: int) -> Iterator[list[Range]]:
-    """Neighbours that are read together, since little lies between them."""
-    group: list[Range] = []
-    for span in spans:
-        if group and span[0] - group[-1][1] > gap:
-            yield group
-            group = []
-        group.append(span)
-    if group:
-        yield group

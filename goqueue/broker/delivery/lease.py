@@ -11,10 +11,15 @@ class Lease:
 
     __slots__ = ("grant", "left", "until_ns")
 
-    def __init__(self, grant: Grant, left: Iterable[Range], until_ns: int) -> None:
+    def __init__(self, grant: Grant, until_ns: int, left: Iterable[Range] | None = None) -> None:
+        """Of all its messages, unless it is said what is left."""
         self.grant = grant
-        self.left: RangeMap[bool] = RangeMap((first, end, True) for first, end in left)
         self.until_ns = until_ns
+        self.left: RangeMap[bool]
+        if left is None:
+            self.left = RangeMap.of(*grant.edges(), True)
+        else:
+            self.left = RangeMap((first, end, True) for first, end in left)
 
     @property
     def id(self) -> str:

@@ -316,6 +316,8 @@ def _all_settled(cursor: Cursor, ranges: Sequence[Range]) -> bool:
 def _left_of(cursor: Cursor, lease: Lease, statement: Statement) -> list[Range]:
     """What of these ranges is to be settled; an ack may speak once more of what is done."""
     grant = lease.grant
+    if statement.ranges == ((grant.first, grant.end),) and lease.left.count == grant.messages:
+        return [(grant.first, grant.end)] if statement.verb == "ack" else lease.ranges()
     found: RangeMap[bool] = RangeMap()
     meant = RangeMap((first, end, True) for first, end in grant.ranges()) if grant.runs else None
     for first, end in statement.ranges:

@@ -1,7 +1,7 @@
 """The part of what was read that is handed out: so many messages, up to an offset, and which offsets have none."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -23,10 +23,11 @@ class Slice:
     end: int
     gaps: tuple[Range, ...] = ()
     """Offsets of the range without a message."""
+    count: int = field(init=False)
 
-    @property
-    def count(self) -> int:
-        return self.end - self.first - sum(end - first for first, end in self.gaps)
+    def __post_init__(self) -> None:
+        missing = sum(end - first for first, end in self.gaps) if self.gaps else 0
+        object.__setattr__(self, "count", self.end - self.first - missing)
 
     @property
     def size(self) -> int:

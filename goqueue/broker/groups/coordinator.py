@@ -116,6 +116,8 @@ class Coordinator:
     def topic_changed(self, name: str) -> None:
         """It has come, gone, or has other partitions now."""
         self.redrives.close_gone()
+        if name not in self._topics.topics:
+            self.polls.served.forget(name)
         for group in self.ledger.groups():
             if any(name in member.topics for member in group.members.values()) or any(
                 place[0] == name for place in self.ledger.cursors(group.group)

@@ -17,7 +17,7 @@ from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
 from goqueue.limits import LANE_RUNS_KEPT, LANES_HELD
 from goqueue.storage.disk import Disk
-from goqueue.storage.lanes import LANES, Digest, Lanes, Span, load_lanes, store_lanes, survey_lanes
+from goqueue.storage.lanes import LANES, NO_LANE, Digest, Lanes, Span, load_lanes, store_lanes, survey_lanes
 from goqueue.storage.log import Log
 from goqueue.storage.segment import Reader, Segment
 from goqueue.storage.survey import Stretch
@@ -35,17 +35,19 @@ class LaneIndex:
 
     def is_single(self, first: int) -> Work[bool]:
         """Whether all messages from this offset on are in one lane."""
-        book = self._log.lanes
-        if first >= book.since:
+        if first >= self._log.lanes.since:
             return True
-        found = -1
+        found, end = NO_LANE, self._log.next_offset
         for lane in LANES:
-            if (yield from self.next(lane, first, self._log.next_offset)) is not None:
-                if found >= 0:
+            if (yield from self.next(lane, first, end)) is not None:
+                if found != NO_LANE:
                     return False
                 found = lane
-        if found >= 0 and found == book.lane:  # nothing else came while it was looked up
-            book.since = min(book.since, first)
+        book = self._log.lanes  # others may have come while it was looked up
+        if book.since > end or (NO_LANE not in (book.lane, found) and book.lane != found):
+            return False
+        if found != NO_LANE:
+            book.since, book.lane = min(book.since, first), found
         return True
 
     def next(self, lane: int, first: int, end: int) -> Work[int | None]:
@@ -98,11 +100,11 @@ class LaneIndex:
         while offset is not None and messages > 0 and len(found) < most:
             segment, stop = self._at(offset)
             lanes = yield from self._whole(segment)
-            for start, behind in lanes.runs[lane].within(offset, min(end, stop)):
-                found.append((start, min(behind, start + messages)))
-                messages -= found[-1][1] - start
-                if not messages or len(found) == most:
-                    return found
+            spans = lanes.runs[lane].within(offset, min(end, stop), min(messages, most - len(found)))
+            found += spans
+            messages -= sum(behind - start for start, behind in spans)
+            if messages < 0:
+                return _shortened(found, -messages)
             offset = yield from self.next(lane, stop, end)
         return found
 
@@ -149,6 +151,15 @@ class LaneIndex:
                 yield partial(store_lanes, disk, segment.lanes_path, lanes, segment.size)
                 if segment in self._log.segments:
                     self._keep(segment, lanes)
+
+
+def _shortened(spans: list[Span], excess: int) -> list[Span]:
+    """The same with so many fewer at the end."""
+    while excess >= (length := spans[-1][1] - spans[-1][0]):
+        spans.pop()
+        excess -= length
+    spans[-1] = spans[-1][0], spans[-1][1] - excess
+    return spans
 
 
 def _look_up(disk: Disk, reader: Reader, stop: int, next_offset: int, *, is_sealed: bool) -> Lanes:

@@ -29,7 +29,9 @@ class Scheduled:
         return self.offset is not None and self.cancel == ""
 
     def __repr__(self) -> str:
-        return f"<{self.value!r} at {self.offset} of {self.partition}, due {sorted(self.dues)}, {self.cancel or 'owed'}>"
+        return (
+            f"<{self.value!r} at {self.offset} of {self.partition}, due {sorted(self.dues)}, {self.cancel or 'owed'}>"
+        )
 
 
 @dataclass

@@ -1,0 +1,71 @@
+"""Reading a partition in the order of priorities: as a group would be handed its messages, and nothing changes."""
+
+import asyncio
+from dataclasses import dataclass
+
+from goqueue.api.call import Call
+from goqueue.api.frames import starts
+from goqueue.api.text import Message, content_of, shown
+from goqueue.broker.delivery.lane_reading import LanePage, read_lanes
+from goqueue.broker.partition import Partition
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import RequestInvalid
+from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
+from goqueue.storage import frame
+
+POSITIONS_PATTERN = rf"^[0-9]{{1,19}}(,[0-9]{{1,19}}){{{PRIORITY_COUNT - 1}}}(?![\s\S])"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWish:
+    """How much is asked for, and from where on."""
+
+    offset: int
+    positions: str | None
+    """Of each priority, in place of one offset for all."""
+    limit: int
+    max_bytes: int
+    wait: float
+    skip_damage: bool
+
+
+async def by_priority(call: Call, partition: Partition, wish: LaneWish) -> tuple[list[Message], list[int]]:
+    """The next messages, and where each priority goes on."""
+    heads, runtime = _heads(wish), call.runtime
+    rules = runtime.broker.topic(partition.topic).lane_rules
+    until_ns = runtime.clock.monotonic_ns() + round(wish.wait * NANOSECONDS)
+    while True:
+        given = (heads, wish.limit, wish.max_bytes, rules)
+        page = await runtime.perform(read_lanes(partition, *given, skip_damage=wish.skip_damage))
+        left = (until_ns - runtime.clock.monotonic_ns()) / NANOSECONDS
+        if page.slices or left <= 0 or runtime.is_stopping:
+            break
+        await runtime.read(partition, partition.last_stable, 1, wait=left)
+    return await asyncio.get_running_loop().run_in_executor(None, _told, page, wish.max_bytes)
+
+
+def _heads(wish: LaneWish) -> list[int]:
+    if wish.positions is None:
+        return [wish.offset] * PRIORITY_COUNT
+    heads = list(map(int, wish.positions.split(",")))
+    if max(heads) > OFFSET_MAX:
+        problem = {"place": "positions", "problem": f"has {max(heads)}, which is no offset"}
+        raise RequestInvalid(
+            f"positions {problem['problem']}", hint="send next_positions as it came", problems=[problem]
+        )
+    return heads
+
+
+def _told(page: LanePage, max_bytes: int) -> tuple[list[Message], list[int]]:
+    """Unpacked values are bounded as well, since a small frame may hold much: what has no room comes next time."""
+    messages: list[Message] = []
+    heads, size = list(page.heads), 0
+    for one in page.slices:
+        for message in (frame.decode(buffer, position) for buffer in one.buffers for position in starts(buffer)):
+            content = content_of(message)
+            size += len(content or b"")
+            if messages and size > max_bytes:
+                heads[message.priority] = message.offset
+                break
+            messages.append(shown(message, content))
+    return messages, heads

@@ -1,0 +1,59 @@
+"""Messages of one lane, read from where its runs are."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from goqueue.broker.delivery.changes import Range
+from goqueue.broker.delivery.slices import Slice, assembled, picked
+from goqueue.broker.partition import Partition
+from goqueue.broker.work import Work
+from goqueue.limits import LANE_GAP_BYTES, LANE_READS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What was read of some spans."""
+
+    content: Slice | None
+    through: int
+    """Below it, all that was looked for and is not there is gone."""
+
+    def head(self, spans: list[Range], count: int, end: int) -> int:
+        """Where the lane goes on, which had so many messages up to the end: there, if these were all of them."""
+        is_all = self.through == spans[-1][1] and sum(stop - first for first, stop in spans) == count
+        return end if is_all else self.through
+
+
+def gather(partition: Partition, spans: list[Range], max_bytes: int, *, skip_damage: bool) -> Work[Gathered]:
+    """What lies in these spans, as far as there is room. What lies between them is read over where it is little."""
+    views: list[memoryview] = []
+    ranges: list[Range] = []
+    room, average, through = max_bytes, partition.message_bytes, spans[0][0]
+    for group in islice(_grouped(spans, LANE_GAP_BYTES // average), LANE_READS_MAX):
+        offset, stop = group[0][0], group[-1][1]
+        while offset < stop and room > 0:
+            size = min(room, 2 * (stop - offset) * average)
+            read = yield from partition.read(offset, size, skip_damage=skip_damage)
+            if read.next_offset == offset:
+                break
+            offset = through = min(read.next_offset, stop)
+            some, where = picked(read, group)
+            room -= sum(map(len, some))
+            views += some
+            ranges += where
+        if offset < stop:
+            break
+    return Gathered(assembled(views, ranges) if ranges else None, through)
+
+
+def _grouped(spans: list[Range], gap: int) -> Iterator[list[Range]]:
+    """Neighbours that are read together, since little lies between them."""
+    group: list[Range] = []
+    for span in spans:
+        if group and span[0] - group[-1][1] > gap:
+            yield group
+            group = []
+        group.append(span)
+    if group:
+        yield group

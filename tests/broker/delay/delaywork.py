@@ -1,0 +1,146 @@
+"""What the tests of delayed messages need to speak briefly."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from goqueue import delay
+from goqueue.broker.delay.delays import Delays
+from goqueue.broker.delay.postman import Postman
+from goqueue.broker.delay.schedule import STATES
+from goqueue.broker.partition import Partition, Placement
+from goqueue.broker.topic import Topic
+from goqueue.broker.work import Promise, Work, run
+from goqueue.clock import NANOSECONDS
+from goqueue.storage import frame
+from goqueue.testing.disk import Keep
+from tests.broker.brokers import Running, Told, values
+
+SECOND = NANOSECONDS
+
+T = TypeVar("T")
+
+
+def offsets(*numbers: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    return np.array(numbers, np.int64)
+
+
+class Scene:
+    """A broker with the topic `orders`, whose postman goes when he is told to."""
+
+    def __init__(self, running: Running | None = None, **settings: object) -> None:
+        self.running = running or Running()
+        if "orders" not in self.running.broker.topics:
+            self.running.create("orders", 1, **settings)
+
+    @property
+    def topic(self) -> Topic:
+        return self.running.broker.topics["orders"]
+
+    @property
+    def partition(self) -> Partition:
+        return self.topic.partitions[0]
+
+    @property
+    def postman(self) -> Postman:
+        return self.running.broker.scheduling(self.partition)
+
+    @property
+    def delays(self) -> Delays:
+        return self.postman.delays
+
+    @property
+    def now_ns(self) -> int:
+        return self.running.clock.now_ns()
+
+    def schedule(self, *messages: tuple[bytes, float]) -> list[int]:
+        """Values, and after how many seconds they are due; their offsets."""
+        told = self.ask_to_schedule(*messages)
+        self.running.flush()
+        placement = told.result
+        return list(range(placement.first_offset, placement.next_offset))
+
+    def ask_to_schedule(self, *messages: tuple[bytes, float]) -> Told[Placement]:
+        told: Told[Placement] = Told()
+        due = [(value, self.now_ns + round(seconds * SECOND)) for value, seconds in messages]
+        frames = [
+            frame.encode(value, None, frame.encode_headers([delay.deliver_at(due_ns), ("trace", b"1")]))
+            for value, due_ns in due
+        ]
+        self.delays.inbox.offer(frames, told)
+        self.delays.inbox.commit()
+        return told
+
+    def fill(self, count: int, seconds: float, size: int = 200) -> list[int]:
+        """Many of some size, one append each."""
+        return [self.schedule((b"%d:" % number + bytes(size), seconds))[0] for number in range(count)]
+
+    def publish(self, *contents: bytes) -> None:
+        self.partition.offer([frame.encode(one) for one in contents], lambda _: None)
+        self.partition.commit()
+        self.running.flush()
+
+    def do(self, work: Work[T]) -> T:
+        return run(work, self.running.flush)
+
+    def deliver(self, seconds: float = 0) -> None:
+        """After so long."""
+        self.running.clock.advance(seconds)
+        self.do(self.postman.deliver())
+
+    def state(self, offset: int) -> str:
+        run(self.delays.catch_up())
+        entry = self.delays.schedule.find(offset)
+        return "unknown" if entry is None else STATES[entry.state]
+
+    @property
+    def delivered(self) -> list[bytes]:
+        return values(self.partition)
+
+    def crash(self, keep: Keep = "synced") -> "Scene":
+        return Scene(self.running.crash(keep))
+
+    def restart(self) -> "Scene":
+        return Scene(self.running.restart())
+
+
+class Going(Generic[T]):
+    """Work that has come to a promise: what it needs from files has been done on the way."""
+
+    def __init__(self, work: Work[T]) -> None:
+        self._work = work
+        self.promise: Promise[Any] | None = None
+        self.is_over = False
+        self.result: T | None = None
+        self._run(partial(next, work))
+
+    def go_on(self) -> None:
+        """What it waited for has come."""
+        assert self.promise is not None
+        if self.promise.is_kept:
+            try:
+                result = self.promise.result()
+            except Exception as error:
+                self._run(partial(self._work.throw, error))
+            else:
+                self._run(partial(self._work.send, result))
+
+    def finish(self, running: Running) -> T | None:
+        while not self.is_over:
+            running.flush()
+            self.go_on()
+        return self.result
+
+    def _run(self, step: Callable[[], Any]) -> None:
+        try:
+            job = step()
+            while not isinstance(job, Promise):
+                job = self._work.send(job())
+            self.promise = job
+        except StopIteration as end:
+            self.is_over, self.result = True, end.value
+        except BaseException:
+            self.is_over = True
+            raise

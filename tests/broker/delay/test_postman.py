@@ -1,0 +1,234 @@
+"""What is due stands in the topic once, in order, and after every crash."""
+
+import errno
+
+import numpy as np
+import pytest
+
+from goqueue import delay
+from goqueue.broker.producers import MARK_NAME, Mark
+from goqueue.broker.upkeep import keep_up
+from goqueue.broker.work import run
+from goqueue.errors import DiskFull
+from goqueue.limits import MESSAGE_BYTES
+from goqueue.storage import frame
+from tests.broker.brokers import Told, messages
+from tests.broker.delay.delaywork import SECOND, Going, Scene
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_message_comes_when_it_is_due_and_not_before(scene: Scene) -> None:
+    scene.schedule((b"a", 5))
+    scene.deliver(4.99)
+    assert scene.delivered == []
+    scene.deliver(0.02)
+    assert scene.delivered == [b"a"]
+    assert scene.state(0) == "delivered"
+
+
+def test_one_that_was_due_in_the_past_comes_at_once(scene: Scene) -> None:
+    scene.schedule((b"a", -1000))
+    scene.deliver(0.01)
+    assert scene.delivered == [b"a"]
+
+
+def test_messages_come_in_the_order_of_their_times(scene: Scene) -> None:
+    scene.schedule((b"c", 3), (b"a", 1), (b"b", 2), (b"b too", 2))
+    scene.deliver(10)
+    assert scene.delivered == [b"a", b"b", b"b too", b"c"]
+
+
+def test_one_a_year_ahead_comes_after_a_year(scene: Scene) -> None:
+    scene.schedule((b"a", 366 * 86_400), (b"b", 20 * 86_400))
+    scene.deliver(21 * 86_400)
+    scene.deliver(0.01)
+    assert scene.delivered == [b"b"]
+    while (next_ns := scene.delays.next_ns) is not None:
+        scene.deliver((next_ns - scene.now_ns) / SECOND)
+    assert scene.delivered == [b"b", b"a"]
+    assert messages(scene.partition)[-1].timestamp_ns >= 1_700_000_000 * SECOND + 366 * 86_400 * SECOND
+
+
+def test_what_arrives_is_the_message_with_the_place_that_it_comes_from(scene: Scene) -> None:
+    scene.schedule((b"other", 9), (b"a", 1))
+    scene.deliver(2)
+    (message,) = messages(scene.partition)
+    assert delay.origin_of(message.headers) == 1
+    assert list(message.headers[1:]) == [("trace", b"1")]
+    assert frame.verify(run(scene.partition.read(0, 1000)).buffers[0]) > 0
+
+
+def test_the_mark_of_a_producer_does_not_come_along(scene: Scene) -> None:
+    due = delay.deliver_at(scene.now_ns + SECOND)
+    mark = (MARK_NAME, Mark(7, 0, 0, 2).encode())
+    first = frame.encode(b"a", b"key", frame.encode_headers([mark, due, ("own", b"1")]), priority=1)
+    second = frame.encode(b"b", None, frame.encode_headers([delay.deliver_in(SECOND)]))
+    for is_duplicate in (False, True):
+        told: Told[object] = Told()
+        scene.delays.inbox.publish(bytearray(first + second), MESSAGE_BYTES, told, scene.now_ns)
+        scene.running.flush()
+        assert told.result.duplicate is is_duplicate  # type: ignore[attr-defined]
+    scene.deliver(2)
+    one, two = messages(scene.partition)
+    assert (one.value, one.key, one.priority) == (b"a", b"key", 1)
+    assert [name for name, _ in one.headers] == [delay.DELAYED_OF, "own"]
+    assert [name for name, _ in two.headers] == [delay.DELAYED_OF]
+
+
+def test_more_than_goes_at_once_goes_in_several_batches(scene: Scene) -> None:
+    scene.schedule(*((b"%d" % number, number % 7) for number in range(5000)))
+    scene.deliver(8)
+    assert sorted(map(int, scene.delivered)) == list(range(5000))
+    dues = [number % 7 for number in map(int, scene.delivered)]
+    assert dues == sorted(dues)
+
+
+def test_large_ones_go_in_several_batches_too(scene: Scene) -> None:
+    for number in range(7):
+        scene.schedule((b"%d" % number + bytes(1_000_000), 1))
+    scene.schedule(*((b"small", 1) for _ in range(100)))
+    scene.deliver(2)
+    assert len(scene.delivered) == 107
+
+
+@pytest.mark.parametrize("steps", range(8))
+@pytest.mark.parametrize("keep", ["everything", "synced", "some"])
+def test_a_crash_at_any_step_neither_loses_nor_doubles_a_message(scene: Scene, steps: int, keep: str) -> None:
+    scene.publish(b"before")
+    scene.schedule((b"a", 1), (b"b", 2), (b"c", 3000))
+    scene.running.clock.advance(5)
+    delivering = Going(scene.postman.deliver())
+    for step in range(steps):
+        if step % 2:
+            delivering.go_on() if not delivering.is_over else None
+        else:
+            scene.running.flush()
+    after = scene.crash(keep)  # type: ignore[arg-type]
+    after.deliver(1)
+    assert after.delivered == [b"before", b"a", b"b"]
+    assert after.state(0) == after.state(1) == "delivered"
+    assert after.crash().delivered == [b"before", b"a", b"b"]
+
+
+def test_a_full_disk_makes_messages_late_and_loses_none(scene: Scene) -> None:
+    scene.schedule((b"a", 1))
+    scene.running.disk.fail("write", errno.ENOSPC, times=1)
+    with pytest.raises(DiskFull):
+        scene.deliver(2)
+    assert scene.state(0) == "pending"
+    scene.deliver(1)
+    assert scene.delivered == [b"a"]
+
+
+def test_one_that_arrived_without_being_told_of_is_not_sent_again(scene: Scene) -> None:
+    scene.schedule((b"first", 0))
+    scene.deliver(1)
+    (offset,) = scene.schedule((b"a", 1))
+    scene.running.disk.fail("write", errno.ENOSPC, path="*/delayed/*", times=1)
+    with pytest.raises(DiskFull):
+        scene.deliver(2)
+    assert scene.delivered == [b"first", b"a"]
+    scene.deliver(1)
+    assert scene.delivered == [b"first", b"a"]
+    assert scene.state(offset) == "delivered"
+
+
+def test_damaged_bytes_expire_and_keep_nobody_else(scene: Scene) -> None:
+    scene.fill(60, 100)
+    run(scene.delays.catch_up())
+    disk = scene.running.disk
+    path = next(one for one in sorted(disk.paths()) if one.endswith(".log") and "/delayed/" in one)
+    content = disk.read_file(path)
+    disk.write_file(path, content[:900] + bytes([content[900] ^ 0xFF]) + content[901:])
+    scene.deliver(101)
+    states = [scene.state(offset) for offset in range(60)]
+    assert states.count("expired") == 1
+    assert len(scene.delivered) == 59
+
+
+def test_what_is_too_late_expires_where_the_topic_says_so() -> None:
+    scene = Scene(delay_expiry_seconds=60.0)
+    scene.schedule((b"old", 1), (b"young", 3000))
+    scene.deliver(3005)
+    assert scene.delivered == [b"young"]
+    assert scene.state(0) == "expired"
+    assert scene.crash().state(0) == "expired"
+
+
+def test_somebody_may_have_it_now(scene: Scene) -> None:
+    offset, other = scene.schedule((b"a", 3000), (b"b", 3000))
+    asking = Going(scene.postman.deliver_now(np.array([offset])))
+    scene.deliver()
+    assert asking.finish(scene.running) == 1
+    assert scene.delivered == [b"a"]
+    assert scene.state(other) == "pending"
+
+
+def test_whoever_wants_it_now_is_told_why_it_did_not_go(scene: Scene) -> None:
+    (offset,) = scene.schedule((b"a", 3000))
+    asking = Going(scene.postman.deliver_now(np.array([offset])))
+    scene.running.disk.fail("write", errno.ENOSPC, times=1)
+    with pytest.raises(DiskFull):
+        scene.deliver()
+    with pytest.raises(DiskFull):
+        asking.finish(scene.running)
+    assert scene.state(offset) == "pending"
+
+
+@pytest.mark.parametrize("jump", [-3600, 3600])
+def test_a_clock_that_is_set_makes_nothing_early_and_loses_nothing(scene: Scene, jump: int) -> None:
+    begin = scene.now_ns
+    scene.schedule((b"a", 10), (b"b", 2000), (b"c", 7000))
+    scene.deliver(1)
+    scene.running.clock.jump(jump)
+    for _ in range(120):
+        before = len(scene.delivered)
+        scene.deliver(100)
+        due = [10, 2000, 7000][: len(scene.delivered)]
+        assert all(begin + one * SECOND <= scene.now_ns for one in due[before:])
+    assert scene.delivered == [b"a", b"b", b"c"]
+
+
+def test_what_was_ready_waits_again_when_the_clock_is_set_back(scene: Scene) -> None:
+    scene.schedule(*((b"%d" % number, 10) for number in range(3000)))
+    scene.running.clock.advance(11)
+    delivering = Going(scene.postman.deliver())
+    scene.running.clock.jump(-3600)
+    delivering.finish(scene.running)
+    assert len(scene.delivered) == 2000, "those that were on their way"
+    scene.deliver(3601)
+    assert len(scene.delivered) == 3000
+
+
+def test_retention_of_the_topic_takes_nothing_that_is_not_told_of(scene: Scene) -> None:
+    scene = Scene(retention_bytes=0)
+    scene.schedule((b"first", 0))
+    scene.deliver(1)
+    scene.schedule((b"a", 1))
+    scene.running.clock.advance(2)
+    scene.running.disk.fail("write", errno.ENOSPC, path="*/delayed/*", times=1)
+    with pytest.raises(DiskFull):
+        scene.do(scene.postman.deliver())
+    for number in range(30):
+        scene.publish(b"%d" % number + bytes(400))
+    run(keep_up(scene.partition, scene.topic.settings, scene.running.disk, scene.now_ns))
+    assert b"a" in scene.delivered
+    scene.deliver(1)
+    run(keep_up(scene.partition, scene.topic.settings, scene.running.disk, scene.now_ns))
+    assert b"a" not in scene.delivered
+    assert scene.state(3) in ("delivered", "unknown")
+    assert scene.crash().delays.schedule.pending == 0
+
+
+def test_retention_of_the_topic_never_takes_what_is_pending(scene: Scene) -> None:
+    scene = Scene(retention_bytes=0, retention_hours=0.0)
+    scene.fill(100, 500)
+    for number in range(30):
+        scene.publish(b"%d" % number + bytes(400))
+    run(keep_up(scene.partition, scene.topic.settings, scene.running.disk, scene.now_ns + 10**18))
+    scene.deliver(501)
+    assert scene.delays.schedule.counts[1] == 100

@@ -1,0 +1,122 @@
+"""The table of delayed messages: held against a dictionary."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from goqueue.broker.delay import schedule as module
+from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, EXPIRED, PENDING, Schedule
+from goqueue.broker.delay.snapshot import Snapshot, decode
+
+DUES = st.integers(0, 50)
+
+
+class Twin(RuleBasedStateMachine):
+    """Each step is done to both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = Schedule()
+        self.rows: dict[int, tuple[int, int, int]] = {}
+        self.next = 0
+
+    @rule(gaps=st.lists(st.integers(1, 3), min_size=1, max_size=12), due=DUES, priority=st.integers(0, 4))
+    def add(self, gaps: list[int], due: int, priority: int) -> None:
+        offsets = [self.next + sum(gaps[: number + 1]) for number in range(len(gaps))]
+        self.next = offsets[-1]
+        dues = [due + number for number in range(len(offsets))]
+        self.table.add(np.array(offsets), np.array(dues), np.full(len(offsets), priority, np.uint8))
+        self.rows |= {offset: (one, PENDING, priority) for offset, one in zip(offsets, dues, strict=True)}
+
+    def _some(self, data: Any) -> list[int]:
+        return sorted(data.draw(st.sets(st.integers(0, self.next + 2), max_size=8)))
+
+    @rule(data=st.data(), state=st.sampled_from((DELIVERED, CANCELLED, EXPIRED)))
+    def settle(self, data: Any, state: int) -> None:
+        some = self._some(data)
+        pending = [one for one in some if one in self.rows and self.rows[one][1] == PENDING]
+        assert self.table.settle(np.array(some, np.int64), state) == len(pending)
+        self.rows |= {one: (self.rows[one][0], state, self.rows[one][2]) for one in pending}
+
+    @rule(data=st.data(), due=DUES)
+    def move(self, data: Any, due: int) -> None:
+        some = self._some(data)
+        moved = [one in self.rows and self.rows[one][1] == PENDING and self.rows[one][0] != due for one in some]
+        assert self.table.move(np.array(some, np.int64), np.full(len(some), due)).tolist() == moved
+        self.rows |= {one: (due, *self.rows[one][1:]) for one, is_new in zip(some, moved, strict=True) if is_new}
+
+    @rule(data=st.data())
+    def forget(self, data: Any) -> None:
+        first, end = sorted((data.draw(st.integers(0, self.next + 2)), data.draw(st.integers(0, self.next + 2))))
+        staying = self._some(data)
+        self.table.forget(first, end, np.array(staying, np.int64))
+        gone = [one for one in self.rows if first <= one < end and self.rows[one][1] != PENDING and one not in staying]
+        for one in gone:
+            del self.rows[one]
+
+    @rule()
+    def begin_again_from_a_snapshot(self) -> None:
+        found = decode(Snapshot.of(self.table, 1, None, 0, 0.0).encode())
+        assert found is not None
+        self.table = found.schedule(0)
+
+    @rule(data=st.data())
+    def ask(self, data: Any) -> None:
+        some = self._some(data)
+        dues = [self.rows[one][0] if one in self.rows and self.rows[one][1] == PENDING else -1 for one in some]
+        assert self.table.dues_of(np.array(some, np.int64)).tolist() == dues
+        first, end = sorted((data.draw(st.integers(0, self.next + 2)), data.draw(st.integers(0, self.next + 2))))
+        within = {one: row for one, row in self.rows.items() if first <= one < end}
+        pending = [one for one, row in sorted(within.items()) if row[1] == PENDING]
+        assert self.table.count_within(first, end) == len(within)
+        assert self.table.pending_within(first, end) == len(pending)
+        assert self.table.pending_offsets(first, end).tolist() == pending
+
+    @invariant()
+    def every_row_is_as_it_should_be(self) -> None:
+        found = {}
+        for offset in range(self.next + 3):
+            entry = self.table.find(offset)
+            if entry is not None:
+                found[offset] = (entry.due_ns, entry.state, entry.priority)
+        assert found == self.rows
+        assert self.table.pending == sum(row[1] == PENDING for row in self.rows.values())
+        assert self.table.next_due() == min((row[0] for row in self.rows.values() if row[1] == PENDING), default=None)
+
+
+TestTwin = Twin.TestCase
+TestTwin.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_chunks() -> Any:
+    """So that a few rows fill several of them."""
+    whole, module.DELAY_CHUNK_ROWS = module.DELAY_CHUNK_ROWS, 7
+    yield
+    module.DELAY_CHUNK_ROWS = whole
+
+
+def test_those_that_are_too_far_come_back_when_they_are_near() -> None:
+    table = Schedule()
+    offsets, dues = np.arange(20), np.arange(20) * 10
+    table.add(offsets, dues, np.zeros(20, np.uint8))
+    table.park(offsets[12:], dues[12:])
+    assert table.far_ns == 120
+    table.settle(np.array([13]), CANCELLED)
+    near = [number for _, numbers in table.unpark(120, 160) for number in numbers.tolist()]
+    assert near == [12, 14, 15]
+    assert table.far_ns == 160
+
+
+def test_an_entry_counts_while_it_is_pending_and_due_then() -> None:
+    table = Schedule()
+    table.add(np.arange(4), np.array([5, 6, 7, 8]), np.zeros(4, np.uint8))
+    table.settle(np.array([1]), DELIVERED)
+    table.move(np.array([2]), np.array([9]))
+    assert table.still_due(np.array([8, 7, 6, 5, 9]), np.array([3, 2, 1, 0, 2])).tolist() == [
+        True, False, False, True, True,
+    ]  # fmt: skip

@@ -1,0 +1,120 @@
+"""The wheel drains what is due, and never before: held against a list."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.broker.delay.wheel import Wheel, in_order
+from goqueue.limits import DELAY_TICK_NS
+
+BEGIN = 1_700_000_000 * 10**9 + 3_333_333
+DAY = 86_400 * 10**9
+AHEADS = st.one_of(
+    st.integers(-10 * DELAY_TICK_NS, 3 * DELAY_TICK_NS),
+    st.integers(0, 300 * DELAY_TICK_NS),
+    st.integers(0, 3 * 10**12),
+    st.integers(0, 9 * DAY),
+)
+STEPS = st.one_of(
+    st.integers(0, 3 * DELAY_TICK_NS), st.integers(0, 6 * 10**9), st.integers(0, 10**13), st.integers(0, 9 * DAY)
+)
+
+
+def drained(wheel: Wheel, now_ns: int) -> list[tuple[int, int]]:
+    dues, numbers = in_order(wheel.drain(now_ns))
+    return list(zip(dues.tolist(), numbers.tolist(), strict=True))
+
+
+class Naive:
+    """The same as a list: what is due is what a whole tick has gone by for."""
+
+    def __init__(self, now_ns: int) -> None:
+        self.tick = now_ns // DELAY_TICK_NS
+        self.entries: list[tuple[int, int, int]] = []
+
+    def add(self, due_ns: int, number: int) -> None:
+        self.entries.append((max(due_ns // DELAY_TICK_NS, self.tick), due_ns, number))
+
+    def drain(self, now_ns: int) -> list[tuple[int, int]]:
+        self.tick = max(self.tick, now_ns // DELAY_TICK_NS)
+        due = [(due_ns, number) for tick, due_ns, number in self.entries if tick < self.tick]
+        self.entries = [entry for entry in self.entries if entry[0] >= self.tick]
+        return sorted(due)
+
+
+@given(st.lists(st.tuples(st.lists(AHEADS, max_size=30), st.booleans(), STEPS), max_size=30))
+def test_it_drains_what_a_list_would(turns: list[tuple[list[int], bool, int]]) -> None:
+    now_ns, number = BEGIN, 0
+    wheel, naive = Wheel(now_ns), Naive(now_ns)
+    for aheads, together, step in turns:
+        dues = [now_ns + ahead for ahead in aheads if now_ns + ahead < wheel.horizon_ns]
+        numbers = list(range(number, number + len(dues)))
+        number += len(dues)
+        for due_ns, one in zip(dues, numbers, strict=True):
+            naive.add(due_ns, one)
+            assert together or wheel.add(due_ns, one)
+        if together:
+            wheel.add_many(np.array(dues, np.int64), np.array(numbers, np.int64))
+        now_ns += step
+        assert drained(wheel, now_ns) == naive.drain(now_ns)
+        assert sum(count for _, _, count in wheel.levels()) == len(naive.entries)
+
+
+@given(st.lists(AHEADS, min_size=1, max_size=30))
+def test_whoever_comes_when_it_asks_gets_everybody_within_a_tick(aheads: list[int]) -> None:
+    wheel = Wheel(BEGIN)
+    left = {number for number, ahead in enumerate(aheads) if wheel.add(BEGIN + ahead, number)}
+    while (now_ns := wheel.next_ns) is not None:
+        for due_ns, number in drained(wheel, now_ns):
+            assert due_ns <= now_ns
+            assert now_ns - max(due_ns, BEGIN) <= DELAY_TICK_NS
+            left.remove(number)
+    assert not left
+
+
+def test_what_is_beyond_the_horizon_is_not_taken() -> None:
+    wheel = Wheel(BEGIN)
+    assert not wheel.add(wheel.horizon_ns, 1)
+    assert wheel.add(wheel.horizon_ns - 1, 2)
+    wheel.add_many(np.array([wheel.horizon_ns + DAY]), np.array([3]))
+    assert sum(count for _, _, count in wheel.levels()) == 1
+
+
+def test_it_says_when_a_far_deadline_comes_within_the_horizon() -> None:
+    wheel, due_ns = Wheel(BEGIN), BEGIN + 30 * DAY
+    moment = wheel.within_horizon_ns(due_ns)
+    wheel.drain(moment - 1)
+    assert not wheel.add(due_ns, 1)
+    wheel.drain(moment)
+    assert wheel.add(due_ns, 1)
+
+
+def test_an_overdue_one_goes_with_the_next_tick_and_not_a_revolution_later() -> None:
+    wheel = Wheel(BEGIN)
+    wheel.drain(BEGIN + DELAY_TICK_NS)
+    wheel.add(BEGIN - DAY, 1)
+    assert drained(wheel, BEGIN + 2 * DELAY_TICK_NS) == [(BEGIN - DAY, 1)]
+
+
+def test_a_clock_that_goes_back_drains_nobody() -> None:
+    wheel = Wheel(BEGIN)
+    wheel.add(BEGIN, 1)
+    assert drained(wheel, BEGIN - DAY) == []
+    assert drained(wheel, BEGIN + DAY) == [(BEGIN, 1)]
+
+
+def test_entries_that_are_there_twice_are_drained_once() -> None:
+    wheel = Wheel(BEGIN)
+    wheel.add(BEGIN, 1)
+    wheel.add(BEGIN, 1)
+    assert drained(wheel, BEGIN + DAY) == [(BEGIN, 1)]
+
+
+@pytest.mark.parametrize("seconds", [0.01, 2.56, 163.84, 10_485.76])
+def test_at_the_edge_of_each_level_nobody_is_early(seconds: float) -> None:
+    begin = BEGIN // (2**20 * DELAY_TICK_NS) * 2**20 * DELAY_TICK_NS
+    wheel, due_ns = Wheel(begin), begin + round(seconds * 10**9)
+    wheel.add(due_ns, 1)
+    assert drained(wheel, due_ns - 1) == []
+    assert drained(wheel, due_ns + DELAY_TICK_NS) == [(due_ns, 1)]
