@@ -109,8 +109,7 @@ def stats(*, session: Session) -> None:
       goqueue-cli delayed stats
       goqueue-cli delayed stats -o json
 
-    Delivered, cancelled, expired and rescheduled ones are counted since the broker started. LEVEL and what follows is
-    of the wheel that holds what is due next; what is further ahead is parked.
+    LEVEL and what follows is of the wheel that holds what is due next; what is further ahead than it reaches is parked.
     """
     with doing("show the numbers of delayed messages"), session.client() as client:
         found = client.delay_stats()
@@ -131,7 +130,7 @@ def _facts(found: Row) -> Iterator[str]:
     parked = f", {format_count(found['parked'])} of them parked" if found["parked"] else ""
     yield f"{format_count(found['pending_count'], 'delayed message')}{ahead}{parked}"
     counts = [(word, found[f"{word}_count"]) for word in ("delivered", "cancelled", "expired", "rescheduled")]
-    yield "  since the start: " + ", ".join(f"{format_count(count)} {word}" for word, count in counts)
+    yield f"  {', '.join(f'{format_count(count)} {word}' for word, count in counts)}"
     if found["avg_delay"] is not None:
         yield f"  delayed by {format_duration(found['avg_delay'])} on average"
     if found["late_p50"] is not None:
