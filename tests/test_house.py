@@ -75,10 +75,13 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.storage",
     ),
     "goqueue.runtime": ("goqueue.broker", "goqueue.cluster", "goqueue.observe", "goqueue.storage"),
-    # What groups, topics and producers have recorded is understood by the broker's own rules, not by copies of them.
+    # What groups, topics, producers and delayed logs record is understood by the broker's own rules, not by copies.
     "goqueue.spark": (
         "goqueue.client",
         "goqueue.broker.catalog",
+        "goqueue.broker.delay.columns",
+        "goqueue.broker.delay.records",
+        "goqueue.broker.delay.schedule",
         "goqueue.broker.delivery.changes",
         "goqueue.broker.delivery.cursor",
         "goqueue.broker.delivery.rules",

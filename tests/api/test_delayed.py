@@ -1,7 +1,7 @@
 """Delayed messages over HTTP: scheduled, listed, changed, delivered; and what is refused."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +20,9 @@ YEAR_NS = round(DELAY_SECONDS_MAX * NANOSECONDS)
 
 
 @pytest.fixture
-def url(broker: LocalBroker) -> Iterator[str]:
+def url(broker: LocalBroker) -> str:
     create(broker.url, "t", partitions=2)
-    yield broker.url
+    return broker.url
 
 
 def later(**ahead: float) -> str:
@@ -375,7 +375,7 @@ def test_deleting_a_topic_tells_how_many_went_with_it(url: str) -> None:
     assert messages(url) == []
 
 
-def test_they_are_there_after_a_restart(broker: LocalBroker, tmp_path: Any) -> None:
+def test_they_are_there_after_a_restart(tmp_path: Path) -> None:
     with LocalBroker(str(tmp_path / "other")) as first:
         create(first.url, "t")
         publish(first.url, "t", "late", partition=0, delay="300ms")

@@ -1,4 +1,4 @@
-"""A real broker with delayed messages, killed with SIGKILL again and again: each comes once, and none before its time."""
+"""A real broker with delayed messages, killed again and again: each comes once, and none before its time."""
 
 import json
 import signal

@@ -14,7 +14,7 @@ from goqueue.broker.delay import records
 from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.parcel import Fetched, fetch, readdressed
 from goqueue.broker.delay.schedule import DELIVERED, EXPIRED
-from goqueue.broker.delay.wheel import NONE, Due, Numbers
+from goqueue.broker.delay.wheel import NONE, Due, Numbers, in_order
 from goqueue.broker.partition import Placement
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS
@@ -27,6 +27,7 @@ from goqueue.limits import (
     DELAY_SEARCH_BYTES,
 )
 
+_MANY = 20_000  # that are brought into order by a thread: more would keep the loop for milliseconds
 _FEW = 32  # readdressed on the spot: a thread costs more
 
 
@@ -54,7 +55,7 @@ class Postman:
         delays = self.delays
         try:
             yield from delays.be_ready()
-            while not is_enough() and (batch := self._next()) is not None:
+            while not is_enough() and (batch := (yield from self._next())) is not None:
                 yield from self._carry(*batch)
             self._fetched = None
         except BaseException:
@@ -76,7 +77,7 @@ class Postman:
         count: int = yield arrived
         return count
 
-    def _next(self) -> tuple[Numbers, Numbers, Promise[int] | None] | None:
+    def _next(self) -> Work[tuple[Numbers, Numbers, Promise[int] | None] | None]:
         """Some who go together, in the order of their deadlines: those whom somebody waits for are first."""
         if self._express:
             offsets, arrived = self._express.popleft()
@@ -92,6 +93,8 @@ class Postman:
                 if not len(due[0]):
                     return None
                 self._ready.append(due)
+                job = partial(in_order, due)
+                self._ready[0] = job() if len(due[0]) <= _MANY else (yield job)
             dues, offsets = self._ready.popleft()
             count = self._count_at_once()
             if len(dues) > count:
@@ -176,7 +179,7 @@ class Postman:
             yield from delays.synced(delays.partition, placement.next_offset)
             yield from delays.tell_delivered(np.sort(offsets), placement.next_offset)
         except BaseException:
-            delays.unsure = True
+            delays.be_unsure()
             raise
 
     def _begin_search_here(self) -> Work[None]:

@@ -13,7 +13,7 @@ import numpy as np
 from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.parcel import Fetched, fetch
 from goqueue.broker.delay.postman import Postman
-from goqueue.broker.delay.schedule import PENDING, STATE, Chunk, Entry
+from goqueue.broker.delay.schedule import NEVER, PENDING, STATE, Chunk, Entry
 from goqueue.broker.delay.wheel import NONE, Numbers
 from goqueue.broker.filters.batch import Batch
 from goqueue.broker.filters.sieve import NO_FILTERS, Sieve
@@ -275,4 +275,4 @@ def _parked(delays: Delays) -> int:
 
 
 def _with_far(delays: Delays) -> Iterator[Chunk]:
-    return (chunk for chunk in delays.schedule.chunks if chunk.far_ns < 2**63 - 1)
+    return (chunk for chunk in delays.schedule.chunks if chunk.far_ns < NEVER)
