@@ -107,7 +107,7 @@ def losing(before: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
 
 def expires_sooner(before: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     """Whether a delayed message that is late may be given up which was not until now."""
-    return EXPIRY in given and _is_less(given[EXPIRY], before[EXPIRY])
+    return EXPIRY in given and _is_less(given[EXPIRY], before.get(EXPIRY))
 
 
 def _is_less(value: Any, other: Any) -> bool:
