@@ -19,6 +19,9 @@ __all__ = ["broker"]
 YEAR_NS = round(DELAY_SECONDS_MAX * NANOSECONDS)
 
 
+DUE = frame.encode_headers([delay.deliver_in(1)])[2:]
+
+
 @pytest.fixture
 def url(broker: LocalBroker) -> str:
     create(broker.url, "t", partitions=2)
@@ -175,8 +178,16 @@ def test_frames_for_the_delayed_log_have_a_section_of_their_own(url: str) -> Non
         scheduled(b"x", delay.deliver_in(1), delay.deliver_in(1)),
         scheduled(b"x", delay.deliver_in(1), delay.delayed_of(1)),
         scheduled(b"x", delay.delayed_of(1)),
+        scheduled(b"x", delay.deliver_in(1)) + frame.encode(b"y", None, b"\0\0" + DUE),
+        scheduled(b"x", delay.deliver_in(1)) + frame.encode(b"y", None, b"\0\2" + DUE),
+        scheduled(b"x", delay.deliver_in(1)) + frame.encode(b"y", None, b"\0\1" + DUE + b"rest"),
+        scheduled(b"x", delay.deliver_in(1)) + frame.encode(b"y", None, b"\0\2" + DUE + b"\0\2__\0\0"),
+        scheduled(b"x", delay.deliver_in(1)) + scheduled(b"y", delay.deliver_at(2**64 - 1)),
     ],
-    ids=["none", "second", "late", "short", "year", "u64", "2^63", "2^64", "twice", "also of", "of"],
+    ids=[
+        *("none", "second", "late", "short", "year", "u64", "2^63", "2^64", "twice", "also of", "of"),
+        *("count 0", "count 2", "rest", "reserved", "far"),
+    ],
 )
 def test_frames_that_do_not_say_when_as_they_should_are_refused(url: str, content: bytes) -> None:
     refused(send(url, delayed_section(0, content)), 400, "frame_invalid")

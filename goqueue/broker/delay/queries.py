@@ -94,6 +94,7 @@ def one(delays: Delays, offset: int) -> Work[Shown]:
 
 
 def _shown(asked: list[Delays], rows: Rows) -> Work[list[Shown]]:
+    """Of many that are large only the first: a page ends where it would become too much."""
     fetched: dict[int, Fetched] = {}
     for place in np.unique(rows.places).tolist():
         wanted = np.sort(rows.offsets[rows.places == place])
@@ -101,6 +102,8 @@ def _shown(asked: list[Delays], rows: Rows) -> Work[list[Shown]]:
     shown: list[Shown] = []
     for place, offset in zip(rows.places.tolist(), rows.offsets.tolist(), strict=True):
         entry = asked[place].schedule.find(offset)
+        if fetched[place].is_over and offset not in fetched[place].frames:
+            break
         if entry is not None:
             shown.append(_told(asked[place], entry, fetched[place]))
     return shown
