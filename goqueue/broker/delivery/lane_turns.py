@@ -6,6 +6,7 @@ a second priority lies ahead, until all of them have been handed out up to one o
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from goqueue.broker.delivery.changes import Joined, Leased, Place, Range, Retry
 from goqueue.broker.delivery.cursor import Cursor
@@ -19,6 +20,20 @@ from goqueue.limits import LANE_SPANS_MAX, PRIORITY_COUNT
 from goqueue.storage.lanes import LANES
 
 _RUNS_LOOKED_AT = 10_000  # of what waits, for some that were tried alike
+
+
+class _Ahead(NamedTuple):
+    """What is new in each lane, as it was counted."""
+
+    heads: Sequence[int]
+    counts: Sequence[int]
+    """From there on, or one more than are wanted."""
+    end: int
+
+    def holds_for(self, cursor: Cursor) -> bool:
+        """Whether it is true still: a lane may have gone on meanwhile, but not back, as a reset lets it, or a disk that
+        refuses what was counted on. Of what lies before a head nothing was counted."""
+        return all(_head(cursor, lane) >= head for lane, head in enumerate(self.heads))
 
 
 class LaneTurns:
@@ -46,15 +61,15 @@ class LaneTurns:
         reach = cursor.reach
         if cursor.heads is None:
             return reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach))
+        heads = list(cursor.heads)
         if reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach)):
             return True
         if cursor.waiting or any(lease.grant.runs for lease in cursor.leases.values()):
             return True
-        heads = list(cursor.heads)
         for lane in LANES:
             if heads[lane] < reach and (yield from partition.lanes.next(lane, heads[lane], reach)) is not None:
                 return True
-        if cursor.heads != heads:  # it has moved meanwhile
+        if cursor.heads != heads or self._lender.cursor(taking, place) is not cursor:  # it has moved meanwhile, or back
             return True
         self._lender.note(taking, place, [Joined(taking.name, *place, position=reach)])
         return False
@@ -66,7 +81,7 @@ class LaneTurns:
         if cursor is None:
             return
         end, wanted = partition.last_stable, taking.messages
-        heads = cursor.heads or [cursor.position] * PRIORITY_COUNT
+        heads = [_head(cursor, lane) for lane in LANES]
         new = [0] * PRIORITY_COUNT
         for lane in LANES:
             new[lane] = yield from partition.lanes.count(lane, heads[lane], end, wanted + 1)
@@ -80,7 +95,7 @@ class LaneTurns:
             if tried[lane]:
                 left -= yield from self._take_tried(taking, place, lane, left)
             if new[lane] and left > 0:
-                left -= yield from self._take_new(taking, place, lane, left, new, end)
+                left -= yield from self._take_new(taking, place, lane, left, _Ahead(heads, new, end))
             shares.give_back(lane, max(0, left))
 
     # --- what is to be tried again ---
@@ -123,13 +138,13 @@ class LaneTurns:
 
     # --- what is new ---
 
-    def _take_new(self, taking: Taking, place: Place, lane: int, most: int, new: Sequence[int], end: int) -> Work[int]:
-        """The next messages of the lane; how many were taken. There are so many `new` ones of each up to the end."""
+    def _take_new(self, taking: Taking, place: Place, lane: int, most: int, ahead: _Ahead) -> Work[int]:
+        """The next messages of the lane; how many were taken."""
         lender, partition, before = self._lender, self._lender.partition(place), taking.messages
         cursor = lender.cursor(taking, place)
         if cursor is None or taking.is_full:
             return 0
-        head = _head(cursor, lane)
+        head, new, end = _head(cursor, lane), ahead.counts, ahead.end
         spans = yield from partition.lanes.spans(lane, head, end, min(most, taking.messages), LANE_SPANS_MAX)
         if not spans:
             return 0
@@ -141,7 +156,7 @@ class LaneTurns:
             if held or len(stretches) > 1:
                 through = max([one.end for one in stretches] + [stop for _, stop in held])
         cursor = lender.cursor(taking, place)
-        if cursor is None or _head(cursor, lane) != head:
+        if cursor is None or _head(cursor, lane) != head or not ahead.holds_for(cursor):
             return 0
         if not lender.owns(taking, partition, sum(one.count for one in stretches)):
             return 0

@@ -1,10 +1,15 @@
 """What a poll takes where messages have several priorities: urgent ones first, all in their order, nobody never."""
 
+import errno
+from collections.abc import Callable
+
 import pytest
 
 from goqueue.broker.delivery.changes import Range
-from goqueue.broker.work import run
-from goqueue.errors import LeaseExpired
+from goqueue.broker.delivery.taking import Handed
+from goqueue.broker.groups.offsets import ResetWish
+from goqueue.broker.work import Promise, Work, run
+from goqueue.errors import DiskFull, LeaseExpired
 from goqueue.limits import LANE_WEIGHTS
 from goqueue.storage.compaction import plan_compaction
 from tests.broker.brokers import Running, frames_of
@@ -335,3 +340,76 @@ def test_a_commit_settles_what_waits_below_it_in_every_lane() -> None:
     team.commit(one, 4)
     assert sorted(offsets(team, one)) == [2, 4, 5]
     assert normal.content.count == 1
+
+
+# --- what happens while a poll waits for the disk ---
+
+
+def interrupted(work: Work[Handed], meanwhile: Callable[[], object]) -> Work[Handed]:
+    """Something else happens while it looks something up for the first time."""
+    job = next(work)
+    assert not isinstance(job, Promise), "it needs the disk"
+    meanwhile()
+    try:
+        job = work.send(job())
+        while True:
+            job = work.send((yield job))
+    except StopIteration as end:
+        handed: Handed = end.value
+        return handed
+
+
+def offsets_while(team: Team, member: str, meanwhile: Callable[[], object], most: int = 100) -> list[int]:
+    handed = team.do(interrupted(team.polling(member, most), meanwhile))
+    return [offset for portion in handed.portions for offset in offsets_of(portion)]
+
+
+def ask_to_reset(team: Team) -> None:
+    next(team.coordinator.offsets.reset(team.name, ResetWish("orders", "earliest")))
+
+
+def all_of(team: Team, member: str) -> list[int]:
+    """Of all polls until there is nothing more, acknowledged."""
+    found = []
+    while portions := team.poll(member):
+        for portion in portions:
+            found += offsets_of(portion)
+            team.ack(portion)
+    return found
+
+
+def test_a_reset_while_lanes_are_read_loses_nothing() -> None:
+    team, one = team_with([CRITICAL] * 30 + [NORMAL] * 30 + [LOW] * 5)
+    for portion in team.poll(one, 55):
+        team.ack(portion)
+    team.publish("x", "y", lanes=[NORMAL, LOW])
+    assert offsets_while(team, one, lambda: ask_to_reset(team)) == []
+    assert sorted(all_of(team, one)) == list(range(67))
+
+
+def test_a_reset_while_it_is_asked_whether_lanes_are_over_loses_nothing() -> None:
+    team, one = team_with([CRITICAL] + [NORMAL] * 5)
+    for portion in team.poll(one):
+        team.ack(portion)
+    team.publish("x")
+    team = team.restart()
+    assert team.cursor().heads is not None
+    found = offsets_while(team, one, lambda: ask_to_reset(team))
+    assert sorted([*found, *all_of(team, one)]) == list(range(7))
+
+
+def test_leases_that_the_disk_refuses_while_the_next_are_read_are_handed_out_later() -> None:
+    team, one = team_with([CRITICAL] * 5 + [NORMAL] * 5)
+    refused = team.polling(one, 5)
+    job = next(refused)
+    while not isinstance(job, Promise):
+        job = refused.send(job())
+
+    def meanwhile() -> None:
+        team.running.disk.fail("write", errno.ENOSPC, path="*/__consumer_offsets/*")
+        team.running.flush()
+        with pytest.raises(DiskFull):
+            refused.throw(DiskFull("the disk is full"))
+
+    found = offsets_while(team, one, meanwhile, 5)
+    assert sorted([*found, *all_of(team, one)]) == list(range(10))
