@@ -37,6 +37,9 @@ async def by_priority(call: Call, partition: Partition, wish: LaneWish) -> tuple
     while True:
         given = (heads, wish.limit, wish.max_bytes, rules)
         page = await runtime.perform(read_lanes(partition, *given, skip_damage=wish.skip_damage))
+        if not page.slices and page.heads != heads:  # what was there is gone, and more lies behind
+            heads = page.heads
+            continue
         left = (until_ns - runtime.clock.monotonic_ns()) / NANOSECONDS
         if page.slices or left <= 0 or runtime.is_stopping:
             break

@@ -9,6 +9,7 @@ from goqueue.broker.delivery.slices import Slice, assembled, picked
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import Work
 from goqueue.limits import LANE_GAP_BYTES, LANE_READS_MAX
+from goqueue.storage import frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Gathered:
 
     def head(self, spans: list[Range], count: int, end: int) -> int:
         """Where the lane goes on, which had so many messages up to the end: there, if these were all of them."""
-        is_all = self.through == spans[-1][1] and sum(stop - first for first, stop in spans) == count
+        is_all = self.through >= spans[-1][1] and sum(stop - first for first, stop in spans) == count
         return end if is_all else self.through
 
 
@@ -31,13 +32,14 @@ def gather(partition: Partition, spans: list[Range], max_bytes: int, *, skip_dam
     ranges: list[Range] = []
     room, average, through = max_bytes, partition.message_bytes, spans[0][0]
     for group in islice(_grouped(spans, LANE_GAP_BYTES // average), LANE_READS_MAX):
-        offset, stop = group[0][0], group[-1][1]
-        while offset < stop and room > 0:
+        offset, stop = max(group[0][0], through), group[-1][1]
+        while partition.earliest <= offset < stop and room > 0:
             size = min(room, 2 * (stop - offset) * average)
             read = yield from partition.read(offset, size, skip_damage=skip_damage)
             if read.next_offset == offset:
                 break
-            offset = through = min(read.next_offset, stop)
+            start = frame.offset_at(read.buffers[0]) if read.buffers else stop
+            offset = through = max(start, min(read.next_offset, stop))
             some, where = picked(read, group)
             room -= sum(map(len, some))
             views += some

@@ -204,16 +204,17 @@ class Polls:
 
     def _take_new(self, taking: Taking, place: Place) -> Work[None]:
         """Beyond what is gone, and what is held back, up to something that may be had."""
-        portions, passed = len(taking.portions), -1
+        portions, passed = len(taking.portions), None
         while not taking.is_full and len(taking.portions) == portions and not self._is_crowded(taking, place):
-            if (yield from self._turns.is_due(taking, place)):
-                yield from self._turns.take(taking, place, self._topics.topic(place[0]).lane_rules)
-                return
+            is_turn = yield from self._turns.is_due(taking, place)
             cursor = self._lender.cursor(taking, place)
-            if cursor is None or cursor.position == passed:
+            if cursor is None or (cursor.position, cursor.heads) == passed:
                 return
-            passed = cursor.position
-            yield from self._lender.lend(taking, place, passed, OFFSET_MAX, None)
+            passed = cursor.position, cursor.heads
+            if is_turn:
+                yield from self._turns.take(taking, place, self._topics.topic(place[0]).lane_rules)
+            else:
+                yield from self._lender.lend(taking, place, cursor.position, OFFSET_MAX, None)
 
     def _is_crowded(self, taking: Taking, place: Place) -> bool:
         """Whether there is so much to be done yet that nothing more is begun; keys are kept one by one."""
