@@ -75,28 +75,34 @@ class LaneTurns:
         return False
 
     def take(self, taking: Taking, place: Place, rules: LaneRules) -> Work[None]:
-        """Of each lane what is its turn."""
+        """Of each lane what is its turn; those first that were passed over for too long: there may be little room."""
         lender, partition = self._lender, self._lender.partition(place)
         cursor = lender.cursor(taking, place)
         if cursor is None:
             return
-        end, wanted = partition.last_stable, taking.messages
+        shares = self._shares.setdefault(taking.name, {}).setdefault(place, Shares())
+        size = max(partition.message_bytes, shares.message_bytes)
+        end, wanted = partition.last_stable, min(taking.messages, max(1, taking.bytes // size))
         heads = [_head(cursor, lane) for lane in LANES]
         new = [0] * PRIORITY_COUNT
         for lane in LANES:
             new[lane] = yield from partition.lanes.count(lane, heads[lane], end, wanted + 1)
-        tried = [0] * PRIORITY_COUNT
+        tried, now_ns = [0] * PRIORITY_COUNT, lender.now_ns()
         if not lender.ledger.ordered(taking.name):  # there keys decide what comes first, and it has been taken
-            tried = [_due_count(cursor, lane, wanted, lender.now_ns()) for lane in LANES]
-        shares = self._shares.setdefault(taking.name, {}).setdefault(place, Shares())
+            tried = [_due_count(cursor, lane, wanted, now_ns) for lane in LANES]
         ready = [min(wanted, one + other) for one, other in zip(new, tried, strict=True)]
-        for lane, most in enumerate(shares.divide(rules, ready, wanted, lender.now_ns())):
-            left = most
+        late = shares.passed_over(rules, ready, now_ns)
+        given, taken, before = shares.divide(rules, ready, wanted, now_ns), [0] * PRIORITY_COUNT, taking.bytes
+        for lane in (*late, *(lane for lane in LANES if lane not in late)):
             if tried[lane]:
-                left -= yield from self._take_tried(taking, place, lane, left)
-            if new[lane] and left > 0:
-                left -= yield from self._take_new(taking, place, lane, left, _Ahead(heads, new, end))
-            shares.give_back(lane, max(0, left))
+                taken[lane] = yield from self._take_tried(taking, place, lane, given[lane])
+            if new[lane] and taken[lane] < given[lane]:
+                left = given[lane] - taken[lane]
+                taken[lane] += yield from self._take_new(taking, place, lane, left, _Ahead(heads, new, end))
+            shares.give_back(lane, max(0, given[lane] - taken[lane]))
+        shares.note(ready, taken, now_ns)
+        if count := sum(taken):
+            shares.message_bytes = (before - taking.bytes) // count
 
     # --- what is to be tried again ---
 

@@ -26,19 +26,24 @@ class LaneRules:
 class Shares:
     """Of one reader of one partition."""
 
-    __slots__ = ("_credits", "_passed_ns")
+    __slots__ = ("_credits", "_passed_ns", "message_bytes")
 
     def __init__(self) -> None:
         self._credits = [0] * PRIORITY_COUNT
         """What each lane may still have in this round."""
         self._passed_ns: list[int | None] = [None] * PRIORITY_COUNT
         """Since when a lane has had something and got nothing."""
+        self.message_bytes = 0
+        """Of a message on average, in what was taken last."""
 
     def divide(self, rules: LaneRules, ready: Sequence[int], wanted: int, now_ns: int) -> list[int]:
-        """How many messages each lane gives, where it has so many `ready`; as many as are wanted, if there are."""
+        """How many messages each lane gives, where it has so many `ready`; as many as are wanted, if there are.
+
+        No more are to be wanted than there is room for: what is given back is the lane's own, and it comes first again.
+        """
         taken = [0] * PRIORITY_COUNT
         left = min(wanted, sum(ready))
-        for lane in self._passed_over(rules, ready, now_ns):
+        for lane in self.passed_over(rules, ready, now_ns):
             share = max(1, wanted * rules.weights[lane] // sum(rules.weights))
             taken[lane] = min(share, ready[lane], left)
             self._credits[lane] = max(0, self._credits[lane] - taken[lane])
@@ -51,7 +56,6 @@ class Shares:
                 left -= count
             if left:
                 self._begin_round(rules, [lane for lane in range(PRIORITY_COUNT) if taken[lane] < ready[lane]], left)
-        self._note(ready, taken, now_ns)
         return taken
 
     def give_back(self, lane: int, count: int) -> None:
@@ -63,7 +67,7 @@ class Shares:
         factor = max(1, left // sum(rules.weights[lane] for lane in busy))
         self._credits = [weight * factor for weight in rules.weights]
 
-    def _passed_over(self, rules: LaneRules, ready: Sequence[int], now_ns: int) -> list[int]:
+    def passed_over(self, rules: LaneRules, ready: Sequence[int], now_ns: int) -> list[int]:
         """Lanes that have got nothing for too long, the one that has waited longest first."""
         waited = [
             (since, lane)
@@ -72,7 +76,8 @@ class Shares:
         ]
         return [lane for _, lane in sorted(waited)]
 
-    def _note(self, ready: Sequence[int], taken: list[int], now_ns: int) -> None:
+    def note(self, ready: Sequence[int], taken: Sequence[int], now_ns: int) -> None:
+        """So many were taken."""
         for lane in range(PRIORITY_COUNT):
             if not ready[lane]:
                 self._passed_ns[lane] = None

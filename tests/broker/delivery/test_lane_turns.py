@@ -88,7 +88,39 @@ def test_a_lane_that_was_passed_over_for_its_time_goes_first_once() -> None:
     team.due(29.0)
     assert lanes_of(team, one, 2) == [CRITICAL] * 2
     team.due(1.0)
-    assert lanes_of(team, one, 2) == [CRITICAL, BACKGROUND]
+    assert lanes_of(team, one, 2) == [BACKGROUND, CRITICAL]
+
+
+def test_busy_lanes_get_their_shares_where_answers_have_room_for_few() -> None:
+    running = Running()
+    running.create()
+    team = Team(running)
+    team.publish(*["x" * 300] * 300, lanes=[CRITICAL, BACKGROUND] * 150)
+    one = team.join()
+    found: list[int] = []
+    while len(found) < 159:
+        for portion in team.poll(one, 100, bytes_max=1000):
+            found += [portion.grant.lane] * portion.content.count
+            team.ack(portion)
+    assert found.count(BACKGROUND) == pytest.approx(159 * 3 / 53, abs=3)
+
+
+def test_a_lane_that_was_passed_over_comes_first_where_others_need_all_the_room() -> None:
+    running = Running()
+    running.create()
+    team = Team(running)
+    for size, lane in ((10, BACKGROUND), (900, CRITICAL)):
+        team.publish(*["x" * size] * 20, lanes=[lane] * 20)
+    one = team.join()
+    found: list[list[int]] = []
+    for _ in range(3):
+        portions = team.poll(one, 2, bytes_max=1000)
+        found.append([portion.grant.lane for portion in portions])
+        for portion in portions:
+            team.ack(portion)
+        team.heartbeat(one)
+        team.due(15.0)
+    assert found[-1][0] == BACKGROUND
 
 
 # --- leases, acks, retries ---

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+import hypothesis
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.lanes.shares import LaneRules, Shares
@@ -36,7 +36,14 @@ class OneByOne:
         return taken
 
 
-@given(WEIGHTS, st.lists(st.tuples(READY, st.integers(1, 500)), max_size=10))
+def given(shares: Shares, rules: LaneRules, ready: Sequence[int], wanted: int, now_ns: int) -> list[int]:
+    """All of what it was given is taken."""
+    taken = shares.divide(rules, ready, wanted, now_ns)
+    shares.note(ready, taken, now_ns)
+    return taken
+
+
+@hypothesis.given(WEIGHTS, st.lists(st.tuples(READY, st.integers(1, 500)), max_size=10))
 def test_it_does_what_a_count_message_by_message_does(
     weights: tuple[int, ...], polls: list[tuple[list[int], int]]
 ) -> None:
@@ -80,14 +87,14 @@ def test_a_trickle_of_urgent_messages_does_not_keep_the_others_from_their_share(
 def test_a_lane_that_was_passed_over_for_too_long_goes_first_once() -> None:
     shares, rules = Shares(), LaneRules((1000, 1000, 1000, 1000, 1), boost_ns=30)
     ready = (10**6, 0, 0, 0, 10)
-    assert [shares.divide(rules, ready, 1, now)[4] for now in (0, 10, 29, 30, 31, 59, 60)] == [0, 0, 0, 1, 0, 0, 1]
+    assert [given(shares, rules, ready, 1, now)[4] for now in (0, 10, 29, 30, 31, 59, 60)] == [0, 0, 0, 1, 0, 0, 1]
 
 
 def test_the_time_of_a_lane_that_is_empty_does_not_count_as_waiting() -> None:
     shares, rules = Shares(), LaneRules((1000, 1000, 1000, 1000, 1), boost_ns=30)
     for now in range(0, 100, 10):
-        shares.divide(rules, (10**6, 0, 0, 0, 0), 1, now)
-    assert shares.divide(rules, (10**6, 0, 0, 0, 1), 1, 100)[4] == 0
+        given(shares, rules, (10**6, 0, 0, 0, 0), 1, now)
+    assert given(shares, rules, (10**6, 0, 0, 0, 1), 1, 100)[4] == 0
 
 
 def test_what_could_not_be_taken_is_not_lost() -> None:
@@ -96,3 +103,11 @@ def test_what_could_not_be_taken_is_not_lost() -> None:
     for lane, count in enumerate(taken):
         shares.give_back(lane, count)
     assert shares.divide(NEVER, PLENTY, 100, 0) == taken
+
+
+def test_who_was_given_something_and_could_not_take_it_has_been_passed_over() -> None:
+    shares, rules, ready = Shares(), LaneRules(boost_ns=30), (10**6, 0, 0, 0, 10)
+    for now in range(0, 30, 10):
+        assert shares.divide(rules, ready, 1000, now)[4] > 0
+        shares.note(ready, (1, 0, 0, 0, 0), now)
+    assert shares.passed_over(rules, ready, 30) == [4]
