@@ -216,19 +216,19 @@ class Cursor:
     def _settle(self, change: Settled) -> None:
         for first, end in change.ranges:
             pieces = self._remove(change.lease, first, end)
-            if self.heads is not None and first >= self.position:
-                continue
+            # Behind `position` nothing is said of what is done while lanes have heads.
+            behind = end if self.heads is None else min(end, self.position)
             if change.lease is None or not self.leases[change.lease].grant.runs:
                 pieces = [(first, end)]
             for start, stop in pieces:
-                self._note_done(start, stop)
+                self._note_done(max(start, self.floor), min(stop, behind))
         self._let_go(change.lease)
         self._advance()
 
     def _note_done(self, first: int, end: int) -> None:
         if first == self.floor and not self.acked:
-            self.floor = end
-        else:
+            self.floor = max(first, end)
+        elif first < end:
             self.acked.set(first, end, True)
 
     def _requeue(self, change: Requeued) -> None:
@@ -333,6 +333,15 @@ class Cursor:
         self.by_lease[lease.id] = self
         self._note_end(lease)
         if self.heads is not None and (first := lease.left.first) is not None and first >= self.position:
+            self._note_front(first, lease)
+
+    def _note_front(self, first: int, lease: Lease) -> None:
+        """They are swept as `ends` are: as long as the floor stays where it is, none of them comes up."""
+        if len(self._fronts) > 2 * len(self.leases) + _SPARE:
+            firsts = ((one.left.first, one.id) for one in self.leases.values())
+            self._fronts = [(first, one) for first, one in firsts if first is not None and first >= self.position]
+            heapify(self._fronts)
+        else:
             heappush(self._fronts, (first, lease.id))
 
     def _cut(self, lease: Lease, first: int, end: int) -> list[Range]:

@@ -14,6 +14,7 @@ from goqueue.limits import LANE_WEIGHTS
 from goqueue.storage.compaction import plan_compaction
 from tests.broker.brokers import Running, frames_of
 from tests.broker.groupwork import Team, offsets_of, values_of
+from tests.simulation.groups.checks import check_cursor
 
 CRITICAL, HIGH, NORMAL, LOW, BACKGROUND = range(5)
 
@@ -395,6 +396,32 @@ def test_a_commit_behind_an_urgent_message_leaves_what_nobody_has_seen() -> None
     assert offsets(team, one) == [2, 3, 4, 5]
     team.commit(one, 7)
     assert offsets(team, one) == []
+
+
+@pytest.mark.parametrize(("lanes", "rest"), [([CRITICAL, NORMAL] * 5, [7, 9]), ([CRITICAL] * 5 + [NORMAL] * 5, [8, 9])])
+def test_an_ack_of_what_a_commit_has_cut_through_leaves_the_floor_where_it_belongs(
+    lanes: list[int], rest: list[int]
+) -> None:
+    team, one = team_with(lanes)
+    (urgent,), (normal,) = team.poll(one, 5), team.poll(one, 3)
+    team.commit(one, 4)
+    team.ack(urgent)
+    team.ack(normal)
+    check_cursor(team.cursor())
+    assert team.cursor().settled() == []
+    assert offsets(team, one) == rest
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_what_is_known_of_leases_does_not_grow_while_one_message_stays_in_hand(held: int) -> None:
+    """Be it where lanes are read one by one, or before that."""
+    team, one = team_with([NORMAL] * held + [CRITICAL] * 300)
+    team.publish(*["x"] * 300, lanes=[NORMAL] * 300)
+    team.poll(one, 1)
+    for _ in range(300):
+        for portion in team.poll(one, 1):
+            team.ack(portion)
+    assert len(team.cursor()._fronts) < 100
 
 
 def test_a_commit_settles_what_waits_below_it_in_every_lane() -> None:

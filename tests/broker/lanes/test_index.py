@@ -1,5 +1,6 @@
 """Where messages of each lane are, over segments of which some are in memory, some on disk, and some in neither."""
 
+import errno
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,11 @@ from hypothesis import strategies as st
 
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import run
+from goqueue.errors import DiskFull
 from goqueue.limits import LANES_HELD
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.lanes import LANES
-from tests.broker.brokers import Running, frames_of
+from tests.broker.brokers import Running, frames_of, offer_batch
 
 VALUE = b"v" * 200  # some twenty of them are a segment
 
@@ -143,3 +145,20 @@ def test_retention_takes_nothing_from_what_is_left(lanes: list[int]) -> None:
     job.replace_segments(job.segments[:3], [])
     assert run(partition.lanes.count(0, 0, 300, 10**9)) == lanes[first:].count(0)
     assert run(partition.lanes.next(2, 0, 300)) == max(first, lanes.index(2))
+
+
+def test_what_the_disk_refuses_of_a_segment_that_was_sealed_meanwhile_is_not_remembered() -> None:
+    running = Running()
+    running.create()
+    publish(running, [2] * 3)
+    partition = running.partition()
+    refused = offer_batch(partition, frames_of([b"v"] * 3, lanes=[2, 2, 1]))
+    partition.log.roll()
+    run(partition.lanes.store(running.disk))
+    running.disk.fail("write", errno.ENOSPC, path="*.log")
+    running.flush()
+    assert isinstance(refused.refusal, DiskFull)
+    running.disk.heal()
+    publish(running, [4, 2])
+    assert [run(partition.lanes.next(lane, 0, 5)) for lane in LANES] == [None, None, 0, None, 3]
+    assert [run(partition.lanes.count(lane, 0, 5, 9)) for lane in LANES] == [0, 0, 4, 0, 1]
