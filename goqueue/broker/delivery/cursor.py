@@ -133,25 +133,32 @@ class Cursor:
             heappush(self.ends, (lease.until_ns, lease.id))
 
     def is_settled(self, first: int, end: int, lane: int | None = None) -> bool:
-        """Whether all of it is done with. Where lanes have heads and it is not said whose messages these are, they are
-        taken for some that were handed out."""
+        """Whether all of it is done with, or all of one lane. Where lanes have heads and it is not said whose messages
+        these are, they are taken for some that were handed out."""
         first = max(first, self.floor)
         if end <= first:
             return True
+        if lane is not None:
+            head = self.position if self.heads is None else self.heads[lane]
+            return end <= head and not any(self.open_from(first, end, lane))
         if self.heads is None or end <= self.position:
             return self.acked.covers(first, end)
         if first < self.position and not self.acked.covers(first, self.position):
             return False
-        head = self.reach if lane is None else self.heads[lane]
-        return end <= head and not any(self.open_from(max(first, self.position), end))
+        return end <= self.reach and not any(self.open_from(max(first, self.position), end))
 
     def settled(self) -> list[Range]:
         """What is done with above the floor, up to where lanes are read one by one."""
         return [(first, end) for first, end, _ in self.acked.runs()]
 
-    def open_from(self, first: int, end: int) -> Iterable[Range]:
-        """What was handed out of this range and is not done with, in no order."""
-        maps: list[RangeMap[Any]] = [self.waiting, self.moving, *(lease.left for lease in self.leases.values())]
+    def open_from(self, first: int, end: int, lane: int | None = None) -> Iterable[Range]:
+        """What was handed out of this range, or of one lane of it, and is not done with, in no order. Of what is on its
+        way to another topic nobody knows the lane any more."""
+        for start, stop, retry in self.waiting.within(first, end):
+            if lane in (None, retry.lane):
+                yield start, stop
+        maps: list[RangeMap[Any]] = [self.moving]
+        maps += (lease.left for lease in self.leases.values() if lane in (None, lease.grant.lane))
         for one in maps:
             for start, stop, _ in one.within(first, end):
                 yield start, stop

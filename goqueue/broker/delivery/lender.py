@@ -148,7 +148,7 @@ class Lender:
             first, end = edges[0], edges[-1]
             runs = tuple(after - before for before, after in pairwise(edges))
         return Grant(
-            self.ledger.new_lease_id(taking.name),
+            self.ledger.new_lease_id(taking.name, tried.lane if len(runs) > 1 else None),
             taking.member,
             first,
             end,

@@ -160,7 +160,8 @@ class Settlement:
         """Decide and record one statement."""
         lease = cursor.leases.get(statement.lease) if cursor is not None else None
         if cursor is None or lease is None:
-            if cursor is not None and statement.verb == "ack" and _all_settled(cursor, statement.ranges):
+            lane = self._ledger.lane_of(statement.lease)
+            if cursor is not None and statement.verb == "ack" and _all_settled(cursor, statement.ranges, lane):
                 return Outcome()
             raise _expired(f"{statement.topic}/{statement.partition}")
         if lease.until_ns <= self._clock.now_ns():
@@ -309,8 +310,8 @@ def _of(cursor: Cursor) -> tuple[str, str, int]:
     return cursor.group, cursor.topic, cursor.partition
 
 
-def _all_settled(cursor: Cursor, ranges: Sequence[Range]) -> bool:
-    return bool(ranges) and all(cursor.is_settled(first, end) for first, end in ranges)
+def _all_settled(cursor: Cursor, ranges: Sequence[Range], lane: int | None) -> bool:
+    return bool(ranges) and all(cursor.is_settled(first, end, lane) for first, end in ranges)
 
 
 def _left_of(cursor: Cursor, lease: Lease, statement: Statement) -> list[Range]:

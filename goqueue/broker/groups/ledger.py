@@ -25,6 +25,7 @@ from goqueue.storage.retention import plan_expiry
 
 _hash = hash_named("murmur3")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_OF_LANES = "ghijk"  # no digits of what is drawn: so it can be seen in an id whether it tells a lane
 _TOLD_AT_ONCE = 200  # of what stands, in one turn; more would keep the loop for longer than some milliseconds
 _RANGES_AT_ONCE = 10_000  # of those told in one turn, for the same reason; one that has more is a turn of its own
 _GROWTH = 3  # times what stands: a log is told again when it is that long, so each record is told again once or twice
@@ -220,8 +221,16 @@ class Ledger:
             return None
         return cursor, cursor.leases[lease_id]
 
-    def new_lease_id(self, group: str) -> str:
-        return f"{_DIGITS[self.number(group)]}{self._chance(128):032x}"
+    def new_lease_id(self, group: str, lane: int | None = None) -> str:
+        """With the lane of one that has messages of other lanes between its own, for when it is gone."""
+        if lane is None:
+            return f"{_DIGITS[self.number(group)]}{self._chance(128):032x}"
+        return f"{_DIGITS[self.number(group)]}{_OF_LANES[lane]}{self._chance(124):031x}"
+
+    def lane_of(self, lease_id: str) -> int | None:
+        """Where the id of a lease tells it."""
+        found = _OF_LANES.find(lease_id[1:2]) if lease_id else -1
+        return found if found >= 0 else None
 
     # --- record ---
 

@@ -156,6 +156,33 @@ def test_single_acks_in_any_order_end_at_the_same_floor() -> None:
     assert team.cursor().floor == 6
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_an_ack_of_all_between_the_first_and_the_last_may_be_repeated(*, again: bool) -> None:
+    team, one = team_with([CRITICAL, NORMAL, CRITICAL, LOW, CRITICAL])
+    urgent, normal = team.poll(one, 4)
+    team.ack(urgent)
+    team.ack(urgent)
+    team.nack(normal)
+    team = team.crash() if again else team
+    team.ack(urgent)
+    with pytest.raises(LeaseExpired):
+        team.ack(normal)
+
+
+def test_an_ack_that_comes_after_others_were_handed_the_lease_is_refused() -> None:
+    team, one = team_with([CRITICAL, NORMAL] * 3)
+    urgent, _ = team.poll(one, visibility=5.0)
+    team.heartbeat(one)
+    team.due(5.0)
+    with pytest.raises(LeaseExpired):
+        team.ack(urgent)
+    again, _ = team.poll(one)
+    with pytest.raises(LeaseExpired):
+        team.ack(urgent)
+    team.ack(again)
+    team.ack(urgent)
+
+
 def test_a_message_that_was_nacked_is_not_acked_with_its_neighbours() -> None:
     team, one = team_with([CRITICAL, NORMAL] * 3)
     urgent, _ = team.poll(one)
