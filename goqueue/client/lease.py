@@ -9,6 +9,7 @@ reads on from where it stopped. What must stay true:
 """
 
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -98,6 +99,7 @@ class Held:
         """How many of the notes are among `settled` and `pending`."""
         self.settled = Intervals()
         self.gaps: list[Range] = []
+        """Where it has no messages: there are many where messages of other lanes lie between."""
         self.pending: dict[tuple[str, float | None, str | None], list[Range]] = {}
         self.wanted: float | None = None
         """How long the application wants to have it from now on."""
@@ -202,10 +204,19 @@ class Held:
             room -= len(fresh)
             ranges = fresh
             if action == ACK and (len(fresh) > 1 or self.gaps):
-                ranges = Intervals(fresh + self.gaps).ranges()
-                self.gaps = []
+                ranges = Intervals(map(self._widened, fresh)).ranges()
             entries.append(Entry(self, action, ranges, count(fresh), seconds, reason))
         return entries
+
+    def _widened(self, fresh: Range) -> Range:
+        """With the gaps beside it: so what lies on both sides of one is told as one range."""
+        first, end = fresh
+        before, behind = bisect_left(self.gaps, (first,)) - 1, bisect_left(self.gaps, (end,))
+        if before >= 0 and self.gaps[before][1] == first:
+            first = self.gaps[before][0]
+        if behind < len(self.gaps) and self.gaps[behind][0] == end:
+            end = self.gaps[behind][1]
+        return first, end
 
     def refuse(self, entry: Entry, error: GoQueueError) -> None:
         self.error = error

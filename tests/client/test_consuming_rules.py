@@ -129,6 +129,20 @@ def test_offsets_without_messages_do_not_part_a_range() -> None:
     assert leases.is_idle
 
 
+def test_of_offsets_without_messages_only_the_neighbours_are_told() -> None:
+    """Where messages of other lanes lie between there are as many of them as messages."""
+    leases = leases_of()
+    batch = taken(leases, *range(0, 100, 2))
+    batch[10].ack()
+    assert wire(leases.gather(0.0)) == {"acks": [{"ranges": [[19, 22]]}]}
+    for message in batch[:10]:
+        message.ack()
+    assert wire(leases.gather(0.0)) == {"acks": [{"ranges": [[0, 20]]}]}
+    batch.ack()
+    assert wire(leases.gather(0.0)) == {"acks": [{"ranges": [[21, 99]]}]}
+    assert leases.is_idle
+
+
 def test_the_first_word_counts() -> None:
     leases = leases_of()
     first, second, third = taken(leases, 0, 1, 2)
