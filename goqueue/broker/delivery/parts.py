@@ -7,13 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from goqueue.broker.delivery.changes import Held, Range, Stands
+from goqueue.broker.delivery.changes import Grant, Held, Range, Stands
 from goqueue.limits import STANDS_BYTES
 
 # Bytes of one range of each list in JSON, at most: numbers have up to 19 digits, a character of a reason six bytes.
 _RANGE_BYTES = 42
 _RETRY_BYTES = 130
 _GRANT_BYTES = 600
+_RUN_BYTES = 20
 _MOVE_BYTES = 3_600
 
 _LISTS = ("acked", "waiting", "leases", "moving")
@@ -51,7 +52,7 @@ def _weight(stands: Stands) -> int:
     return (
         _RANGE_BYTES * ranges
         + _RETRY_BYTES * len(stands.waiting)
-        + _GRANT_BYTES * len(stands.leases)
+        + sum(_grant_bytes(held.grant) for held in stands.leases)
         + _MOVE_BYTES * len(stands.moving)
     )
 
@@ -64,9 +65,15 @@ def _pieces(stands: Stands) -> Iterator[tuple[str, Any, int]]:
         yield "waiting", waiting, _RETRY_BYTES
     for held in stands.leases:
         for left in _slices(held.left):
-            yield "leases", Held(held.grant, left, held.until_ns), _GRANT_BYTES + _RANGE_BYTES * len(left)
+            size = _grant_bytes(held.grant) + _RANGE_BYTES * len(left)
+            yield "leases", Held(held.grant, left, held.until_ns), size
     for move in stands.moving:
         yield "moving", move, _MOVE_BYTES
+
+
+def _grant_bytes(grant: Grant) -> int:
+    """However little is left of it, it tells all that it was given for."""
+    return _GRANT_BYTES + _RUN_BYTES * len(grant.runs)
 
 
 def _slices(ranges: list[Range]) -> Iterator[list[Range]]:

@@ -34,6 +34,7 @@ def standing(draw: st.DrawFn) -> Stands:
         leases=[Held(grant(name), draw(ranges), 50) for name in names],
         moving=[(first, end, MOVE) for first, end in draw(ranges)],
         lost=7,
+        heads=draw(st.sampled_from([[], [90, 91, 92, 93, 94]])),
     )
 
 
@@ -52,6 +53,7 @@ def test_no_part_is_much_larger_than_it_may_be_however_much_there_is_of_everythi
     last, many = OFFSET_MAX, 60_000
     retry = Retry(last, last, last, last)
     held = grant("l" * 33)._replace(member="m" * 217, end=last, until_ns=last)
+    laned = Held(held._replace(runs=(last,) * 9_999), [(0, 1)], last)
     move = Move("t" * 255, 0, last, "\x01" * REASON_CHARACTERS_MAX, last, last, last)
     stands = Stands(
         *WHOSE,
@@ -60,7 +62,7 @@ def test_no_part_is_much_larger_than_it_may_be_however_much_there_is_of_everythi
         position=last,
         acked=[(last - 1, last)] * many,
         waiting=[(last - 1, last, retry)] * many,
-        leases=[Held(held, [(last - 1, last)] * many, last)] + [Held(held, [(0, 1)], last)] * 9,
+        leases=[Held(held, [(last - 1, last)] * many, last)] + [Held(held, [(0, 1)], last)] * 9 + [laned] * 100,
         moving=[(last - 1, last, move)] * 1500,
     )
     told = in_parts(stands)
