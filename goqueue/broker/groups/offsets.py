@@ -93,11 +93,12 @@ class Offsets:
             if offset > partition.high_watermark:
                 raise _beyond(place, offset, partition)
             if offset > cursor.floor:
-                records += _commit(cursor, offset)
-                done[place] = offset - cursor.floor
+                changes, done[place] = _commit(cursor, offset)
+                records += changes
         self._ledger.record(name, records, told)
         for place, count in done.items():
-            self.on_progress(self._ledger.cursors(name)[place], member, count)
+            if count:
+                self.on_progress(self._ledger.cursors(name)[place], member, count)
 
     def _partition(self, place: Place) -> Partition:
         return self._topics.topic(place[0]).partition(place[1])
@@ -158,22 +159,26 @@ class Offsets:
         self._rebalancer.left_idle(name)
 
 
-def _commit(cursor: Cursor, offset: int) -> list[Record]:
-    """Everything below is done with; where lanes are read one by one, everything of it that was handed out.
+def _commit(cursor: Cursor, offset: int) -> tuple[list[Record], int]:
+    """Everything below is done with; where lanes are read one by one, everything of it that was handed out. Returns how
+    many messages that are, too.
 
     Whoever commits means what it was given, and below an urgent message there may be many that nobody has seen.
     """
     whose = (cursor.group, *cursor.place)
-    floor = min(offset, cursor.unread) if cursor.heads is not None else offset
-    records: list[Record] = [Committed(*whose, floor=floor)] if floor > cursor.floor else []
+    floor = max(cursor.floor, min(offset, cursor.unread) if cursor.heads is not None else offset)
+    count = floor - cursor.floor
+    records: list[Record] = [Committed(*whose, floor=floor)] if count else []
     if floor < offset:
         for lease in cursor.leases.values():
-            if lease.left.count_within(floor, offset):
+            if messages := lease.left.count_within(floor, offset):
                 first, end = max(floor, lease.grant.first), min(offset, lease.grant.end)
                 records.append(Settled(*whose, ranges=[(first, end)], lease=lease.id))
+                count += messages
         waiting = [(first, end) for first, end, _ in cursor.waiting.within(floor, offset)]
         records += [Settled(*whose, ranges=waiting)] if waiting else []
-    return records
+        count += sum(end - first for first, end in waiting)
+    return records, count
 
 
 def _beyond(place: Place, offset: int, partition: Partition) -> OffsetOutOfRange:

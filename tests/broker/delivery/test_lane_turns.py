@@ -418,7 +418,11 @@ def test_statistics_tell_how_much_each_lane_was_given() -> None:
 def test_a_commit_behind_an_urgent_message_leaves_what_nobody_has_seen() -> None:
     team, one = team_with([NORMAL] * 6 + [CRITICAL])
     assert offsets(team, one, 3) == [6, 0, 1]
+    counts: list[int] = []
+    team.coordinator.offsets.on_progress = lambda _, __, count: counts.append(count)
     team.commit(one, 7)
+    team.commit(one, 7)
+    assert counts == [3]
     assert (team.cursor().floor, team.cursor().leased) == (2, 0)
     assert offsets(team, one) == [2, 3, 4, 5]
     team.commit(one, 7)
