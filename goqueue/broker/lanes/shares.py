@@ -63,9 +63,11 @@ class Shares:
         self._credits[lane] += count
 
     def _begin_round(self, rules: LaneRules, busy: list[int], left: int) -> None:
-        """As large as what is left to be taken; a lane that has nothing now keeps its part for when it has."""
+        """As large as what is left to be taken; a lane that has nothing now keeps its part for when it has, of a round
+        of all: what others take in its stead is not its own."""
         factor = max(1, left // sum(rules.weights[lane] for lane in busy))
-        self._credits = [weight * factor for weight in rules.weights]
+        usual = max(1, left // sum(rules.weights))
+        self._credits = [weight * (factor if lane in busy else usual) for lane, weight in enumerate(rules.weights)]
 
     def passed_over(self, rules: LaneRules, ready: Sequence[int], now_ns: int) -> list[int]:
         """Lanes that have got nothing for too long, the one that has waited longest first."""

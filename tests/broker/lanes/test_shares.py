@@ -29,7 +29,9 @@ class OneByOne:
             if lane is None:
                 left = min(wanted, sum(ready)) - sum(taken)
                 factor = max(1, left // sum(self.weights[lane] for lane in busy))
-                self.credits = [weight * factor for weight in self.weights]
+                usual = max(1, left // sum(self.weights))
+                factors = [factor if lane in busy else usual for lane in range(PRIORITY_COUNT)]
+                self.credits = [weight * one for weight, one in zip(self.weights, factors, strict=True)]
             else:
                 taken[lane] += 1
                 self.credits[lane] -= 1
@@ -74,6 +76,14 @@ def test_a_lane_that_was_empty_is_served_at_once() -> None:
     for _ in range(33):
         shares.divide(NEVER, (0, 0, 10**6, 0, 10**6), 1, 0)
     assert shares.divide(NEVER, (1, 0, 10**6, 0, 10**6), 1, 0) == [1, 0, 0, 0, 0]
+
+
+def test_a_lane_that_was_empty_for_long_keeps_no_more_than_its_part() -> None:
+    shares = Shares()
+    for _ in range(10):
+        shares.divide(NEVER, (0, 0, 0, 0, 10**6), 999, 0)
+    taken = shares.divide(NEVER, (10**6, 0, 0, 0, 10**6), 999, 0)
+    assert taken[4] / 999 == pytest.approx(3 / 53, rel=0.6)
 
 
 def test_a_trickle_of_urgent_messages_does_not_keep_the_others_from_their_share() -> None:
