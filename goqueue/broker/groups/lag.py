@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import exp
 
-from goqueue.broker.backlog import Backlog, backlog, count_between, time_of
+from goqueue.broker.backlog import Backlog, backlog, count_between
 from goqueue.broker.delivery.changes import Place
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.ledger import Ledger
@@ -12,6 +12,7 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.limits import OFFSET_MAX
+from goqueue.storage import frame
 
 _SPAN_SECONDS = 60.0  # that rates look back
 
@@ -88,9 +89,15 @@ def left_of(cursor: Cursor, partition: Partition) -> Work[Backlog]:
         following = yield from partition.lanes.next(lane, head, end)
         firsts += [] if following is None else [following]
     oldest_ns = left.oldest_ns
-    if oldest_ns is None and firsts and min(firsts) >= partition.earliest:
-        oldest_ns = yield from time_of(partition, min(firsts))
+    if oldest_ns is None and firsts:
+        oldest_ns = yield from _time_from(partition, min(firsts))
     return Backlog(left.messages + messages, oldest_ns)
+
+
+def _time_from(partition: Partition, offset: int) -> Work[int | None]:
+    """The time of the first message from this offset on: one that was meant may be gone by now."""
+    read = yield from partition.read(max(offset, partition.earliest), 1, skip_damage=True)
+    return frame.timestamp_at(read.buffers[0]) if read.buffers else None
 
 
 class Lags:

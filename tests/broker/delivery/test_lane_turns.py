@@ -373,12 +373,13 @@ def test_what_compaction_took_from_what_was_to_be_tried_again_is_done_with() -> 
     assert left == []
 
 
-def test_what_compaction_took_of_a_lane_is_passed_over_to_what_it_left() -> None:
+def compacted() -> Team:
+    """Of 300 messages some are left, and an urgent one behind them."""
     running = Running()
     running.create(cleanup="compact")
     team = Team(running)
     for number in range(300):
-        running.publish(frames_of([b"v"], key=b"k%d" % number if number % 100 == 0 else b"often", lanes=[NORMAL]))
+        running.publish(frames_of([b"v"], key=b"k%d" % number if number % 10 == 0 else b"often", lanes=[NORMAL]))
     running.publish(frames_of([b"v"], key=b"urgent", lanes=[CRITICAL]))
     running.partition().log.roll()
     running.flush()
@@ -386,11 +387,30 @@ def test_what_compaction_took_of_a_lane_is_passed_over_to_what_it_left() -> None
     while not job.is_done:
         job.run()
         job.apply()
+    return team
+
+
+def test_what_is_left_has_an_age_where_the_first_of_a_lane_is_gone() -> None:
+    team = compacted()
+    one = team.join()
+    assert offsets(team, one, 2) == [300, 0]
+    for lease in list(team.cursor().leases.values()):
+        team.coordinator.settlement.give_back(lease.id)
+    for portion in team.poll(one, 2):
+        team.ack(portion)
+    team.running.clock.advance(5.0)
+    (lag,) = team.do(team.coordinator.lags.of("team"))
+    assert lag.messages
+    assert lag.seconds >= 5.0
+
+
+def test_what_compaction_took_of_a_lane_is_passed_over_to_what_it_left() -> None:
+    team = compacted()
     one = team.join()
     found: list[int] = []
     while polled := offsets(team, one, 2):
         found += polled
-    assert found == [300, 0, 100, 200, 299]
+    assert found == [300, *range(0, 300, 10), 299]
 
 
 def test_what_retention_takes_while_a_lane_is_read_is_passed_over() -> None:
