@@ -5,6 +5,7 @@ are exceptions.
 """
 
 from collections import deque
+from collections.abc import Set
 from functools import partial
 from heapq import heapify, heappop, heappush
 
@@ -102,8 +103,7 @@ class KeyOrder:
         if found is None or found.cursor is not cursor:
             found = places[cursor.place] = _Exceptions(cursor)
         while missing := self._missing(found):
-            for first, end in missing:
-                found.keys |= yield from _keys_of(partition, first, end)
+            found.keys |= yield from _keys_of(partition, missing)
         found.arrange()
         if not found.keys:
             places.pop(cursor.place, None)
@@ -125,21 +125,24 @@ class KeyOrder:
         return [(first, end) for first, end in ranges if any(one not in known for one in range(first, end))]
 
 
-def _keys_of(partition: Partition, first: int, end: int) -> Work[dict[int, bytes]]:
-    """By offset; an offset without a message has no key."""
-    found = dict.fromkeys(range(first, end), _NO_KEY)
-    offset = max(first, partition.earliest)
-    while offset < min(end, partition.last_stable):
-        try:
-            read: Read = yield from partition.read(offset, MIB, skip_damage=True)
-        except OffsetOutOfRange:
-            break
-        found |= yield partial(_keys_in, read, range(first, end))
-        offset = read.next_offset
+def _keys_of(partition: Partition, ranges: list[Range]) -> Work[dict[int, bytes]]:
+    """By offset; an offset without a message has no key. What lies close together is read together: among lanes there
+    are as many ranges as messages."""
+    found = {offset: _NO_KEY for first, end in ranges for offset in range(first, end)}
+    offset = 0
+    for first, end in sorted(ranges):
+        offset = max(offset, first, partition.earliest)
+        while offset < min(end, partition.last_stable):
+            try:
+                read: Read = yield from partition.read(offset, MIB, skip_damage=True)
+            except OffsetOutOfRange:
+                break
+            found |= yield partial(_keys_in, read, found.keys())
+            offset = read.next_offset
     return found
 
 
-def _keys_in(read: Read, offsets: range) -> dict[int, bytes]:
+def _keys_in(read: Read, offsets: Set[int]) -> dict[int, bytes]:
     found = {}
     for buffer in read.buffers:
         for position in frame.walk(buffer):

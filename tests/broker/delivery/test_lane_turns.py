@@ -425,6 +425,24 @@ def test_what_retention_takes_while_a_lane_is_read_is_passed_over() -> None:
     assert team.cursor().lost == 1001
 
 
+def test_keys_of_what_a_consumer_of_lanes_had_are_read_together() -> None:
+    running = Running()
+    running.create()
+    team = Team(running)
+    team.publish(*["x"] * 50, key="a", lanes=[CRITICAL, NORMAL] * 25)
+    one = team.join(order="key")
+    for portion in team.poll(one):
+        team.nack(portion, delay=0.0)
+    assert len(list(team.cursor().waiting.runs())) == 50
+    jobs = 0
+    work = team.polling(one)
+    job = next(work)
+    while not isinstance(job, Promise):
+        jobs += 1
+        job = work.send(job())
+    assert jobs < 10
+
+
 def test_statistics_tell_how_much_each_lane_was_given() -> None:
     team, one = team_with([CRITICAL, NORMAL, NORMAL])
     team.running.clock.advance(2.0)
