@@ -103,7 +103,7 @@ class Coordinator:
             return
         partition = topic.partitions[cursor.partition]
         end = partition.log_end
-        if cursor.position > end and partition.log.fence is None:
+        if cursor.reach > end and partition.log.fence is None:
             floor = min(cursor.floor, end)
             self.ledger.record(cursor.group, [Rewound(cursor.group, *cursor.place, floor=floor)])
 

@@ -12,6 +12,7 @@ from goqueue.broker.work import Promise, Work, run
 from goqueue.errors import DiskFull, LeaseExpired
 from goqueue.limits import LANE_WEIGHTS
 from goqueue.storage.compaction import plan_compaction
+from goqueue.storage.truncation import truncate
 from tests.broker.brokers import Running, frames_of
 from tests.broker.groupwork import Team, offsets_of, values_of
 from tests.simulation.groups.checks import check_cursor
@@ -284,6 +285,17 @@ def test_where_each_lane_stands_survives(again: str) -> None:
     team.ack(normal)
     taken = {*offsets_of(urgent), *offsets_of(normal)}
     assert sorted(offsets(team, one)) == [offset for offset in range(20) if offset not in taken]
+
+
+def test_what_comes_where_the_power_took_what_had_been_handed_out_is_handed_out() -> None:
+    team, one = team_with([NORMAL] * 5 + [CRITICAL] * 5)
+    for portion in team.poll(one, 6):
+        team.ack(portion)
+    assert team.cursor().heads is not None
+    truncate(team.running.partition().log, team.running.disk, 7)
+    team = team.restart()
+    team.publish("x", "y", lanes=[CRITICAL] * 2)
+    assert {7, 8} <= set(offsets(team, one))
 
 
 def test_a_commit_ends_what_is_below_it_in_every_lane() -> None:
