@@ -320,7 +320,7 @@ def _left_of(cursor: Cursor, lease: Lease, statement: Statement) -> list[Range]:
     if statement.ranges == ((grant.first, grant.end),) and lease.left.count == grant.messages:
         return [(grant.first, grant.end)] if statement.verb == "ack" else lease.ranges()
     found: RangeMap[bool] = RangeMap()
-    meant = RangeMap((first, end, True) for first, end in grant.ranges()) if grant.runs else None
+    meant: RangeMap[bool] | None = None
     for first, end in statement.ranges:
         if not grant.first <= first < end <= grant.end:
             raise LeaseExpired(
@@ -329,10 +329,13 @@ def _left_of(cursor: Cursor, lease: Lease, statement: Statement) -> list[Range]:
                 hint="settle what the poll gave",
             )
         pieces = [(one, other) for one, other, _ in lease.left.within(first, end)]
-        wanted = [(first, end)] if meant is None else [(one, other) for one, other, _ in meant.within(first, end)]
+        wanted = [(first, end)]
+        if grant.runs and pieces != wanted:  # some of it is not meant, or not left
+            meant = RangeMap[bool].of(*grant.edges(), True) if meant is None else meant
+            wanted = [(one, other) for one, other, _ in meant.within(first, end)]
         if pieces != wanted and not (statement.verb == "ack" and _is_done(cursor, wanted, pieces)):
             raise _expired(f"{statement.topic}/{statement.partition}@{first}")
-        if pieces and meant is not None and statement.verb == "ack":
+        if pieces and grant.runs and statement.verb == "ack":
             pieces = [(first, end)]  # what lies between is not of this lease, and a range is shorter to tell
         for one, other in pieces:  # a statement may name a message twice
             found.set(one, other, True)
