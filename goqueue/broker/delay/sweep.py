@@ -89,6 +89,7 @@ def sweep(delays: Delays, disk: Disk) -> Work[None]:
     log = delays.inbox.log
     if log.job is not None or not is_usable(log) or not log.sealed():
         return
+    delays.inbox.lanes.forget_sealed()
     yield from delays.catch_up()
     if not _may_go(delays):
         return

@@ -152,6 +152,11 @@ class LaneIndex:
                 if segment in self._log.segments:
                     self._keep(segment, lanes)
 
+    def forget_sealed(self) -> None:
+        """Where nobody asks for them, as in delayed logs: they would take memory as the log grows."""
+        for segment in self._log.sealed():
+            segment.lanes = None
+
 
 def _shortened(spans: list[Span], excess: int) -> list[Span]:
     """The same with so many fewer at the end."""

@@ -10,6 +10,7 @@ from goqueue.broker.delay.queries import Criteria, decide, listing, timeline
 from goqueue.broker.delay.sweep import sweep
 from goqueue.broker.filters.grammar import parse_filters
 from goqueue.broker.filters.sieve import Sieve
+from goqueue.broker.work import run
 from goqueue.errors import DiskFailed, DiskFull, LogFenced
 from goqueue.storage.check import check_segment, plan
 from tests.broker.delay.delaywork import SECOND, Scene
@@ -44,6 +45,15 @@ def test_what_was_delivered_goes(scene: Scene) -> None:
     assert len(scene.delivered) == 100
     assert scene.delays.inbox.earliest > 80
     assert is_sound(scene)
+
+
+def test_lanes_of_what_is_pending_take_no_memory(scene: Scene) -> None:
+    scene.fill(100, 3600)
+    log = scene.delays.inbox.log
+    assert log.sealed()
+    swept(scene)
+    assert [segment.lanes for segment in log.sealed()] == [None] * len(log.sealed())
+    assert run(scene.delays.inbox.lanes.count(2, 0, log.next_offset, 1000)) == 100
 
 
 def test_what_is_pending_stays_where_it_was(scene: Scene) -> None:
