@@ -47,6 +47,12 @@ class LaneTurns:
         """It is gone."""
         self._shares.pop(group, None)
 
+    def forget_topic(self, topic: str) -> None:
+        """It is gone."""
+        for shares in self._shares.values():
+            for place in [place for place in shares if place[0] == topic]:
+                del shares[place]
+
     def is_due(self, taking: Taking, place: Place) -> Work[bool]:
         """Whether lanes are to be read one by one here; where that is over, it is recorded.
 

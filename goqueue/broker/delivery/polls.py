@@ -89,6 +89,11 @@ class Polls:
         self._lender.keys.forget(group)
         self._turns.forget(group)
 
+    def forget_topic(self, topic: str) -> None:
+        """It is gone."""
+        self._lender.served.forget(topic)
+        self._turns.forget_topic(topic)
+
     @property
     def served(self) -> Served:
         """What was handed out since the start."""

@@ -117,7 +117,7 @@ class Coordinator:
         """It has come, gone, or has other partitions now."""
         self.redrives.close_gone()
         if name not in self._topics.topics:
-            self.polls.served.forget(name)
+            self.polls.forget_topic(name)
         for group in self.ledger.groups():
             if any(name in member.topics for member in group.members.values()) or any(
                 place[0] == name for place in self.ledger.cursors(group.group)

@@ -31,7 +31,7 @@ class LaneIndex:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._held: deque[Segment] = deque()
-        """Sealed segments whose runs are in memory and on disk, the one used last behind the others."""
+        """Sealed segments whose runs are in memory and on disk, the one looked up last behind the others."""
 
     def is_single(self, first: int) -> Work[bool]:
         """Whether all messages from this offset on are in one lane."""
@@ -136,7 +136,7 @@ class LaneIndex:
         return noted
 
     def _keep(self, segment: Segment, lanes: Lanes) -> None:
-        """They are on disk as well, or can be looked up again: the one that was not used for longest may go."""
+        """They are on disk as well, or can be looked up again: the one that was looked up first may go."""
         segment.digest = Digest.of(lanes)
         if lanes.run_count > LANE_RUNS_KEPT:
             self._held.append(segment)

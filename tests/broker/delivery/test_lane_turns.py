@@ -125,6 +125,15 @@ def test_a_lane_that_was_passed_over_comes_first_where_others_need_all_the_room(
     assert found[-1][0] == BACKGROUND
 
 
+def test_shares_of_a_topic_that_is_gone_are_forgotten() -> None:
+    team, one = team_with([CRITICAL, NORMAL])
+    team.poll(one)
+    shares = team.coordinator.polls._turns._shares
+    assert shares["team"]
+    team.running.delete()
+    assert not shares["team"]
+
+
 # --- leases, acks, retries ---
 
 
