@@ -1,13 +1,16 @@
 """Messages of one lane, read from where its runs are."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 
 from goqueue.broker.delivery.changes import Range
 from goqueue.broker.delivery.slices import Slice, assembled, picked
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import Work
+from goqueue.errors import RangeDamaged
 from goqueue.limits import LANE_GAP_BYTES, LANE_READS_MAX
 from goqueue.storage import frame
 
@@ -27,7 +30,9 @@ class Gathered:
 
 
 def gather(partition: Partition, spans: list[Range], max_bytes: int, *, skip_damage: bool) -> Work[Gathered]:
-    """What lies in these spans, as far as there is room. What lies between them is read over where it is little."""
+    """What lies in these spans, as far as there is room. What lies between them is read over where it is little,
+    and may be damaged.
+    """
     views: list[memoryview] = []
     ranges: list[Range] = []
     room, average, through = max_bytes, partition.message_bytes, spans[0][0]
@@ -35,7 +40,16 @@ def gather(partition: Partition, spans: list[Range], max_bytes: int, *, skip_dam
         offset, stop = max(group[0][0], through), group[-1][1]
         while partition.earliest <= offset < stop and room > 0:
             size = min(room, 2 * (stop - offset) * average)
-            read = yield from partition.read(offset, size, skip_damage=skip_damage)
+            try:
+                read = yield from partition.read(offset, size, skip_damage=skip_damage)
+            except RangeDamaged:
+                following = _behind(group, offset)
+                if following is None and not ranges:
+                    raise
+                if following is None:  # first come those before it
+                    break
+                offset = following
+                continue
             if read.next_offset == offset:
                 break
             start = frame.offset_at(read.buffers[0]) if read.buffers else stop
@@ -47,6 +61,12 @@ def gather(partition: Partition, spans: list[Range], max_bytes: int, *, skip_dam
         if offset < stop:
             break
     return Gathered(assembled(views, ranges) if ranges else None, through)
+
+
+def _behind(group: list[Range], offset: int) -> int | None:
+    """Where the next span begins, for an offset that lies between two."""
+    place = bisect_right(group, offset, key=itemgetter(1))
+    return group[place][0] if offset < group[place][0] else None
 
 
 def _grouped(spans: list[Range], gap: int) -> Iterator[list[Range]]:

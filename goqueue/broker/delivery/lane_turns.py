@@ -16,6 +16,7 @@ from goqueue.broker.delivery.taking import Taking
 from goqueue.broker.lanes.shares import LaneRules, Shares
 from goqueue.broker.ranges import RangeMap
 from goqueue.broker.work import Work
+from goqueue.errors import RangeDamaged
 from goqueue.limits import LANE_SPANS_MAX, PRIORITY_COUNT
 from goqueue.storage.lanes import LANES
 
@@ -99,16 +100,22 @@ class LaneTurns:
         ready = [min(wanted, one + other) for one, other in zip(new, tried, strict=True)]
         late = shares.passed_over(rules, ready, now_ns)
         given, taken, before = shares.divide(rules, ready, wanted, now_ns), [0] * PRIORITY_COUNT, taking.bytes
+        failure: RangeDamaged | None = None
         for lane in (*late, *(lane for lane in LANES if lane not in late)):
-            if tried[lane]:
-                taken[lane] = yield from self._take_tried(taking, place, lane, given[lane])
-            if new[lane] and taken[lane] < given[lane]:
-                left = given[lane] - taken[lane]
-                taken[lane] += yield from self._take_new(taking, place, lane, left, _Ahead(heads, new, end))
+            try:
+                if tried[lane]:
+                    taken[lane] = yield from self._take_tried(taking, place, lane, given[lane])
+                if new[lane] and taken[lane] < given[lane]:
+                    left = given[lane] - taken[lane]
+                    taken[lane] += yield from self._take_new(taking, place, lane, left, _Ahead(heads, new, end))
+            except RangeDamaged as error:  # others may have something
+                failure = failure or error
             shares.give_back(lane, max(0, given[lane] - taken[lane]))
         shares.note(ready, taken, now_ns)
         if count := sum(taken):
             shares.message_bytes = (before - taking.bytes) // count
+        if failure is not None:
+            raise failure
 
     # --- what is to be tried again ---
 

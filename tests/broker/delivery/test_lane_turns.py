@@ -9,7 +9,7 @@ from goqueue.broker.delivery.changes import Range
 from goqueue.broker.delivery.taking import Handed
 from goqueue.broker.groups.offsets import ResetWish
 from goqueue.broker.work import Promise, Work, run
-from goqueue.errors import DiskFull, LeaseExpired
+from goqueue.errors import DiskFull, LeaseExpired, RangeDamaged
 from goqueue.limits import LANE_WEIGHTS
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.truncation import truncate
@@ -432,6 +432,36 @@ def test_what_compaction_took_of_a_lane_is_passed_over_to_what_it_left() -> None
     while polled := offsets(team, one, 2):
         found += polled
     assert found == [300, *range(0, 300, 10), 299]
+
+
+def damaged(team: Team, offset: int, messages: int) -> None:
+    """One of so many that are all of one size."""
+    segment = team.running.partition().log.segments[0]
+    team.running.disk.flip(segment.path, segment.size // messages * offset + 20)
+
+
+def test_damage_of_another_lane_keeps_nobody_from_what_lies_around_it() -> None:
+    team, one = team_with([CRITICAL, NORMAL, NORMAL, CRITICAL])
+    damaged(team, 1, 4)
+    assert offsets(team, one) == [0, 3]
+    with pytest.raises(RangeDamaged):
+        team.poll(one)
+
+
+def test_a_lane_that_is_damaged_keeps_no_other_from_its_turn() -> None:
+    team, one = team_with([CRITICAL, NORMAL, NORMAL, LOW])
+    damaged(team, 1, 4)
+    assert offsets(team, one) == [0, 3]
+    with pytest.raises(RangeDamaged):
+        team.poll(one)
+
+
+def test_what_lies_before_damage_is_handed_out_first() -> None:
+    team, one = team_with([CRITICAL, NORMAL, NORMAL, NORMAL])
+    damaged(team, 2, 4)
+    assert offsets(team, one) == [0, 1]
+    with pytest.raises(RangeDamaged):
+        team.poll(one)
 
 
 def test_what_retention_takes_while_a_lane_is_read_is_passed_over() -> None:
