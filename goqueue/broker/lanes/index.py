@@ -53,7 +53,7 @@ class LaneIndex:
     def next(self, lane: int, first: int, end: int) -> Work[int | None]:
         """The first message of a lane in this range."""
         offset = max(first, self._log.first_offset)
-        while offset < end:
+        while offset < min(end, self._log.next_offset):  # a disk that refuses what is at the end may bring it back
             segment, stop = self._at(offset)
             digest = segment.digest
             if digest is not None and digest.is_beside(lane, offset):
@@ -69,7 +69,7 @@ class LaneIndex:
     def count(self, lane: int, first: int, end: int, most: int) -> Work[int]:
         """How many messages of a lane are in this range; looks no further when there are as many as this."""
         total, offset = 0, max(first, self._log.first_offset)
-        while offset < end and total < most:
+        while offset < min(end, self._log.next_offset) and total < most:
             segment, stop = self._at(offset)
             digest = segment.digest
             if digest is not None and stop <= end and digest.is_beside(lane, offset):
@@ -83,7 +83,7 @@ class LaneIndex:
     def roughly(self, lane: int, first: int, end: int) -> int:
         """`count` without looking anything up: in a segment of which only a digest is known, by proportion."""
         total, offset = 0, max(first, self._log.first_offset)
-        while offset < end:
+        while offset < min(end, self._log.next_offset):
             segment, stop = self._at(offset)
             if (lanes := segment.lanes) is not None:
                 total += lanes.runs[lane].count(offset, min(end, stop))

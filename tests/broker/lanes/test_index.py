@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.partition import Partition
-from goqueue.broker.work import run
+from goqueue.broker.work import Promise, run
 from goqueue.errors import DiskFull
 from goqueue.limits import LANES_HELD
 from goqueue.storage.compaction import plan_compaction
@@ -162,3 +162,24 @@ def test_what_the_disk_refuses_of_a_segment_that_was_sealed_meanwhile_is_not_rem
     publish(running, [4, 2])
     assert [run(partition.lanes.next(lane, 0, 5)) for lane in LANES] == [None, None, 0, None, 3]
     assert [run(partition.lanes.count(lane, 0, 5, 9)) for lane in LANES] == [0, 0, 4, 0, 1]
+
+
+def test_a_look_comes_to_an_end_though_the_disk_refuses_what_it_was_to_reach() -> None:
+    running = Running()
+    running.create()
+    publish(running, [2] * 3)
+    running = running.restart()
+    partition = running.partition()
+    refused = offer_batch(partition, frames_of([b"v"] * 3, lanes=[2, 2, 2]))
+    looks = [partition.lanes.is_single(0), partition.lanes.next(1, 0, 6), partition.lanes.count(2, 0, 6, 9)]
+    jobs = [next(look) for look in looks]
+    running.disk.fail("write", errno.ENOSPC, path="*.log")
+    running.flush()
+    assert isinstance(refused.refusal, DiskFull)
+    found: list[object] = []
+    for look, job in zip(looks, jobs, strict=True):
+        assert not isinstance(job, Promise)
+        with pytest.raises(StopIteration) as end:
+            look.send(job())
+        found.append(end.value.value)
+    assert found == [True, None, 3]
