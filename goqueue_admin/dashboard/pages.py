@@ -101,7 +101,8 @@ def usage(text: str) -> str:
     if row is None:
         known = ", ".join(one.name for one in PAGES)
         return f"there is no screen {words[0] if words else ''!r}: known are {known}"
-    return f"write it as :{' '.join((row.name, *(part.upper() for part in row.about)))}"
+    about = _BY_NAME[row.one].about if row.one else row.about
+    return f"write it as :{' '.join((row.name, *(part.upper() for part in about)))}"
 
 
 def above(place: Place) -> Place | None:

@@ -51,7 +51,8 @@ class DecideScreen(ActionScreen):
         due_ns = parse_time(told["deliver_at"])
         parts = Content.assemble(f"{place:<9} ", (moment(told["deliver_at"]), _MUTED))
         if self.deed.verb == "reschedule":
-            parts += Content(f" → {moment(format_time(self.when.due_ns(due_ns, self.now_ns)))}")
+            new_ns = self.when.due_ns(due_ns, self.now_ns)
+            parts += Content(f" → {moment(format_time(new_ns)) if new_ns > self.now_ns else 'at once':<19}")
         key = content.key(told)
         return parts + Content.styled(f"  {visible(key)}", "$primary") if key else parts
 

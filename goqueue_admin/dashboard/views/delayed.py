@@ -26,16 +26,17 @@ _AGAIN_SECONDS = 10
 
 
 def ahead(seconds: float) -> str:
-    """How far ahead something is, or how long ago it was to be, to the second."""
+    """How far ahead something is, to the second; with a minus how long ago it was to be."""
+    whole = round(seconds)
+    return format_duration(whole) if whole else "now"
+
+
+def in_words(seconds: float) -> str:
+    """The same within a sentence."""
     whole = round(seconds)
     if not whole:
         return "now"
-    return format_duration(whole) if whole > 0 else f"{format_duration(-whole)} ago"
-
-
-def due(seconds: float) -> str:
-    """The same within a sentence."""
-    return f"in {ahead(seconds)}" if round(seconds) > 0 else ahead(seconds)
+    return f"in {format_duration(whole)}" if whole > 0 else f"{format_duration(-whole)} ago"
 
 
 def seconds_until(text: str, now_ns: int) -> float:
@@ -50,8 +51,7 @@ def figures(found: Timeline, stats: Told, now_ns: int) -> list[Figure]:
     if "pending" not in found:
         return []
     told = [Figure(numbers.count(found["pending"]), "pending")]
-    if found["next_due"]:
-        told.append(Figure(due(seconds_until(found["next_due"], now_ns)), "the next"))
+    told += _next(found["next_due"], now_ns)
     if found["overdue"]:
         told.append(Figure(numbers.count(found["overdue"]), "overdue", "bad"))
     return [*told, *_lateness(stats)]
@@ -62,12 +62,15 @@ def all_figures(stats: Told, now_ns: int) -> list[Figure]:
     if "pending_count" not in stats:
         return []
     told = [Figure(numbers.count(stats["pending_count"]), "pending")]
-    if stats["next_due"]:
-        told.append(Figure(due(seconds_until(stats["next_due"], now_ns)), "the next"))
+    told += _next(stats["next_due"], now_ns)
     words = ("delivered", "cancelled", "expired", "rescheduled")
     tones = {"expired": "warn"} if stats["expired_count"] else {}
     told += [Figure(numbers.count(stats[f"{word}_count"]), word, tones.get(word, "")) for word in words]
     return told
+
+
+def _next(due: str | None, now_ns: int) -> list[Figure]:
+    return [] if due is None else [Figure(numbers.seconds(max(0, round(seconds_until(due, now_ns)))), "until the next")]
 
 
 def wheel_figures(stats: Told) -> list[Figure]:
@@ -77,7 +80,7 @@ def wheel_figures(stats: Told) -> list[Figure]:
     told = _lateness(stats)
     if stats["avg_delay"] is not None:
         told.append(Figure(numbers.seconds(stats["avg_delay"]), "delay on average"))
-    held = [(one["entries"], f"in steps of {numbers.milliseconds(one['tick_ms'])}") for one in stats["wheel"]]
+    held = [(one["entries"], f"in ticks of {numbers.milliseconds(one['tick_ms'])}") for one in stats["wheel"]]
     told += [Figure(numbers.count(count), noun) for count, noun in held if count]
     if stats["parked"]:
         told.append(Figure(numbers.count(stats["parked"]), "parked"))
@@ -152,7 +155,7 @@ def topic_columns() -> tuple[Column[TopicLine], ...]:
     )
     return (
         Column("TOPIC", topic_key, width=16, grows=True),
-        Column("PENDING", lambda line: line.pending, numbers.count, 10, right=True, moves=True, rising="good"),
+        Column("PENDING", lambda line: line.pending, numbers.count, 10, right=True, moves=True, rising="bad"),
         Column("NEXT DUE", lambda line: line.seconds, ahead, 10, right=True),
         Column(
             "OVERDUE", lambda line: line.overdue or None, numbers.count, 7, right=True, rank=3, tone=lambda _: "bad"
@@ -237,7 +240,7 @@ def delayed_key(line: DelayedLine) -> str:
 def columns() -> tuple[Column[DelayedLine], ...]:
     return (
         Column("PLACE", lambda line: line.place, place_text, 9),
-        Column("DUE IN", lambda line: line.seconds, ahead, 11, right=True, tone=_due_tone),
+        Column("DUE IN", lambda line: line.seconds, ahead, 8, right=True, tone=_due_tone),
         Column("DUE", lambda line: line.due, moment, 19, rank=1),
         Column("PRIORITY", lambda line: line.priority, priority_name, 10, rank=4),
         Column("KEY", lambda line: line.key, width=12, grows=True, most=48, rank=2),
@@ -260,13 +263,13 @@ def _state_tone(line: DelayedLine) -> str:
 def facts(told: Told, now_ns: int) -> Iterator[tuple[str, str, str]]:
     """What is known of one besides its value: name, text, tone."""
     state = told["state"]
-    when = f"{due(seconds_until(told['deliver_at'], now_ns))}, at {told['deliver_at']}"
+    when = f"{in_words(seconds_until(told['deliver_at'], now_ns))}, at {told['deliver_at']}"
     yield "due", when, "accent" if state == "pending" else ""
     yield "state", state, "" if state == "pending" else "warn"
     if told["scheduled_at"] is None:
         yield "damaged", "its bytes cannot be read", "bad"
     else:
-        yield "scheduled", f"{due(seconds_until(told['scheduled_at'], now_ns))}, at {told['scheduled_at']}", ""
+        yield "scheduled", f"{in_words(seconds_until(told['scheduled_at'], now_ns))}, at {told['scheduled_at']}", ""
     yield "key", content.key(told) or "-", ""
     yield "priority", priority_name(told["priority"]), ""
     yield "size", format_size(told["size"]), ""

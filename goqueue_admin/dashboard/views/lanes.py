@@ -73,20 +73,24 @@ def lane_key(line: LaneLine) -> str:
 def columns() -> tuple[Column[LaneLine], ...]:
     return (
         Column("PRIORITY", _rank, lambda rank: PRIORITIES[rank], 10),
-        Column("READY", lambda line: line.ready, numbers.count, 10, right=True, moves=True, rising="bad"),
-        Column("IN FLIGHT", lambda line: line.in_flight, numbers.count, 9, right=True, rank=2),
+        Column("READY", lambda line: line.ready, numbers.short, 7, right=True, moves=True, rising="bad"),
+        Column("IN FLIGHT", lambda line: line.in_flight, numbers.short, 9, right=True, rank=1),
         Column(
-            "WAITING", lambda line: line.waiting or None, numbers.count, 7, right=True, rank=5, tone=lambda _: "warn"
+            "WAITING", lambda line: line.waiting or None, numbers.short, 7, right=True, rank=2, tone=lambda _: "warn"
         ),
-        Column("ENQUEUED", lambda line: line.enqueued, numbers.count, 10, right=True, moves=True, rank=3),
-        Column("DEQUEUED", lambda line: line.dequeued, numbers.count, 10, right=True, moves=True, rank=4),
-        Column("LAST SERVED", lambda line: line.served_seconds, _ago, 11, right=True, rank=1),
-        Column("AVG WAIT", lambda line: line.wait_seconds, numbers.seconds, 8, right=True),
+        Column("ENQUEUED", lambda line: line.enqueued, numbers.short, right=True, rank=5),
+        Column("DEQUEUED", lambda line: line.dequeued, numbers.short, right=True, rank=4),
+        Column("SERVED", lambda line: line.served_seconds, _ago, 9, right=True, rank=3),
+        Column("AVG WAIT", lambda line: line.wait_seconds, numbers.seconds, right=True),
     )
 
 
 def _rank(line: LaneLine) -> int:
     return PRIORITIES.index(line.priority)
+
+
+def _waiting(line: LaneLine) -> int | None:
+    return line.waiting or None
 
 
 def _ago(seconds: float) -> str:
