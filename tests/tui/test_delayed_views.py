@@ -49,10 +49,10 @@ def test_the_clock_of_the_broker_decides_what_is_due() -> None:
 def test_bars_have_their_number_above_and_their_label_below() -> None:
     lines = timeline.drawn([Bar("now", 8), Bar("soon", 16), Bar("late", 0), Bar("one", 1)], 24, 4)
     assert ["".join(piece.text for piece in line) for line in lines] == [
-        "       16               ",
+        "        16              ",
         "  8   █████         1   ",
         "█████ █████       ▁▁▁▁▁ ",
-        " now  soon  late   one  ",
+        " now   soon  late  one  ",
     ]
 
 
