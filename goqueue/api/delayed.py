@@ -21,6 +21,8 @@ from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import DelayedAmbiguous, DelayedNotFound, DelayedNotPending, RequestInvalid
 from goqueue.limits import (
+    DELAY_DECISION_MESSAGES,
+    DELAY_FETCH_MESSAGES,
     DELAY_SECONDS_MAX,
     DELAY_SKIP_MAX,
     OFFSET_MAX,
@@ -341,7 +343,7 @@ async def cancel_many(call: Call) -> Changed:
 
 
 async def deliver_many(call: Call) -> Changed:
-    return await _decide(call, lambda postman, offsets: postman.deliver_now(offsets))
+    return await _decide(call, lambda postman, offsets: postman.deliver_now(offsets), DELAY_FETCH_MESSAGES)
 
 
 async def reschedule_many(call: Call) -> Changed:
@@ -366,12 +368,12 @@ def _later(shift_ns: int, most_ns: int, dues: Numbers) -> Numbers:
     return np.clip(dues + shift_ns, 0, np.maximum(dues, most_ns))
 
 
-async def _decide(call: Call, act: queries.Act) -> Changed:
+async def _decide(call: Call, act: queries.Act, at_once: int = DELAY_DECISION_MESSAGES) -> Changed:
     call.runtime.refuse_while_stopping()
     body: Selection = call.body
     criteria = Criteria(from_ns=_ns(body.from_time), to_ns=_ns(body.to_time), sieve=sieve_of(body.filter))
     asked = _postmen(call, body.partition)
-    work = queries.decide(asked, criteria, None if body.dry_run else act, body.limit, call.runtime.clock)
+    work = queries.decide(asked, criteria, None if body.dry_run else act, body.limit, call.runtime.clock, at_once)
     done = await call.runtime.perform(work, call.runtime.searchers)
     return Changed(done.matched, done.scanned, done.changed, done.is_complete)
 
