@@ -1,5 +1,6 @@
 """Delayed messages: those that wait, what becomes of them, and changing that."""
 
+import asyncio
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -36,6 +37,9 @@ _AHEAD_NS_MAX = round(DELAY_SECONDS_MAX * NANOSECONDS)
 _BOUNDS = tuple(seconds * NANOSECONDS for seconds in (10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400))
 _BOUNDS_NS = (*_BOUNDS, _AHEAD_NS_MAX)
 """Where the buckets of a timeline end, counted from now."""
+
+_BRIEF = 100
+"""Messages that are turned into text on the loop; more is given to a thread."""
 
 State = Literal["pending", "delivered", "cancelled", "expired"]
 _Partition = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
@@ -190,7 +194,12 @@ async def browse(call: Call) -> DelayedList:
     )
     work = queries.listing(asked, criteria, query.limit, query.skip, call.runtime.clock)
     found: list[Shown] = await call.runtime.perform(work, call.runtime.searchers)
-    return DelayedList([_row(one) for one in found], len(found), queries.pending(asked))
+    rows = _rows(found) if len(found) <= _BRIEF else await asyncio.to_thread(_rows, found)
+    return DelayedList(rows, len(found), queries.pending(asked))
+
+
+def _rows(found: list[Shown]) -> list[DelayedBody]:
+    return [_row(one) for one in found]
 
 
 def _postmen(call: Call, number: int | None = None) -> list[Postman]:

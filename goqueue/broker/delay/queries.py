@@ -13,7 +13,7 @@ import numpy as np
 from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.parcel import Fetched, fetch
 from goqueue.broker.delay.postman import Postman
-from goqueue.broker.delay.schedule import NEVER, PENDING, STATE, Chunk, Entry, Mask
+from goqueue.broker.delay.schedule import NEVER, PENDING, STATE, Bytes, Chunk, Entry, Mask
 from goqueue.broker.delay.wheel import NONE, Numbers
 from goqueue.broker.filters.batch import Batch
 from goqueue.broker.filters.sieve import NO_FILTERS, Sieve
@@ -23,6 +23,7 @@ from goqueue.limits import DELAY_DECISION_MESSAGES, DELAY_SECONDS_FOR_REQUEST, R
 from goqueue.storage import frame
 
 _PIECE = DELAY_DECISION_MESSAGES
+_BRIEF = 100  # decoded on the spot
 _LOOKED_AT = 10_000  # by filters in one go: some milliseconds of a thread
 
 
@@ -77,9 +78,9 @@ def listing(asked: list[Delays], criteria: Criteria, limit: int, skip: int, cloc
     most = None if criteria.has_filters else skip + limit
     rows = yield from _rows(asked, criteria, most)
     if not criteria.has_filters:
-        return (yield from _shown(asked, rows.part(skip, skip + limit)))
+        return (yield from _shown(asked, rows.part(skip, skip + limit), criteria.state))
     sifted = yield from _sifted(asked, rows, criteria.sieve, clock)
-    return (yield from _shown(asked, sifted.rows.part(skip, skip + limit)))
+    return (yield from _shown(asked, sifted.rows.part(skip, skip + limit), criteria.state))
 
 
 def one(delays: Delays, offset: int) -> Work[Shown]:
@@ -89,19 +90,31 @@ def one(delays: Delays, offset: int) -> Work[Shown]:
     return _told(delays, entry, fetched)
 
 
-def _shown(asked: list[Delays], rows: Rows) -> Work[list[Shown]]:
+def _shown(asked: list[Delays], rows: Rows, state: int) -> Work[list[Shown]]:
     """Of many that are large only the first: a page ends where it would become too much."""
     fetched: dict[int, Fetched] = {}
+    priorities = np.zeros(len(rows), np.uint8)
     for place in np.unique(rows.places).tolist():
-        wanted = np.sort(rows.offsets[rows.places == place])
-        fetched[place] = yield from fetch(asked[place].inbox, wanted, READ_BYTES_MAX)
+        chosen = np.flatnonzero(rows.places == place)
+        chosen = chosen[np.argsort(rows.offsets[chosen])]
+        priorities[chosen] = asked[place].schedule.priorities_of(rows.offsets[chosen])
+        fetched[place] = yield from fetch(asked[place].inbox, rows.offsets[chosen], READ_BYTES_MAX)
+    job = partial(_told_all, asked, rows, priorities, state, fetched)
+    if len(rows) <= _BRIEF:
+        return job()
+    shown: list[Shown] = yield job
+    return shown
+
+
+def _told_all(
+    asked: list[Delays], rows: Rows, priorities: Bytes, state: int, fetched: dict[int, Fetched]
+) -> list[Shown]:
     shown: list[Shown] = []
-    for place, offset in zip(rows.places.tolist(), rows.offsets.tolist(), strict=True):
-        entry = asked[place].schedule.find(offset)
+    columns = (rows.places, rows.offsets, rows.dues, priorities)
+    for place, offset, due_ns, priority in zip(*(column.tolist() for column in columns), strict=True):
         if fetched[place].is_over and offset not in fetched[place].frames:
             break
-        if entry is not None:
-            shown.append(_told(asked[place], entry, fetched[place]))
+        shown.append(_told(asked[place], Entry(offset, due_ns, state, priority), fetched[place]))
     return shown
 
 
