@@ -4,7 +4,7 @@ _goqueue_cli_at() {
     children="" flags="" values="" places=""
     case $1 in
         '')
-            children='bench completion config consume dlq group publish topic undo'
+            children='bench completion config consume delayed dlq group publish topic undo'
             flags='-s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color --version --debug -h --help'
             values=' -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             ;;
@@ -76,6 +76,44 @@ _goqueue_cli_at() {
             flags='--partition --from --to -n --last -f --follow --limit --where --group --visibility --until-idle --confirm --format --skip-damage -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
             values=' --partition= --from=earliest|latest --to=earliest|latest|now -n= --last= --limit= --where= --group=groups --visibility= --until-idle= --confirm=groups --format= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='topics'
+            ;;
+        'delayed')
+            children='cancel deliver describe list reschedule stats timeline'
+            flags='-h --help'
+            ;;
+        'delayed cancel')
+            flags='--all --where --partition --from --to --limit --dry-run -y --yes --confirm -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --where= --partition= --from=earliest|latest --to=earliest|latest|now --limit= --confirm= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='topics -+'
+            ;;
+        'delayed deliver')
+            flags='--all --where --partition --from --to --limit --dry-run -y --yes --confirm -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --where= --partition= --from=earliest|latest --to=earliest|latest|now --limit= --confirm= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='topics -+'
+            ;;
+        'delayed describe')
+            flags='-s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='topics -+'
+            ;;
+        'delayed list')
+            flags='--where --partition --from --to --state --limit --skip -w --watch --every -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --where= --partition= --from=earliest|latest --to=earliest|latest|now --state=pending|delivered|cancelled|expired --limit= --skip= --every= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='topics'
+            ;;
+        'delayed reschedule')
+            flags='--delay --at --shift --all --where --partition --from --to --limit --dry-run -y --yes --confirm -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --delay= --at= --shift= --where= --partition= --from=earliest|latest --to=earliest|latest|now --limit= --confirm= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='topics -+'
+            ;;
+        'delayed stats')
+            flags='-s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            ;;
+        'delayed timeline')
+            flags='--buckets -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --buckets= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='topics+'
             ;;
         'dlq')
             children='browse describe errors list redrive sample'
@@ -151,8 +189,8 @@ _goqueue_cli_at() {
             places='groups'
             ;;
         'publish'|'produce')
-            flags='--key --key-separator --header --partition --priority --file --whole --jsonl --keep-partitions --template --first --seed --count --rate --dry-run -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
-            values=' --key= --key-separator= --header= --partition= --priority=critical|high|normal|low|background --file=files --template= --first= --seed= --count= --rate= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            flags='--key --key-separator --header --partition --priority --delay --at --file --whole --jsonl --keep-partitions --template --first --seed --count --rate --dry-run -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
+            values=' --key= --key-separator= --header= --partition= --priority=critical|high|normal|low|background --delay= --at= --file=files --template= --first= --seed= --count= --rate= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='topics -+'
             ;;
         'topic')

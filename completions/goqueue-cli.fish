@@ -2,8 +2,8 @@
 
 # The commands so far, and how many other words there are behind them.
 function __goqueue_cli_path
-    set -l taking --api-key --api-key-file --batch --color --confirm --context --count --duration --error --every --file --first --for --format --from --group --header --key --key-separator --last --limit --messages --output --partition --partitions --priority --producers --rate --save --seed --server --set --shift --size --sort-by --target --template --timeout --to --topic --unset --until-idle --visibility --warm-up --where -c -n -o -s
-    set -l paths 'bench' 'bench compare' 'bench consume' 'bench latency' 'bench publish' 'completion' 'config' 'config create' 'config delete' 'config describe' 'config edit' 'config list' 'config use' 'config view' 'consume' 'dlq' 'dlq browse' 'dlq describe' 'dlq errors' 'dlq list' 'dlq redrive' 'dlq sample' 'dlq show' 'group' 'group delete' 'group describe' 'group lag' 'group list' 'group reset' 'group wait' 'group watch' 'produce' 'publish' 'topic' 'topic alter' 'topic compact' 'topic create' 'topic delete' 'topic describe' 'topic edit' 'topic list' 'topic watch' 'undo'
+    set -l taking --api-key --api-key-file --at --batch --buckets --color --confirm --context --count --delay --duration --error --every --file --first --for --format --from --group --header --key --key-separator --last --limit --messages --output --partition --partitions --priority --producers --rate --save --seed --server --set --shift --size --skip --sort-by --state --target --template --timeout --to --topic --unset --until-idle --visibility --warm-up --where -c -n -o -s
+    set -l paths 'bench' 'bench compare' 'bench consume' 'bench latency' 'bench publish' 'completion' 'config' 'config create' 'config delete' 'config describe' 'config edit' 'config list' 'config use' 'config view' 'consume' 'delayed' 'delayed cancel' 'delayed deliver' 'delayed describe' 'delayed list' 'delayed reschedule' 'delayed stats' 'delayed timeline' 'dlq' 'dlq browse' 'dlq describe' 'dlq errors' 'dlq list' 'dlq redrive' 'dlq sample' 'dlq show' 'group' 'group delete' 'group describe' 'group lag' 'group list' 'group reset' 'group wait' 'group watch' 'produce' 'publish' 'topic' 'topic alter' 'topic compact' 'topic create' 'topic delete' 'topic describe' 'topic edit' 'topic list' 'topic watch' 'undo'
     set -l path
     set -l number 0
     set -l skip 0
@@ -42,6 +42,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at ""' -a bench -d 'Measure what a bro
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a completion -d 'Write what completes this program in a shell.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a config -d 'Choose the broker, and keep how it is spoken to.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a consume -d 'Read the messages of a topic.'
+complete -c goqueue-cli -n '__goqueue_cli_at ""' -a delayed -d 'See which messages wait for their time, and change that.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a dlq -d 'Find dead letters, see why they failed, and send them back.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a group -d 'See how far behind groups are, and have them read on from elsewhere.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a publish -d 'Publish messages to a topic.'
@@ -207,6 +208,130 @@ complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l api-key-file -d 'The 
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l color -d 'When to use colours' -x -a 'auto always never'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_place -eq 0 "consume"' -a '(__goqueue_cli_live topics)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed"' -a cancel -d 'Cancel delayed messages: they are never delivered.'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed"' -a deliver -d 'Deliver delayed messages now.'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed"' -a describe -d 'Show delayed messages in full.'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed"' -a list -d 'List the delayed messages of a topic, the next due first.'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed"' -a reschedule -d 'Deliver delayed messages at another time.'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed"' -a stats -d 'Show what waits in all topics, and how late the others were.'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed"' -a timeline -d 'Show how many delayed messages are due when.'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l all -d 'All that wait in the topic, as far as filters let them'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l where -d 'Only those that fit, as in \'json.total>40\'' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l partition -d 'Only those of this partition' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l from -d 'Only those due at a time, +1h, or later' -x -a 'earliest latest'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l to -d 'Only those due before a time, a day, or +1h' -x -a 'earliest latest now'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l limit -d 'At most so many, the next due first' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l dry-run -d 'Only show what would be done'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -s y -l yes -d 'Do it without asking'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l confirm -d 'Do it without asking, in a protected context too' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed cancel"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_place -eq 0 "delayed cancel"' -a '(__goqueue_cli_live topics)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l all -d 'All that wait in the topic, as far as filters let them'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l where -d 'Only those that fit, as in \'json.total>40\'' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l partition -d 'Only those of this partition' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l from -d 'Only those due at a time, +1h, or later' -x -a 'earliest latest'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l to -d 'Only those due before a time, a day, or +1h' -x -a 'earliest latest now'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l limit -d 'At most so many, the next due first' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l dry-run -d 'Only show what would be done'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -s y -l yes -d 'Do it without asking'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l confirm -d 'Do it without asking, in a protected context too' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed deliver"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_place -eq 0 "delayed deliver"' -a '(__goqueue_cli_live topics)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed describe"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_place -eq 0 "delayed describe"' -a '(__goqueue_cli_live topics)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l where -d 'Only those that fit, as in \'json.total>40\'' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l partition -d 'Only those of this partition' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l from -d 'Only those due at a time, +1h, or later' -x -a 'earliest latest'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l to -d 'Only those due before a time, a day, or +1h' -x -a 'earliest latest now'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l state -d 'Those that are delivered, cancelled or expired instead' -x -a 'pending delivered cancelled expired'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l limit -d 'At most so many' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l skip -d 'Pass over the first N' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -s w -l watch -d 'Look again and again until ^C'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l every -d 'How long to wait between two looks' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed list"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_place -eq 0 "delayed list"' -a '(__goqueue_cli_live topics)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l delay -d 'Deliver so long from now' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l at -d 'Deliver at a time, a day, or +1h' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l shift -d 'Deliver so much later, or as -30m earlier' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l all -d 'All that wait in the topic, as far as filters let them'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l where -d 'Only those that fit, as in \'json.total>40\'' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l partition -d 'Only those of this partition' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l from -d 'Only those due at a time, +1h, or later' -x -a 'earliest latest'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l to -d 'Only those due before a time, a day, or +1h' -x -a 'earliest latest now'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l limit -d 'At most so many, the next due first' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l dry-run -d 'Only show what would be done'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -s y -l yes -d 'Do it without asking'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l confirm -d 'Do it without asking, in a protected context too' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed reschedule"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_place -eq 0 "delayed reschedule"' -a '(__goqueue_cli_live topics)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed stats"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -l buckets -d 'The nearest N of ten seconds to a year' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "delayed timeline"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_place -ge 0 "delayed timeline"' -a '(__goqueue_cli_live topics)'
 complete -c goqueue-cli -n '__goqueue_cli_at "dlq"' -a browse -d 'Show the dead letters of a topic that were not sent back.'
 complete -c goqueue-cli -n '__goqueue_cli_at "dlq"' -a describe -d 'Show dead letters in full.'
 complete -c goqueue-cli -n '__goqueue_cli_at "dlq"' -a errors -d 'Show why the dead letters of a topic have failed, and how many.'
@@ -407,6 +532,8 @@ complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l key-separat
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l header -d 'A header of every message' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l partition -d 'The partition of every message' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l priority -d 'critical, high, normal, low or background, or 0 to 4' -x -a 'critical high normal low background'
+complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l delay -d 'Deliver every message so long after it is stored' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l at -d 'Deliver every message at a time, a day, or +1h' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l file -d 'The lines of a file' -r -F
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l whole -d 'One message for each file, or of all of stdin'
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l jsonl -d 'Lines are objects, as `consume -o jsonl` writes them'

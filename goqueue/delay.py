@@ -11,6 +11,9 @@ from collections.abc import Iterable
 
 from goqueue.errors import FrameInvalid
 
+LOG_NAME = "delayed"
+"""Of a delayed log, below the log of its partition."""
+
 DELIVER_AT = "__deliver_at"
 """Due at this moment: nanoseconds since the epoch."""
 DELIVER_IN = "__deliver_in"

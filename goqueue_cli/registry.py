@@ -22,6 +22,17 @@ _BENCH = """Measure what a broker does under load, and compare.
   goqueue-cli bench compare before.json after.json
 """
 
+_DELAYED = """See which messages wait for their time, and change that.
+
+\b
+  goqueue-cli delayed list orders --to +10m
+  goqueue-cli delayed timeline orders
+  goqueue-cli delayed cancel orders 0@17
+  goqueue-cli delayed reschedule orders --where key=tea --shift +1h --dry-run
+
+`publish --delay 5m` makes a delayed message. It is kept beside its topic until it is due, and nobody reads it before.
+"""
+
 _GROUP = """See how far behind groups are, and have them read on from elsewhere.
 
 \b
@@ -65,6 +76,38 @@ PROGRAM = Program(
             "bench publish", "goqueue_cli.bench.publish:publish", "Measure how fast messages are published.", "danger"
         ),
         Command("consume", "goqueue_cli.consuming.command:consume", "Read the messages of a topic.", "read"),
+        Command(
+            "delayed cancel",
+            "goqueue_cli.delayed.changes:cancel",
+            "Cancel delayed messages: they are never delivered.",
+            "danger",
+        ),
+        Command("delayed deliver", "goqueue_cli.delayed.changes:deliver", "Deliver delayed messages now.", "danger"),
+        Command("delayed describe", "goqueue_cli.delayed.browse:describe", "Show delayed messages in full.", "read"),
+        Command(
+            "delayed list",
+            "goqueue_cli.delayed.browse:list_messages",
+            "List the delayed messages of a topic, the next due first.",
+            "read",
+        ),
+        Command(
+            "delayed reschedule",
+            "goqueue_cli.delayed.changes:reschedule",
+            "Deliver delayed messages at another time.",
+            "danger",
+        ),
+        Command(
+            "delayed stats",
+            "goqueue_cli.delayed.numbers:stats",
+            "Show what waits in all topics, and how late the others were.",
+            "read",
+        ),
+        Command(
+            "delayed timeline",
+            "goqueue_cli.delayed.numbers:timeline",
+            "Show how many delayed messages are due when.",
+            "read",
+        ),
         Command(
             "dlq browse",
             "goqueue_cli.deadletters.browse:browse",
@@ -149,6 +192,6 @@ PROGRAM = Program(
         ),
         Command("undo", "goqueue_cli.undo:undo", "Undo a reset, or list what can be undone.", "danger"),
     ),
-    groups={"bench": _BENCH, "config": CONFIG, "dlq": _DLQ, "group": _GROUP, "topic": _TOPIC},
+    groups={"bench": _BENCH, "config": CONFIG, "delayed": _DELAYED, "dlq": _DLQ, "group": _GROUP, "topic": _TOPIC},
     aliases={"dlq show": "dlq browse", "produce": "publish", "topic alter": "topic edit"},
 )

@@ -75,10 +75,13 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.storage",
     ),
     "goqueue.runtime": ("goqueue.broker", "goqueue.cluster", "goqueue.observe", "goqueue.storage"),
-    # What groups, topics and producers have recorded is understood by the broker's own rules, not by copies of them.
+    # What groups, topics, producers and delayed logs record is understood by the broker's own rules, not by copies.
     "goqueue.spark": (
         "goqueue.client",
         "goqueue.broker.catalog",
+        "goqueue.broker.delay.columns",
+        "goqueue.broker.delay.records",
+        "goqueue.broker.delay.schedule",
         "goqueue.broker.delivery.changes",
         "goqueue.broker.delivery.cursor",
         "goqueue.broker.delivery.rules",
@@ -141,6 +144,9 @@ LOADS_WITHOUT: dict[str, tuple[str, ...]] = {
     "goqueue_cli.topics.changes": ("numpy", "rich", "asyncio", "goqueue.client"),
     "goqueue_cli.consuming.command": ("numpy", "rich", "asyncio", "goqueue.client"),
     "goqueue_cli.publishing.command": ("numpy", "rich", "asyncio", "goqueue.client"),
+    "goqueue_cli.delayed.browse": ("numpy", "rich", "asyncio", "goqueue.client"),
+    "goqueue_cli.delayed.changes": ("numpy", "rich", "asyncio", "goqueue.client"),
+    "goqueue_cli.delayed.numbers": ("numpy", "rich", "asyncio", "goqueue.client"),
     "goqueue_admin.main": ("typer", "re", "typing", "goqueue.errors"),
     "goqueue_admin.broker": ("numpy", "rich", "asyncio", "goqueue.client"),
     "goqueue_admin.doctor": ("numpy", "rich", "asyncio", "goqueue.client"),

@@ -185,7 +185,8 @@ def _encoded(handed: Handed) -> bytes:
 def _as_messages(handed: Handed) -> Polled:
     following: dict[str, dict[str, int]] = {}
     for portion in handed.portions:
-        following.setdefault(portion.topic, {})[str(portion.partition)] = portion.grant.end
+        known, number = following.setdefault(portion.topic, {}), str(portion.partition)
+        known[number] = max(known.get(number, 0), portion.grant.end)
     messages = [message for portion in handed.portions for message in _messages(portion)]
     return Polled(messages, following, handed.group.generation, handed.is_news)
 

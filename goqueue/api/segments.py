@@ -22,7 +22,11 @@ OCTETS = "application/octet-stream"
 _SEGMENT = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
-class SegmentQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class SegmentsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    delayed: Annotated[bool, msgspec.Meta(description="Of the partition's delayed log instead.")] = False
+
+
+class SegmentQuery(SegmentsQuery, forbid_unknown_fields=True, kw_only=True):
     version: (
         Annotated[
             str,
@@ -58,6 +62,8 @@ class PartitionSegments(msgspec.Struct):
 
 async def list_segments(call: Call) -> PartitionSegments:
     partition = _partition(call)
+    if partition is None:
+        return PartitionSegments(call.parameters["topic"], call.partition, 0, 0, 0, [])
     outlines = await _performed(call, partition, partition.segments())
     return PartitionSegments(
         partition.topic,
@@ -70,7 +76,7 @@ async def list_segments(call: Call) -> PartitionSegments:
 
 
 async def read_log(call: Call) -> Response:
-    partition, query = _partition(call), call.query
+    partition, query = _readable(call), call.query
     work = partition.segment_bytes(_base_offset(call), query.position, query.max_bytes, query.version)
     raw = await _performed(call, partition, work)
     if not partition.log.is_closed:  # as when messages are read: the numbers of what is deleted must not come back
@@ -79,12 +85,24 @@ async def read_log(call: Call) -> Response:
 
 
 async def read_index(call: Call) -> Response:
-    partition = _partition(call)
+    partition = _readable(call)
     return _response(await _performed(call, partition, partition.segment_index(_base_offset(call), call.query.version)))
 
 
-def _partition(call: Call) -> Partition:
-    return call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
+def _partition(call: Call) -> Partition | None:
+    """Whose log is meant; None where that is a delayed log and nothing was ever scheduled."""
+    partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
+    if not call.query.delayed:
+        return partition
+    delays = call.runtime.broker.office.delays(partition)
+    return None if delays is None else delays.inbox
+
+
+def _readable(call: Call) -> Partition:
+    partition = _partition(call)
+    if partition is None:
+        raise not_found(f"nothing was ever scheduled in partition {call.partition} of {call.parameters['topic']}")
+    return partition
 
 
 def _base_offset(call: Call) -> int:

@@ -115,7 +115,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET", path="/topics/{topic}/partitions/{partition}/segments", handler=segments.list_segments,
         summary="The segments of a partition as far as readers see them, oldest first", tag="segments",
-        permission="read", answer=segments.PartitionSegments,
+        permission="read", query=segments.SegmentsQuery, answer=segments.PartitionSegments,
         errors=(*_NO_TOPIC, errors.PartitionNotFound, errors.LogFenced, errors.LogClosed),
     ),
     Endpoint(

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from goqueue import delay
+from goqueue.broker.delay.columns import leading
 from goqueue.broker.producers import MARK_BYTES, MARK_NAME, Mark, mark_of
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import FrameInvalid, MessageTooLarge
@@ -19,7 +20,6 @@ from goqueue.storage.scan import Frames
 
 RESERVED_HEADER_PREFIX = "__"
 _SCHEDULING = (delay.DELIVER_AT, delay.DELIVER_IN)
-_SCHEDULING_PREFIXES = {delay.PREFIXES[name]: name for name in _SCHEDULING}
 _AHEAD_NS_MAX = round(DELAY_SECONDS_MAX * NANOSECONDS)
 _CLIENT_FLAGS = frame.COMPRESSED | frame.HAS_HEADERS | frame.TOMBSTONE
 
@@ -45,49 +45,71 @@ def admit(frames: Frames, message_bytes_max: int, now_ns: int | None = None) -> 
     tombstones = frames.positions[(flags & frame.TOMBSTONE) != 0]
     if len(tombstones) and not scan.column(frames.buffer, ">u2", frame.AT_KEY_LENGTH)[tombstones].all():
         raise FrameInvalid("a tombstone needs a key: it says that what this key had is gone")
-    first, *others = _headers(frames) if flags[0] & frame.HAS_HEADERS else (frame.NO_HEADERS, *_headers(frames))
+    if now_ns is None:
+        first, *others = _headers(frames) if flags[0] & frame.HAS_HEADERS else (frame.NO_HEADERS, *_headers(frames))
+    else:
+        first, others = next(iter(_headers(frames.first(1))), frame.NO_HEADERS), _beside_dues(frames, now_ns)
     headers = frame.decode_headers(first)
     if (mark := mark_of(headers)) is not None:
         _check_count(mark, len(frames))
         del headers[0]
-    due_bytes = 0
-    if now_ns is not None:
-        others = _without_dues(frames, headers, others, now_ns)
-        due_bytes = delay.HEADER_BYTES
-    _check_sizes(frames, MARK_BYTES if mark is not None else 0, message_bytes_max + due_bytes)
+    mark_bytes = MARK_BYTES if mark is not None else 0
+    if now_ns is None:
+        _check_sizes(frames, mark_bytes, message_bytes_max)
+    else:
+        _take_due(headers, now_ns)
+        _check_sizes(frames, mark_bytes, message_bytes_max + delay.HEADER_BYTES)
     check_header_names(name for name, _ in headers)
     for encoded in set(others):  # most messages of a batch have the same ones, or none
         check_header_names(name for name, _ in frame.decode_headers(encoded))
     return mark
 
 
-def _without_dues(frames: Frames, first: list[tuple[str, bytes]], others: list[bytes], now_ns: int) -> list[bytes]:
-    """What the headers say besides when each message is due, which all of them have to say, and reasonably."""
-    if len(others) + 1 < len(frames):
-        raise _without_due(len(others))
-    if not first or first[0][0] not in _SCHEDULING:
+def _take_due(headers: list[tuple[str, bytes]], now_ns: int) -> None:
+    """Of the first message, whose own headers stay."""
+    if not headers or headers[0][0] not in _SCHEDULING:
         raise _without_due(0)
-    most = {delay.DELIVER_AT: now_ns + _AHEAD_NS_MAX, delay.DELIVER_IN: _AHEAD_NS_MAX}
-    check_due(*first[0], most[first[0][0]])
-    del first[0]
-    rest: list[bytes] = []
-    for number, encoded in enumerate(others, 1):
-        name = _SCHEDULING_PREFIXES.get(encoded[2 : 2 + delay.PREFIX_BYTES])
-        value = encoded[2 + delay.PREFIX_BYTES : 2 + delay.HEADER_BYTES]
-        if name is None:
-            raise _without_due(number)
-        check_due(name, value, most[name])
-        count = int.from_bytes(encoded[:2], "big") - 1
-        if count or len(encoded) > 2 + delay.HEADER_BYTES:
-            rest.append(count.to_bytes(2, "big") + encoded[2 + delay.HEADER_BYTES :])
-    return rest
+    name, value = headers.pop(0)
+    check_due(name, delay.number_of(name, value), now_ns)
 
 
-def check_due(name: str, value: bytes, most: int) -> None:
+def _beside_dues(frames: Frames, now_ns: int) -> list[bytes]:
+    """What the headers of the other messages say besides when those are due, which all of them have to say."""
+    others = (frames.flags & frame.HAS_HEADERS) != 0
+    if not others.all():
+        raise _without_due(int(np.argmin(others)))
+    others[0] = False
+    said = ~others[1:]
+    for name in _SCHEDULING:
+        found, values = leading(frames, others, name)
+        said |= found
+        if len(values):
+            check_due(name, int(values.astype(np.uint64).max()), now_ns)
+    if not said.all():
+        raise _without_due(1 + int(np.argmin(said)))
+    positions, lengths = frames.positions[1:], frames.lengths[1:]
+    sizes = scan.column(frames.buffer, ">u2", frame.AT_HEADERS_LENGTH)[positions]
+    counts = scan.column(frames.buffer, ">u2", 0)[positions + lengths - sizes]
+    if not counts.all():
+        raise FrameInvalid("the headers are malformed: there are some, and their count is 0")
+    longer = np.flatnonzero((sizes > len(frame.NO_HEADERS) + delay.HEADER_BYTES) | (counts > 1))
+    ends = (positions + lengths)[longer]
+    content = frames.buffer.data
+    return [_rest(content[end - size : end]) for end, size in zip(ends.tolist(), sizes[longer].tolist(), strict=True)]
+
+
+def _rest(encoded: memoryview) -> bytes:
+    """Headers without the first of them, which is one that says when."""
+    start = len(frame.NO_HEADERS)
+    count = int.from_bytes(encoded[:start], "big") - 1
+    return count.to_bytes(start, "big") + bytes(encoded[start + delay.HEADER_BYTES :])
+
+
+def check_due(name: str, number: int, now_ns: int) -> None:
     """Refuse what is further ahead than anybody plans."""
-    if delay.number_of(name, value) > most:
+    if number > _AHEAD_NS_MAX + (now_ns if name == delay.DELIVER_AT else 0):
         raise FrameInvalid(
-            f"the header {name} says {delay.number_of(name, value)}, which is too far ahead",
+            f"the header {name} says {number}, which is too far ahead",
             hint=f"a message is scheduled for at most {format_duration(DELAY_SECONDS_MAX)} from now, in nanoseconds",
         )
 

@@ -173,9 +173,12 @@ class AsyncClient(AsyncSchedule):
 
     # --- segments ---
 
-    async def segments(self, topic: str, partition: int) -> PartitionSegments:
-        """The segments of a partition, oldest first: its log as files, as far as readers see it."""
-        return await self.call(segments.listed(topic, partition))
+    async def segments(self, topic: str, partition: int, *, delayed: bool = False) -> PartitionSegments:
+        """The segments of a partition, oldest first: its log as files, as far as readers see it.
+
+        With `delayed` this and the next two are about its delayed log; there are none where nothing was ever scheduled.
+        """
+        return await self.call(segments.listed(topic, partition, delayed=delayed))
 
     async def segment_bytes(
         self,
@@ -185,17 +188,23 @@ class AsyncClient(AsyncSchedule):
         position: int = 0,
         max_bytes: int = SEGMENT_READ_BYTES,
         version: str | None = None,
+        *,
+        delayed: bool = False,
     ) -> bytes:
         """Bytes of a segment as they are on the broker's disk, from a position on; none at its end.
 
         Frames in them are not verified, and the last may be cut off. With the `version` of the listing they are of the
         segment that was listed, or refused with `segment_not_found`.
         """
-        return await self.call(segments.content(topic, partition, segment, position, max_bytes, version))
+        return await self.call(
+            segments.content(topic, partition, segment, position, max_bytes, version, delayed=delayed)
+        )
 
-    async def segment_index(self, topic: str, partition: int, segment: int, version: str | None = None) -> bytes:
+    async def segment_index(
+        self, topic: str, partition: int, segment: int, version: str | None = None, *, delayed: bool = False
+    ) -> bytes:
         """The index of a segment: 24 bytes an entry, which are offset, position and time as big-endian numbers."""
-        return await self.call(segments.index(topic, partition, segment, version))
+        return await self.call(segments.index(topic, partition, segment, version, delayed=delayed))
 
     # --- groups ---
 

@@ -179,11 +179,14 @@ class Client(Schedule):
 
     # --- segments ---
 
-    def segments(self, topic: str, partition: int) -> "PartitionSegments":
-        """The segments of a partition, oldest first: its log as files, as far as readers see it."""
+    def segments(self, topic: str, partition: int, *, delayed: bool = False) -> "PartitionSegments":
+        """The segments of a partition, oldest first: its log as files, as far as readers see it.
+
+        With `delayed` this and the next two are about its delayed log; there are none where nothing was ever scheduled.
+        """
         from goqueue.client import segments  # noqa: PLC0415 - as above
 
-        return self.call(segments.listed(topic, partition))
+        return self.call(segments.listed(topic, partition, delayed=delayed))
 
     def segment_bytes(
         self,
@@ -193,6 +196,8 @@ class Client(Schedule):
         position: int = 0,
         max_bytes: int = SEGMENT_READ_BYTES,
         version: str | None = None,
+        *,
+        delayed: bool = False,
     ) -> bytes:
         """Bytes of a segment as they are on the broker's disk, from a position on; none at its end.
 
@@ -201,13 +206,15 @@ class Client(Schedule):
         """
         from goqueue.client import segments  # noqa: PLC0415 - as above
 
-        return self.call(segments.content(topic, partition, segment, position, max_bytes, version))
+        return self.call(segments.content(topic, partition, segment, position, max_bytes, version, delayed=delayed))
 
-    def segment_index(self, topic: str, partition: int, segment: int, version: str | None = None) -> bytes:
+    def segment_index(
+        self, topic: str, partition: int, segment: int, version: str | None = None, *, delayed: bool = False
+    ) -> bytes:
         """The index of a segment: 24 bytes an entry, which are offset, position and time as big-endian numbers."""
         from goqueue.client import segments  # noqa: PLC0415 - as above
 
-        return self.call(segments.index(topic, partition, segment, version))
+        return self.call(segments.index(topic, partition, segment, version, delayed=delayed))
 
     # --- groups ---
 

@@ -36,26 +36,32 @@ class PartitionSegments(msgspec.Struct, frozen=True, kw_only=True):
     segments: list[SegmentInfo]
 
 
-def listed(topic: str, partition: int) -> Call[PartitionSegments]:
-    return ask("GET", _path(topic, partition), PartitionSegments)
+def listed(topic: str, partition: int, *, delayed: bool) -> Call[PartitionSegments]:
+    return ask("GET", _path(topic, partition) + _query(delayed=delayed), PartitionSegments)
 
 
 def content(
-    topic: str, partition: int, segment: int, position: int, max_bytes: int, version: str | None
+    topic: str, partition: int, segment: int, position: int, max_bytes: int, version: str | None, *, delayed: bool
 ) -> Call[bytes]:
-    query = f"position={position}&max_bytes={max_bytes}"
-    if version is not None:
-        query += f"&version={quote(version)}"
-    return Call("GET", f"{_path(topic, partition)}/{segment}/log?{query}", _checked, headers=OCTETS)
+    query = _query(position=position, max_bytes=max_bytes, version=version, delayed=delayed)
+    return Call("GET", f"{_path(topic, partition)}/{segment}/log{query}", _checked, headers=OCTETS)
 
 
-def index(topic: str, partition: int, segment: int, version: str | None) -> Call[bytes]:
-    query = "" if version is None else f"?version={quote(version)}"
+def index(topic: str, partition: int, segment: int, version: str | None, *, delayed: bool) -> Call[bytes]:
+    query = _query(version=version, delayed=delayed)
     return Call("GET", f"{_path(topic, partition)}/{segment}/index{query}", _checked, headers=OCTETS)
 
 
 def _path(topic: str, partition: int) -> str:
     return f"/topics/{quote(topic)}/partitions/{partition}/segments"
+
+
+def _query(*, delayed: bool, **wishes: int | str | None) -> str:
+    """Nothing is said that was not wished for, so that a broker which does not know it can answer."""
+    said = [f"{name}={quote(str(wish))}" for name, wish in wishes.items() if wish is not None]
+    if delayed:
+        said.append("delayed=true")
+    return f"?{'&'.join(said)}" if said else ""
 
 
 def _checked(answer: Answer) -> bytes:

@@ -7,6 +7,8 @@ from itertools import groupby
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_duration, format_size, parse_time
 
+PRIORITIES = ("critical", "high", "normal", "low", "background")
+
 
 def rate(a_second: float) -> str:
     """As many digits as tell something."""
@@ -33,6 +35,23 @@ def age(moment: str) -> str:
 
 def ago(moment: str) -> str:
     return f"{age(moment)} ago"
+
+
+def until(moment: str) -> str:
+    """How far ahead something is, or how long ago it was to be."""
+    seconds = (parse_time(moment) - time.time_ns()) / NANOSECONDS
+    return f"in {format_duration(seconds)}" if seconds > 0 else f"{format_duration(-seconds)} ago"
+
+
+def second(moment: str) -> str:
+    """A time to the second: what is finer tells a person nothing, and takes room."""
+    whole, _, fraction = moment.partition(".")
+    return f"{whole}Z" if fraction.endswith("Z") else moment
+
+
+def priority(number: int) -> str:
+    """Its name, as `--priority` takes it."""
+    return PRIORITIES[number] if 0 <= number < len(PRIORITIES) else str(number)
 
 
 def partitions(places: Iterable[tuple[str, int]]) -> str:

@@ -14,6 +14,8 @@ Place = str | int | Nanoseconds
 _PLACES = "an offset, a time as in 2026-03-01T12:00:00Z, a day as in 2026-03-01, or -1h for an hour ago"
 _HINTS = {"--from": f"--from takes earliest, latest, {_PLACES}", "--to": f"--to takes now, {_PLACES}"}
 
+_MOMENTS = "{} takes now, a time as in 2026-03-01T12:00:00Z, a day as in 2026-03-01, +1h for in an hour, or -1h"
+
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _UTC = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?")
 
@@ -27,6 +29,34 @@ def parse_end(text: str) -> Place:
     if text == "earliest":
         raise UsageInvalid("--to earliest leaves nothing to read", hint=_HINTS["--to"])
     return "now" if text in {"now", "latest"} else _parse("--to", text)
+
+
+def parse_moment(flag: str, text: str) -> Nanoseconds:
+    """A time that may be ahead: a due time is one. Nothing but a time is meant, so a number alone is none."""
+    now = time.time_ns()
+    if text == "now":
+        return Nanoseconds(now)
+    if text[:1] in {"+", "-"}:
+        away = round(_away(flag, text) * NANOSECONDS)
+        return Nanoseconds(now + away if text[0] == "+" else max(0, now - away))
+    whole = _in_full(text)
+    try:
+        return Nanoseconds(parse_time(whole))
+    except ValueError as error:
+        told = str(error).replace(whole, text)
+        unit = "s" if text.isdecimal() else ""
+        hint = f"did you mean {flag} +{text}{unit}?" if _is_duration(text) else _MOMENTS.format(flag)
+        raise UsageInvalid(f"{flag}: {told}", hint=hint) from None
+
+
+def _away(flag: str, text: str) -> float:
+    """It needs its unit here too, so that nobody takes an offset for seconds."""
+    if text[1:].isascii() and text[1:].isdecimal():
+        raise UsageInvalid(f"{flag}: {quoted(text)} has no unit", hint=f"did you mean {flag} {text}s?")
+    try:
+        return parse_duration(text[1:])
+    except ValueError as error:
+        raise UsageInvalid(f"{flag}: {error}", hint=_MOMENTS.format(flag)) from None
 
 
 def is_past(text: str) -> bool:

@@ -85,8 +85,16 @@ METRICS: Mapping[str, Description] = {
     "goqueue_delayed_pending_messages": Description("gauge", "Messages that wait for their time.", ("topic",)),
     "goqueue_delayed_messages": Description("counter", "What became of messages that waited.", ("outcome",)),
     "goqueue_delayed_late_seconds": Description("histogram", "How late delayed messages stood in their topic."),
+    "goqueue_priority_delivered_messages": Description("counter", "Messages handed to groups.", ("priority",)),
+    "goqueue_priority_leases": Description("counter", "Leases in which they were handed out.", ("priority",)),
+    "goqueue_priority_wait_seconds": Description(
+        "counter", "From the append to the lease, of the first message of each lease, all together.", ("priority",)
+    ),
 }
 """Counters are named without the `_total`, and the build without the `_info`, that Prometheus sees at the end."""
+
+Handed = tuple[int, int, float]
+"""Messages and leases that groups were handed, and how long their first messages had waited, in seconds."""
 
 _SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
@@ -170,6 +178,8 @@ class Metrics:
         self.delayed_pending: Mapping[str, int] = {}
         """By topic, put here before each scrape; and what became of those that wait no more."""
         self.delayed_outcomes: Mapping[str, int] = {}
+        self.priorities: Mapping[str, Handed] = {}
+        """What groups were handed of each, put here before each scrape."""
         self.connections = 0
         self.connections_open = 0
         self.connections_refused: dict[str, int] = {}
@@ -278,6 +288,7 @@ class _Numbers:
         yield from self._topics()
         yield from self._groups()
         yield from self._delayed()
+        yield from self._priorities()
         yield from self._plain()
 
     def _requests(self) -> Iterator[Metric]:
@@ -316,6 +327,13 @@ class _Numbers:
         for outcome, count in self._metrics.delayed_outcomes.items():
             outcomes.add_metric((outcome,), count)
         yield from (pending, outcomes)
+
+    def _priorities(self) -> Iterator[Metric]:
+        families = [_counter(f"goqueue_priority_{name}") for name in ("delivered_messages", "leases", "wait_seconds")]
+        for priority, handed in self._metrics.priorities.items():
+            for family, value in zip(families, handed, strict=True):
+                family.add_metric((priority,), value)
+        yield from families
 
     def _plain(self) -> Iterator[Metric]:
         """What has no labels."""

@@ -5,6 +5,7 @@ import asyncio
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.group_numbers import group_numbers
 from goqueue.runtime.runtime import Runtime
+from goqueue.storage.frame import PRIORITIES
 
 
 class Scraper:
@@ -22,6 +23,8 @@ class Scraper:
             metrics.groups.numbers = await group_numbers(runtime.broker)
             metrics.delayed_pending = runtime.broker.office.pending()
             metrics.delayed_outcomes = dict(runtime.broker.office.outcomes)
+            totals = zip(PRIORITIES, runtime.broker.coordinator.polls.served.totals, strict=True)
+            metrics.priorities = {name: (one.messages, one.leases, one.waited_seconds) for name, one in totals}
             metrics.in_flight_bytes = runtime.in_flight_bytes
             metrics.tail_bytes = runtime.store.resources.tails.held_bytes
             metrics.sync_failures = runtime.store.failures

@@ -14,6 +14,7 @@ import pyarrow as pa
 from goqueue.compression import decompress
 from goqueue.errors import FrameInvalid
 from goqueue.limits import FRAME_HEADER_BYTES, MIB
+from goqueue.spark.delayed import Fates
 from goqueue.spark.reading import Run
 from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
@@ -36,6 +37,8 @@ class Batch:
     sound: bool = True
     expanded: Mapping[int, bytes] = field(default_factory=dict)
     """The values that were compressed, by the number of their frame."""
+    fates: Fates | None = None
+    """Of a delayed log, where a column needs them."""
 
     def __len__(self) -> int:
         return len(self.run.frames)
@@ -129,6 +132,16 @@ def _crc_ok(batch: Batch) -> pa.Array:
     return pa.repeat(pa.scalar(batch.sound), len(batch))
 
 
+def _deliver_at(batch: Batch) -> pa.Array:
+    assert batch.fates is not None
+    return batch.fates.deliver_at(batch.frames.offsets)
+
+
+def _state(batch: Batch) -> pa.Array:
+    assert batch.fates is not None
+    return batch.fates.state(batch.frames.offsets)
+
+
 def _segment(batch: Batch) -> pa.Array:
     return pa.array(np.full(len(batch), batch.run.segment.base_offset, np.int64))
 
@@ -159,21 +172,29 @@ COLUMNS: dict[str, Column] = {
     "position": Column(pa.int64(), _position),
     "crc_ok": Column(pa.bool_(), _crc_ok),
 }
+FATES: dict[str, Column] = {
+    "deliver_at": Column(pa.timestamp("us", "UTC"), _deliver_at),
+    "state": Column(pa.string(), _state),
+}
+"""What there is of a delayed log alone, and what a frame by itself does not tell."""
+DELAYED_COLUMNS = COLUMNS | FATES
 USUAL = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "priority")
 """What there is without asking; `headers` with `includeHeaders`, the others when they are named."""
 
 
 def schema_of(names: Iterable[str]) -> pa.Schema:
-    return pa.schema([pa.field(name, COLUMNS[name].type) for name in names])
+    return pa.schema([pa.field(name, DELAYED_COLUMNS[name].type) for name in names])
 
 
-def batches(topic: str, partition: int, run: Run, names: list[str], *, sound: bool = True) -> Iterator[pa.RecordBatch]:
+def batches(
+    topic: str, partition: int, run: Run, names: list[str], *, sound: bool = True, fates: Fates | None = None
+) -> Iterator[pa.RecordBatch]:
     """The messages of a run, control records left out, with the columns of these names."""
     schema = schema_of(names)
     for frames in _slices(run.frames):
-        whole = Batch(topic, partition, replace(run, frames=frames), sound)
+        whole = Batch(topic, partition, replace(run, frames=frames), sound, fates=fates)
         for batch in _expanded(whole) if "value" in names else (whole,):
-            made = pa.record_batch([COLUMNS[name].make(batch) for name in names], schema=schema)
+            made = pa.record_batch([DELAYED_COLUMNS[name].make(batch) for name in names], schema=schema)
             controls = (batch.frames.flags & frame.CONTROL) != 0
             yield made.filter(pa.array(~controls)) if controls.any() else made
 

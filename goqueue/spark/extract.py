@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from goqueue.errors import FrameInvalid
 from goqueue.limits import FRAME_BYTES_MAX
-from goqueue.spark.columns import batches
+from goqueue.spark.columns import FATES, batches
+from goqueue.spark.delayed import fates_of
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.reading import Broken, Removed, Run, Split, read
 from goqueue.storage import frame, scan
@@ -23,17 +24,24 @@ class Extract:
     columns: tuple[str, ...]
     fails_on_loss: bool = True
 
+    @property
+    def reads_fates(self) -> bool:
+        """Whether what is behind a split has to be read as well."""
+        return not FATES.keys().isdisjoint(self.columns)
+
     def batches(self, split: Split) -> Iterator[pa.RecordBatch]:
         names = list(self.columns)
         tells_unsound = "crc_ok" in names
+        fates = fates_of(self.logs, split, fails_on_loss=self.fails_on_loss) if self.reads_fates else None
         for piece in read(self.logs, split):
             match piece:
                 case Run():
-                    yield from batches(split.topic, split.partition, piece, names)
+                    yield from batches(split.topic, split.partition, piece, names, fates=fates)
                 case Broken() if tells_unsound:
                     for frames in self._unsound(split, piece):
                         run = Run(piece.segment, frames)
-                        yield from batches(split.topic, split.partition, run, names, sound=_is_sound(frames))
+                        is_sound = _is_sound(frames)
+                        yield from batches(split.topic, split.partition, run, names, sound=is_sound, fates=fates)
                 case Broken() | Removed():
                     if self.fails_on_loss:
                         raise piece.error

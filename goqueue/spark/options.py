@@ -19,6 +19,7 @@ READ_OPTIONS = (
     "subscribe",
     "subscribePattern",
     "assign",
+    "delayed",
     "startingOffsets",
     "endingOffsets",
     "startingTimestamp",
@@ -50,6 +51,7 @@ class ReadOptions:
     url: str | None
     token: str | None
     selection: Selection
+    is_delayed: bool
     start: Bound | None
     end: Bound | None
     columns: tuple[str, ...] | None
@@ -68,11 +70,11 @@ class ReadOptions:
         if self.url is not None:
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
-            return BrokerLogs(self.url, self.token)
+            return BrokerLogs(self.url, self.token, is_delayed=self.is_delayed)
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
         assert self.path is not None
-        return DirectoryLogs.at(self.path)
+        return DirectoryLogs.at(self.path, is_delayed=self.is_delayed)
 
 
 class Options:
@@ -132,6 +134,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             options.take("subscribePattern", _pattern),
             options.take("assign", _assignment),
         ),
+        is_delayed=options.take("delayed", boolean) or False,
         start=_bound(options, "starting", "earliest"),
         end=_bound(options, "ending", "latest"),
         columns=options.take("columns", names),

@@ -1,6 +1,6 @@
 """`format("goqueue")`: what Spark asks of a data source, handed on to the rooms that know the answers."""
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
-from goqueue.spark.columns import COLUMNS, USUAL, schema_of
+from goqueue.spark.columns import COLUMNS, DELAYED_COLUMNS, FATES, USUAL, Column, schema_of
 from goqueue.spark.extract import Extract
 from goqueue.spark.failure import carried
 from goqueue.spark.options import ReadOptions, read_options
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from goqueue.spark.stream.reader import GoQueueStreamReader
 
 NAME = "goqueue"
+_UNCUT = 2**63  # for columns that cost each split to read all that is behind it as well
 
 
 class SplitPartition(InputPartition):
@@ -56,7 +57,8 @@ class GoQueueSource(DataSource):
 
     def reader(self, schema: StructType) -> "GoQueueReader":
         with carried():
-            return GoQueueReader(read_options(self.options), _asked_for(schema))
+            options = read_options(self.options)
+            return GoQueueReader(options, _asked_for(schema, is_delayed=options.is_delayed))
 
     # What only some jobs need is loaded by these.
 
@@ -65,7 +67,7 @@ class GoQueueSource(DataSource):
 
         with carried():
             check_stream(self.options)
-            return GoQueueStreamReader(read_options(self.options), _asked_for(schema), SplitPartition)
+            return GoQueueStreamReader(read_options(self.options), _asked_for(schema, is_delayed=False), SplitPartition)
 
     def writer(self, schema: StructType, overwrite: bool) -> "GoQueueWriter":
         from goqueue.spark.sink.writer import GoQueueWriter  # noqa: PLC0415
@@ -106,7 +108,8 @@ class GoQueueReader(DataSourceReader):
                 options.end or LATEST,
                 is_strict=options.fails_on_loss,
             )
-            splits = plan.splits(self._logs, split_bytes=options.split_bytes, least=options.partitions_least)
+            size = options.split_bytes or (_UNCUT if self._extract.reads_fates else None)
+            splits = plan.splits(self._logs, split_bytes=size, least=options.partitions_least)
         return [SplitPartition(split) for split in splits] or [SplitPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -122,24 +125,35 @@ def register(spark: "SparkSession") -> None:
 
 def _columns(options: ReadOptions) -> tuple[str, ...]:
     if options.columns is None:
-        return (*USUAL, "headers") if options.has_headers else USUAL
+        usual = (*USUAL, *FATES) if options.is_delayed else USUAL
+        return (*usual, "headers") if options.has_headers else usual
     for name in options.columns:
-        if name not in COLUMNS:
-            raise RequestInvalid(f"columns: {quoted(name)} is no column", hint=f"there are: {', '.join(COLUMNS)}")
+        if name not in _known(options.is_delayed):
+            raise RequestInvalid(f"columns: {quoted(name)} is no column", hint=_hint(name, options.is_delayed))
         if options.columns.count(name) > 1:
             raise RequestInvalid(f"columns: {quoted(name)} is named twice")
     return options.columns
 
 
-def _asked_for(schema: StructType) -> tuple[str, ...]:
+def _known(is_delayed: bool) -> Mapping[str, Column]:
+    return DELAYED_COLUMNS if is_delayed else COLUMNS
+
+
+def _hint(name: str, is_delayed: bool) -> str:
+    if name in FATES:
+        return "messages of delayed logs have it: set the option delayed to true"
+    return f"there are: {', '.join(_known(is_delayed))}"
+
+
+def _asked_for(schema: StructType, *, is_delayed: bool) -> tuple[str, ...]:
     """The columns of a schema that a caller has given, which is how Spark says which ones are needed."""
     if not schema.fields:
-        raise RequestInvalid("the schema names no column", hint=f"there are: {', '.join(COLUMNS)}")
+        raise RequestInvalid("the schema names no column", hint=_hint("", is_delayed))
     for field in schema.fields:
-        if field.name not in COLUMNS:
+        if field.name not in _known(is_delayed):
             raise RequestInvalid(
                 f"the schema has a column {quoted(field.name)}, which messages do not have",
-                hint=f"there are: {', '.join(COLUMNS)}",
+                hint=_hint(field.name, is_delayed),
             )
         right = from_arrow_schema(schema_of((field.name,))).fields[0].dataType.simpleString()
         if field.dataType.simpleString() != right:

@@ -17,7 +17,7 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from goqueue.limits import PRIORITY_COUNT
+from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk, File, read_all, replace
 from goqueue.storage.index import Index
@@ -31,77 +31,111 @@ _MAGIC, _VERSION = b"GQLN", 1
 _HEADER = struct.Struct(f">4sHHQQQ{PRIORITY_COUNT}I")
 _CRC = struct.Struct(">I")
 
+_NARROW, _WIDE = "I", "Q"
+_NARROW_MAX = 2**32 - 1
+
 Span = tuple[int, int]
 """Offsets from the first up to, not including, the second."""
 
 
 class Runs:
-    """The messages of one lane."""
+    """The messages of one lane, by how far they are from a base: so four bytes a number are enough, as a rule."""
 
-    __slots__ = ("before", "ends", "starts")
+    __slots__ = ("_base", "_ends", "_starts")
 
-    def __init__(self) -> None:
-        self.starts = array("q")
-        self.ends = array("q")
-        self.before = array("q")
-        """How many messages come before each run."""
+    def __init__(self, base: int) -> None:
+        self._base = base
+        self._starts = array(_NARROW)
+        self._ends = array(_NARROW)
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self._starts)
 
     @property
-    def count(self) -> int:
-        """How many messages; what compaction removed from within a run counts still."""
-        return self.before[-1] + self.ends[-1] - self.starts[-1] if self.starts else 0
+    def first(self) -> int:
+        """Where there is a run, as for the one that follows."""
+        return self._base + self._starts[0]
+
+    @property
+    def end(self) -> int:
+        return self._base + self._ends[-1]
+
+    def columns(self) -> tuple[Positions, Positions]:
+        """Where runs begin, and where they end."""
+        return np.array(self._starts, np.int64) + self._base, np.array(self._ends, np.int64) + self._base
 
     def add(self, start: int, end: int, *, joins: bool) -> None:
         """`joins` where nothing of another lane lies between the last run and this one."""
+        self._make_room(end)
         if joins:
-            self.ends[-1] = end
-            return
-        self.before.append(self.count)
-        self.starts.append(start)
-        self.ends.append(end)
+            self._ends[-1] = end - self._base
+        else:
+            self._starts.append(start - self._base)
+            self._ends.append(end - self._base)
 
     def add_many(self, starts: Positions, ends: Positions, *, joins: bool) -> None:
         """`add` of each; the first may join."""
         if not len(starts):
             return
+        self._make_room(int(ends[-1]))
         if joins:
-            self.ends[-1] = int(ends[0])
+            self._ends[-1] = int(ends[0]) - self._base
             starts, ends = starts[1:], ends[1:]
-        lengths = ends - starts
-        before = self.count + np.cumsum(lengths) - lengths
-        for column, values in ((self.starts, starts), (self.ends, ends), (self.before, before)):
-            column.frombytes(values.astype(np.int64).tobytes())
+        for column, values in ((self._starts, starts), (self._ends, ends)):
+            column.frombytes((values - self._base).astype(column.typecode).tobytes())
+
+    def _make_room(self, end: int) -> None:
+        """What compaction has joined may reach further than four bytes do."""
+        if end - self._base > _NARROW_MAX and self._starts.typecode == _NARROW:
+            self._starts, self._ends = array(_WIDE, self._starts), array(_WIDE, self._ends)
 
     def cut(self, offset: int) -> None:
         """Forget all from this offset on."""
-        keep = bisect_left(self.starts, offset)
-        del self.starts[keep:], self.ends[keep:], self.before[keep:]
+        keep = bisect_left(self._starts, offset - self._base)
+        del self._starts[keep:], self._ends[keep:]
         if keep:
-            self.ends[-1] = min(self.ends[-1], offset)
+            self._ends[-1] = min(self._ends[-1], offset - self._base)
 
     def next(self, offset: int) -> int | None:
         """The first offset of the lane from this one on."""
-        place = bisect_right(self.ends, offset)
-        return max(offset, self.starts[place]) if place < len(self.starts) else None
+        place = bisect_right(self._ends, offset - self._base)
+        return max(offset, self._base + self._starts[place]) if place < len(self._starts) else None
 
-    def below(self, offset: int) -> int:
-        """How many messages lie below."""
-        place = bisect_right(self.starts, offset) - 1
-        return self.before[place] + min(offset, self.ends[place]) - self.starts[place] if place >= 0 else 0
+    def count(self, first: int, end: int, most: int = OFFSET_MAX) -> int:
+        """How many messages are in this range, or as many as this; what compaction removed from runs counts still."""
+        low, high = self._places(first, end, most)
+        if low == high:
+            return 0
+        starts, ends = np.array(self._starts[low:high], np.int64), np.array(self._ends[low:high], np.int64)
+        starts[0], ends[-1] = max(starts[0], first - self._base), min(ends[-1], end - self._base)
+        return min(most, int(ends.sum() - starts.sum()))
 
-    def within(self, first: int, end: int, most: int | None = None) -> list[Span]:
-        """The runs of this range, clipped to it; the first of them if that is enough."""
-        low = bisect_right(self.ends, first)
-        high = bisect_left(self.starts, end, low)
-        high = high if most is None else min(high, low + most)
-        spans = list(zip(self.starts[low:high], self.ends[low:high], strict=True))
+    def within(self, first: int, end: int, most: int = OFFSET_MAX) -> list[Span]:
+        """The runs of this range, clipped to it; so many of them at the most."""
+        low, high = self._places(first, end, most)
+        base = self._base
+        spans = [
+            (base + start, base + stop)
+            for start, stop in zip(self._starts[low:high], self._ends[low:high], strict=True)
+        ]
         if spans:
             spans[0] = max(first, spans[0][0]), spans[0][1]
             spans[-1] = spans[-1][0], min(end, spans[-1][1])
         return spans
+
+    def _places(self, first: int, end: int, most: int) -> tuple[int, int]:
+        """Which runs reach into a range; each has a message, so no more than so many need to be looked at."""
+        if first >= end:
+            return 0, 0
+        low = bisect_right(self._ends, first - self._base)
+        return low, min(bisect_left(self._starts, end - self._base, low), low + most)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Runs):
+            return NotImplemented
+        return all(np.array_equal(one, two) for one, two in zip(self.columns(), other.columns(), strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
 
 
 class Lanes:
@@ -111,7 +145,7 @@ class Lanes:
 
     def __init__(self, first: int) -> None:
         self.first = self.end = first
-        self.runs = tuple(Runs() for _ in LANES)
+        self.runs = tuple(Runs(first) for _ in LANES)
         self._last = NO_LANE
 
     @property
@@ -156,30 +190,24 @@ class Lanes:
         self._last = max((lane for lane in LANES if len(self.runs[lane])), key=self._end_of, default=NO_LANE)
 
     def _end_of(self, lane: int) -> int:
-        return self.runs[lane].ends[-1]
+        return self.runs[lane].end
 
     def followed_by(self, later: "Lanes") -> "Lanes":
         """Both as one; nothing lies between the two."""
         whole = Lanes(self.first)
         used = [lane for lane in LANES if len(later.runs[lane])]
-        following = min(used, key=lambda lane: later.runs[lane].starts[0], default=NO_LANE)
+        following = min(used, key=lambda lane: later.runs[lane].first, default=NO_LANE)
         for lane, runs in enumerate(whole.runs):
             for one, joins in ((self.runs[lane], False), (later.runs[lane], lane == following == self._last)):
-                runs.add_many(np.array(one.starts, np.int64), np.array(one.ends, np.int64), joins=joins)
+                runs.add_many(*one.columns(), joins=joins)
         whole.end = later.end
         whole._last = later._last if used else self._last
         return whole
 
-    def count(self, lane: int, first: int, end: int) -> int:
-        runs = self.runs[lane]
-        return runs.below(end) - runs.below(first) if first < end else 0
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Lanes):
             return NotImplemented
-        return (self.first, self.end) == (other.first, other.end) and all(
-            (one.starts, one.ends) == (two.starts, two.ends) for one, two in zip(self.runs, other.runs, strict=True)
-        )
+        return (self.first, self.end, self.runs) == (other.first, other.end, other.runs)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
@@ -199,9 +227,9 @@ class Digest:
     @classmethod
     def of(cls, lanes: Lanes) -> "Digest":
         return cls(
-            tuple(runs.starts[0] if len(runs) else 0 for runs in lanes.runs),
-            tuple(runs.ends[-1] if len(runs) else 0 for runs in lanes.runs),
-            tuple(runs.count for runs in lanes.runs),
+            tuple(runs.first if len(runs) else 0 for runs in lanes.runs),
+            tuple(runs.end if len(runs) else 0 for runs in lanes.runs),
+            tuple(runs.count(lanes.first, lanes.end) for runs in lanes.runs),
         )
 
     def is_beside(self, lane: int, offset: int) -> bool:
@@ -259,7 +287,7 @@ class LaneBook:
     def cut(self, lanes: Lanes, offset: int) -> None:
         """What is behind this offset was never appended."""
         for lane in LANES:
-            self.appended[lane] -= lanes.count(lane, offset, lanes.end)
+            self.appended[lane] -= lanes.runs[lane].count(offset, lanes.end)
         lanes.cut(offset)
         self.since, self.lane = offset, NO_LANE
 
@@ -288,7 +316,7 @@ def survey_lanes(file: File, stretch: Stretch, index: Index | None = None) -> La
 def dump(lanes: Lanes, size: int) -> bytes:
     """The bytes of `.lanes`; `size` is that of the log that they follow from."""
     head = _HEADER.pack(_MAGIC, _VERSION, 0, lanes.first, lanes.end, size, *map(len, lanes.runs))
-    columns = [np.array(column, ">i8").tobytes() for runs in lanes.runs for column in (runs.starts, runs.ends)]
+    columns = [column.astype(">i8").tobytes() for runs in lanes.runs for column in runs.columns()]
     content = b"".join((head, *columns))
     return content + _CRC.pack(crc32c(content))
 

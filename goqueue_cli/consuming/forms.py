@@ -8,6 +8,7 @@ from msgspec import json
 
 from goqueue.client import Delivered, Message
 from goqueue.console import rows, terminal
+from goqueue.console.figures import priority
 from goqueue.quantities import format_time
 from goqueue_cli.consuming.format import Messages, Renderer, readable
 
@@ -27,6 +28,8 @@ def record(message: Message) -> dict[str, Any]:
         if not is_text:
             made[encoding] = "base64"
     made["headers"] = _headers(message)
+    if (origin := message.delayed_offset) is not None:
+        made["delayed_offset"] = origin
     if isinstance(message, Delivered):
         made["attempt"] = message.attempt
     return made
@@ -89,10 +92,10 @@ def csv_of(fields: tuple[str, ...]) -> Renderer:
 
 
 _TABLE = "{:<9}  {:<9}  {:<30}  {:<16}  {}"
-_HEADERS = "{:<24}  {}"  # lines are shown as they come, so widths are chosen and not measured
+_WIDE = "{:<10}  {:<24}  {}"  # lines are shown as they come, so widths are chosen and not measured
 TITLES = {
     output: f"{_TABLE.format('PARTITION', 'OFFSET', 'TIME', 'KEY', last)}\n".encode()
-    for output, last in (("table", "VALUE"), ("wide", _HEADERS.format("HEADERS", "VALUE")))
+    for output, last in (("table", "VALUE"), ("wide", _WIDE.format("PRIORITY", "HEADERS", "VALUE")))
 }
 
 
@@ -103,7 +106,7 @@ def as_table(messages: Messages) -> Iterator[bytes]:
 def as_wide(messages: Messages) -> Iterator[bytes]:
     for message in messages:
         headers = " ".join(f"{name}={readable(value)}" for name, value in message.headers) or "-"
-        yield _line(message, _HEADERS.format(terminal.visible(headers), _shown(message)))
+        yield _line(message, _WIDE.format(priority(message.priority), terminal.visible(headers), _shown(message)))
 
 
 def _line(message: Message, last: str) -> bytes:

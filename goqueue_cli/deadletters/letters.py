@@ -1,14 +1,14 @@
 """Dead letters as rows, and a single one in full."""
 
 import re
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from goqueue.console.figures import age
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import Column
-from goqueue.quantities import format_count, format_size, quoted
+from goqueue.quantities import quoted
+from goqueue_cli import content
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -129,18 +129,9 @@ def view(row: Row, most: int | None = None) -> Iterator[str]:
     """Everything about one, for people; of a value at most so many characters."""
     sent_back = ", sent back already" if row.get("sent_back") else ""
     yield f"{row['name']}{sent_back}"
-    yield from (f"  {title:<9}  {text}" for title, text in _facts(row) if text)
-    for name, content in row["headers"].items():
-        if not name.startswith(_PREFIX):
-            for one in content if isinstance(content, list) else [content]:
-                yield f"  {'header':<9}  {name}={_shown(one)}"
-    text, kind = value_of(row)
-    yield f"  {'value':<9}  {kind}"
-    cut = text if most is None else text[:most]
-    if cut:
-        yield from (f"    {line}" for line in cut.split("\n"))
-    if len(cut) < len(text):
-        yield f"    ... and {format_count(len(text) - len(cut), 'more character')}"
+    yield from (content.fact(title, text) for title, text in _facts(row) if text)
+    yield from content.header_lines(row, _PREFIX)
+    yield from content.value_lines(row, most)
 
 
 def _facts(row: Row) -> Iterator[tuple[str, str | None]]:
@@ -149,7 +140,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str | None]]:
     yield "group", row.get("group")
     yield "origin", row.get("origin")
     yield "when", row["timestamp"]
-    yield "key", row["key"] if row.get("key_encoding") is None else _bytes_shown(row["key"])
+    yield "key", content.key_of(row)
     yield "priority", str(row["priority"])
 
 
@@ -158,38 +149,3 @@ def _attempts(row: Row) -> str | None:
         return None
     first, last = row.get("first_time"), row.get("last_time")
     return f"{row['attempts']}" + (f", from {first} to {last}" if first and last else "")
-
-
-def _shown(header: Any) -> str:
-    return header if isinstance(header, str) else _bytes_shown(header["value"])
-
-
-def _bytes_shown(text: str) -> str:
-    return b64decode(text).decode(errors="backslashreplace")
-
-
-def value_of(row: Row) -> tuple[str, str]:
-    """A value as lines to be read, and a word on what it is."""
-    value, encoding = row["value"], row.get("encoding")
-    if value is None:
-        return "", "none: it says that what the key had is gone"
-    if encoding == "zstd":
-        return value, "compressed, and cannot be unpacked: base64 of what is stored"
-    if encoding == "base64":
-        content = b64decode(value)
-        return content.decode(errors="backslashreplace"), f"{format_size(len(content))}, not text"
-    size = format_size(len(value.encode()))
-    pretty = _pretty(value)
-    return (value, size) if pretty is None else (pretty, f"{size} of JSON")
-
-
-def _pretty(text: str) -> str | None:
-    """JSON with indents, every number as it was written; None of what is no object or list."""
-    import msgspec  # noqa: PLC0415 - loaded with the client
-
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return msgspec.json.format(text, indent=2)
-    except msgspec.DecodeError:
-        return None

@@ -15,10 +15,10 @@ from goqueue.console.session import Session, session_flags
 from goqueue.quantities import format_count, quoted
 from goqueue_cli.deadletters import redriving
 from goqueue_cli.deadletters.choice import ErrorFlag, FromFlag, GroupFlag, ToFlag, TopicName, WhereFlag, times
-from goqueue_cli.deadletters.interruption import after_this_step
 from goqueue_cli.deadletters.letters import dead_letter_topic, origin
 from goqueue_cli.deadletters.redriving import Outcome, Pace, Plan
 from goqueue_cli.groups import resets
+from goqueue_cli.interruption import after_this_step
 from goqueue_cli.nearest import naming_dead_letters
 
 if TYPE_CHECKING:

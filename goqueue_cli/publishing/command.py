@@ -10,19 +10,21 @@ import typer
 
 from goqueue.console.danger import DryRunFlag
 from goqueue.console.failure import doing
+from goqueue.console.figures import second, until
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.names import refuse_empty, short
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, stream_flags, suggesting
 from goqueue.limits import MIB
 from goqueue.quantities import format_count
+from goqueue_cli.due import parse_at, parse_delay
 from goqueue_cli.publishing import sources
 from goqueue_cli.publishing.pace import paced
 from goqueue_cli.publishing.sources import Chunk, Shared
 from goqueue_cli.publishing.stream import Share, publish_stream
 
 if TYPE_CHECKING:
-    from goqueue.client import Producer
+    from goqueue.client import Nanoseconds, Producer
 
 _SHOWN = 10
 """Messages that --dry-run shows."""
@@ -33,6 +35,7 @@ _RECEIPTS = (
     Column("OFFSET", "offset"),
     Column("TIME", "timestamp", wide=True),
 )
+_DELAYED = (*_RECEIPTS, Column("DUE-IN", "deliver_at", until), Column("DUE", "deliver_at", second))
 _SUMMARY = (Column("TOPIC", "topic"), Column("MESSAGES", "messages", format_count))
 _MADE = (
     Column("KEY", "key"),
@@ -40,6 +43,8 @@ _MADE = (
     Column("HEADERS", "headers", lambda headers: " ".join(f"{name}={text}" for name, text in headers.items()) or "-"),
     Column("PRIORITY", "priority", wide=True),
     Column("PARTITION", "partition", wide=True),
+    Column("DELAY", "delay", wide=True),
+    Column("DUE", "deliver_at", wide=True),
 )
 
 _Values = Annotated[
@@ -58,6 +63,12 @@ _Partition = Annotated[
 ]
 _Priority = Annotated[
     str | None, typer.Option(metavar="P", help="critical, high, normal, low or background, or 0 to 4.")
+]
+_Delay = Annotated[
+    str | None, typer.Option("--delay", metavar="DURATION", help="Deliver every message so long after it is stored.")
+]
+_At = Annotated[
+    str | None, typer.Option("--at", metavar="TIME", help="Deliver every message at a time, a day, or +1h.")
 ]
 _Files = Annotated[
     list[str] | None,
@@ -87,6 +98,8 @@ class _Wishes:
     headers: list[str] | None
     partition: int | None
     priority: str | None
+    delay: str | None
+    at: str | None
     files: list[str] | None
     whole: bool
     jsonl: bool
@@ -108,6 +121,8 @@ def publish(  # noqa: PLR0913 - flags, each given by name
     headers: _Headers = None,
     partition: _Partition = None,
     priority: _Priority = None,
+    delay: _Delay = None,
+    at: _At = None,
     files: _Files = None,
     whole: _Whole = False,
     jsonl: _Jsonl = False,
@@ -130,14 +145,16 @@ def publish(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli publish images --file cat.png --whole
       goqueue-cli consume orders -o jsonl | goqueue-cli publish copies --jsonl
       goqueue-cli publish orders --template 'order %n' --count 1000 --rate 50
+      goqueue-cli publish reminders 'take the cake out' --delay 40m
 
     Messages are durable when it ends with 0. Lines end with a newline; nothing else of them is changed.
     A template has %n number, %r{1,6} random whole number, %x{8} random digits, %u UUID, %T time and %%; without
-    --count it makes one message, and with --rate alone goes on until ^C.
+    --count it makes one message, and with --rate alone goes on until ^C. With --delay or --at messages are durable at
+    once and read by nobody before they are due; `goqueue-cli delayed` shows and changes them.
     """
     refuse_empty(topic)
     wishes = _Wishes(
-        values, key, key_separator, headers, partition, priority, files,
+        values, key, key_separator, headers, partition, priority, delay, at, files,
         whole, jsonl, keep_partitions, template, first, seed, count, rate,
     )  # fmt: skip
     _check(wishes)
@@ -161,7 +178,7 @@ def _publish_few(producer: "Producer", topic: str, chunks: Iterator[Chunk], sess
     from goqueue.quantities import format_time  # noqa: PLC0415
 
     with producer:
-        sent = [producer.send_many(topic, values, keys, *shared) for values, keys, shared in chunks]
+        sent = [chunk.send(producer, topic) for chunk in chunks]
         receipts = [receipt for deliveries in sent for receipt in deliveries.result()]
     rows = [
         {
@@ -170,10 +187,12 @@ def _publish_few(producer: "Producer", topic: str, chunks: Iterator[Chunk], sess
             "partition": receipt.partition,
             "offset": receipt.offset,
             "timestamp": None if receipt.timestamp_ns is None else format_time(receipt.timestamp_ns),
+            "delayed": receipt.delayed,
+            "deliver_at": None if receipt.deliver_at_ns is None else format_time(receipt.deliver_at_ns),
         }
         for receipt in receipts
     ]
-    session.write(rows, _RECEIPTS)
+    session.write(rows, _DELAYED if any(row["delayed"] for row in rows) else _RECEIPTS)
 
 
 # --- which messages ---
@@ -184,7 +203,9 @@ def _chunks(wishes: _Wishes) -> tuple[Iterator[Chunk], Share]:
     priority = wishes.priority
     known = int(priority) if priority is not None and priority.isascii() and priority.isdecimal() else priority
     headers = [sources.parse_header(text) for text in wishes.headers or ()]
-    shared = Shared(headers, wishes.partition, "normal" if known is None else known)
+    delay = None if wishes.delay is None else parse_delay("--delay", wishes.delay)
+    deliver_at = None if wishes.at is None else parse_at("--at", wishes.at)
+    shared = Shared(headers, wishes.partition, "normal" if known is None else known, delay, deliver_at)
     if wishes.template is not None:
         return _made(wishes, wishes.template, shared)
     files = sources.Files(wishes.files or ["-"])
@@ -193,7 +214,9 @@ def _chunks(wishes: _Wishes) -> tuple[Iterator[Chunk], Share]:
         from goqueue_cli.publishing import objects  # noqa: PLC0415 - a parser of JSON that nobody else needs
 
         key = None if wishes.key is None else os.fsencode(wishes.key)
-        wished = objects.Wishes(key, headers, wishes.partition, known, wishes.keep_partitions)
+        wished = objects.Wishes(
+            key, headers, wishes.partition, known, wishes.keep_partitions, delay=delay, deliver_at=deliver_at
+        )
         chunks = objects.of_objects(given, wished)
     else:
         chunks = sources.keyed(given, wishes.key, wishes.key_separator, shared)
@@ -228,7 +251,15 @@ def _row(value: bytes | None, key: bytes, shared: Shared, *, named: bool) -> Map
         "headers": {name: _text(content) for name, content in shared.headers},
         "priority": shared.priority,
         "partition": shared.partition,
+        "delay": shared.delay,
+        "deliver_at": _time(shared.deliver_at),
     }
+
+
+def _time(moment: "Nanoseconds | str | None") -> str | None:
+    from goqueue.quantities import format_time  # noqa: PLC0415
+
+    return moment if moment is None or isinstance(moment, str) else format_time(moment)
 
 
 def _text(content: bytes) -> str:
@@ -251,6 +282,7 @@ _EXCLUDE = (
     ("--jsonl", "--key-separator"),
     ("--key", "--key-separator"),
     ("--partition", "--keep-partitions"),
+    ("--delay", "--at"),
 )
 _NEED = (("--keep-partitions", "--jsonl"), ("--first", "--template"), ("--seed", "--template"))
 
@@ -268,6 +300,8 @@ def _check(wishes: _Wishes) -> None:
         "--key-separator": wishes.key_separator is not None,
         "--partition": wishes.partition is not None,
         "--keep-partitions": wishes.keep_partitions,
+        "--delay": wishes.delay is not None,
+        "--at": wishes.at is not None,
         "--first": wishes.first is not None,
         "--seed": wishes.seed is not None,
     }

@@ -1,5 +1,6 @@
 """Messages as objects of JSON, a line each, as `consume -o jsonl` writes them."""
 
+import time
 from base64 import b64decode
 from collections.abc import Iterator
 from itertools import groupby
@@ -8,6 +9,7 @@ from typing import Literal, NoReturn
 
 import msgspec
 
+from goqueue.client import Nanoseconds, due
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
 from goqueue_cli.publishing.sources import Chunk, Header, Lines, Shared
@@ -21,19 +23,30 @@ class _Encoded(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Object(msgspec.Struct, forbid_unknown_fields=True):
-    """A message. Where and when it was, and how often it was delivered, is read and means nothing here."""
+    """A message. Where and when it was, and how often it was delivered, is read and means nothing here.
+
+    What `delayed describe` and `delayed cancel` write of one is read as well, so that it can be scheduled again.
+    """
 
     value: str | None
     key: str | None = None
     headers: dict[str, str | _Encoded | list[str | _Encoded]] | None = None
     priority: int | str | None = None
     partition: int | None = None
+    delay: int | float | str | None = None
+    deliver_at: str | None = None
     encoding: _Encoding | None = None
     key_encoding: _Encoding | None = None
     topic: str | None = None
     offset: int | None = None
     timestamp: str | None = None
     attempt: int | None = None
+    delayed_offset: int | None = None
+    name: str | None = None
+    state: str | None = None
+    size: int | None = None
+    scheduled_at: str | None = None
+    result: str | None = None
 
 
 class Wishes(msgspec.Struct, frozen=True):
@@ -44,6 +57,8 @@ class Wishes(msgspec.Struct, frozen=True):
     partition: int | None
     priority: int | str | None
     keep_partitions: bool
+    delay: float | None = None
+    deliver_at: Nanoseconds | None = None
 
 
 _Message = tuple[bytes | None, bytes, Shared]
@@ -93,7 +108,21 @@ def _message(line: bytes, number: int, wishes: Wishes) -> _Message:
         )
     partition = found.partition if wishes.keep_partitions and wishes.partition is None else wishes.partition
     priority = wishes.priority if wishes.priority is not None else found.priority
-    return value, key, Shared(headers, partition, "normal" if priority is None else priority)
+    delay, deliver_at = _due(found, number, wishes)
+    return value, key, Shared(headers, partition, "normal" if priority is None else priority, delay, deliver_at)
+
+
+def _due(found: _Object, number: int, wishes: Wishes) -> tuple[float | str | None, Nanoseconds | str | None]:
+    """When to deliver it; what cannot be is told with the number of the line."""
+    if wishes.delay is not None or wishes.deliver_at is not None:
+        return wishes.delay, wishes.deliver_at
+    if not found.delay and not found.deliver_at:
+        return None, None
+    try:
+        due.header_of(found.delay, found.deliver_at, time.time_ns)
+    except RequestInvalid as error:
+        raise RequestInvalid(f"line {number}: {error.sentence}", hint=error.hint) from None
+    return found.delay, found.deliver_at
 
 
 def _headers(found: _Object) -> Iterator[Header]:
@@ -124,5 +153,5 @@ def _refuse(error: msgspec.DecodeError, line: bytes, number: int) -> NoReturn:
     where = f"{place}: " if place else ""
     raise RequestInvalid(
         f"line {number}: {where}{problem[:1].lower()}{problem[1:]}",
-        hint=f"fields are {', '.join(_Object.__struct_fields__[:7])}",
+        hint=f"fields are {', '.join(_Object.__struct_fields__[:9])}",
     )

@@ -4,13 +4,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from goqueue.console import terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.errors import AccessDenied, PathInvalid, RequestInvalid
 from goqueue.quantities import quoted
 from goqueue_cli.publishing.lines import read_lines, read_whole
+
+if TYPE_CHECKING:
+    from goqueue.client import Deliveries, Nanoseconds, Producer
 
 Header = tuple[str, bytes]
 
@@ -21,6 +24,8 @@ class Shared(NamedTuple):
     headers: Sequence[Header] = ()
     partition: int | None = None
     priority: int | str = "normal"
+    delay: float | str | None = None
+    deliver_at: "Nanoseconds | str | None" = None
 
 
 class Chunk(NamedTuple):
@@ -33,6 +38,12 @@ class Chunk(NamedTuple):
     def cut(self, first: int, end: int) -> "Chunk":
         keys = None if self.keys is None else self.keys[first:end]
         return Chunk(self.values[first:end], keys, self.shared)
+
+    def send(self, producer: "Producer", topic: str) -> "Deliveries":
+        headers, partition, priority, delay, deliver_at = self.shared
+        return producer.send_many(
+            topic, self.values, self.keys, headers, partition, priority, delay=delay, deliver_at=deliver_at
+        )
 
 
 Lines = Iterator[list[bytes]]

@@ -31,8 +31,8 @@ def publish_stream(producer: "Producer", topic: str, chunks: Iterator[Chunk], sh
     tally = _Tally()
     progress = Progress("published", share)
     try:
-        for values, keys, shared in chunks:
-            tally.add(producer.send_many(topic, values, keys, *shared))
+        for chunk in chunks:
+            tally.add(chunk.send(producer, topic))
             progress.show(tally.handed_over, tally.published)
         producer.close()
         tally.settle()

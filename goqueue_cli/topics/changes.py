@@ -15,8 +15,8 @@ from goqueue.console.rows import Column, of_fields
 from goqueue.console.session import Session, session_flags
 from goqueue.errors import RequestInvalid, TopicNameInvalid, TopicNotFound
 from goqueue.quantities import format_count, format_size
-from goqueue_cli.topics.listing import Names, Row, setting_text
-from goqueue_cli.topics.settings import FIXED, judged, losing, parse_setting, refuse_unknown
+from goqueue_cli.topics.listing import Names, Row, delayed_count, setting_text
+from goqueue_cli.topics.settings import EXPIRY, FIXED, expires_sooner, judged, losing, parse_setting, refuse_unknown
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -38,6 +38,7 @@ _COMPACTION = (
     Column("AFTER", "size_after", format_size),
     Column("REMOVED", "messages_removed", format_count),
 )
+_DELAYED = Column("DELAYED", "delayed", format_count)
 _LOSS = (_TOPIC, Column("MESSAGES", "total_messages", format_count), Column("SIZE", "total_size_bytes", format_size))
 
 _Settings = Annotated[
@@ -64,8 +65,10 @@ def create(
       goqueue-cli topic create prices --set cleanup=compact
       goqueue-cli topic create facts --set retention_hours=null
       goqueue-cli topic create images --set max_message_bytes=8MiB
+      goqueue-cli topic create jobs --set lane_weights=50,25,15,7,3
 
-    `topic describe` shows which settings a topic has. A size may have a unit, and null means without an end.
+    `topic describe` shows which settings a topic has. A size and a duration in seconds may have a unit, and null means
+    without an end.
     """
     given = dict(map(parse_setting, settings or ()))
 
@@ -148,7 +151,10 @@ def _losses(session: Session, names: list[str], given: dict[str, Any]) -> dict[s
         for name in names:
             with suppress(TopicNotFound, TopicNameInvalid):
                 info = client.topic(name)
-                if info.total_messages and (settings := losing(info.config, given)):
+                settings = losing(info.config, given) if info.total_messages else []
+                if expires_sooner(info.config, given) and delayed_count(client, name):
+                    settings.append(EXPIRY)
+                if settings:
                     found[name] = settings
     return found
 
@@ -221,22 +227,35 @@ def delete(
       goqueue-cli topic delete orders --dry-run
 
     It asks before, where somebody can answer; elsewhere it needs --yes, and in a protected context --confirm. A dry
-    run says how much would go.
+    run says how much would go. Delayed messages that are still to be delivered go with their topic.
     """
     refuse_empty(*names)
     if not dry_run:
         what = f"delete topic{'s' if len(names) > 1 else ''} {', '.join(names)} with all messages"
+        if terminal.may_ask() and not yes and confirm is None:
+            what += _undelivered(session, names)
         agree(session, what, name=" ".join(names), yes=yes, confirm=confirm)
 
     def work(client: "Client", name: str) -> Row:
         if dry_run:
             info = client.topic(name)
             sizes = {"total_messages": info.total_messages, "total_size_bytes": info.total_size_bytes}
-            return {"result": "would be deleted", **sizes}
-        client.delete_topic(name)
-        return {"result": "deleted"}
+            return {"result": "would be deleted", **sizes, "delayed": delayed_count(client, name)}
+        return {"result": "deleted", "delayed": client.delete_topic(name)["delayed_deleted"]}
 
     def write(rows: list[Row], session: Session) -> None:
-        session.write(rows, (*_LOSS, _RESULT) if dry_run else (_TOPIC, _RESULT))
+        columns = _LOSS if dry_run else (_TOPIC,)
+        delayed = (_DELAYED,) if any(row.get("delayed") for row in rows) else ()
+        session.write(rows, (*columns, *delayed, _RESULT))
 
     each(session, names, "delete topic", work, write)
+
+
+def _undelivered(session: Session, names: list[str]) -> str:
+    """What is not to be seen by reading the topics; of one that is not there nothing is said yet."""
+    count = 0
+    with doing(f"delete topic {', '.join(map(short, names))}"), session.client() as client:
+        for name in dict.fromkeys(names):
+            with suppress(TopicNotFound, TopicNameInvalid):
+                count += delayed_count(client, name)
+    return f" and {format_count(count)} delayed" if count else ""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from goqueue.console.figures import ago, rate, size_rate
 from goqueue.console.rows import Column, of_fields
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, WatchFlag, watch
+from goqueue.errors import DiskFailed, LogClosed, LogFenced
 from goqueue.quantities import format_count, format_size
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def settings_of(config: Row) -> Iterator[str]:
 
 
 def setting_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(setting_text, value))
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -146,9 +150,23 @@ def describe(names: Names, *, session: Session) -> None:
     """
 
     def work(client: "Client", name: str) -> Row:
-        return {**of_fields(client.topic(name)), "partition_details": client.partitions(name)}
+        facts = of_fields(client.topic(name))
+        return {**facts, "delayed": _delayed_if_known(client, name), "partition_details": client.partitions(name)}
 
     each(session, names, "describe topic", work, partial(write_blocks, write_one=_write_description))
+
+
+def delayed_count(client: "Client", topic: str) -> int:
+    """How many messages wait to be delivered to it."""
+    count: int = client.delayed(topic, limit=1)["total"]
+    return count
+
+
+def _delayed_if_known(client: "Client", topic: str) -> int | None:
+    """What is wrong with their log must not hide what else there is to say."""
+    with suppress(DiskFailed, LogFenced, LogClosed):
+        return delayed_count(client, topic)
+    return None
 
 
 def _write_description(row: Row, session: Session) -> None:
@@ -159,9 +177,10 @@ def _write_description(row: Row, session: Session) -> None:
 
 
 def _facts(row: Row) -> Iterator[str]:
+    delayed = f"{format_count(row['delayed'])} delayed, " if row["delayed"] else ""
     yield (
         f"{row['name']}: {format_count(row['partitions'], 'partition')}, "
-        f"{format_count(row['total_messages'], 'message')}, {format_size(row['total_size_bytes'])}, "
+        f"{format_count(row['total_messages'], 'message')}, {format_size(row['total_size_bytes'])}, {delayed}"
         f"created {ago(row['created_at'])}"
     )
     yield from (f"  {setting}" for setting in settings_of(row["config"]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.console.groups import UsageInvalid
 from goqueue.errors import RequestInvalid
+from goqueue.limits import LANE_WEIGHT_MAX, PRIORITY_COUNT
 from goqueue.quantities import parse_duration, parse_size, quoted
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ FIXED = {
 }
 """What there is to say of those to somebody who changes a topic."""
 
+EXPIRY = "delay_expiry_seconds"
+_LANE_WEIGHTS = "lane_weights"
+_WEIGHTS = f"one for each priority from critical to background, as in --set {_LANE_WEIGHTS}=50,25,15,7,3"
+
 _KNOWING = "__metadata"  # a topic that every broker has, so its settings are all that there are
 
 
@@ -38,6 +43,8 @@ def parse_setting(text: str, elsewhere: Mapping[str, str] = _ELSEWHERE) -> tuple
         raise UsageInvalid(f"--set {quoted(text)} is no setting", hint="write it as in --set retention_hours=24")
     if name in elsewhere:
         raise UsageInvalid(f"--set: {name} is not a setting of a topic", hint=elsewhere[name].format(value=value))
+    if name == _LANE_WEIGHTS and not value.startswith("["):
+        return name, _weights(value)
     try:
         found = json.loads(value)
     except ValueError:
@@ -53,9 +60,31 @@ def _from_text(name: str, value: str) -> Any:
             return parse_size(value)
         except ValueError as error:
             raise UsageInvalid(f"--set {name}: {error}", hint=f"write it as in --set {name}=64MiB") from None
+    if name.endswith("_seconds"):
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            raise UsageInvalid(f"--set {name}: {error}", hint=f"write it as in --set {name}=30, or 1m") from None
     if name.endswith("_hours"):
         raise UsageInvalid(f"--set {name}: {quoted(value)} is not a number of hours", hint=_in_hours(name, value))
     return value
+
+
+def _weights(value: str) -> list[int]:
+    """One for each priority, as `50,25,15,7,3`."""
+    words = [word.strip() for word in value.split(",")]
+    wrong = next((word for word in words if not _is_weight(word)), None)
+    if wrong is not None:
+        problem = f"{quoted(wrong)} is not a whole number from 1 to {LANE_WEIGHT_MAX}"
+    elif len(words) != PRIORITY_COUNT:
+        problem = f"there are {PRIORITY_COUNT} priorities, and {quoted(value)} says {len(words)}"
+    else:
+        return list(map(int, words))
+    raise UsageInvalid(f"--set {_LANE_WEIGHTS}: {problem}", hint=_WEIGHTS)
+
+
+def _is_weight(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) < 10 and 1 <= int(word) <= LANE_WEIGHT_MAX
 
 
 def _in_hours(name: str, value: str) -> str:
@@ -74,6 +103,11 @@ def losing(before: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     if "delete" in has:
         found += [name for name in ("retention_hours", "retention_bytes") if _is_less(after[name], before[name])]
     return found
+
+
+def expires_sooner(before: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether a delayed message that is late may be given up which was not until now."""
+    return EXPIRY in given and _is_less(given[EXPIRY], before.get(EXPIRY))
 
 
 def _is_less(value: Any, other: Any) -> bool:

@@ -95,6 +95,29 @@ def test_the_index_has_an_entry_for_each_block_of_what_is_listed(broker: LocalBr
         assert starts[offset] == time
 
 
+def test_the_delayed_log_of_a_partition_is_served_by_wish(broker: LocalBroker, tmp_path: Path) -> None:
+    create(broker.url, "t", segment_bytes=4096)
+    assert get(broker.url, "?delayed=true").json == {
+        "topic": "t", "partition": 0, "earliest": 0, "high_watermark": 0, "last_stable": 0, "segments": [],
+    }  # fmt: skip
+    answer = get(broker.url, "/0/log?delayed=true")
+    assert (answer.status, answer.code) == (404, "segment_not_found")
+    assert answer.json["error"] == "nothing was ever scheduled in partition 0 of t"
+    for _ in range(30):
+        publish(broker.url, "t", "x" * 400, delay="1h")
+    found = get(broker.url, "?delayed=true").json
+    assert (found["earliest"], found["high_watermark"]) == (0, 30)
+    assert len(found["segments"]) > 2
+    for one in found["segments"]:
+        path = tmp_path / f"data/logs/t/0/delayed/{one['base_offset']:020d}.log"
+        wish = f"delayed=true&version={one['version']}"
+        assert get(broker.url, f"/{one['base_offset']}/log?{wish}").body == path.read_bytes()
+        entries = list(struct.iter_unpack(">qqq", get(broker.url, f"/{one['base_offset']}/index?{wish}").body))
+        assert entries[0][:2] == (one["base_offset"], 0)
+    assert listed(broker.url)["high_watermark"] == 0
+    assert get(broker.url, "?delayed=perhaps").status == 400
+
+
 def test_bytes_are_counted_as_read(broker: LocalBroker) -> None:
     fill(broker.url, 3)
     (one,) = listed(broker.url)["segments"]

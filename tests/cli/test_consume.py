@@ -97,6 +97,7 @@ def test_every_form_tells_the_same(topic: str) -> None:
     assert line.split() == ["0", "0", first["timestamp"], "k", "0"]
     titles, line, _ = told("wide").splitlines()
     assert (line.index("source=shop"), line.rindex("0")) == (titles.index("HEADERS"), titles.index("VALUE"))
+    assert line.index("normal") == titles.index("PRIORITY")
 
 
 def test_an_empty_topic_is_no_failure(broker: LocalBroker) -> None:

@@ -4,11 +4,14 @@ import csv
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker, create, read
+from tests.api.wire import until
+from tests.brokers import ask, broker, create, read
+from tests.cli.days import day
 from tests.cli.programs import cli, running
 
 __all__ = ["broker"]
@@ -137,6 +140,50 @@ def test_what_cannot_be_meant_is_refused_and_publishes_nothing(topic: str, words
     assert (done.code, done.out) == (code, "")
     assert done.err.startswith("error: ")
     assert values(topic) == values(topic, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--delay", "5m", "--at", "+5m"], "error: --delay and --at contradict each other\n"),
+        (["--delay", "soon"], "error: --delay: 'soon' is not a duration"),
+        (["--delay", "367d"], "error: --delay '367d' is too far ahead\nhint: 366d are the most\n"),
+        (["--at", "5m"], "hint: did you mean --at +5m?\n"),
+        (["--at", "2099-01-01"], "error: --at '2099-01-01' is too far ahead\n"),
+    ],
+)
+def test_a_time_that_cannot_be_meant_is_refused(topic: str, words: list[str], said: str) -> None:
+    done = cli(topic, "publish", "orders", "x", *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def waiting(url: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ask(url, "GET", "/topics/orders/delayed").json["messages"]
+    return found
+
+
+def test_a_delayed_message_has_a_row_that_says_where_and_until_when_it_waits(topic: str) -> None:
+    words = ("publish", "orders", "a", "b", "--partition", "1", "--key", "k", "--priority", "low")
+    done = cli(topic, *words, "--delay", "1h")
+    titles, first, _ = done.out.splitlines()
+    assert titles.split() == ["TOPIC", "PARTITION", "OFFSET", "DUE-IN", "DUE"]
+    assert first.split()[:4] == ["orders", "1", "0", "in"]
+    assert [(one["partition"], one["key"], one["priority"]) for one in waiting(topic)] == [(1, "k", 3)] * 2
+    (receipt,) = json.loads(cli(topic, "publish", "orders", "c", "--at", day(30), "-o", "json").out)
+    assert (receipt["delayed"], receipt["deliver_at"]) == (True, f"{day(30)}T00:00:00.000000000Z")
+    assert values(topic) == values(topic, 1) == []
+
+
+def test_lines_of_a_pipe_may_wait(topic: str) -> None:
+    done = cli(topic, "publish", "orders", "--delay", "1h", given="a\nb\n")
+    assert (done.code, done.err, len(waiting(topic))) == (0, "2 messages published to orders\n", 2)
+
+
+def test_no_delay_is_none_and_a_time_that_has_passed_is_at_once(topic: str) -> None:
+    assert cli(topic, "publish", "orders", "a", "--partition", "0", "--delay", "0").code == 0
+    assert cli(topic, "publish", "orders", "b", "--partition", "0", "--at", "-1h").code == 0
+    until(topic, lambda: values(topic) == ["a", "b"])
 
 
 def test_what_was_read_before_an_interruption_is_published(topic: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker, create, read
+from tests.cli.days import day
 from tests.cli.programs import cli, on_a_terminal, running
 
 __all__ = ["broker"]
@@ -74,6 +75,15 @@ def test_what_a_dry_run_shows_can_be_published(topic: str) -> None:
     assert [(message["key"], message["value"]) for message in read(topic, "orders")] == [
         ("k", "a1"), ("k", "a2"), ("k", "a3"),
     ]  # fmt: skip
+
+
+def test_a_dry_run_says_when_a_message_would_be_delivered(topic: str) -> None:
+    (later,) = shown("--template", "a", "--at", day(30))
+    assert later | {"delay": None, "deliver_at": f"{day(30)}T00:00:00.000000000Z"} == later
+    made = cli(topic, "publish", "orders", "a", "--delay", "90m", "--dry-run", "-o", "jsonl")
+    assert json.loads(made.out)["delay"] == 5400
+    assert cli(topic, "publish", "orders", "--jsonl", given=made.out).code == 0
+    assert len(cli(topic, "delayed", "list", "orders", "-o", "name").out.splitlines()) == 1
 
 
 def test_a_count_ends_a_pipe_that_goes_on(topic: str) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from goqueue.client import Client
+from goqueue.quantities import parse_time
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker, create, read
+from tests.cli.days import day
 from tests.cli.programs import cli
 
 __all__ = ["broker"]
@@ -61,6 +63,31 @@ def test_a_flag_is_stronger_than_what_an_object_says(topic: str) -> None:
     assert (message["key"], message["priority"], message["headers"]) == ("other", 0, {"n": "1", "source": "shop"})
 
 
+def test_each_object_may_say_when_to_deliver_it(topic: str) -> None:
+    given = (
+        '{"value": "a", "delay": "1h", "priority": "low"}\n'
+        '{"value": "b", "delay": 7200}\n'
+        f'{{"value": "c", "deliver_at": "{day(30)}T00:00:00Z"}}\n'
+        '{"value": "d", "delay": "", "deliver_at": null}\n'
+        '{"value": "e", "delay": 0}\n'
+    )
+    done = cli(topic, "publish", "orders", "--jsonl", "--partition", "0", given=given)
+    assert (done.code, done.err) == (0, "5 messages published to orders\n")
+    assert [message["value"] for message in read(topic, "orders")] == ["d", "e"]
+    rows = json.loads(cli(topic, "delayed", "describe", "orders", "0@0", "0@1", "0@2", "-o", "json").out)
+    assert [(row["value"], row["priority"]) for row in rows] == [("a", 3), ("b", 2), ("c", 2)]
+    waits = [(parse_time(row["deliver_at"]) - parse_time(row["scheduled_at"])) / 1e9 for row in rows[:2]]
+    assert waits == [3600, 7200]
+    assert rows[2]["deliver_at"] == f"{day(30)}T00:00:00.000000000Z"
+
+
+def test_a_time_that_a_flag_says_is_stronger_than_that_of_an_object(topic: str) -> None:
+    given = '{"value": "a", "delay": "1h"}\n{"value": "b"}\n'
+    assert cli(topic, "publish", "orders", "--jsonl", "--partition", "0", "--at", day(30), given=given).code == 0
+    rows = json.loads(cli(topic, "delayed", "list", "orders", "-o", "json").out)
+    assert [row["deliver_at"][:10] for row in rows] == [day(30), day(30)]
+
+
 def test_several_files_and_arguments_are_objects_too(topic: str, tmp_path: Path) -> None:
     files = [tmp_path / "a", tmp_path / "b"]
     for file in files:
@@ -82,6 +109,14 @@ def test_several_files_and_arguments_are_objects_too(topic: str, tmp_path: Path)
         ('{"value": "a", "headers": {"n": 1}}', "line 2: headers[...]: expected `str"),
         ('{"value": "=", "encoding": "base64"}', "cause: request_invalid: line 2 has what is not base64: "),
         ('{"value": "a", "priority": "urgent"}', "cause: request_invalid: 'urgent' is not a priority\n"),
+        ('{"value": "a", "delay": "soon"}', "line 2: delay: 'soon' is not a duration"),
+        ('{"value": "a", "delay": 40000000}', "line 2: a delay of 40000000 is too long, 366 days are the most\n"),
+        ('{"value": "a", "delay": true}', "line 2: delay: expected `"),
+        ('{"value": "a", "deliver_at": "tomorrow"}', "line 2: 'tomorrow' is not a time: write it as in "),
+        (
+            '{"value": "a", "delay": 5, "deliver_at": "2026-12-24T00:00:00Z"}',
+            "line 2: a message is delivered after a delay or at a time: say one of them\n",
+        ),
         ("[1]", "line 2: expected `object`, got `array`\n"),
     ],
 )

@@ -65,6 +65,14 @@ def test_an_unknown_setting_is_refused_with_those_that_there_are(broker: LocalBr
         ("auto=true", "error: --set: auto is not a setting of a topic"),
         ("retention_hours=soon", "hint: write it as in --set retention_hours=24, or retention_hours=null for no end"),
         ("retention_hours=7d", "hint: did you mean --set retention_hours=168?"),
+        ("lane_weights=5,5", "error: --set lane_weights: there are 5 priorities, and '5,5' says 2\n"),
+        ("lane_weights=50", "error: --set lane_weights: there are 5 priorities, and '50' says 1\n"),
+        ("lane_weights=5,5,0,5,5", "error: --set lane_weights: '0' is not a whole number from 1 to 1000\n"),
+        (
+            "lane_weights=a,b",
+            "hint: one for each priority from critical to background, as in --set lane_weights=50,25,",
+        ),
+        ("lane_boost_seconds=never", "hint: write it as in --set lane_boost_seconds=30, or 1m\n"),
         ("segment_bytes=1XiB", "error: --set segment_bytes: '1XiB' has the unknown unit 'XiB'"),
     ],
 )
@@ -77,6 +85,25 @@ def test_what_cannot_be_a_setting_is_told_in_terms_of_the_flag(setting: str, sai
 def test_a_size_may_have_a_unit(broker: LocalBroker) -> None:
     done = cli(broker.url, "topic", "create", "orders", "--set", "max_message_bytes=2MiB", "-o", "jsonl")
     assert json.loads(done.out)["config"]["max_message_bytes"] == 2 * 2**20
+
+
+def test_lanes_and_delays_are_set_as_people_write_them(broker: LocalBroker) -> None:
+    words = (
+        "--set",
+        "lane_weights=60, 20,10,6,4",
+        "--set",
+        "lane_boost_seconds=1m",
+        "--set",
+        "delay_expiry_seconds=1d",
+    )
+    done = cli(broker.url, "topic", "create", "orders", *words, "-o", "jsonl")
+    config = json.loads(done.out)["config"]
+    assert (config["lane_weights"], config["lane_boost_seconds"], config["delay_expiry_seconds"]) == (
+        [60, 20, 10, 6, 4], 60, 86400,
+    )  # fmt: skip
+    assert "\n  lane_weights=60,20,10,6,4\n" in cli(broker.url, "topic", "describe", "orders").out
+    edited = cli(broker.url, "topic", "edit", "orders", "--set", "lane_weights=[1,1,1,1,1]", "--no-headers")
+    assert edited.out == "orders  lane_weights  60,20,10,6,4  1,1,1,1,1  changed\n"
 
 
 def test_a_topic_that_resembles_no_other_is_looked_for_in_the_list(broker: LocalBroker) -> None:
@@ -311,6 +338,17 @@ def test_an_edit_that_keeps_everything_asks_nobody(broker: LocalBroker, setting:
     assert cli(broker.url, "topic", "edit", "orders", "--set", setting).code == 0
 
 
+def test_giving_up_delayed_messages_sooner_must_be_agreed_to(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    words = ("topic", "edit", "orders", "--set", "delay_expiry_seconds=1m")
+    assert cli(broker.url, *words).code == 0
+    publish(broker.url, "orders", "a", delay="1h")
+    assert cli(broker.url, "topic", "edit", "orders", "--set", "delay_expiry_seconds=2m").code == 0
+    refused = cli(broker.url, *words)
+    assert (refused.code, "lose messages to delay_expiry_seconds of orders\n" in refused.err) == (2, True)
+    assert cli(broker.url, *words, "--yes").code == 0
+
+
 # --- compact ---
 
 
@@ -377,3 +415,17 @@ def test_deleting_asks_on_a_terminal(broker: LocalBroker) -> None:
     agreed = on_a_terminal(broker.url, "topic", "delete", "orders", typed="y\n")
     assert agreed.code == 0
     assert cli(broker.url, "topic", "list", "-o", "json").out == "[]\n"
+
+
+def test_delayed_messages_go_with_their_topic_and_are_told(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    create(broker.url, "payments")
+    publish(broker.url, "orders", "a", "b", delay="1h")
+    assert ", 2 delayed, created " in cli(broker.url, "topic", "describe", "orders").out
+    titles, *lines = cli(broker.url, "topic", "delete", "orders", "payments", "--dry-run").out.splitlines()
+    assert titles.split() == ["TOPIC", "MESSAGES", "SIZE", "DELAYED", "RESULT"]
+    assert [line.split()[3] for line in lines] == ["2", "0"]
+    refused = on_a_terminal(broker.url, "topic", "delete", "orders", typed="n\n")
+    assert refused.err == "delete topic orders with all messages and 2 delayed? [y/N] nothing was changed\n"
+    done = cli(broker.url, "topic", "delete", "orders", "--yes", "--no-headers")
+    assert (done.code, done.out) == (0, "orders  2  deleted\n")

@@ -13,6 +13,7 @@ from goqueue.client import AsyncClient, Client, PartitionSegments
 from goqueue.errors import BrokerUnreachable, ChecksumMismatch, PartitionNotFound, RequestInvalid, SegmentNotFound
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
+from tests.brokers import publish
 from tests.client.peers import peer, reply
 
 VALUES = [b"%04d" % number + b"x" * 200 for number in range(100)]
@@ -69,6 +70,19 @@ def test_the_index_is_entries_of_three_numbers(ask: Any) -> None:
     one = ask("segments", "orders", 1).segments[1]
     index = ask("segment_index", "orders", 1, one.base_offset, one.version)
     assert next(struct.iter_unpack(">qqq", index)) == (one.base_offset, 0, one.first_time_ns)
+
+
+def test_those_of_a_delayed_log_are_had_by_wish(ask: Any, url: str) -> None:
+    assert ask("segments", "orders", 1, delayed=True).segments == []
+    with pytest.raises(SegmentNotFound, match="nothing was ever scheduled in partition 1 of orders"):
+        ask("segment_bytes", "orders", 1, 0, delayed=True)
+    publish(url, "orders", "later", delay="1h", partition=0)
+    (one,) = ask("segments", "orders", 0, delayed=True).segments
+    whole = ask("segment_bytes", "orders", 0, 0, version=one.version, delayed=True)
+    assert len(whole) == one.size_bytes
+    assert {frame.decode(whole, position).value for position in frame.walk(whole)} == {b"later"}
+    index = ask("segment_index", "orders", 0, 0, one.version, delayed=True)
+    assert next(struct.iter_unpack(">qqq", index)) == (0, 0, one.first_time_ns)
 
 
 def test_an_empty_partition_has_an_empty_segment(ask: Any) -> None:

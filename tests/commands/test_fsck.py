@@ -80,6 +80,24 @@ def test_json_says_what_the_table_says(data: Path) -> None:
     ]
 
 
+def test_delayed_logs_and_what_is_kept_beside_segments_are_checked_as_all_else(data: Path) -> None:
+    store = open_store(SystemDisk(), path=str(data), segment_bytes=4096)
+    log = store.create("orders/0/delayed")
+    for number in range(20):
+        append(store, log, b"%d" % number * 300)
+    store.close()
+    first, *_, last = sorted((data / "logs/orders/0/delayed").glob("*.log"))
+    first.with_suffix(".lanes").write_bytes(b"a cache")
+    (first.parent / "schedule").write_bytes(b"another")
+    found = report(str(data))
+    assert [(log["name"], log["messages"]) for log in found["logs"]] == [
+        ("orders/0", 200), ("orders/0/delayed", 20), ("orders/1", 200),
+    ]  # fmt: skip
+    assert (found["sound"], codes(found)) == (True, [])
+    flip(last, 40)
+    assert codes(report(str(data), "orders/0/*")) == ["range_damaged"]
+
+
 def test_patterns_choose_logs_and_an_unknown_one_is_refused(data: Path) -> None:
     assert [log["name"] for log in report(str(data), "*/1")["logs"]] == ["orders/1"]
     done = fsck(str(data), "order")

@@ -71,6 +71,8 @@ def proposed(bash_script: str, line: str, directory: Path, **variables: str) -> 
         ("goqueue-cli completion ", ["bash", "fish", "zsh"]),
         ("goqueue-cli topic create or", []),
         ("goqueue-cli config edit production --unset t", ["timeout"]),
+        ("goqueue-cli delayed re", ["reschedule"]),
+        ("goqueue-cli delayed list orders --state c", ["cancelled"]),
         ("goqueue-cli wombat ", []),
     ],
 )

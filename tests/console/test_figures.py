@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from goqueue.console.figures import ago, milliseconds, partitions, rate, size_rate
+from goqueue.console.figures import PRIORITIES, ago, milliseconds, partitions, priority, rate, second, size_rate, until
 from goqueue.quantities import format_time
+from goqueue.storage import frame
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,20 @@ def test_a_rate_has_as_many_digits_as_tell_something(a_second: float, shown: str
 
 def test_sizes_and_times_have_their_units() -> None:
     assert (size_rate(1536.4), milliseconds(21.006), milliseconds(1500)) == ("1.5KiB/s", "21ms", "1.5s")
+
+
+def test_a_moment_is_ahead_or_behind() -> None:
+    now = time.time_ns()
+    assert (until(format_time(now + 90 * 10**9)), until(format_time(now - 3_600 * 10**9))) == ("in 1m30s", "1h ago")
+
+
+def test_a_time_for_people_ends_with_its_second() -> None:
+    assert second("2026-03-01T12:00:00.999999999Z") == second("2026-03-01T12:00:00Z") == "2026-03-01T12:00:00Z"
+
+
+def test_priorities_have_the_names_of_the_broker() -> None:
+    assert PRIORITIES == frame.PRIORITIES
+    assert [priority(number) for number in (0, 4, 9)] == ["critical", "background", "9"]
 
 
 def test_a_clock_that_is_ahead_makes_nothing_older_than_now() -> None:

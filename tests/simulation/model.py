@@ -21,17 +21,18 @@ class Content(NamedTuple):
     value: bytes
     headers: tuple[tuple[str, bytes], ...] = ()
     is_tombstone: bool = False
+    priority: int = frame.NORMAL
 
     def encode(self, mark: Mark | None = None) -> bytes:
         headers = [*([(MARK_NAME, mark.encode())] if mark else []), *self.headers]
         flags = frame.TOMBSTONE if self.is_tombstone else 0
-        return frame.encode(self.value, self.key, frame.encode_headers(headers), flags=flags)
+        return frame.encode(self.value, self.key, frame.encode_headers(headers), flags=flags, priority=self.priority)
 
 
 def content_of(message: frame.Message) -> Content:
     """What a reader gets, without the mark of a producer."""
     headers = tuple(header for header in message.headers if header[0] != MARK_NAME)
-    return Content(message.key, message.value, headers, message.is_tombstone)
+    return Content(message.key, message.value, headers, message.is_tombstone, message.priority)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from goqueue.broker.topic import Topic, TopicSettings, TopicSpec
 from goqueue.broker.work import run
 from goqueue.errors import GoQueueError, LogFenced, TopicBusy, TopicExists
 from goqueue.limits import SEQUENCE_COUNT
+from goqueue.storage.frame import NORMAL
 from tests.simulation.checks import check, check_positions, is_readable, visible
 from tests.simulation.model import Content, PartitionModel, TopicModel
 from tests.simulation.streams import Stream
@@ -31,6 +32,8 @@ FAILING = (
 NOTES = ("*producers", "*snapshot", "*compacted")
 """A read from these may fail. What cannot be read of a log counts as damaged, and damage is not simulated."""
 SIZES = (0, 5, 40, 300, 900, 2500)
+PRIORITIES = ((NORMAL,), (NORMAL,), (0, *(NORMAL,) * 5), range(5))
+"""Lives in which there is one alone, in which another one comes now and then, and in which there are all."""
 
 
 class Steps:
@@ -41,6 +44,7 @@ class Steps:
         self.random = world.random
         self.streams: list[Stream] = []
         self._contents = count()
+        self._priorities = self.random.choice(PRIORITIES)
         self._actions: dict[Callable[[], None], int] = {
             self.create_topic: 4,
             self.alter_topic: 2,
@@ -163,9 +167,9 @@ class Steps:
         number, draw = next(self._contents), self.random.choice
         key = draw((None, b"a", b"b", b"c", b"key-%d" % self.random.randrange(20)))
         if key is not None and self.random.random() < 0.15:
-            return Content(key, b"", (("number", b"%d" % number),), is_tombstone=True)
+            return Content(key, b"", (("number", b"%d" % number),), True, draw(self._priorities))
         headers = (("trace", b"%d" % number),) if self.random.random() < 0.2 else ()
-        return Content(key, b"%d:" % number + bytes(draw(SIZES)), headers)
+        return Content(key, b"%d:" % number + bytes(draw(SIZES)), headers, priority=draw(self._priorities))
 
     def _batch(self) -> list[Content]:
         return [self._content() for _ in range(self.random.choice((1, 1, 2, 3, 7)))]

@@ -1,10 +1,12 @@
 """What a data directory holds, read message by message with the plain codec: the twin of all that is clever."""
 
+import struct
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from goqueue.compression import decompress
+from goqueue.delay import LOG_NAME, due_of
 from goqueue.errors import FrameInvalid
 from goqueue.storage import frame
 
@@ -13,7 +15,7 @@ Row = dict[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def frames(path: Path, topic: str, partition: int = 0) -> list[tuple[int, int, frame.Message]]:
+def frames(path: Path, topic: str, partition: int | str = 0) -> list[tuple[int, int, frame.Message]]:
     """Base of the segment, position and content of every frame; a segment ends at its first bad byte."""
     found = []
     for file in sorted((path / "logs" / topic / str(partition)).glob("*.log")):
@@ -47,7 +49,7 @@ def row(message: frame.Message, topic: str, partition: int, segment: int, positi
         "topic": topic,
         "partition": partition,
         "offset": message.offset,
-        "timestamp": _EPOCH + timedelta(microseconds=message.timestamp_ns // 1000),
+        "timestamp": moment(message.timestamp_ns),
         "timestampType": 1,
         "priority": frame.PRIORITIES[message.priority],
         "headers": pairs or None,
@@ -57,7 +59,32 @@ def row(message: frame.Message, topic: str, partition: int, segment: int, positi
     }
 
 
-def first_since(path: Path, topic: str, partition: int, time_ns: int, end: int) -> int:
+def delayed_rows(path: Path, topic: str, partition: int = 0, end: int = 2**63) -> list[Row]:
+    """The same of a delayed log, with what all of its records say of the messages below an offset."""
+    found: dict[int, Row] = {}
+    for segment, position, message in frames(path, topic, f"{partition}/{LOG_NAME}"):
+        if not message.flags & frame.CONTROL:
+            due = due_of(message.headers, message.timestamp_ns)
+            assert due is not None
+            fate = {"deliver_at": moment(due), "state": "pending"}
+            found[message.offset] = row(message, topic, partition, segment, position) | fate
+            continue
+        kind, numbers = message.key, struct.unpack(f">{len(message.value) // 8}q", message.value)
+        pairs = list(zip(*[iter(numbers[kind == b"delivered" :])] * 2, strict=True))
+        changes = [(at, {"deliver_at": moment(due)}) for at, due in pairs] if kind == b"rescheduled" else [
+            (at, {"state": (kind or b"").decode()}) for first, last in pairs for at in range(first, last)
+        ]  # fmt: skip
+        for offset, change in changes:
+            if offset in found and found[offset]["state"] == "pending":
+                found[offset] |= change
+    return [one for offset, one in found.items() if offset < end]
+
+
+def moment(time_ns: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=time_ns // 1000)
+
+
+def first_since(path: Path, topic: str, partition: int | str, time_ns: int, end: int) -> int:
     """The first offset that is at least this young; `end` where there is none."""
     found = frames(path, topic, partition)
     return next((message.offset for _, _, message in found if message.timestamp_ns >= time_ns), end)

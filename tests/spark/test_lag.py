@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from goqueue.broker.topic import TopicSettings
 from goqueue.client import Client
-from goqueue.spark.inspections.lag import Lag, Reader, Whose, lags, lags_of_broker, prepare
+from goqueue.spark.inspections.lag import Lag, Whose, lags, lags_of_broker, prepare
+from goqueue.spark.inspections.reader import Reader
 from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
@@ -93,11 +94,17 @@ def test_a_group_that_is_not_there_has_no_lag(directory: DirectoryLogs) -> None:
 )
 def test_what_is_left_is_what_no_range_holds(offsets: set[int], floor: int, spans: list[tuple[int, int]]) -> None:
     rising = np.array(sorted(offsets), np.int64)
-    firsts = np.array([first for first, _ in spans], np.int64)
-    ends = np.array([first + length for first, length in spans], np.int64)
+    done = tuple(first for first, _ in spans), tuple(first + length for first, length in spans)
     settled = {offset for first, length in spans for offset in range(first, first + length)}
-    left = rising[Reader("g", floor, firsts, ends).left_of(rising)]
+    left = rising[Reader("g", floor, done).left_of(rising, np.zeros(len(rising), np.uint8))]
     assert left.tolist() == [offset for offset in rising.tolist() if offset >= floor and offset not in settled]
+
+
+def test_where_lanes_are_read_one_by_one_what_is_left_is_behind_their_heads_or_in_hand() -> None:
+    lanes = np.array([2, 2, 0, 2, 0, 2, 0], np.uint8)
+    reader = Reader("g", 1, ((), ()), lanes_from=2, taken=((4,), (5,)), heads=(6, 7, 5, 7, 7))
+    left = reader.left_of(np.arange(7), lanes)
+    assert np.flatnonzero(left).tolist() == [1, 4, 5, 6]
 
 
 # --- when retention comes ---

@@ -34,9 +34,9 @@ def problem(**given: str) -> str:
 def test_a_place_is_enough() -> None:
     found = options()
     assert found == ReadOptions(
-        path="/data", url=None, token=None, selection=Selection(), start=None, end=None, columns=None,
-        has_headers=False, fails_on_loss=True, split_bytes=None, partitions_least=None, offsets_per_trigger=None,
-        offsets_least=None, trigger_delay=900.0, bytes_per_trigger=None, group=None,
+        path="/data", url=None, token=None, selection=Selection(), is_delayed=False, start=None, end=None,
+        columns=None, has_headers=False, fails_on_loss=True, split_bytes=None, partitions_least=None,
+        offsets_per_trigger=None, offsets_least=None, trigger_delay=900.0, bytes_per_trigger=None, group=None,
     )  # fmt: skip
 
 
@@ -45,15 +45,16 @@ def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
         "subscribe": "a", "startingOffsets": "latest", "failOnDataLoss": "FALSE", "includeHeaders": "True",
         "splitBytes": "64MiB", "minPartitions": "7", "maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2",
         "maxTriggerDelay": "5m", "maxBytesPerTrigger": "1GiB", "columns": "key, value", "groupId": "g",
-        "isolation": "read_uncommitted",
+        "isolation": "read_uncommitted", "delayed": "True",
     }  # fmt: skip
     for given in (written, {name.lower(): value for name, value in written.items()},
                   {name.upper(): value for name, value in written.items()}):  # fmt: skip
         found = options(given)
         assert found == ReadOptions(
-            path="/data", url=None, token=None, selection=Selection(("a",)), start=Bound("latest"), end=None,
-            columns=("key", "value"), has_headers=True, fails_on_loss=False, split_bytes=64 << 20, partitions_least=7,
-            offsets_per_trigger=5, offsets_least=2, trigger_delay=300.0, bytes_per_trigger=1 << 30, group="g",
+            path="/data", url=None, token=None, selection=Selection(("a",)), is_delayed=True, start=Bound("latest"),
+            end=None, columns=("key", "value"), has_headers=True, fails_on_loss=False, split_bytes=64 << 20,
+            partitions_least=7, offsets_per_trigger=5, offsets_least=2, trigger_delay=300.0, bytes_per_trigger=1 << 30,
+            group="g",
         )  # fmt: skip
 
 
@@ -211,7 +212,7 @@ def test_a_size_is_some_bytes(name: str, text: str) -> None:
     assert problem(**{name: text}).startswith(f"{name}: ")
 
 
-@pytest.mark.parametrize("name", ["failOnDataLoss", "includeHeaders"])
+@pytest.mark.parametrize("name", ["failOnDataLoss", "includeHeaders", "delayed"])
 @pytest.mark.parametrize("text", ["", "yes", "1", "no"])
 def test_a_choice_is_true_or_false(name: str, text: str) -> None:
     assert problem(**{name: text}) == f"{name}: {text!r} is neither true nor false"
@@ -231,7 +232,7 @@ def test_every_option_that_is_known_is_read() -> None:
         "endingOffsetsByTimestamp": '{"a": {"0": 1}}', "maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "1",
         "maxTriggerDelay": "1s", "maxBytesPerTrigger": "1", "minPartitions": "1", "splitBytes": "1",
         "failOnDataLoss": "false", "includeHeaders": "true", "columns": "key", "groupId": "g",
-        "isolation": "read_committed",
+        "isolation": "read_committed", "delayed": "true",
     }  # fmt: skip
     assert set(examples) == set(READ_OPTIONS)
     plain = read_options({"path": "/data"})

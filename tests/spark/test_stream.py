@@ -202,6 +202,7 @@ def test_a_batch_is_cut_by_its_offsets_alone(url: str, monkeypatch: pytest.Monke
     ("option", "text"),
     [
         ("splitBytes", "1MiB"),
+        ("delayed", "true"),
         ("endingOffsets", "latest"),
         ("endingTimestamp", "1760000000000"),
         ("endingOffsetsByTimestamp", '{"orders": {"0": 1760000000000}}'),

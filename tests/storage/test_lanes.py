@@ -35,7 +35,7 @@ def told(lanes: Lanes) -> list[int]:
     """The lane of each offset, which is in one only."""
     found: dict[int, int] = {}
     for lane, runs in enumerate(lanes.runs):
-        for start, end in zip(runs.starts, runs.ends, strict=True):
+        for start, end in zip(*runs.columns(), strict=True):
             for offset in range(start, end):
                 assert offset not in found
                 found[offset] = lane
@@ -72,7 +72,8 @@ def test_the_next_and_the_number_of_messages_of_a_lane_are_those_of_a_list(
     first, end = (data.draw(st.integers(0, len(known) + 2)) for _ in range(2))
     rest = [offset for offset in range(first, len(known)) if known[offset] == lane]
     assert lanes.runs[lane].next(first) == (rest[0] if rest else None)
-    assert lanes.count(lane, first, end) == sum(offset < end for offset in rest)
+    assert lanes.runs[lane].count(first, end) == sum(offset < end for offset in rest)
+    assert lanes.runs[lane].count(first, end, 2) == min(2, sum(offset < end for offset in rest))
     spans = [offset for span in lanes.runs[lane].within(first, end) for offset in range(*span)]
     assert spans == [offset for offset in rest if offset < end]
 
@@ -126,7 +127,7 @@ def test_a_digest_knows_all_but_the_middle(appends: list[list[int]], data: st.Da
     digest, lane = Digest.of(lanes), data.draw(st.sampled_from(LANES))
     offset = data.draw(st.integers(0, len(known)))
     if digest.is_beside(lane, offset):
-        count = lanes.count(lane, offset, len(known))
+        count = lanes.runs[lane].count(offset, len(known))
         assert count == (digest.counts[lane] if offset < digest.ends[lane] else 0)
 
 
@@ -164,3 +165,13 @@ def test_what_is_damaged_is_in_the_lane_of_normal_messages_so_that_its_reader_is
     file.write(0, [content])
     lanes = survey_lanes(disk.open(path, "read"), Stretch(0, 3 * length, 0, 3))
     assert told(lanes) == [0, frame.NORMAL, 0]
+
+
+def test_runs_may_be_further_apart_than_four_bytes_can_say() -> None:
+    lanes, far = Lanes(7), 2**32 + 7
+    lanes.add(2, 7, 9)
+    lanes.add(0, far - 1, far + 1)
+    lanes.add(2, far + 1, 2 * far)
+    assert load(dump(lanes, 1), 7, 2 * far, 1) == lanes
+    assert lanes.runs[2].within(8, 2 * far - 1) == [(8, 9), (far + 1, 2 * far - 1)]
+    assert (lanes.runs[0].next(9), lanes.runs[2].next(9)) == (far - 1, far + 1)

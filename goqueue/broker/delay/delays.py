@@ -21,13 +21,14 @@ import numpy as np
 
 from goqueue.broker.delay import records, snapshot
 from goqueue.broker.delay.columns import News, news_in, origins_in
-from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, PENDING, STATES, Entry, Schedule
+from goqueue.broker.delay.refusals import not_found, not_pending
+from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, NEVER, Entry, Schedule
 from goqueue.broker.delay.snapshot import Snapshot
 from goqueue.broker.delay.wheel import NONE, Due, Numbers, Wheel, in_order
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import DelayedNotFound, DelayedNotPending, GoQueueError
+from goqueue.errors import GoQueueError
 from goqueue.limits import DELAY_CLOCK_BACK_NS, READ_BYTES
 from goqueue.storage.disk import Disk
 
@@ -54,6 +55,7 @@ class Delays:
         """The last one that is."""
         self.unsure = False
         """Whether something may have arrived in the topic that has not been told of."""
+        self._failures = 0
         self.on_its_way: set[int] = set()
         self.deciding: set[int] = set()
         """Offsets of which something is being recorded that is not durable yet."""
@@ -199,21 +201,24 @@ class Delays:
         self._horizon_ns = self.wheel.horizon_ns
         for chunk in self.schedule.chunks:
             pending = chunk.is_pending
-            chunk.far_ns = int(chunk.dues[pending & (chunk.dues >= self._horizon_ns)].min(initial=2**63 - 1))
+            chunk.far_ns = int(chunk.dues[pending & (chunk.dues >= self._horizon_ns)].min(initial=NEVER))
             self.wheel.add_many(chunk.dues[pending], chunk.offsets[pending])
         self.on_earlier()
 
     def drain(self, now_ns: int) -> Due:
-        """Whoever is due, in order. A clock that was set back begins anew, since nothing may be early by it."""
+        """Whoever is due, in no order, and entries that are no longer true.
+
+        A clock that was set back begins anew, since nothing may be early by it.
+        """
         if now_ns < self._seen_ns - DELAY_CLOCK_BACK_NS:
             self.wind(now_ns)
         self._seen_ns = now_ns
-        dues, offsets = self.wheel.drain(now_ns)
+        due = self.wheel.drain(now_ns)
         if self.wheel.horizon_ns > self._horizon_ns:
             since_ns, self._horizon_ns = self._horizon_ns, self.wheel.horizon_ns
             for near, numbers in self.schedule.unpark(since_ns, self._horizon_ns):
                 self.wheel.add_many(near, numbers)
-        return self.true_of(dues, offsets) if len(dues) else (NONE, NONE)
+        return due
 
     def true_of(self, dues: Numbers, offsets: Numbers) -> Due:
         """In order, those that are due then, and of which nothing is being decided."""
@@ -228,8 +233,8 @@ class Delays:
         """When there is something to be done."""
         if self._is_behind or self.unsure:
             return 0
-        far = self.schedule.far_ns if self.schedule.chunks else 2**63 - 1
-        moments = [self.wheel.next_ns, None if far == 2**63 - 1 else self.wheel.within_horizon_ns(far)]
+        far = self.schedule.far_ns if self.schedule.chunks else NEVER
+        moments = [self.wheel.next_ns, None if far == NEVER else self.wheel.within_horizon_ns(far)]
         return min((moment for moment in moments if moment is not None), default=None)
 
     # --- what has arrived ---
@@ -237,13 +242,20 @@ class Delays:
     def make_sure(self) -> Work[None]:
         """Find out what has arrived in the topic without having been told of, and tell it."""
         while self.unsure:
+            failures = self._failures
             self.partition.log.refuse_unless_open()  # what a fenced log really holds is not known
             end = self.partition.high_watermark
             since = self.since or 0 if self._doubt is None else self._doubt
             offsets = yield from self._arrived(since, end)
             yield from self.synced(self.partition, end)
             yield from self.tell_delivered(offsets[self.schedule.dues_of(offsets) >= 0], end)
-            self.unsure, self._doubt = False, None
+            if failures == self._failures:  # else another delivery was refused meanwhile
+                self.unsure, self._doubt = False, None
+
+    def be_unsure(self) -> None:
+        """A delivery was refused: some of it may have arrived."""
+        self.unsure = True
+        self._failures += 1
 
     def _arrived(self, offset: int, end: int) -> Work[Numbers]:
         """The messages whose copies stand in this part of the topic; their offsets here rise."""
@@ -306,7 +318,7 @@ class Delays:
             yield from self.make_sure()
             entry = yield from self.look_up(offset)
             if not entry.is_pending:
-                raise notpending(self.partition, entry)
+                raise not_pending(self.partition, entry)
             if offset in self.on_its_way or offset in self.deciding:
                 yield self.settled()
             elif not self.unsure:
@@ -373,27 +385,3 @@ class Delays:
 
     def __repr__(self) -> str:
         return f"<Delays {self.name} {self.schedule.pending} pending>"
-
-
-def not_found(partition: Partition, offset: int) -> DelayedNotFound:
-    return DelayedNotFound(
-        f"no message with the offset {offset} is scheduled in partition {partition.number} of {partition.topic}",
-        hint="a message that was settled is forgotten after a while",
-        topic=partition.topic,
-        partition=partition.number,
-        offset=offset,
-    )
-
-
-def notpending(partition: Partition, entry: Entry) -> DelayedNotPending:
-    state = STATES[entry.state]
-    return DelayedNotPending(
-        f"the message {entry.offset} in partition {partition.number} of {partition.topic} is {state}",
-        hint="only a pending message can be changed",
-        state=state,
-        partition=partition.number,
-        offset=entry.offset,
-    )
-
-
-assert PENDING == 0

@@ -16,15 +16,15 @@ from goqueue.broker.delay.schedule import STATES
 from goqueue.broker.delay.wheel import Numbers
 from goqueue.broker.partition import Partition
 from goqueue.clock import NANOSECONDS, Clock
+from goqueue.delay import LOG_NAME
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 
-DELAYED = "delayed"
 _LATE_MESSAGES = 10_000  # that the figures of lateness are of
 
 
 def delayed_log_name(partition: Partition) -> str:
-    return f"{partition.log.name}/{DELAYED}"
+    return f"{partition.log.name}/{LOG_NAME}"
 
 
 class Office:

@@ -132,8 +132,9 @@ class Cursor:
         else:
             heappush(self.ends, (lease.until_ns, lease.id))
 
-    def is_settled(self, first: int, end: int) -> bool:
-        """Whether all of it is done with; offsets that are of no message may be anything."""
+    def is_settled(self, first: int, end: int, lane: int | None = None) -> bool:
+        """Whether all of it is done with. Where lanes have heads and it is not said whose messages these are, they are
+        taken for some that were handed out."""
         first = max(first, self.floor)
         if end <= first:
             return True
@@ -141,7 +142,8 @@ class Cursor:
             return self.acked.covers(first, end)
         if first < self.position and not self.acked.covers(first, self.position):
             return False
-        return end <= self.reach and not any(self.open_from(max(first, self.position), end))
+        head = self.reach if lane is None else self.heads[lane]
+        return end <= head and not any(self.open_from(max(first, self.position), end))
 
     def settled(self) -> list[Range]:
         """What is done with above the floor, up to where lanes are read one by one."""

@@ -187,8 +187,8 @@ class Lender:
         cursor = self.cursor(taking, place)
         if cursor is None or not self.owns(taking, self.partition(place), count):
             return False
-        if retry is None:
-            return cursor.position == first and cursor.heads is None
+        if retry is None:  # what came while it was read may be of another lane
+            return cursor.position == first >= self.partition(place).log.lanes.since and cursor.heads is None
         run = cursor.waiting.run_at(first)
         return run is not None and run[2] == retry
 

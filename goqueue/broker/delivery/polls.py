@@ -178,14 +178,10 @@ class Polls:
 
     def _take_at(self, taking: Taking, place: Place) -> Work[None]:
         """What is to be tried again, then what is new; where there are several lanes, each in its turn."""
-        is_laned = not taking.is_lone and (yield from self._turns.is_due(taking, place))
-        is_open = not taking.is_lone and not self._is_crowded(taking, place)
-        takes_turns = is_laned and is_open and not self._ledger.ordered(taking.name)
-        if not takes_turns and not (yield from self._take_tried(taking, place)):
-            return
-        if is_laned and is_open:
-            yield from self._turns.take(taking, place, self._topics.topic(place[0]).lane_rules)
-        elif is_open:
+        takes_turns = not (taking.is_lone or self._ledger.ordered(taking.name) or self._is_crowded(taking, place))
+        is_turn = takes_turns and (yield from self._turns.is_due(taking, place))
+        may_go_on = is_turn or (yield from self._take_tried(taking, place))
+        if may_go_on and not taking.is_lone:
             yield from self._take_new(taking, place)
 
     def _take_tried(self, taking: Taking, place: Place) -> Work[bool]:
@@ -210,6 +206,9 @@ class Polls:
         """Beyond what is gone, and what is held back, up to something that may be had."""
         portions, passed = len(taking.portions), -1
         while not taking.is_full and len(taking.portions) == portions and not self._is_crowded(taking, place):
+            if (yield from self._turns.is_due(taking, place)):
+                yield from self._turns.take(taking, place, self._topics.topic(place[0]).lane_rules)
+                return
             cursor = self._lender.cursor(taking, place)
             if cursor is None or cursor.position == passed:
                 return

@@ -79,17 +79,18 @@ def left_of(cursor: Cursor, partition: Partition) -> Work[Backlog]:
     if cursor.heads is None:
         return (yield from backlog(partition, cursor.floor, cursor.settled()))
     end, position, heads = partition.last_stable, cursor.position, list(cursor.heads)
-    taken = list(cursor.open_from(position, cursor.reach))
+    taken = list(cursor.open_from(max(position, partition.earliest), cursor.reach))
     left = yield from backlog(partition, cursor.floor, [*cursor.settled(), (max(position, cursor.floor), OFFSET_MAX)])
     messages = sum(stop - first for first, stop in taken)
     firsts = [first for first, _ in taken]
     for lane, head in enumerate(heads):
         messages += yield from partition.lanes.count(lane, head, end, OFFSET_MAX)
-        first = yield from partition.lanes.next(lane, head, end)
-        firsts += [] if first is None else [first]
-    if left.oldest_ns is None and firsts:
-        return Backlog(messages, (yield from time_of(partition, min(firsts))))
-    return Backlog(left.messages + messages, left.oldest_ns)
+        following = yield from partition.lanes.next(lane, head, end)
+        firsts += [] if following is None else [following]
+    oldest_ns = left.oldest_ns
+    if oldest_ns is None and firsts and min(firsts) >= partition.earliest:
+        oldest_ns = yield from time_of(partition, min(firsts))
+    return Backlog(left.messages + messages, oldest_ns)
 
 
 class Lags:

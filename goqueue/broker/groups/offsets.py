@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from goqueue.broker.delivery.changes import Committed, Opened, Place, Rewound
+from goqueue.broker.delivery.changes import Committed, Opened, Place, Rewound, Settled
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups import rebalance
 from goqueue.broker.groups.group import Group
@@ -75,6 +75,7 @@ class Offsets:
         """Everything below is done with. What is done with already stays so."""
         group, _ = self._membership.check(name, member, generation)
         records: list[Record] = []
+        done: dict[Place, int] = {}
         owned = set(group.assignment.get(member, ()))
         for place, offset in offsets.items():
             if place not in owned:
@@ -92,12 +93,11 @@ class Offsets:
             if offset > partition.high_watermark:
                 raise _beyond(place, offset, partition)
             if offset > cursor.floor:
-                records.append(Committed(name, *place, floor=offset))
-        done = {place: offset - self._ledger.cursors(name)[place].floor for place, offset in offsets.items()}
+                records += _commit(cursor, offset)
+                done[place] = offset - cursor.floor
         self._ledger.record(name, records, told)
         for place, count in done.items():
-            if count > 0:
-                self.on_progress(self._ledger.cursors(name)[place], member, count)
+            self.on_progress(self._ledger.cursors(name)[place], member, count)
 
     def _partition(self, place: Place) -> Partition:
         return self._topics.topic(place[0]).partition(place[1])
@@ -156,6 +156,24 @@ class Offsets:
         self._ledger.record(name, records, durable)
         self._rebalancer.arm(name)
         self._rebalancer.left_idle(name)
+
+
+def _commit(cursor: Cursor, offset: int) -> list[Record]:
+    """Everything below is done with; where lanes are read one by one, everything of it that was handed out.
+
+    Whoever commits means what it was given, and below an urgent message there may be many that nobody has seen.
+    """
+    whose = (cursor.group, *cursor.place)
+    floor = min(offset, cursor.unread) if cursor.heads is not None else offset
+    records: list[Record] = [Committed(*whose, floor=floor)] if floor > cursor.floor else []
+    if floor < offset:
+        for lease in cursor.leases.values():
+            if lease.left.count_within(floor, offset):
+                first, end = max(floor, lease.grant.first), min(offset, lease.grant.end)
+                records.append(Settled(*whose, ranges=[(first, end)], lease=lease.id))
+        waiting = [(first, end) for first, end, _ in cursor.waiting.within(floor, offset)]
+        records += [Settled(*whose, ranges=waiting)] if waiting else []
+    return records
 
 
 def _beyond(place: Place, offset: int, partition: Partition) -> OffsetOutOfRange:

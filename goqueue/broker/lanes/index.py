@@ -76,7 +76,7 @@ class LaneIndex:
                 total += digest.counts[lane] if offset < digest.ends[lane] else 0
             else:
                 lanes = yield from self._whole(segment)
-                total += lanes.count(lane, offset, min(end, stop))
+                total += lanes.runs[lane].count(offset, min(end, stop), most - total)
             offset = stop
         return min(total, most)
 
@@ -86,7 +86,7 @@ class LaneIndex:
         while offset < end:
             segment, stop = self._at(offset)
             if (lanes := segment.lanes) is not None:
-                total += lanes.count(lane, offset, min(end, stop))
+                total += lanes.runs[lane].count(offset, min(end, stop))
             elif (digest := segment.digest) is not None and offset < digest.ends[lane]:
                 length, left = digest.ends[lane] - digest.firsts[lane], digest.ends[lane] - offset
                 total += digest.counts[lane] * min(left, length) // length

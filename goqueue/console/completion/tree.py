@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from goqueue.console import contexts, groups
+from goqueue.console import contexts, figures, groups
 from goqueue.console.command import Program
 
 TOPICS, GROUPS, CONTEXTS = "topics", "groups", "contexts"
@@ -65,7 +65,7 @@ _BY_METAVAR = {
     "PATH": FILES,
     "DIR": DIRECTORIES,
 }
-_BY_NOUN = {"topic": TOPICS, "dlq": TOPICS, "group": GROUPS, "rebalance": GROUPS}
+_BY_NOUN = {"topic": TOPICS, "delayed": TOPICS, "dlq": TOPICS, "group": GROUPS, "rebalance": GROUPS}
 _CREATES = {"create"}
 
 
@@ -138,7 +138,8 @@ _BY_FLAG = {
     "--group": Value(GROUPS),
     "--from": Value(choices=("earliest", "latest")),
     "--to": Value(choices=("earliest", "latest", "now")),
-    "--priority": Value(choices=("critical", "high", "normal", "low", "background")),
+    "--priority": Value(choices=figures.PRIORITIES),
+    "--state": Value(choices=("pending", "delivered", "cancelled", "expired")),
     "--unset": Value(choices=contexts.KEYS),
 }
 """What is worth proposing where the help says it in other words."""

@@ -26,13 +26,15 @@ class BrokerLogs:
 
     name: str
     token: str | None = field(default=None, repr=False)
+    is_delayed: bool = field(default=False, kw_only=True)
+    """As with directories."""
 
     @cached_property
     def client(self) -> Client:
         return Client(self.name, _TIMEOUT_SECONDS, api_key=self.token)
 
-    def __getstate__(self) -> dict[str, str | None]:
-        return {"name": self.name, "token": self.token}
+    def __getstate__(self) -> dict[str, str | bool | None]:
+        return {"name": self.name, "token": self.token, "is_delayed": self.is_delayed}
 
     def topics(self) -> dict[str, tuple[int, ...]]:
         if "client" not in self.__dict__:
@@ -43,7 +45,7 @@ class BrokerLogs:
 
     def view(self, topic: str, partition: int) -> LogView:
         try:
-            found = self.client.segments(topic, partition)
+            found = self.client.segments(topic, partition, delayed=self.is_delayed)
         except TopicNotFound:  # it was deleted since it was listed, as a directory that is gone
             return LogView()
         return LogView(
@@ -52,15 +54,18 @@ class BrokerLogs:
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         with _gone_with_its_topic():
-            content = self.client.segment_index(topic, partition, segment.base_offset, segment.version)
+            content = self.client.segment_index(
+                topic, partition, segment.base_offset, segment.version, delayed=self.is_delayed
+            )
         table = np.frombuffer(content, ">i8").reshape(-1, 3).astype(np.int64)
         index = Index()
         for column, values in zip((index.offsets, index.positions, index.times), table.T, strict=True):
             column.frombytes(values.tobytes())
-        return OpenSegment(_RemoteFile(self.client, topic, partition, segment), index)
+        return OpenSegment(_RemoteFile(self, topic, partition, segment), index)
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
-        return f"{self.name}/topics/{topic}/partitions/{partition}/segments/{segment.base_offset}"
+        place = f"{self.name}/topics/{topic}/partitions/{partition}/segments/{segment.base_offset}"
+        return f"{place}?delayed=true" if self.is_delayed else place
 
 
 @contextmanager
@@ -74,8 +79,8 @@ def _gone_with_its_topic() -> Iterator[None]:
 class _RemoteFile:
     """A segment of a broker, read in large pieces: the last one is kept for whoever wants a little of it."""
 
-    def __init__(self, client: Client, topic: str, partition: int, segment: SegmentView) -> None:
-        self._client = client
+    def __init__(self, logs: BrokerLogs, topic: str, partition: int, segment: SegmentView) -> None:
+        self._client, self._is_delayed = logs.client, logs.is_delayed
         self._place = (topic, partition, segment.base_offset)
         self._size, self._version = segment.size, segment.version
         self._start, self._content = 0, b""
@@ -95,7 +100,9 @@ class _RemoteFile:
 
     def _fetch(self, position: int) -> None:
         with _gone_with_its_topic():
-            self._content = self._client.segment_bytes(*self._place, position, SCAN_CHUNK_BYTES, self._version)
+            self._content = self._client.segment_bytes(
+                *self._place, position, SCAN_CHUNK_BYTES, self._version, delayed=self._is_delayed
+            )
         self._start = position
         if not self._content:
             topic, partition, base = self._place

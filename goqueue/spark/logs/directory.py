@@ -1,8 +1,9 @@
 """Logs of a data directory, or of a copy of one. Nothing is written, and a broker may be at work in it."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from goqueue.delay import LOG_NAME
 from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
 from goqueue.spark.logs.port import OpenSegment
 from goqueue.storage.disk import SystemDisk
@@ -21,9 +22,11 @@ class DirectoryLogs:
     """Executors find it under the same path."""
 
     name: str
+    is_delayed: bool = field(default=False, kw_only=True)
+    """Whether they are the delayed logs of the partitions, and not those of the topics themselves."""
 
     @classmethod
-    def at(cls, path: str) -> "DirectoryLogs":
+    def at(cls, path: str, *, is_delayed: bool = False) -> "DirectoryLogs":
         """The logs there, once it is known to be a data directory."""
         place = path.rstrip("/") or "/"
         try:
@@ -33,7 +36,7 @@ class DirectoryLogs:
             raise
         if _DISK.kind(f"{place}/logs") != "directory":
             raise DataDirectoryForeign(f"{place} is not a GoQueue data directory: it holds no logs", hint=_HINT)
-        return cls(place)
+        return cls(place, is_delayed=is_delayed)
 
     def topics(self) -> dict[str, tuple[int, ...]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -65,4 +68,5 @@ class DirectoryLogs:
         return Segment(self._directory(topic, partition), segment.base_offset).path
 
     def _directory(self, topic: str, partition: int) -> str:
-        return f"{self.name}/logs/{topic}/{partition}"
+        log = f"{self.name}/logs/{topic}/{partition}"
+        return f"{log}/{LOG_NAME}" if self.is_delayed else log

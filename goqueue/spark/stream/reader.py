@@ -44,6 +44,8 @@ def check_stream(given: Mapping[str, str]) -> None:
     problems = [f"{name} is for batch reads: a stream has no end" for name in _FOR_BATCHES[1:] if name.lower() in names]
     if _FOR_BATCHES[0].lower() in names:
         problems.append("splitBytes is for batch reads: minPartitions cuts a stream finer, always at the same places")
+    if any(name.lower() == "delayed" and value.lower() == "true" for name, value in given.items()):
+        problems.append("delayed is for batch reads: what becomes of a message is recorded after a stream has read it")
     if problems:
         raise RequestInvalid(
             "the options of format goqueue are wrong: " + "; ".join(problems),

@@ -232,3 +232,21 @@ def test_retention_of_the_topic_never_takes_what_is_pending(scene: Scene) -> Non
     run(keep_up(scene.partition, scene.topic.settings, scene.running.disk, scene.now_ns + 10**18))
     scene.deliver(501)
     assert scene.delays.schedule.counts[1] == 100
+
+
+def test_where_the_record_of_a_delivery_is_damaged_the_topic_tells_of_it(scene: Scene) -> None:
+    scene.schedule((b"first", 0))
+    scene.deliver(1)
+    (offset,) = scene.schedule((b"a", 1))
+    scene.deliver(2)
+    scene.fill(60, 5000)
+    disk = scene.running.disk
+    path = min(one for one in disk.paths() if one.endswith(".log") and "/delayed/" in one)
+    content = disk.read_file(path)
+    place = content.rindex(b"delivered", 0, content.index(b"0:" + bytes(200)))
+    disk.write_file(path, content[:place] + b"D" + content[place + 1 :])
+    after = scene.crash("everything")
+    assert after.delays.unsure
+    after.deliver(1)
+    assert after.delivered == [b"first", b"a"]
+    assert after.state(offset) == "delivered"

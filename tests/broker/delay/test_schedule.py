@@ -8,7 +8,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from goqueue.broker.delay import schedule as module
 from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, EXPIRED, PENDING, Schedule
 from goqueue.broker.delay.snapshot import Snapshot, decode
 
@@ -95,9 +94,9 @@ TestTwin.settings = settings(max_examples=60, stateful_step_count=25, deadline=N
 @pytest.fixture(autouse=True, scope="module")
 def small_chunks() -> Any:
     """So that a few rows fill several of them."""
-    whole, module.DELAY_CHUNK_ROWS = module.DELAY_CHUNK_ROWS, 7
-    yield
-    module.DELAY_CHUNK_ROWS = whole
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("goqueue.broker.delay.schedule.DELAY_CHUNK_ROWS", 7)
+        yield
 
 
 def test_those_that_are_too_far_come_back_when_they_are_near() -> None:

@@ -223,10 +223,9 @@ def test_where_each_lane_stands_survives(again: str) -> None:
 
 def test_a_commit_ends_what_is_below_it_in_every_lane() -> None:
     team, one = team_with([CRITICAL, NORMAL] * 5)
-    team.poll(one, 4)
-    team.commit(one, 7)
-    assert (team.cursor().floor, team.cursor().leased) == (7, 0)
-    assert offsets(team, one) == [8, 7, 9]
+    team.poll(one, 7)
+    team.commit(one, 2)
+    assert (team.cursor().floor, team.cursor().leased) == (2, 5)
 
 
 def test_a_reset_reads_all_lanes_anew() -> None:
@@ -317,3 +316,22 @@ def test_statistics_tell_how_much_each_lane_was_given() -> None:
     assert [lane.messages for lane in served] == [1, 0, 2, 0, 0]
     assert served[CRITICAL].wait_seconds >= 2.0
     assert run(team.running.partition().lanes.count(NORMAL, 0, 3, 10)) == 2
+
+
+def test_a_commit_behind_an_urgent_message_leaves_what_nobody_has_seen() -> None:
+    team, one = team_with([NORMAL] * 6 + [CRITICAL])
+    assert offsets(team, one, 3) == [6, 0, 1]
+    team.commit(one, 7)
+    assert (team.cursor().floor, team.cursor().leased) == (2, 0)
+    assert offsets(team, one) == [2, 3, 4, 5]
+    team.commit(one, 7)
+    assert offsets(team, one) == []
+
+
+def test_a_commit_settles_what_waits_below_it_in_every_lane() -> None:
+    team, one = team_with([NORMAL, CRITICAL] * 3)
+    urgent, normal = team.poll(one, 4)
+    team.nack(urgent, delay=0.0)
+    team.commit(one, 4)
+    assert sorted(offsets(team, one)) == [2, 4, 5]
+    assert normal.content.count == 1

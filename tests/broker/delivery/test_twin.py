@@ -81,9 +81,11 @@ class Twin:
         for offset in self.of(lease):
             self.settle(offset, "waiting", now_ns, failed)
 
-    def commit(self, floor: int) -> None:
+    def commit(self, floor: int, unseen_from: int = 2**63) -> None:
+        """From an offset on, where lanes are read one by one, what nobody has seen stays new."""
         for offset in range(floor):
-            if self.known[offset].state not in ("done", "moving"):
+            is_unseen = self.known[offset].state == "new" and offset >= unseen_from
+            if self.known[offset].state not in ("done", "moving") and not is_unseen:
                 self.settle(offset, "done")
 
     def reset(self, floor: int) -> None:
@@ -279,9 +281,10 @@ class Delivery(RuleBasedStateMachine):
         member = self.some_member(data)
         for place in self.team.group.assignment[member]:
             offset = data.draw(st.integers(0, len(self.twins[place].known)))
+            cursor = self.team.cursor(place)
+            unseen_from = 2**63 if cursor.heads is None else cursor.unread
             self.team.commit(member, offset, place)
-            if offset > 0:
-                self.twins[place].commit(offset)
+            self.twins[place].commit(offset, unseen_from)
 
     @rule(place=st.sampled_from(PLACES), back=st.integers(0, 5))
     def reset(self, place: Place, back: int) -> None:

@@ -42,15 +42,21 @@ def check_cursors(world: "GroupWorld") -> None:
 
 
 def check_cursor(cursor: Cursor) -> None:
-    assert cursor.floor <= cursor.position, f"nothing is done before it was handed out: {cursor!r}"
+    assert cursor.floor <= cursor.unread, f"nothing is done before it was handed out: {cursor!r}"
     spans = [*cursor.settled(), *((first, end) for first, end, _ in cursor.waiting.runs())]
     spans += ((first, end) for first, end, _ in cursor.moving.runs())
     spans += (span for lease in cursor.leases.values() for span in lease.ranges())
     at = cursor.floor
     for first, end in sorted(spans):
-        assert first == at, f"each offset is in one place: {cursor!r} has {first} to {end}, expected {at} to follow"
+        is_next = first == at if first < cursor.position else first >= at and cursor.heads is not None
+        assert is_next, f"each offset is in one place: {cursor!r} has {first} to {end}, expected {at} to follow"
         at = end
-    assert at == cursor.position, f"each offset is in one place: {cursor!r} has nothing from {at} on"
+    if cursor.heads is None:
+        assert at == cursor.position, f"nothing is behind the position: {cursor!r} has something up to {at}"
+    else:
+        assert cursor.position <= min(cursor.heads), f"lanes begin at the position: {cursor!r} has {cursor.heads}"
+        assert at <= cursor.reach, f"nothing is behind the reach: {cursor!r} has something up to {at}"
+    assert at >= cursor.position, f"each offset is in one place: {cursor!r} has nothing from {at} on"
     leased = sum(lease.left.count for lease in cursor.leases.values())
     assert leased == cursor.leased, f"what is leased is counted: {cursor!r} has {leased}"
     assert all(lease.left for lease in cursor.leases.values()), f"a lease has something left: {cursor!r}"
@@ -84,11 +90,11 @@ def check_groups(world: "GroupWorld") -> None:
 
 def _check_progress(key: Key, progress: Progress, cursor: Cursor, partition: Partition, copies: Copies) -> None:
     for offset in progress.done:
-        assert is_done(cursor, offset) or offset < partition.earliest, (
+        assert is_done(cursor, offset, _lane(progress, offset)) or offset < partition.earliest, (
             f"what is done stays so: {key} offset {offset} of {cursor!r}"
         )
     for offset, counts in progress.counts.items():
-        if not is_done(cursor, offset) and offset >= partition.earliest:
+        if not is_done(cursor, offset, _lane(progress, offset)) and offset >= partition.earliest:
             known = _deliveries(cursor, offset)
             assert known >= max(counts), f"a delivery count never falls: {key} offset {offset}: {known} of {counts}"
     if progress.owed is None:
@@ -98,17 +104,24 @@ def _check_progress(key: Key, progress: Progress, cursor: Cursor, partition: Par
         found = copies[key.group, content]
         assert found <= 1 + progress.resets, f"nothing is a dead letter twice: {key} offset {offset}"
         if found and not progress.resets and offset >= partition.earliest:
-            assert is_done(cursor, offset), f"in the source or in the dead letters: {key} offset {offset}"
+            assert is_done(cursor, offset, content.priority), (
+                f"in the source or in the dead letters: {key} offset {offset}"
+            )
         if found or offset in excused or offset < max(progress.begin, partition.earliest):
             continue
-        assert not cursor.is_settled(offset, offset + 1) or not is_there(partition, offset), (
+        assert not cursor.is_settled(offset, offset + 1, content.priority) or not is_there(partition, offset), (
             f"nobody is done with a message by itself: {key} offset {offset} of {cursor!r}"
         )
 
 
-def is_done(cursor: Cursor, offset: int) -> bool:
+def is_done(cursor: Cursor, offset: int, lane: int | None = None) -> bool:
     """Or on its way to the dead letters."""
-    return cursor.is_settled(offset, offset + 1) or offset in cursor.moving
+    return cursor.is_settled(offset, offset + 1, lane) or offset in cursor.moving
+
+
+def _lane(progress: Progress, offset: int) -> int | None:
+    content = progress.owed.history.get(offset) if progress.owed is not None else None
+    return content.priority if content is not None else None
 
 
 def _deliveries(cursor: Cursor, offset: int) -> int:

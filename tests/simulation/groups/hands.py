@@ -134,9 +134,11 @@ def begin(world: GroupWorld, group: str, member: str, in_flight_max: int, *, in_
 
 def _messages_of(portion: Portion) -> list[frame.Message]:
     grant, content = portion.grant, portion.content
-    assert (content.first, content.end) == (grant.first, grant.end), f"a lease is what comes with it: {grant}"
+    assert content.first <= grant.first < grant.end <= content.end, f"a lease is what comes with it: {grant}"
     messages = [frame.decode(one, position) for one in content.buffers for position in frame.walk(one)]
     left_out = {offset for first, end in content.gaps for offset in range(first, end)}
-    expected = [offset for offset in range(grant.first, grant.end) if offset not in left_out]
+    meant = [offset for first, end in grant.ranges() for offset in range(first, end)]
+    expected = [offset for offset in meant if offset not in left_out]
+    assert {message.priority for message in messages} <= {grant.lane}, f"a lease is of one lane: {grant}"
     assert [message.offset for message in messages] == expected, f"offsets with a message have one: {grant}"
     return messages

@@ -279,6 +279,7 @@ class Client:
             return
         groups, life = self.world.groups, self.world.lives
         resets = {key: groups.progress[key].resets for key in offsets}
+        meant = {key: self._meant(key, offset) for key, offset in offsets.items()}
         for key, offset in offsets.items():
             groups.progress[key].maybe.update(range(offset))
 
@@ -288,8 +289,8 @@ class Client:
             if error is not None:
                 self.refused("a commit", error)
                 return
-            for key, offset in offsets.items():
-                groups.progress[key].finish(range(offset), resets[key], groups.tick)
+            for key, done in meant.items():
+                groups.progress[key].finish(done, resets[key], groups.tick)
 
         self.world.model.waiting += 1
         try:
@@ -297,6 +298,16 @@ class Client:
             self.world.coordinator.offsets.commit(self.group, self.member, self.generation, by_place, told)
         except GoQueueError as error:
             told(error)
+
+    def _meant(self, key: Key, offset: int) -> list[int]:
+        """What a commit is about; where lanes are read one by one, of what is below it what was handed out."""
+        cursor = self.world.coordinator.ledger.cursor(self.group, key.place)
+        owed = self.world.groups.progress[key].owed
+        if cursor is None or cursor.heads is None or cursor.topic_ns != key.created_ns:
+            return list(range(offset))
+        history = owed.history if owed is not None else {}
+        heads = {one: cursor.heads[content.priority] for one, content in history.items() if one < offset}
+        return [one for one in range(offset) if one < heads.get(one, cursor.unread)]
 
 
 @dataclass(frozen=True)

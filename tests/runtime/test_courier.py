@@ -1,0 +1,163 @@
+"""Delayed messages on an event loop: they come by themselves, whatever happens to the clock and the disk."""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from goqueue import delay
+from goqueue.broker.delay.delays import Delays
+from goqueue.broker.partition import Partition
+from goqueue.broker.topic import TopicSpec
+from goqueue.broker.work import Promise, Work
+from goqueue.clock import NANOSECONDS, Clock, SystemClock
+from goqueue.limits import MIB
+from goqueue.observe.metrics import Metrics
+from goqueue.runtime.runtime import Runtime
+from goqueue.storage import frame
+from goqueue.storage.flusher import Mode
+from goqueue.storage.store import StoreSettings
+from goqueue.testing.disk import FaultyDisk
+from tests.broker.brokers import values
+
+
+class WallClock(SystemClock):
+    """The machine's own, which somebody sets now and then."""
+
+    def __init__(self) -> None:
+        self._ahead_ns = 0
+
+    def now_ns(self) -> int:
+        return super().now_ns() + self._ahead_ns
+
+    def jump(self, seconds: float) -> None:
+        self._ahead_ns += round(seconds * NANOSECONDS)
+
+
+class Scene:
+    """A runtime, the only partition of its only topic, and what was scheduled there."""
+
+    def __init__(self, runtime: Runtime, partition: Partition, disk: FaultyDisk) -> None:
+        self.runtime = runtime
+        self.partition = partition
+        self.disk = disk
+
+    @property
+    def delays(self) -> Delays:
+        return self.runtime.broker.scheduling(self.partition).delays
+
+    async def schedule(self, value: bytes, seconds: float) -> None:
+        due_ns = self.runtime.clock.now_ns() + round(seconds * NANOSECONDS)
+        content = frame.encode(value, None, frame.encode_headers([delay.deliver_at(due_ns)]))
+        await (await self.runtime.publish(self.delays.inbox, bytearray(content), MIB))
+
+    async def arrived(self, count: int) -> list[bytes]:
+        """As soon as so many are there."""
+        while self.partition.high_watermark < count:
+            await self.runtime.read(self.partition, self.partition.high_watermark, 1, wait=30)
+        return values(self.partition)
+
+    async def told(self) -> None:
+        """As soon as it is recorded that they are there."""
+        while self.delays.on_its_way:
+            await self.runtime.perform(_kept(self.delays.settled()))
+
+
+def _kept(promise: Promise[None]) -> Work[None]:
+    yield promise
+
+
+@asynccontextmanager
+async def scene(clock: Clock, disk: FaultyDisk, flush: Mode) -> AsyncIterator[Scene]:
+    runtime = Runtime(disk, clock, Metrics("1"))
+    runtime.start("/data", "a test", StoreSettings(flush=flush))
+    try:
+        if "orders" not in runtime.broker.topics:
+            await runtime.create_topic(TopicSpec(name="orders", partitions=1))
+        yield Scene(runtime, runtime.broker.topics["orders"].partition(0), disk)
+    finally:
+        await runtime.stop()
+
+
+def play(
+    story: Callable[[Scene], Coroutine[Any, Any, None]],
+    clock: Clock | None = None,
+    disk: FaultyDisk | None = None,
+    flush: Mode = "always",
+) -> None:
+    async def main() -> None:
+        async with scene(clock or SystemClock(), disk or FaultyDisk(), flush) as found, asyncio.timeout(60):
+            await story(found)
+
+    asyncio.run(main())
+
+
+def test_messages_come_by_themselves_in_order() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.schedule(b"second", 0.2)
+        await scene.schedule(b"first", 0.1)
+        assert await scene.arrived(2) == [b"first", b"second"]
+        await scene.told()
+        assert scene.runtime.metrics.delayed_late_seconds.count == 2
+
+    play(story)
+
+
+def test_where_answers_do_not_wait_for_the_device_deliveries_do() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.schedule(b"a", 0.05)
+        assert await scene.arrived(1) == [b"a"]
+        await scene.told()
+        assert (scene.partition.durable_end, scene.delays.schedule.pending) == (1, 0)
+
+    play(story, flush="interval")
+
+
+def test_a_clock_that_is_set_forward_is_noticed() -> None:
+    clock = WallClock()
+
+    async def story(scene: Scene) -> None:
+        await scene.schedule(b"a", 3600)
+        clock.jump(3601)
+        assert await scene.arrived(1) == [b"a"]
+
+    play(story, clock)
+
+
+def test_after_a_clock_was_set_back_messages_come_at_their_times() -> None:
+    clock = WallClock()
+
+    async def story(scene: Scene) -> None:
+        await scene.schedule(b"first", 5)
+        clock.jump(-3600)
+        await scene.schedule(b"second", 10)
+        clock.jump(11)
+        assert await scene.arrived(1) == [b"second"]
+        clock.jump(3600)
+        assert await scene.arrived(2) == [b"second", b"first"]
+
+    play(story, clock)
+
+
+def test_what_the_disk_has_refused_is_tried_again() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.schedule(b"a", 0.3)
+        scene.disk.fail("write", errno.ENOSPC, times=1)
+        assert await scene.arrived(1) == [b"a"]
+
+    play(story)
+
+
+def test_what_is_due_while_nothing_runs_comes_at_the_next_start() -> None:
+    clock, disk = WallClock(), FaultyDisk()
+
+    async def before(scene: Scene) -> None:
+        await scene.schedule(b"a", 5)
+
+    async def after(scene: Scene) -> None:
+        assert await scene.arrived(1) == [b"a"]
+
+    play(before, clock, disk)
+    clock.jump(100)
+    play(after, clock, disk.crash("everything"))
