@@ -147,7 +147,9 @@ def test_what_is_overdue_is_told_by_a_colour_as_long_as_it_is_pending() -> None:
 
 @given(dues=st.lists(st.integers(0, 5), max_size=40), size=st.integers(1, 7))
 def test_pages_have_every_message_once(dues: list[int], size: int) -> None:
-    messages = [{"deliver_at": fakes.at(due), "number": number} for number, due in enumerate(sorted(dues))]
+    messages: list[dict[str, Any]] = [
+        {"deliver_at": fakes.at(due), "number": number} for number, due in enumerate(sorted(dues))
+    ]
 
     def answer(cut: Cut) -> list[dict[str, Any]]:
         later = [one for one in messages if cut.due_from is None or one["deliver_at"] >= cut.due_from]
@@ -286,7 +288,3 @@ def test_one_priority_alone_needs_no_table() -> None:
     assert [line.priority for line in lanes.lines([fakes.lanes("payments"), fakes.lanes("orders")], NOW_NS)] == [
         "critical", "normal", "background",
     ]  # fmt: skip
-
-
-def test_a_priority_has_its_name() -> None:
-    assert [lanes.priority_name(number) for number in (0, 4, 9)] == ["critical", "background", "9"]

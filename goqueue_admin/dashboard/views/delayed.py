@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from goqueue.clock import NANOSECONDS
+from goqueue.console.figures import priority
 from goqueue.quantities import format_count, format_duration, format_size, parse_time
 from goqueue_admin.dashboard.views import content, numbers, timeline
 from goqueue_admin.dashboard.views.figure import Figure
-from goqueue_admin.dashboard.views.lanes import priority_name
 from goqueue_admin.dashboard.views.letters import moment
 from goqueue_admin.dashboard.views.table import Column
 from goqueue_admin.dashboard.views.timeline import Timeline
@@ -242,7 +242,7 @@ def columns() -> tuple[Column[DelayedLine], ...]:
         Column("PLACE", lambda line: line.place, place_text, 9),
         Column("DUE IN", lambda line: line.seconds, ahead, 8, right=True, tone=_due_tone),
         Column("DUE", lambda line: line.due, moment, 19, rank=1),
-        Column("PRIORITY", lambda line: line.priority, priority_name, 10, rank=4),
+        Column("PRIORITY", lambda line: line.priority, priority, 10, rank=4),
         Column("KEY", lambda line: line.key, width=12, grows=True, most=48, rank=2),
         Column("SIZE", lambda line: line.size, numbers.size, 7, right=True, rank=3),
         Column("STATE", lambda line: line.state, width=9, rank=5, tone=_state_tone),
@@ -271,7 +271,7 @@ def facts(told: Told, now_ns: int) -> Iterator[tuple[str, str, str]]:
     else:
         yield "scheduled", f"{in_words(seconds_until(told['scheduled_at'], now_ns))}, at {told['scheduled_at']}", ""
     yield "key", content.key(told) or "-", ""
-    yield "priority", priority_name(told["priority"]), ""
+    yield "priority", priority(told["priority"]), ""
     yield "size", format_size(told["size"]), ""
     yield from ((f"header {name}", text, "accent") for name, text in content.headers(told))
 

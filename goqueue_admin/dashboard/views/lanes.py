@@ -5,17 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from goqueue.clock import NANOSECONDS
+from goqueue.console.figures import PRIORITIES
 from goqueue.quantities import parse_time
 from goqueue_admin.dashboard.views import numbers
 from goqueue_admin.dashboard.views.table import Column
 
 Stats = Mapping[str, Any]
-
-PRIORITIES = ("critical", "high", "normal", "low", "background")
-
-
-def priority_name(number: int) -> str:
-    return PRIORITIES[number] if 0 <= number < len(PRIORITIES) else str(number)
 
 
 @dataclass(frozen=True)
