@@ -1,16 +1,21 @@
 """The screens of delayed messages and priorities at work with a real broker."""
 
 import asyncio
+import shlex
+import time
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
+from goqueue.clock import NANOSECONDS
+from goqueue.quantities import format_time
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.screens.page import Page
 from tests.api.members import Member
 from tests.brokers import ask, broker, create, publish, read
+from tests.cli.programs import cli
 from tests.tui.pilots import news, page_name, press, table, text, until
 from tests.tui.test_group_flows import see, shown
 
@@ -77,6 +82,8 @@ def test_marked_messages_are_cancelled_after_a_y(url: str) -> None:
             await see(pilot, "never delivered", "cancel 2 delayed messages? (y)")
             await press(pilot, "ctrl+y")
             await see(pilot, "goqueue-cli delayed cancel reminders 0@0 0@2 --dry-run")
+            told = await asyncio.to_thread(cli, url, *shlex.split(pilot.app.clipboard)[1:])
+            assert told.out.count("would be cancelled") == 2
             assert len(keys(url)) == 5
             await press(pilot, "y")
             await see(pilot, "2 delayed messages cancelled")
@@ -100,6 +107,9 @@ def test_all_that_fit_a_filter_are_made_earlier(url: str) -> None:
             await see_lines(pilot, "0@3", "0@4")
             await press(pilot, "E", *"shift", "space", "minus", *"30m", "enter")
             await see(pilot, "2 of 5 that were looked at", "reschedule 2 delayed messages? (y)")
+            await press(pilot, "ctrl+y")
+            told = await asyncio.to_thread(cli, url, *shlex.split(pilot.app.clipboard)[1:])
+            assert "2 delayed messages of reminders would be rescheduled" in told.err
             await press(pilot, "y")
             await see(pilot, "2 delayed messages rescheduled")
             await press(pilot, "escape")
@@ -206,7 +216,8 @@ def test_a_page_follows_a_page(broker: LocalBroker) -> None:
             await until(pilot, lambda: len(table(pilot.app).records) == 200)  # type: ignore[arg-type]
 
     create(broker.url, "reminders")
-    publish(broker.url, "reminders", *map(str, range(205)), deliver_at="2026-12-24T18:00:00Z")
+    later = format_time(time.time_ns() + 3_600 * NANOSECONDS)
+    publish(broker.url, "reminders", *map(str, range(205)), deliver_at=later)
     asyncio.run(flow())
 
 
