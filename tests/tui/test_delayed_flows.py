@@ -16,6 +16,8 @@ from goqueue_admin.dashboard.screens.page import Page
 from tests.api.members import Member
 from tests.brokers import ask, broker, create, publish, read
 from tests.cli.programs import cli
+from tests.tui.delayed_fakes import DelayedClient
+from tests.tui.fakes import FrozenClock, dashboard
 from tests.tui.pilots import news, page_name, press, table, text, until
 from tests.tui.test_group_flows import see, shown
 
@@ -187,6 +189,26 @@ def test_a_filter_that_is_none_is_refused_and_another_is_looked_for(url: str) ->
             await press(pilot, "y")
             told = "goqueue-cli delayed list reminders --where header.source=shop"
             await until(pilot, lambda: told in news(pilot.app))  # type: ignore[arg-type]
+
+    asyncio.run(flow())
+
+
+def test_what_fits_a_filter_is_looked_for_again_but_not_with_each_round() -> None:
+    async def flow() -> None:
+        client, clock = DelayedClient(), FrozenClock()
+
+        def searches() -> int:
+            return sum("key=a" in call for call in client.asked)
+
+        async with dashboard(client, clock, start=_SCHEDULE, every=0.05).run_test(size=(120, 34)) as pilot:
+            await see(pilot, "order-000004")
+            await press(pilot, "slash", *"key=a", "enter")
+            await until(pilot, lambda: searches() == 1)
+            rounds = len(client.asked)
+            await until(pilot, lambda: len(client.asked) > rounds + 20)
+            assert searches() == 1
+            clock.pass_seconds(11)
+            await until(pilot, lambda: searches() == 2)
 
     asyncio.run(flow())
 

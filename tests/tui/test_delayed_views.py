@@ -98,13 +98,13 @@ def test_those_with_most_are_asked_first_and_those_with_very_many_not_each_time(
 
 
 def test_figures_tell_what_is_overdue_and_how_late_others_were() -> None:
-    assert delayed.figures(fakes.timeline("reminders"), fakes.STATS, NOW_NS) == [
+    assert [*delayed.figures(fakes.timeline("reminders"), NOW_NS), *delayed.lateness(fakes.STATS)] == [
         ("242", "pending", ""),
         ("0s", "until the next", ""),
         ("2", "overdue", "bad"),
         ("4.2ms / 13.8ms", "late (p50 / p99)", ""),
     ]
-    assert delayed.figures({}, {}, NOW_NS) == delayed.all_figures({}, NOW_NS) == delayed.wheel_figures({}) == []
+    assert delayed.figures({}, NOW_NS) == delayed.all_figures({}, NOW_NS) == delayed.wheel_figures({}) == []
 
 
 def test_where_nothing_was_ever_delayed_nothing_is_said_of_it() -> None:

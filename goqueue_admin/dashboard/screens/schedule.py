@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from textual.binding import Binding
 from textual.widget import Widget
 
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.quantities import format_time
 from goqueue_admin.dashboard import commands, questions
@@ -24,7 +25,9 @@ from goqueue_admin.dashboard.widgets.prompt import Prompt
 from goqueue_admin.dashboard.widgets.table import Table
 from goqueue_admin.dashboard.widgets.timeline import Timeline
 
-_SEARCH_SECONDS = 10.0
+_SEARCH_SECONDS = 10
+_SEARCH_REST = 10
+"""So many times as long as the last search took, the broker has rest of the next one."""
 
 
 class SchedulePage(Page):
@@ -61,6 +64,8 @@ class SchedulePage(Page):
         """What a search has found."""
         self._shown: Sequence[Mapping[str, Any]] = ()
         self._refusal = ""
+        self._search_due_ns: int | None = None
+        """When it is to be done again; None where nothing is looked for, or that is under way."""
 
     # --- asking ---
 
@@ -78,7 +83,7 @@ class SchedulePage(Page):
         return (self._timeline,) if self._filter else (self._timeline, self._listing)
 
     def on_mount(self) -> None:
-        self.set_interval(_SEARCH_SECONDS, self._search_again, name="search")
+        self.set_interval(1.0, self._search_again, name="search")
 
     def _begin(self) -> None:
         """Others are wanted now: those that are shown go."""
@@ -89,23 +94,30 @@ class SchedulePage(Page):
         self.dashboard.look(fresh=True)
 
     def _search_again(self) -> None:
-        if not self.dashboard.is_paused and self.dashboard.service.link.state == "here":
+        service, due_ns = self.dashboard.service, self._search_due_ns
+        if due_ns is None or self.dashboard.is_paused or service.link.state != "here":
+            return
+        if service.clock.monotonic_ns() >= due_ns:
             self._search()
 
     def _search(self) -> None:
+        self._search_due_ns = None
         if self._filter:
             self.run_worker(self._look_for(self._listing), group="search", exclusive=True)
         else:
             self.workers.cancel_group(self, "search")
 
     async def _look_for(self, asked: Question) -> None:
+        clock = self.dashboard.service.clock
+        began_ns = clock.monotonic_ns()
         try:
             found, refusal = await self.dashboard.service.do(asked), ""
         except GoQueueError as error:
             found, refusal = {}, error.sentence
-        if asked == self._listing:
-            self._found, self._refusal = found, refusal
-            self.draw()
+        now_ns = clock.monotonic_ns()
+        self._search_due_ns = now_ns + max(_SEARCH_SECONDS * NANOSECONDS, _SEARCH_REST * (now_ns - began_ns))
+        self._found, self._refusal = found, refusal
+        self.draw()
 
     def trouble(self) -> str:
         return super().trouble() or self._refusal
@@ -128,8 +140,8 @@ class SchedulePage(Page):
         if answer:
             self._shown = answer["messages"]
             self.query_one(Table).fill(views.lines(self._shown, now_ns))
-        figures = views.figures(found, known.facts(questions.DELAYS), now_ns)
-        self.query_one(Figures).show([*figures[:-1], *self._paging(), *figures[-1:]])
+        late = views.lateness(known.facts(questions.DELAYS))
+        self.query_one(Figures).show([*views.figures(found, now_ns), *self._paging(), *late])
 
     @property
     def _now_ns(self) -> int:

@@ -46,15 +46,15 @@ def seconds_until(text: str, now_ns: int) -> float:
 # --- figures ---
 
 
-def figures(found: Timeline, stats: Told, now_ns: int) -> list[Figure]:
-    """Of one topic; how late all are is counted over all topics."""
+def figures(found: Timeline, now_ns: int) -> list[Figure]:
+    """Of one topic."""
     if "pending" not in found:
         return []
     told = [Figure(numbers.count(found["pending"]), "pending")]
     told += _next(found["next_due"], now_ns)
     if found["overdue"]:
         told.append(Figure(numbers.count(found["overdue"]), "overdue", "bad"))
-    return [*told, *_lateness(stats)]
+    return told
 
 
 def all_figures(stats: Told, now_ns: int) -> list[Figure]:
@@ -77,7 +77,7 @@ def wheel_figures(stats: Told) -> list[Figure]:
     """How late they were, and where those that wait are held."""
     if "wheel" not in stats:
         return []
-    told = _lateness(stats)
+    told = lateness(stats)
     if stats["avg_delay"] is not None:
         told.append(Figure(numbers.seconds(stats["avg_delay"]), "delay on average"))
     held = [(one["entries"], f"in ticks of {numbers.milliseconds(one['tick_ms'])}") for one in stats["wheel"]]
@@ -87,7 +87,8 @@ def wheel_figures(stats: Told) -> list[Figure]:
     return told
 
 
-def _lateness(stats: Told) -> list[Figure]:
+def lateness(stats: Told) -> list[Figure]:
+    """Of the latest that were delivered, in all topics together."""
     if stats.get("late_p50") is None:
         return []
     half, most = (numbers.milliseconds(stats[name] * 1000) for name in ("late_p50", "late_p99"))
