@@ -11,7 +11,7 @@ from goqueue.api.scalars import Time
 from goqueue.api.text import Encoding, Message, content_of, shown, to_text
 from goqueue.broker.delay import queries
 from goqueue.broker.delay.postman import Postman
-from goqueue.broker.delay.queries import Criteria, Shown
+from goqueue.broker.delay.queries import Criteria, Page, Shown
 from goqueue.broker.delay.schedule import STATES
 from goqueue.broker.delay.wheel import Wheel
 from goqueue.broker.partition import Partition
@@ -84,10 +84,13 @@ class DelayedMessage(Message, omit_defaults=True, kw_only=True):
     scheduled_at: str | None
 
 
-class DelayedList(msgspec.Struct):
+class DelayedList(msgspec.Struct, omit_defaults=True):
     messages: list[DelayedBody]
     count: int
     total: Annotated[int, msgspec.Meta(description="Pending messages of the topic, or of the partition.")]
+    complete: Annotated[
+        bool, msgspec.Meta(description="False where filters had no time for all messages; left out otherwise.")
+    ] = True
 
 
 class Bucket(msgspec.Struct, rename={"from_time": "from", "to_time": "to"}):
@@ -138,9 +141,10 @@ async def browse(call: Call) -> DelayedList:
         sieve=sieve_of(query.filter),
     )
     work = queries.listing(asked, criteria, query.limit, query.skip, call.runtime.clock)
-    found: list[Shown] = await call.runtime.perform(work, call.runtime.searchers)
+    page: Page = await call.runtime.perform(work, call.runtime.searchers)
+    found = page.shown
     rows = _rows(found) if len(found) <= _BRIEF else await asyncio.to_thread(_rows, found)
-    return DelayedList(rows, len(found), queries.pending(asked))
+    return DelayedList(rows, len(found), queries.pending(asked), page.is_complete)
 
 
 def _rows(found: list[Shown]) -> list[DelayedBody]:

@@ -73,14 +73,24 @@ class Rows:
         return Rows(self.dues[chosen], self.places[chosen], self.offsets[chosen])
 
 
-def listing(asked: list[Delays], criteria: Criteria, limit: int, skip: int, clock: Clock) -> Work[list[Shown]]:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list."""
+
+    shown: list[Shown]
+    is_complete: bool
+    """Whether the filters have looked at all messages: otherwise one that is due earlier may be missing."""
+
+
+def listing(asked: list[Delays], criteria: Criteria, limit: int, skip: int, clock: Clock) -> Work[Page]:
     """Those messages, some of the first passed over."""
-    most = None if criteria.has_filters else skip + limit
-    rows = yield from _rows(asked, criteria, most)
-    if not criteria.has_filters:
-        return (yield from _shown(asked, rows.part(skip, skip + limit), criteria.state))
-    sifted = yield from _sifted(asked, rows, criteria.sieve, clock)
-    return (yield from _shown(asked, sifted.rows.part(skip, skip + limit), criteria.state))
+    rows = yield from _rows(asked, criteria, None if criteria.has_filters else skip + limit)
+    is_complete = True
+    if criteria.has_filters:
+        sifted = yield from _sifted(asked, rows, criteria.sieve, clock)
+        rows, is_complete = sifted.rows, sifted.is_complete
+    shown = yield from _shown(asked, rows.part(skip, skip + limit), criteria.state)
+    return Page(shown, is_complete)
 
 
 def one(delays: Delays, offset: int) -> Work[Shown]:
