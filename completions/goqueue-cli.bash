@@ -194,7 +194,7 @@ _goqueue_cli_at() {
             places='topics -+'
             ;;
         'topic')
-            children='compact create delete describe edit list watch'
+            children='compact create delete describe edit list priorities watch'
             flags='-h --help'
             ;;
         'topic compact')
@@ -226,6 +226,11 @@ _goqueue_cli_at() {
             flags='--internal -w --watch --every -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
             values=' --every= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='-'
+            ;;
+        'topic priorities')
+            flags='-g --group -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' -g=groups --group=groups -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='topics+'
             ;;
         'topic watch')
             flags='--internal --every -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'

@@ -2,8 +2,8 @@
 
 # The commands so far, and how many other words there are behind them.
 function __goqueue_cli_path
-    set -l taking --api-key --api-key-file --at --batch --buckets --color --confirm --context --count --delay --duration --error --every --file --first --for --format --from --group --header --key --key-separator --last --limit --messages --output --partition --partitions --priority --producers --rate --save --seed --server --set --shift --size --skip --sort-by --state --target --template --timeout --to --topic --unset --until-idle --visibility --warm-up --where -c -n -o -s
-    set -l paths 'bench' 'bench compare' 'bench consume' 'bench latency' 'bench publish' 'completion' 'config' 'config create' 'config delete' 'config describe' 'config edit' 'config list' 'config use' 'config view' 'consume' 'delayed' 'delayed cancel' 'delayed deliver' 'delayed describe' 'delayed list' 'delayed reschedule' 'delayed stats' 'delayed timeline' 'dlq' 'dlq browse' 'dlq describe' 'dlq errors' 'dlq list' 'dlq redrive' 'dlq sample' 'dlq show' 'group' 'group delete' 'group describe' 'group lag' 'group list' 'group reset' 'group wait' 'group watch' 'produce' 'publish' 'topic' 'topic alter' 'topic compact' 'topic create' 'topic delete' 'topic describe' 'topic edit' 'topic list' 'topic watch' 'undo'
+    set -l taking --api-key --api-key-file --at --batch --buckets --color --confirm --context --count --delay --duration --error --every --file --first --for --format --from --group --header --key --key-separator --last --limit --messages --output --partition --partitions --priority --producers --rate --save --seed --server --set --shift --size --skip --sort-by --state --target --template --timeout --to --topic --unset --until-idle --visibility --warm-up --where -c -g -n -o -s
+    set -l paths 'bench' 'bench compare' 'bench consume' 'bench latency' 'bench publish' 'completion' 'config' 'config create' 'config delete' 'config describe' 'config edit' 'config list' 'config use' 'config view' 'consume' 'delayed' 'delayed cancel' 'delayed deliver' 'delayed describe' 'delayed list' 'delayed reschedule' 'delayed stats' 'delayed timeline' 'dlq' 'dlq browse' 'dlq describe' 'dlq errors' 'dlq list' 'dlq redrive' 'dlq sample' 'dlq show' 'group' 'group delete' 'group describe' 'group lag' 'group list' 'group reset' 'group wait' 'group watch' 'produce' 'publish' 'topic' 'topic alter' 'topic compact' 'topic create' 'topic delete' 'topic describe' 'topic edit' 'topic list' 'topic priorities' 'topic watch' 'undo'
     set -l path
     set -l number 0
     set -l skip 0
@@ -560,6 +560,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "topic"' -a delete -d 'Delete topic
 complete -c goqueue-cli -n '__goqueue_cli_at "topic"' -a describe -d 'Show all about topics.'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic"' -a edit -d 'Change settings of topics.'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic"' -a list -d 'List the topics, with their sizes and rates.'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic"' -a priorities -d 'Show what is ready, in hand and was handed out of each priority.'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic"' -a watch -d 'Watch the topics: what comes in, and how they grow.'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic compact"' -s s -l server -d 'The broker' -x
@@ -638,6 +639,18 @@ complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -l api-key -d 'What t
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -l api-key-file -d 'The file that has the key' -r -F
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -l color -d 'When to use colours' -x -a 'auto always never'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic list"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -s g -l group -d 'As this group has them, not all of them' -x -a '(__goqueue_cli_live groups)'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "topic priorities"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_place -ge 0 "topic priorities"' -a '(__goqueue_cli_live topics)'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -l internal -d 'List the topics too that the broker keeps for itself'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -l every -d 'How long to wait between two looks' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -s s -l server -d 'The broker' -x

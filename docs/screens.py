@@ -5,12 +5,15 @@
 """
 
 import asyncio
+import json
+import random
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+from goqueue.client import Client
 from goqueue_admin.dashboard.app import Dashboard
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.picture import settle, without_fonts
@@ -20,6 +23,9 @@ IMAGES = Path(__file__).parent / "images"
 TRAFFIC_SECONDS = 120.0
 LOOK_SECONDS = 4.0
 WINDOW_SECONDS = 0.5
+WAITS = (20, 90, 900, 5_000, 30_000, 90_000, 500_000, 2_000_000)
+"""The longest delays of messages, in seconds."""
+PRIORITIES = ("critical", "high", "normal", "normal", "normal", "background")
 
 
 class Shot(NamedTuple):
@@ -48,6 +54,39 @@ SHOTS = {
     "letters": Shot(Place("letters", ("payments.dlq",))),
     "help": Shot(Place("groups"), ("question_mark",)),
 }
+PREPARED = {
+    "delayed": Shot(Place("delayed")),
+    "schedule": Shot(Place("schedule", ("reminders",))),
+    "priorities": Shot(Place("topic", ("parcels",))),
+}
+"""Those that need what the traffic of the demo does not bring. They come last, so that the others do not show it."""
+
+
+def prepare(server: str) -> None:
+    """Messages that wait, and several priorities."""
+    chance = random.Random(17)
+    with Client(server) as client:
+        for topic in ("reminders", "parcels"):
+            client.create_topic(topic, 3)
+        for number in range(600):
+            customer, priority = f"customer-{number % 40:03d}", chance.choice(PRIORITIES)
+            wait = 2 * LOOK_SECONDS + chance.choice(WAITS) * chance.random()
+            value = json.dumps({"customer": customer, "text": "your basket waits", "number": number})
+            topic = "parcels" if number % 6 == 0 else "reminders"
+            client.publish(topic, value, customer, {"source": "web"}, priority=priority, delay=wait)
+        _send_parcels(client, chance)
+        with client.consumer("loading-dock", ["parcels"], until_idle="300ms") as consumer:
+            for message in consumer:
+                message.ack()
+        _send_parcels(client, chance)
+
+
+def _send_parcels(client: Client, chance: random.Random) -> None:
+    with client.producer() as producer:
+        for number in range(900):
+            producer.send(
+                "parcels", json.dumps({"parcel": number}), f"parcel-{number}", priority=chance.choice(PRIORITIES)
+            )
 
 
 async def draw(name: str, shot: Shot, server: str) -> None:
@@ -69,8 +108,11 @@ def main(names: list[str]) -> None:
         try:
             server = next(line for line in demo.stderr if line.startswith("GoQueue is at")).split()[3].rstrip(",")
             time.sleep(seconds)
-            for name in names or SHOTS:
+            for name in [name for name in SHOTS if not names or name in names]:
                 asyncio.run(draw(name, SHOTS[name], server))
+            prepare(server)
+            for name in [name for name in PREPARED if not names or name in names]:
+                asyncio.run(draw(name, PREPARED[name], server))
         finally:
             demo.terminate()
             demo.communicate()

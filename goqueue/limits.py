@@ -233,6 +233,7 @@ LETTERS_STUCK_SECONDS = 60.0  # that a message may be on its way to the dead let
 LETTERS_MANY = 1_000  # of one topic: no single message is wrong then, but whoever handles them
 ORDEAL_DELIVERIES = 10  # of one message: three times as many as its retries allow by default
 ORDEALS_LOOKED_AT = 1_000  # leases and retries of one place, the first ones: a place may have a hundred thousand
+DELAYED_LATE_SECONDS = 30.0  # of a delayed message: mostly it is milliseconds, and after a start some seconds
 UNCLEAN_START_SECONDS = 24 * 3600.0  # that it is worth telling
 
 # --- names ---

@@ -185,6 +185,12 @@ PROGRAM = Program(
             "read",
         ),
         Command(
+            "topic priorities",
+            "goqueue_cli.topics.priorities:priorities",
+            "Show what is ready, in hand and was handed out of each priority.",
+            "read",
+        ),
+        Command(
             "topic watch",
             "goqueue_cli.topics.listing:watch_topics",
             "Watch the topics: what comes in, and how they grow.",

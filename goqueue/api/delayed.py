@@ -1,25 +1,23 @@
-"""Delayed messages: those that wait, what becomes of them, and changing that."""
+"""Delayed messages: those that wait, and what became of them."""
 
-from functools import partial
+import asyncio
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 
 from goqueue.api.call import Call
 from goqueue.api.filtering import Filters, sieve_of
-from goqueue.api.scalars import UNSAID, DelayTime, DueTime, Shift, Time
+from goqueue.api.scalars import Time
 from goqueue.api.text import Encoding, Message, content_of, shown, to_text
 from goqueue.broker.delay import queries
 from goqueue.broker.delay.postman import Postman
-from goqueue.broker.delay.queries import Criteria, Shown
+from goqueue.broker.delay.queries import Criteria, Page, Shown
 from goqueue.broker.delay.schedule import STATES
-from goqueue.broker.delay.wheel import Numbers, Wheel
+from goqueue.broker.delay.wheel import Wheel
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic
-from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import DelayedAmbiguous, DelayedNotFound, DelayedNotPending, RequestInvalid
+from goqueue.errors import DelayedAmbiguous, DelayedNotFound
 from goqueue.limits import (
     DELAY_SECONDS_MAX,
     DELAY_SKIP_MAX,
@@ -28,29 +26,30 @@ from goqueue.limits import (
     READ_MESSAGES,
     READ_MESSAGES_MAX,
 )
-from goqueue.quantities import format_duration, format_time, quoted
+from goqueue.quantities import format_time, quoted
 
 _AHEAD_NS_MAX = round(DELAY_SECONDS_MAX * NANOSECONDS)
 _BOUNDS = tuple(seconds * NANOSECONDS for seconds in (10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400))
 _BOUNDS_NS = (*_BOUNDS, _AHEAD_NS_MAX)
 """Where the buckets of a timeline end, counted from now."""
 
+_BRIEF = 100
+"""Messages that are turned into text on the loop; more is given to a thread."""
+
 State = Literal["pending", "delivered", "cancelled", "expired"]
-_Partition = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
+OnlyPartition = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
 _Limit = Annotated[int, msgspec.Meta(ge=1, le=READ_MESSAGES_MAX)]
-_From = Annotated[Time | None, msgspec.Meta(description="Due then or later.")]
-_To = Annotated[Time | None, msgspec.Meta(description="Due before.")]
-_Delay = Annotated[DelayTime | None, msgspec.Meta(description="From now.")]
-_DeliverAt = Annotated[DueTime | None, msgspec.Meta(description="A time instead.")]
+FromTime = Annotated[Time | None, msgspec.Meta(description="Due then or later.")]
+ToTime = Annotated[Time | None, msgspec.Meta(description="Due before.")]
 
 
 class ListQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"from_time": "from", "to_time": "to"}):
     limit: _Limit = READ_MESSAGES
     skip: Annotated[int, msgspec.Meta(ge=0, le=DELAY_SKIP_MAX, description="So many of the first are left out.")] = 0
-    partition: _Partition | None = None
+    partition: OnlyPartition | None = None
     state: State = "pending"
-    from_time: _From = None
-    to_time: _To = None
+    from_time: FromTime = None
+    to_time: ToTime = None
     filter: Filters = []
 
 
@@ -85,10 +84,13 @@ class DelayedMessage(Message, omit_defaults=True, kw_only=True):
     scheduled_at: str | None
 
 
-class DelayedList(msgspec.Struct):
+class DelayedList(msgspec.Struct, omit_defaults=True):
     messages: list[DelayedBody]
     count: int
     total: Annotated[int, msgspec.Meta(description="Pending messages of the topic, or of the partition.")]
+    complete: Annotated[
+        bool, msgspec.Meta(description="False where filters had no time for all messages; left out otherwise.")
+    ] = True
 
 
 class Bucket(msgspec.Struct, rename={"from_time": "from", "to_time": "to"}):
@@ -102,54 +104,6 @@ class TimelineAnswer(msgspec.Struct):
     overdue: int
     next_due: str | None
     buckets: list[Bucket]
-
-
-class Cancelled(msgspec.Struct):
-    cancelled: bool
-
-
-class Delivered(msgspec.Struct):
-    delivered: bool
-
-
-class NewTime(msgspec.Struct, forbid_unknown_fields=True):
-    """When to deliver it instead: one of both."""
-
-    delay: _Delay = None
-    deliver_at: _DeliverAt = None
-    deliverAt: Annotated[DueTime | None, msgspec.Meta(description="Another way to write deliver_at.")] = None  # noqa: N815
-
-
-class Selection(
-    msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename={"from_time": "from", "to_time": "to"}
-):
-    """Which messages are meant: those that all of this is true of."""
-
-    filter: Filters = []
-    partition: _Partition | None = None
-    from_time: _From = None
-    to_time: _To = None
-    limit: (
-        Annotated[int, msgspec.Meta(ge=1, le=OFFSET_MAX, description="At most so many, the next due first.")] | None
-    ) = None
-    dry_run: Annotated[bool, msgspec.Meta(description="Count them, and change nothing.")] = False
-
-
-class Rescheduling(Selection, forbid_unknown_fields=True, kw_only=True, rename={"from_time": "from", "to_time": "to"}):
-    """Which messages, and when they are due instead: one of the three."""
-
-    delay: _Delay = None
-    deliver_at: _DeliverAt = None
-    shift: Annotated[Shift | None, msgspec.Meta(description="So much later, or with a minus earlier.")] = None
-
-
-class Changed(msgspec.Struct):
-    matched: int
-    scanned: int
-    changed: int
-    complete: Annotated[
-        bool, msgspec.Meta(description="Whether all were come to before the time of a request was over.")
-    ]
 
 
 class WheelLevel(msgspec.Struct):
@@ -179,19 +133,25 @@ class DelayStats(msgspec.Struct, kw_only=True):
 
 async def browse(call: Call) -> DelayedList:
     query: ListQuery = call.query
-    asked = [postman.delays for postman in _postmen(call, query.partition)]
+    asked = [postman.delays for postman in postmen_of(call, query.partition)]
     criteria = Criteria(
-        from_ns=_ns(query.from_time),
-        to_ns=_ns(query.to_time),
+        from_ns=ns_of(query.from_time),
+        to_ns=ns_of(query.to_time),
         state=STATES.index(query.state),
         sieve=sieve_of(query.filter),
     )
     work = queries.listing(asked, criteria, query.limit, query.skip, call.runtime.clock)
-    found: list[Shown] = await call.runtime.perform(work, call.runtime.searchers)
-    return DelayedList([_row(one) for one in found], len(found), queries.pending(asked))
+    page: Page = await call.runtime.perform(work, call.runtime.searchers)
+    found = page.shown
+    rows = _rows(found) if len(found) <= _BRIEF else await asyncio.to_thread(_rows, found)
+    return DelayedList(rows, len(found), queries.pending(asked), page.is_complete)
 
 
-def _postmen(call: Call, number: int | None = None) -> list[Postman]:
+def _rows(found: list[Shown]) -> list[DelayedBody]:
+    return [row_of(one) for one in found]
+
+
+def postmen_of(call: Call, number: int | None = None) -> list[Postman]:
     """Those of the topic, or of one of its partitions, that have delayed messages."""
     topic = call.runtime.broker.topic(call.parameters["topic"])
     partitions = topic.partitions if number is None else [topic.partition(number)]
@@ -199,7 +159,7 @@ def _postmen(call: Call, number: int | None = None) -> list[Postman]:
     return [postman for postman in found if postman is not None]
 
 
-def _row(one: Shown) -> DelayedBody:
+def row_of(one: Shown) -> DelayedBody:
     key, encoding = to_text(one.message.key) if one.message and one.message.key is not None else (None, msgspec.UNSET)
     return DelayedBody(
         one.delays.partition.topic,
@@ -221,8 +181,8 @@ def _scheduled_at(one: Shown) -> str | None:
 
 async def describe(call: Call) -> DelayedMessage:
     """One message, and what it holds."""
-    postman = _postman(call)
-    found: Shown = await call.runtime.perform(queries.one(postman.delays, _offset(call)))
+    postman = postman_of(call)
+    found: Shown = await call.runtime.perform(queries.one(postman.delays, offset_of(call)))
     return _message(found)
 
 
@@ -244,9 +204,9 @@ def _message(one: Shown) -> DelayedMessage:
 
 async def find(call: Call) -> DelayedMessage:
     """The one with this offset, whatever its partition."""
-    offset, found = _offset(call), list[Shown]()
+    offset, found = offset_of(call), list[Shown]()
     topic = call.runtime.broker.topic(call.parameters["topic"])
-    for postman in _postmen(call):
+    for postman in postmen_of(call):
         if postman.delays.schedule.find(offset) is not None:
             found.append(await call.runtime.perform(queries.one(postman.delays, offset)))
     if not found:
@@ -265,50 +225,18 @@ async def timeline(call: Call) -> TimelineAnswer:
     """How many are due when."""
     now_ns = call.runtime.clock.now_ns()
     bounds = [now_ns, *(now_ns + bound for bound in _BOUNDS_NS[: call.query.buckets])]
-    asked = [postman.delays for postman in _postmen(call)]
+    asked = [postman.delays for postman in postmen_of(call)]
     found = await call.runtime.perform(queries.timeline(asked, bounds))
     times = [format_time(bound) for bound in bounds]
     buckets = [Bucket(*row) for row in zip(times[:-1], times[1:], found.counts, strict=True)]
     return TimelineAnswer(found.pending, found.overdue, _time(found.next_due_ns), buckets)
 
 
-# --- change one ---
-
-
-async def cancel(call: Call) -> Cancelled:
-    call.runtime.refuse_while_stopping()
-    await call.runtime.perform(_postman(call).delays.cancel(_offset(call)))
-    return Cancelled(True)
-
-
-async def reschedule(call: Call) -> DelayedBody:
-    """The message as the list has it then."""
-    call.runtime.refuse_while_stopping()
-    delays, offset = _postman(call).delays, _offset(call)
-    due_ns = _due(call, call.body)
-    await call.runtime.perform(delays.reschedule(offset, due_ns))
-    return _row(await call.runtime.perform(queries.one(delays, offset)))
-
-
-async def deliver(call: Call) -> Delivered:
-    """At once: told when it is durable in the topic."""
-    call.runtime.refuse_while_stopping()
-    await call.runtime.perform(_deliver_one(_postman(call), _offset(call)))
-    return Delivered(True)
-
-
-def _deliver_one(postman: Postman, offset: int) -> Work[None]:
-    yield from postman.delays.pending(offset)
-    if not (yield from postman.deliver_now(np.array([offset]))):
-        yield from postman.delays.pending(offset)  # says what came in between
-        raise DelayedNotPending(f"the message {offset} is being changed", hint="try again", state="pending")
-
-
-def _postman(call: Call) -> Postman:
+def postman_of(call: Call) -> Postman:
     topic, partition = _place(call)
     postman = call.runtime.broker.office.postman(partition)
     if postman is None:
-        raise _unknown(topic, _offset(call))
+        raise _unknown(topic, offset_of(call))
     return postman
 
 
@@ -317,7 +245,7 @@ def _place(call: Call) -> tuple[Topic, Partition]:
     return topic, topic.partition(call.partition)
 
 
-def _offset(call: Call) -> int:
+def offset_of(call: Call) -> int:
     text = call.parameters["offset"]
     if text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) <= OFFSET_MAX:
         return int(text)
@@ -330,72 +258,6 @@ def _unknown(topic: Topic, offset: int) -> DelayedNotFound:
         hint="a message that was settled is forgotten after a while",
         topic=topic.name,
         offset=offset,
-    )
-
-
-# --- change many ---
-
-
-async def cancel_many(call: Call) -> Changed:
-    return await _decide(call, lambda postman, offsets: postman.delays.cancel_many(offsets))
-
-
-async def deliver_many(call: Call) -> Changed:
-    return await _decide(call, lambda postman, offsets: postman.deliver_now(offsets))
-
-
-async def reschedule_many(call: Call) -> Changed:
-    body: Rescheduling = call.body
-    most = call.runtime.clock.now_ns() + _AHEAD_NS_MAX
-    if body.shift is None:
-        due_ns = _due(call, body)
-        new = partial(_all_at, due_ns)
-    elif body.delay is None and body.deliver_at is None:
-        new = partial(_later, round(body.shift * NANOSECONDS), most)
-    else:
-        raise _not_one("shift")
-    return await _decide(call, lambda postman, offsets: postman.delays.reschedule_many(offsets, new))
-
-
-def _all_at(due_ns: int, dues: Numbers) -> Numbers:
-    return np.full(len(dues), due_ns, np.int64)
-
-
-def _later(shift_ns: int, most_ns: int, dues: Numbers) -> Numbers:
-    """Not before 1970, and not further ahead than anybody may plan."""
-    return np.clip(dues + shift_ns, 0, np.maximum(dues, most_ns))
-
-
-async def _decide(call: Call, act: queries.Act) -> Changed:
-    call.runtime.refuse_while_stopping()
-    body: Selection = call.body
-    criteria = Criteria(from_ns=_ns(body.from_time), to_ns=_ns(body.to_time), sieve=sieve_of(body.filter))
-    asked = _postmen(call, body.partition)
-    work = queries.decide(asked, criteria, None if body.dry_run else act, body.limit, call.runtime.clock)
-    done = await call.runtime.perform(work, call.runtime.searchers)
-    return Changed(done.matched, done.scanned, done.changed, done.is_complete)
-
-
-def _due(call: Call, body: "NewTime | Rescheduling") -> int:
-    """The moment that is meant; one in the past is at once."""
-    times = [body.deliver_at, body.deliverAt if isinstance(body, NewTime) else None]
-    said = [int(time) for time in times if time is not None and time != UNSAID]
-    now_ns = call.runtime.clock.now_ns()
-    if len(said) + (body.delay is not None) != 1:
-        raise _not_one("deliver_at")
-    if body.delay is not None:
-        return now_ns + round(body.delay * NANOSECONDS)
-    if said[0] > now_ns + _AHEAD_NS_MAX:
-        most = format_duration(DELAY_SECONDS_MAX)
-        problem = {"place": "deliver_at", "problem": f"is {format_time(said[0])}, more than {most} ahead"}
-        raise RequestInvalid(f"deliver_at {problem['problem']}", hint="schedule it earlier", problems=[problem])
-    return max(0, said[0])
-
-
-def _not_one(place: str) -> RequestInvalid:
-    problem = {"place": place, "problem": "one way to say when is needed, and one only"}
-    return RequestInvalid(
-        "it does not say when in exactly one way", hint="write one of delay, deliver_at, shift", problems=[problem]
     )
 
 
@@ -434,7 +296,7 @@ def _levels(postmen: list[Postman]) -> list[WheelLevel]:
     ]
 
 
-def _ns(time: Time | None) -> int | None:
+def ns_of(time: Time | None) -> int | None:
     return None if time is None else int(time)
 
 

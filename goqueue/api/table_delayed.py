@@ -1,7 +1,7 @@
 """The endpoints of delayed messages."""
 
 from goqueue import errors
-from goqueue.api import delayed
+from goqueue.api import delayed, rescheduling
 from goqueue.api.endpoint import Endpoint
 
 _NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy)
@@ -38,34 +38,34 @@ DELAY_ENDPOINTS: tuple[Endpoint, ...] = (
         tag="delayed", permission="read", answer=delayed.DelayedMessage, errors=(*_NOT_THERE, *_READ),
     ),
     Endpoint(
-        method="DELETE", path=_ONE, handler=delayed.cancel, summary="Cancel a delayed message", tag="delayed",
-        permission="write", answer=delayed.Cancelled, errors=_DECIDED, answer_example={"cancelled": True},
+        method="DELETE", path=_ONE, handler=rescheduling.cancel, summary="Cancel a delayed message", tag="delayed",
+        permission="write", answer=rescheduling.Cancelled, errors=_DECIDED, answer_example={"cancelled": True},
     ),
     Endpoint(
-        method="PATCH", path=_ONE, handler=delayed.reschedule, summary="Deliver a delayed message at another time",
-        tag="delayed", permission="write", body=delayed.NewTime, answer=delayed.DelayedBody, errors=_DECIDED,
+        method="PATCH", path=_ONE, handler=rescheduling.reschedule, summary="Deliver a delayed message at another time",
+        tag="delayed", permission="write", body=rescheduling.NewTime, answer=delayed.DelayedBody, errors=_DECIDED,
         example={"delay": "1h"},
     ),
     Endpoint(
-        method="POST", path=_ONE + "/deliver", handler=delayed.deliver, summary="Deliver a delayed message now",
-        tag="delayed", permission="write", answer=delayed.Delivered, errors=_DECIDED,
+        method="POST", path=_ONE + "/deliver", handler=rescheduling.deliver, summary="Deliver a delayed message now",
+        tag="delayed", permission="write", answer=rescheduling.Delivered, errors=_DECIDED,
         answer_example={"delivered": True},
     ),
     Endpoint(
-        method="POST", path="/topics/{topic}/delayed/cancel", handler=delayed.cancel_many,
-        summary="Cancel all delayed messages that fit", tag="delayed", permission="write", body=delayed.Selection,
-        answer=delayed.Changed, errors=_MANY, example={"filter": ["key=order-17"], "dry_run": True},
+        method="POST", path="/topics/{topic}/delayed/cancel", handler=rescheduling.cancel_many,
+        summary="Cancel all delayed messages that fit", tag="delayed", permission="write", body=rescheduling.Selection,
+        answer=rescheduling.Changed, errors=_MANY, example={"filter": ["key=order-17"], "dry_run": True},
         answer_example={"matched": 3, "scanned": 120, "changed": 0, "complete": True},
     ),
     Endpoint(
-        method="POST", path="/topics/{topic}/delayed/reschedule", handler=delayed.reschedule_many,
+        method="POST", path="/topics/{topic}/delayed/reschedule", handler=rescheduling.reschedule_many,
         summary="Deliver all delayed messages that fit at another time", tag="delayed", permission="write",
-        body=delayed.Rescheduling, answer=delayed.Changed, errors=_MANY, example={"shift": "1h"},
+        body=rescheduling.Rescheduling, answer=rescheduling.Changed, errors=_MANY, example={"shift": "1h"},
     ),
     Endpoint(
-        method="POST", path="/topics/{topic}/delayed/deliver", handler=delayed.deliver_many,
+        method="POST", path="/topics/{topic}/delayed/deliver", handler=rescheduling.deliver_many,
         summary="Deliver all delayed messages that fit now", tag="delayed", permission="write",
-        body=delayed.Selection, answer=delayed.Changed, errors=_MANY, example={"partition": 0, "limit": 100},
+        body=rescheduling.Selection, answer=rescheduling.Changed, errors=_MANY, example={"partition": 0, "limit": 100},
     ),
     Endpoint(
         method="GET", path="/delay/stats", handler=delayed.stats, summary="Numbers of all delayed messages",

@@ -236,6 +236,10 @@ class AsyncClient(AsyncSchedule):
         """Rebalances of one group, or of all, since the broker started."""
         return await self.call(insight.rebalance_stats(group))
 
+    async def priority_stats(self, topic: str | None = None, group: str | None = None) -> dict[str, Any]:
+        """What is ready, in hand and was handed out of each priority, by topic and partition; as a group has it."""
+        return await self.call(insight.priority_stats(topic, group))
+
     async def delete_group(self, name: str) -> None:
         """Forget a group and where it was; it must have no members."""
         await self.call(endpoints.delete_group(name))

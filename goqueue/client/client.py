@@ -249,6 +249,10 @@ class Client(Schedule):
         """Rebalances of one group, or of all, since the broker started."""
         return self.call(insight.rebalance_stats(group))
 
+    def priority_stats(self, topic: str | None = None, group: str | None = None) -> dict[str, Any]:
+        """What is ready, in hand and was handed out of each priority, by topic and partition; as a group has it."""
+        return self.call(insight.priority_stats(topic, group))
+
     def delete_group(self, name: str) -> None:
         """Forget a group and where it was; it must have no members."""
         self.call(endpoints.delete_group(name))

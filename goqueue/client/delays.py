@@ -11,6 +11,7 @@ from goqueue.client.due import Delay, DeliverAt, fields_of, shift_text
 from goqueue.client.endpoints import ask, filter_texts
 from goqueue.client.times import to_text
 from goqueue.errors import RequestInvalid
+from goqueue.limits import DELAY_SECONDS_FOR_REQUEST
 
 Facts = dict[str, Any]
 
@@ -25,7 +26,7 @@ def listed(topic: str, limit: int, skip: int, wishes: Facts, filters: Iterable[s
     texts = given.pop("filter")
     pairs = [*given.items(), *(("filter", text) for text in texts)]
     query = "&".join(f"{word}={quote(str(value))}" for word, value in pairs)
-    return ask("GET", f"{_path(topic)}?{query}", Facts)
+    return _searching(ask("GET", f"{_path(topic)}?{query}", Facts), bool(texts))
 
 
 def message(topic: str, partition: int | None, offset: int) -> Call[Facts]:
@@ -49,7 +50,7 @@ def deliver(topic: str, partition: int, offset: int) -> Call[Facts]:
 
 
 def cancel_where(topic: str, filters: Iterable[str] | str, wishes: Facts) -> Call[Facts]:
-    return _unsure(_GO_ON, "POST", f"{_path(topic)}/cancel", _chosen(wishes, filters))
+    return _many(_GO_ON, f"{_path(topic)}/cancel", _chosen(wishes, filters))
 
 
 def reschedule_where(
@@ -67,11 +68,11 @@ def reschedule_where(
         raise RequestInvalid("messages are shifted, or all moved to one time: say one of them")
     else:
         when = {"shift": shift_text(shift)}
-    return _unsure(_MOVED, "POST", f"{_path(topic)}/reschedule", _chosen(wishes, filters) | when)
+    return _many(_MOVED, f"{_path(topic)}/reschedule", _chosen(wishes, filters) | when)
 
 
 def deliver_where(topic: str, filters: Iterable[str] | str, wishes: Facts) -> Call[Facts]:
-    return _unsure(_GO_ON, "POST", f"{_path(topic)}/deliver", _chosen(wishes, filters))
+    return _many(_GO_ON, f"{_path(topic)}/deliver", _chosen(wishes, filters))
 
 
 def timeline(topic: str, buckets: int | None) -> Call[Facts]:
@@ -97,6 +98,15 @@ def _when(delay: Delay | None, deliver_at: DeliverAt | None) -> Facts:
 def _unsure(hint: str, method: str, path: str, body: Facts | None = None) -> Call[Facts]:
     """A call that is not repeated where nobody knows whether it was done, and what to do then."""
     return msgspec.structs.replace(ask(method, path, Facts, body, idempotent=False), unsure_hint=hint)
+
+
+def _many(hint: str, path: str, body: Facts) -> Call[Facts]:
+    return _searching(_unsure(hint, "POST", path, body), True)
+
+
+def _searching(call: Call[Facts], does: bool) -> Call[Facts]:
+    """The broker looks at messages for as long as it allows itself, which may be more than the timeout."""
+    return msgspec.structs.replace(call, patience=DELAY_SECONDS_FOR_REQUEST) if does else call
 
 
 def _chosen(wishes: Facts, filters: Iterable[str] | str) -> Facts:

@@ -93,6 +93,13 @@ def rebalance_stats(group: str | None) -> Call[dict[str, Any]]:
     return ask("GET", path, dict[str, Any])
 
 
+def priority_stats(topic: str | None, group: str | None) -> Call[dict[str, Any]]:
+    chosen = "&".join(
+        f"{name}={quote(text)}" for name, text in (("topic", topic), ("group", group)) if text is not None
+    )
+    return ask("GET", f"/priority/stats{'?' if chosen else ''}{chosen}", dict[str, Any])
+
+
 def reliability() -> Call[dict[str, Any]]:
     return ask("GET", "/reliability/stats", dict[str, Any])
 

@@ -3,6 +3,7 @@
 from goqueue.limits import (
     CLOCK_BEHIND_SECONDS,
     CONNECTIONS_SHARE_HIGH,
+    DELAYED_LATE_SECONDS,
     DISK_FREE_LEAST,
     DISK_FREE_LEAST_BYTES,
     DISK_FREE_LOW,
@@ -235,6 +236,20 @@ def connections_near_limit(facts: Facts) -> Found:
         "look for clients that open one for each request, or raise server.connections",
         {"open": held, "limit": most},
     )
+
+
+def delayed_late(facts: Facts) -> Found:
+    for late in facts.delayed:
+        if late.seconds >= DELAYED_LATE_SECONDS:
+            yield Finding(
+                "delayed_late",
+                "warning",
+                f"{late.topic}/{late.partition}",
+                f"{format_count(late.messages, 'delayed message')} should have been delivered, the first of them "
+                f"{format_duration(round(late.seconds))} ago",
+                "the broker's log says why: mostly the disk is full, or it has failed",
+                {"messages": late.messages, "seconds": round(late.seconds, 3)},
+            )
 
 
 def clock_behind(facts: Facts) -> Found:

@@ -163,6 +163,17 @@ class DeadLetterFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DelayedFacts:
+    """Delayed messages of one partition whose time has come."""
+
+    topic: str
+    partition: int
+    messages: int
+    seconds: float
+    """Since when the first of them is due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All of it."""
 
@@ -175,3 +186,4 @@ class Facts:
     start: StartFacts = field(default_factory=StartFacts)
     groups: tuple[GroupFacts, ...] = ()
     dead_letters: tuple[DeadLetterFacts, ...] = ()
+    delayed: tuple[DelayedFacts, ...] = ()

@@ -97,6 +97,11 @@ CHECKS: tuple[Check, ...] = (
         (Rule("clock_behind", ("warning",), broker.clock_behind),),
     ),
     Check(
+        "delayed",
+        "delayed messages come when they are due",
+        (Rule("delayed_late", ("warning",), broker.delayed_late),),
+    ),
+    Check(
         "groups",
         _groups,
         (

@@ -14,6 +14,7 @@ from typing import Any
 
 from goqueue.broker.broker import CATALOG, GROUPS
 from goqueue.broker.closed_log import ClosedLog
+from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delivery.letters import redrive_cursor
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
 from goqueue.broker.name import is_internal
@@ -27,6 +28,7 @@ from goqueue.observe.facts import (
     CutEnd,
     DamagedRange,
     DeadLetterFacts,
+    DelayedFacts,
     DiskFacts,
     Facts,
     ProcessFacts,
@@ -69,12 +71,13 @@ class Gatherer:
         lately = speeds(self._history)
         disk = await self._perform(partial(self._disk_facts, lately.disk_growth))
         open_files = await self._perform(_open_files)
-        logs = _Logs(runtime)
+        logs, late = _Logs(runtime), list[DelayedFacts]()
         for topic, partition in runtime.broker.partitions():
             await slices.rest()
             logs.look(topic, partition)
             if (delays := runtime.broker.office.delays(partition)) is not None:
                 logs.look(topic, delays.inbox)
+                late += _late(delays)
         return Facts(
             uptime_seconds=(runtime.clock.monotonic_ns() - runtime.began_ns) / NANOSECONDS,
             partitions=logs.count,
@@ -85,6 +88,7 @@ class Gatherer:
             start=_start(runtime),
             groups=await group_facts(runtime, slices),
             dead_letters=tuple(DeadLetterFacts(topic=name, messages=count) for name, count in logs.letters.items()),
+            delayed=tuple(late),
         )
 
     async def _perform(self, job: Callable[[], Any]) -> Any:
@@ -116,6 +120,15 @@ class Gatherer:
 
     def __repr__(self) -> str:
         return f"<Gatherer of {self._runtime!r}>"
+
+
+def _late(delays: Delays) -> Iterator[DelayedFacts]:
+    now_ns, place = delays.clock.now_ns(), delays.partition
+    due_ns = delays.schedule.next_due()
+    if due_ns is not None and due_ns < now_ns:
+        count = delays.schedule.overdue(now_ns)
+        seconds = (now_ns - due_ns) / NANOSECONDS
+        yield DelayedFacts(topic=place.topic, partition=place.number, messages=count, seconds=seconds)
 
 
 def _alone(job: Job) -> Work[Any]:

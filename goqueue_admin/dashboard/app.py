@@ -200,7 +200,8 @@ class Dashboard(Host):
         topics = self.service.known.get(questions.TOPICS) or ()
         names = [*page.suggestions(), *(topic.name for topic in topics)]
         words = [name for row in PAGES for name in (row.name, *row.aliases)]
-        return [*words, *(f"{word} {name}" for word in words if pages.row_of(Place(word)).about for name in names)]
+        naming = [word for word in words if (row := pages.row_of(Place(word))).about or row.one]
+        return [*words, *(f"{word} {name}" for word in naming for name in names)]
 
     # --- everything else that a key does ---
 

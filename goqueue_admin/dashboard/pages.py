@@ -16,7 +16,8 @@ class Place(NamedTuple):
 class Row(NamedTuple):
     """`target` is `module:class`; `about` names what the screen is about, in the order it is typed.
 
-    `up` is where escape leads: to the screen of that name, about as much of the same as it takes.
+    `up` is where escape leads: to the screen of that name, about as much of the same as it takes. Of a screen that is
+    about nothing, `one` is the screen that is meant where something follows its name.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Row(NamedTuple):
     about: tuple[str, ...] = ()
     up: str = ""
     key: str = ""
+    one: str = ""
     aliases: tuple[str, ...] = ()
 
 
@@ -61,6 +63,15 @@ PAGES = (
     ),
     Row("errors", f"{_SCREENS}.errors:ErrorsPage", "Why dead letters failed.", about=("topic",), up="dlq"),
     Row("letters", f"{_SCREENS}.letters:LettersPage", "Dead letters.", about=("topic", "error"), up="errors"),
+    Row(
+        "delayed",
+        f"{_SCREENS}.delayed:DelayedPage",
+        "What is to be delivered later, in all topics.",
+        up="overview",
+        key="f7",
+        one="schedule",
+    ),
+    Row("schedule", f"{_SCREENS}.schedule:SchedulePage", "The delayed messages of a topic.", ("topic",), "delayed"),
     Row("rebalances", f"{_SCREENS}.rebalances:RebalancesPage", "How groups were rebalanced.", up="overview", key="f6"),
 )
 HOME = Place("overview")
@@ -76,6 +87,8 @@ def parse(text: str) -> Place | None:
     """`topic orders`, as it is typed behind the colon. What may be left out is the last word, and not the first."""
     words = text.split()
     row = _BY_NAME.get(words[0].lower()) if words else None
+    if row is not None and row.one and len(words) > 1:
+        row = _BY_NAME[row.one]
     if row is None or len(words) - 1 > len(row.about) or (row.about and len(words) == 1):
         return None
     return Place(row.name, tuple(words[1:]))
@@ -88,7 +101,8 @@ def usage(text: str) -> str:
     if row is None:
         known = ", ".join(one.name for one in PAGES)
         return f"there is no screen {words[0] if words else ''!r}: known are {known}"
-    return f"write it as :{' '.join((row.name, *(part.upper() for part in row.about)))}"
+    about = _BY_NAME[row.one].about if row.one else row.about
+    return f"write it as :{' '.join((row.name, *(part.upper() for part in about)))}"
 
 
 def above(place: Place) -> Place | None:

@@ -32,6 +32,7 @@ VERSION = question("version")
 TOPICS = question("topic_details")
 GROUPS = question("group_details")
 REBALANCES = question("rebalance_stats")
+DELAYS = question("delay_stats")
 
 
 class Link(NamedTuple):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from goqueue.console import terminal
 from goqueue.console.figures import ago, priority, second, until
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.rows import Column
@@ -52,6 +53,8 @@ def found(client: "Client", topic: str, limit: int, skip: int, wishes: Mapping[s
         total = max(total, answer["total"])
         new = [row_of(one) for one in answer["messages"]]
         rows += new
+        if not answer.get("complete", True):
+            terminal.say("the filters had no time to look at all messages: choose fewer with --from and --to")
         if len(new) < wanted:
             break
         last = new[-1]["deliver_at"]

@@ -297,6 +297,25 @@ def test_the_numbers_of_all_topics_are_told(url: str) -> None:
     ]  # fmt: skip
 
 
+def test_what_was_delivered_before_it_was_due_was_never_late(url: str) -> None:
+    publish(url, "t", "a", delay="1h", partition=0)
+    ask(url, "POST", "/topics/t/delayed/0/0/deliver")
+    found = ask(url, "GET", "/delay/stats").json
+    assert (found["delivered_count"], found["late_p50"], found["late_p99"]) == (1, None, None)
+
+
+def test_prometheus_is_told_of_them(url: str) -> None:
+    publish(url, "t", "a", delay="1h", partition=0)
+    publish(url, "t", "b", delay="10ms", partition=0)
+    arrived(url, 0, 1)
+    assert settled(url, 0, 1) == "delivered"
+    lines = ask(url, "GET", "/metrics").body.decode().splitlines()
+    assert 'goqueue_delayed_pending_messages{topic="t"} 1.0' in lines
+    assert 'goqueue_delayed_messages_total{outcome="delivered"} 1.0' in lines
+    assert 'goqueue_delayed_messages_total{outcome="cancelled"} 0.0' in lines
+    assert "goqueue_delayed_late_seconds_count 1.0" in lines
+
+
 # --- changing ---
 
 

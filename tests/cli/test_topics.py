@@ -429,3 +429,24 @@ def test_delayed_messages_go_with_their_topic_and_are_told(broker: LocalBroker) 
     assert refused.err == "delete topic orders with all messages and 2 delayed? [y/N] nothing was changed\n"
     done = cli(broker.url, "topic", "delete", "orders", "--yes", "--no-headers")
     assert (done.code, done.out) == (0, "orders  2  deleted\n")
+
+
+def test_the_priorities_of_a_topic_are_added_up_over_its_partitions(broker: LocalBroker) -> None:
+    create(broker.url, "t", partitions=2)
+    for partition, priority in ((0, "critical"), (1, "critical"), (1, "normal")):
+        publish(broker.url, "t", "v", partition=partition, priority=priority)
+    done = cli(broker.url, "topic", "priorities", "t")
+    assert (done.code, done.err) == (0, "")
+    rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()}
+    assert rows["t:"] == ["2", "partitions"]
+    assert rows["critical"] == ["2", "0", "0", "2", "0", "-", "-"]
+    assert rows["normal"][0] == "1"
+    found = json.loads(cli(broker.url, "topic", "priorities", "t", "-o", "json").out)
+    assert found[0]["partitions"]["1"]["critical"]["ready"] == 1
+
+
+def test_priorities_of_a_group_that_is_not_there_are_refused(broker: LocalBroker) -> None:
+    create(broker.url, "t")
+    done = cli(broker.url, "topic", "priorities", "t", "--group", "nobody")
+    assert (done.code, done.out) == (5, "")
+    assert "nobody" in done.err

@@ -107,6 +107,18 @@ def test_rebalances_are_counted_for_all_and_for_one(ask: Any) -> None:
         ask("cooperative_group", "nobody")
 
 
+def test_priorities_have_their_numbers_by_topic_and_partition(ask: Any) -> None:
+    found = ask("priority_stats")["topics"]["orders"]["1"]
+    assert (found["normal"]["ready"], found["normal"]["enqueued"], found["critical"]["enqueued"]) == (2, 2, 0)
+    assert set(ask("priority_stats", topic="orders")["topics"]) == {"orders"}
+    ours = ask("priority_stats", "orders", "billing")["topics"]["orders"]["1"]["normal"]
+    assert (ours["ready"] + ours["in_flight"] <= 2, ours["waiting"]) == (True, 0)
+    with pytest.raises(TopicNotFound):
+        ask("priority_stats", "nobody")
+    with pytest.raises(GroupNotFound):
+        ask("priority_stats", group="nobody")
+
+
 def test_readiness_has_the_single_checks(ask: Any) -> None:
     found = ask("readiness")
     assert (found["status"], found["checks"]["storage"]["status"]) == ("pass", "pass")

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from goqueue.client import AsyncClient, Client, Nanoseconds
+from goqueue.client import AsyncClient, Client, Nanoseconds, delays
 from goqueue.client.async_schedule import AsyncSchedule
 from goqueue.client.schedule import Schedule
 from goqueue.errors import BrokerUnreachable, RequestInvalid
+from goqueue.limits import DELAY_SECONDS_FOR_REQUEST
 from tests.client.peers import Asked, Reply, peer, reply
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -101,6 +102,17 @@ def test_a_call_is_what_the_broker_understands(
         (seen,) = server.asked
     assert f"{seen.method} {seen.target}" == asked
     assert (msgspec.json.decode(seen.body) if seen.body else None) == body
+
+
+def test_what_may_look_at_all_messages_waits_as_long_as_the_broker_may_look() -> None:
+    patient = [
+        delays.listed("t", 1, 0, {}, "key=x"),
+        delays.cancel_where("t", (), {}),
+        delays.deliver_where("t", (), {}),
+        delays.reschedule_where("t", (), {}, 1, None, None),
+    ]
+    assert {call.patience for call in patient} == {DELAY_SECONDS_FOR_REQUEST}
+    assert delays.listed("t", 1, 0, {}, ()).patience == delays.cancel("t", 0, 0).patience == 0
 
 
 def test_every_call_is_tried_above() -> None:

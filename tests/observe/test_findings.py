@@ -16,6 +16,7 @@ from goqueue.observe.facts import (
     CutEnd,
     DamagedRange,
     DeadLetterFacts,
+    DelayedFacts,
     DiskFacts,
     Facts,
     GroupFacts,
@@ -210,6 +211,15 @@ def test_the_process_is_judged_by_its_numbers(code: str, field: str, levels: dic
     assert {value: severity(process(**{field: value}), code) for value in levels} == levels
 
 
+# --- delayed messages ---
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(29.9, None), (30.0, "warning")])
+def test_delayed_messages_are_told_of_when_they_are_very_late(seconds: float, expected: str | None) -> None:
+    late = DelayedFacts(topic="orders", partition=1, messages=3, seconds=seconds)
+    assert severity(Facts(uptime_seconds=1.0, delayed=(late,)), "delayed_late") == expected
+
+
 # --- groups ---
 
 
@@ -360,6 +370,9 @@ FACTS = st.builds(
     shut=st.lists(SHUT, max_size=40).map(tuple),
     start=st.builds(StartFacts, surveyed=COUNTS, unclaimed=st.lists(NAMES, max_size=3).map(tuple)),
     groups=st.lists(GROUPS, max_size=4).map(tuple),
+    delayed=st.lists(
+        st.builds(DelayedFacts, topic=NAMES, partition=COUNTS, messages=COUNTS, seconds=SECONDS), max_size=3
+    ).map(tuple),
     dead_letters=st.lists(st.builds(DeadLetterFacts, topic=NAMES, messages=COUNTS), max_size=3).map(tuple),
 )  # fmt: skip
 
@@ -416,4 +429,5 @@ ILL = Facts(
         *(GroupFacts(name=f"g{number}") for number in range(9_997)),
     ),
     dead_letters=(DeadLetterFacts(topic="orders.dlq", messages=1),),
+    delayed=(DelayedFacts(topic="orders", partition=0, messages=3, seconds=60),),
 )  # fmt: skip

@@ -244,6 +244,10 @@ class FakeClient:
         self._note(f"partitions {topic}")
         return partitions()
 
+    async def priority_stats(self, topic: str | None = None, group: str | None = None) -> dict[str, Any]:
+        self._note(f"priority_stats {topic} {group}")
+        return {"topics": {}}
+
     async def topic(self, name: str) -> TopicInfo:
         self._note(f"topic {name}")
         return TopicInfo(name, 3, partition_offsets={str(number): Offsets(0, 3_292_181) for number in range(3)})

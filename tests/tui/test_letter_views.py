@@ -3,7 +3,7 @@
 import pytest
 
 from goqueue.client.endpoints import Offsets, TopicInfo
-from goqueue_admin.dashboard.views import letters
+from goqueue_admin.dashboard.views import content, letters
 from goqueue_admin.dashboard.views.redrives import Outcome, Wishes, parse_wishes
 from goqueue_admin.dashboard.views.resets import Target, parse_partitions, parse_target
 from tests.tui import group_fakes
@@ -87,8 +87,8 @@ def test_a_letter_tells_how_it_failed_and_its_own_headers_alone() -> None:
 def test_a_letter_of_which_little_is_known_is_shown_all_the_same() -> None:
     bare = {"partition": 0, "offset": 3, "timestamp": "2026-01-01T00:00:00Z", "value": None, "key": None}
     assert {name: text for name, text, _ in letters.facts(bare)}["error"] == letters.UNSAID
-    assert letters.preview(bare) == "∅"
-    assert letters.value_of(bare).kind == "tombstone"
+    assert content.preview(bare) == "∅"
+    assert content.value(bare).kind == "tombstone"
     assert letters.origin(bare) is None
 
 
@@ -99,14 +99,14 @@ def test_letters_are_filtered_by_key_and_reason_too() -> None:
 
 def test_a_value_of_bytes_is_shown_as_bytes() -> None:
     letter = {**group_fakes.letter(0), "value": "AAH//g==", "encoding": "base64"}
-    assert letters.content_of(letter) == b"\x00\x01\xff\xfe"
-    assert letters.preview(letter) == "\x00\x01\\xff\\xfe"
-    assert letters.value_of(letter).kind == "bytes"
+    assert content.content_of(letter) == b"\x00\x01\xff\xfe"
+    assert content.preview(letter) == "\x00\x01\\xff\\xfe"
+    assert content.value(letter).kind == "bytes"
 
 
 def test_a_long_value_of_bytes_has_a_beginning() -> None:
     letter = {**group_fakes.letter(0), "value": "QUFB" * 1_000, "encoding": "base64"}
-    assert letters.preview(letter) == "A" * 300
+    assert content.preview(letter) == "A" * 300
 
 
 # --- what is typed ---

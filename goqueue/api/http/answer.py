@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from http import HTTPStatus
 
-from goqueue.api.http.message import Response
+from goqueue.api.http.message import JSON, Response
 from goqueue.limits import HTTP_JOINED_BYTES
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -41,7 +41,8 @@ def wire(response: Response, request_id: str, connection: str, date: str, *, wit
 
 
 def _head(response: Response, length: int, request_id: str, connection: str, date: str) -> bytes:
-    opening = _opening(response.status, response.content_type if length else "")
+    is_nothing = response.status in _BARE or (not length and response.content_type == JSON)  # no bytes are no JSON
+    opening = _opening(response.status, "" if is_nothing else response.content_type)
     told = "" if response.status in _BARE else f"content-length: {length}\r\n"
     ending = f"connection: {connection}\r\n" if connection else ""
     further = _lines(response.headers) if response.headers else ""

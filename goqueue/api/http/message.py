@@ -28,6 +28,9 @@ class Request:
     """Bytes that count as held until the request is answered."""
 
 
+JSON = "application/json"
+
+
 @dataclass(slots=True)
 class Response:
     """One answer. The server adds the length, the request's id, the date and what concerns the connection."""
@@ -35,7 +38,7 @@ class Response:
     status: int
     body: bytes | Sequence[memoryview | bytes] = b""
     """Views are of bytes, and must not change until they are sent."""
-    content_type: str = "application/json"
+    content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
 
 

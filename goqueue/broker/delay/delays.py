@@ -21,13 +21,14 @@ import numpy as np
 
 from goqueue.broker.delay import records, snapshot
 from goqueue.broker.delay.columns import News, news_in, origins_in
-from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, NEVER, STATES, Entry, Schedule
+from goqueue.broker.delay.refusals import not_found, not_pending
+from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, NEVER, Entry, Schedule
 from goqueue.broker.delay.snapshot import Snapshot
 from goqueue.broker.delay.wheel import NONE, Due, Numbers, Wheel, in_order
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import DelayedNotFound, DelayedNotPending, GoQueueError
+from goqueue.errors import GoQueueError
 from goqueue.limits import DELAY_CLOCK_BACK_NS, READ_BYTES
 from goqueue.storage.disk import Disk
 
@@ -384,24 +385,3 @@ class Delays:
 
     def __repr__(self) -> str:
         return f"<Delays {self.name} {self.schedule.pending} pending>"
-
-
-def not_found(partition: Partition, offset: int) -> DelayedNotFound:
-    return DelayedNotFound(
-        f"no message with the offset {offset} is scheduled in partition {partition.number} of {partition.topic}",
-        hint="a message that was settled is forgotten after a while",
-        topic=partition.topic,
-        partition=partition.number,
-        offset=offset,
-    )
-
-
-def not_pending(partition: Partition, entry: Entry) -> DelayedNotPending:
-    state = STATES[entry.state]
-    return DelayedNotPending(
-        f"the message {entry.offset} in partition {partition.number} of {partition.topic} is {state}",
-        hint="only a pending message can be changed",
-        state=state,
-        partition=partition.number,
-        offset=entry.offset,
-    )

@@ -81,6 +81,8 @@ class Office:
 
     def _observe(self, late_ns: Numbers) -> None:
         self.on_delivery(late_ns)
+        if not len(late_ns):  # all were delivered before they were due
+            return
         self._late.append(late_ns)
         self._late_count += len(late_ns)
         while self._late_count - len(self._late[0]) >= _LATE_MESSAGES:

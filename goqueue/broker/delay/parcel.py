@@ -23,6 +23,7 @@ from goqueue.storage.extent import Extent, Read
 from goqueue.storage.scan import Frames
 
 _SCHEDULING = frozenset({MARK_NAME, DELIVER_AT, DELIVER_IN})
+_LOCATED = 500  # stretches in one go: a millisecond or two of the event loop
 _FEW = 32  # picked out on the spot where they are in memory: a thread costs more
 
 
@@ -56,13 +57,14 @@ def fetch(partition: Partition, offsets: Numbers, bytes_max: int) -> Work[Fetche
     gap = max(1, DELAY_FETCH_GAP_BYTES // partition.message_bytes)
     stretches = _stretches(offsets[offsets >= partition.earliest], gap)
     while stretches and not fetched.is_over:
-        located = [(stretch, _locate(partition, stretch)) for stretch in stretches]
+        some, others = stretches[:_LOCATED], stretches[_LOCATED:]
+        located = [(stretch, _locate(partition, stretch)) for stretch in some]
         job = partial(_load, located, offsets, fetched, bytes_max)
         if len(offsets) <= _FEW and all(isinstance(found, Read) for _, found in located):
             job()
         else:
             yield job
-        stretches = [stretch for stretch in stretches if stretch.next < stretch.end]
+        stretches = [stretch for stretch in some if stretch.next < stretch.end] + others
     return fetched
 
 

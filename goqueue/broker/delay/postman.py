@@ -6,6 +6,7 @@ the disk has refused is pending still; whether some of it has arrived all the sa
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -31,6 +32,15 @@ _MANY = 20_000  # that are brought into order by a thread: more would keep the l
 _FEW = 32  # readdressed on the spot: a thread costs more
 
 
+@dataclass(slots=True)
+class _Express:
+    """Messages that somebody waits for, in the order of their deadlines."""
+
+    due: Due
+    arrived: Promise[int]
+    count: int = 0
+
+
 class Postman:
     """Of one partition."""
 
@@ -41,7 +51,7 @@ class Postman:
         """Who is due, in order."""
         self._fetched: Fetched | None = None
         """What was read ahead, while some are ready."""
-        self._express: deque[tuple[Numbers, Promise[int]]] = deque()
+        self._express: deque[_Express] = deque()
         self.on_delivery: Callable[[Numbers], None] = lambda _: None
         """Called with how late messages were, in nanoseconds."""
 
@@ -71,19 +81,21 @@ class Postman:
     def deliver_now(self, offsets: Numbers) -> Work[int]:
         """These, whenever they are due; how many of them were pending and went. They rise."""
         yield from self.delays.be_ready()
-        arrived: Promise[int] = Promise()
-        self._express.append((offsets, arrived))
+        chosen, arrived = self.delays.free(offsets), Promise[int]()
+        due = self.delays.true_of(self.delays.schedule.dues_of(chosen), chosen)
+        self._express.append(_Express(due, arrived))
         self.delays.on_earlier()
         count: int = yield arrived
         return count
 
-    def _next(self) -> Work[tuple[Numbers, Numbers, Promise[int] | None] | None]:
+    def _next(self) -> Work[tuple[Due, _Express | None] | None]:
         """Some who go together, in the order of their deadlines: those whom somebody waits for are first."""
+        count = self._count_at_once()
         if self._express:
-            offsets, arrived = self._express.popleft()
-            offsets = self.delays.free(offsets)
-            dues = self.delays.schedule.dues_of(offsets)
-            return *self.delays.true_of(dues, offsets), arrived
+            express = self._express[0]
+            dues, offsets = express.due
+            express.due = dues[count:], offsets[count:]
+            return self.delays.true_of(dues[:count], offsets[:count]), express
         now_ns = self.delays.clock.now_ns()
         while True:
             if self._ready and now_ns < self._ready[-1][0][-1]:  # the clock was set back
@@ -96,34 +108,36 @@ class Postman:
                 job = partial(in_order, due)
                 self._ready[0] = job() if len(due[0]) <= _MANY else (yield job)
             dues, offsets = self._ready.popleft()
-            count = self._count_at_once()
             if len(dues) > count:
                 self._ready.appendleft((dues[count:], offsets[count:]))
             batch = self.delays.true_of(dues[:count], offsets[:count])
             if len(batch[0]):
-                return *batch, None
+                return batch, None
 
     def _count_at_once(self) -> int:
         return max(1, min(DELAY_BATCH_MESSAGES, DELAY_BATCH_BYTES // self.delays.inbox.message_bytes))
 
-    def _carry(self, dues: Numbers, offsets: Numbers, arrived: Promise[int] | None) -> Work[None]:
-        delays, numbers = self.delays, offsets.tolist()
+    def _carry(self, due: Due, express: _Express | None) -> Work[None]:
+        delays, (dues, offsets) = self.delays, due
+        numbers = offsets.tolist()
         delays.on_its_way.update(numbers)
-        count = 0
         try:
             while len(offsets):
-                sent = yield from self._send(dues, offsets, is_express=arrived is not None)
-                count += sent
+                sent = yield from self._send(dues, offsets, is_express=express is not None)
                 dues, offsets = dues[sent:], offsets[sent:]
         except GoQueueError as error:
-            if arrived is not None:
-                arrived(error)
+            if express is not None:
+                self._express.remove(express)
+                express.arrived(error)
             raise
         finally:
             delays.on_its_way.difference_update(numbers)
             delays.release(numbers)
-        if arrived is not None:
-            arrived(count)
+        if express is not None:
+            express.count += len(numbers)
+            if not len(express.due[0]):
+                self._express.remove(express)
+                express.arrived(express.count)
 
     def _send(self, dues: Numbers, offsets: Numbers, *, is_express: bool) -> Work[int]:
         """As many of the first as go together; how many that were."""
@@ -145,7 +159,8 @@ class Postman:
     def _fetch(self, offsets: Numbers) -> Work[Fetched]:
         """These, and together with them those whose turn comes then."""
         if self._fetched is None or not self._fetched.covers(offsets):
-            wanted = [offsets, *(ahead for _, ahead in self._ready)]
+            ready = [express.due for express in self._express] + list(self._ready)
+            wanted = [offsets, *(ahead for _, ahead in ready)]
             count = min(DELAY_FETCH_MESSAGES, DELAY_FETCH_BYTES // self.delays.inbox.message_bytes)
             chosen = np.unique(np.concatenate(wanted)[: max(count, len(offsets))])
             self._fetched = yield from fetch(self.delays.inbox, chosen, DELAY_FETCH_BYTES)

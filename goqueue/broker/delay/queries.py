@@ -13,7 +13,7 @@ import numpy as np
 from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.parcel import Fetched, fetch
 from goqueue.broker.delay.postman import Postman
-from goqueue.broker.delay.schedule import NEVER, PENDING, STATE, Chunk, Entry
+from goqueue.broker.delay.schedule import NEVER, PENDING, STATE, Bytes, Chunk, Entry, Mask
 from goqueue.broker.delay.wheel import NONE, Numbers
 from goqueue.broker.filters.batch import Batch
 from goqueue.broker.filters.sieve import NO_FILTERS, Sieve
@@ -23,6 +23,8 @@ from goqueue.limits import DELAY_DECISION_MESSAGES, DELAY_SECONDS_FOR_REQUEST, R
 from goqueue.storage import frame
 
 _PIECE = DELAY_DECISION_MESSAGES
+_BRIEF = 100  # decoded on the spot
+_LOOKED_AT = 10_000  # by filters in one go: some milliseconds of a thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +69,28 @@ class Rows:
     def part(self, first: int, end: int) -> "Rows":
         return Rows(self.dues[first:end], self.places[first:end], self.offsets[first:end])
 
+    def of(self, chosen: Mask) -> "Rows":
+        return Rows(self.dues[chosen], self.places[chosen], self.offsets[chosen])
 
-def listing(asked: list[Delays], criteria: Criteria, limit: int, skip: int, clock: Clock) -> Work[list[Shown]]:
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list."""
+
+    shown: list[Shown]
+    is_complete: bool
+    """Whether the filters have looked at all messages: otherwise one that is due earlier may be missing."""
+
+
+def listing(asked: list[Delays], criteria: Criteria, limit: int, skip: int, clock: Clock) -> Work[Page]:
     """Those messages, some of the first passed over."""
-    most = None if criteria.has_filters else skip + limit
-    rows = yield from _rows(asked, criteria, most)
-    if not criteria.has_filters:
-        return (yield from _shown(asked, rows.part(skip, skip + limit)))
-    found: list[Shown] = []
-    until_ns = clock.monotonic_ns() + round(DELAY_SECONDS_FOR_REQUEST * NANOSECONDS)
-    for first in range(0, len(rows), _PIECE):
-        part, _ = yield from _sifted(asked, rows.part(first, first + _PIECE), criteria.sieve)
-        passed = min(skip, len(part))
-        skip -= passed
-        found += yield from _shown(asked, part.part(passed, passed + limit - len(found)))
-        if len(found) == limit or clock.monotonic_ns() >= until_ns:
-            break
-    return found
+    rows = yield from _rows(asked, criteria, None if criteria.has_filters else skip + limit)
+    is_complete = True
+    if criteria.has_filters:
+        sifted = yield from _sifted(asked, rows, criteria.sieve, clock)
+        rows, is_complete = sifted.rows, sifted.is_complete
+    shown = yield from _shown(asked, rows.part(skip, skip + limit), criteria.state)
+    return Page(shown, is_complete)
 
 
 def one(delays: Delays, offset: int) -> Work[Shown]:
@@ -93,19 +100,31 @@ def one(delays: Delays, offset: int) -> Work[Shown]:
     return _told(delays, entry, fetched)
 
 
-def _shown(asked: list[Delays], rows: Rows) -> Work[list[Shown]]:
+def _shown(asked: list[Delays], rows: Rows, state: int) -> Work[list[Shown]]:
     """Of many that are large only the first: a page ends where it would become too much."""
     fetched: dict[int, Fetched] = {}
+    priorities = np.zeros(len(rows), np.uint8)
     for place in np.unique(rows.places).tolist():
-        wanted = np.sort(rows.offsets[rows.places == place])
-        fetched[place] = yield from fetch(asked[place].inbox, wanted, READ_BYTES_MAX)
+        chosen = np.flatnonzero(rows.places == place)
+        chosen = chosen[np.argsort(rows.offsets[chosen])]
+        priorities[chosen] = asked[place].schedule.priorities_of(rows.offsets[chosen])
+        fetched[place] = yield from fetch(asked[place].inbox, rows.offsets[chosen], READ_BYTES_MAX)
+    job = partial(_told_all, asked, rows, priorities, state, fetched)
+    if len(rows) <= _BRIEF:
+        return job()
+    shown: list[Shown] = yield job
+    return shown
+
+
+def _told_all(
+    asked: list[Delays], rows: Rows, priorities: Bytes, state: int, fetched: dict[int, Fetched]
+) -> list[Shown]:
     shown: list[Shown] = []
-    for place, offset in zip(rows.places.tolist(), rows.offsets.tolist(), strict=True):
-        entry = asked[place].schedule.find(offset)
+    columns = (rows.places, rows.offsets, rows.dues, priorities)
+    for place, offset, due_ns, priority in zip(*(column.tolist() for column in columns), strict=True):
         if fetched[place].is_over and offset not in fetched[place].frames:
             break
-        if entry is not None:
-            shown.append(_told(asked[place], entry, fetched[place]))
+        shown.append(_told(asked[place], Entry(offset, due_ns, state, priority), fetched[place]))
     return shown
 
 
@@ -165,20 +184,40 @@ def _in_order(rows: Rows) -> Rows:
     return Rows(rows.dues[order], rows.places[order], rows.offsets[order])
 
 
-def _sifted(asked: list[Delays], rows: Rows, sieve: Sieve) -> Work[tuple[Rows, int]]:
-    """Those that the filters let through, and how many were looked at."""
-    fits, scanned = np.zeros(len(rows), np.bool_), 0
-    for place in np.unique(rows.places).tolist():
-        chosen = np.flatnonzero(rows.places == place)
-        offsets = np.sort(rows.offsets[chosen])
-        while len(offsets):
-            fetched = yield from fetch(asked[place].inbox, offsets, READ_BYTES_MAX)
-            passed: Numbers = yield partial(_pass, list(fetched.frames.values()), sieve)
-            fits[chosen] |= np.isin(rows.offsets[chosen], passed)
-            scanned += len(fetched.frames)
-            seen = np.fromiter(fetched.frames, np.int64, len(fetched.frames))
-            offsets = offsets[~np.isin(offsets, seen)] if fetched.is_over and len(seen) else NONE
-    return Rows(rows.dues[fits], rows.places[fits], rows.offsets[fits]), scanned
+@dataclass(frozen=True, slots=True)
+class _Sifted:
+    """Those that the filters let through, in the order of their deadlines."""
+
+    rows: Rows
+    scanned: int
+    is_complete: bool
+
+
+def _sifted(asked: list[Delays], rows: Rows, sieve: Sieve, clock: Clock) -> Work[_Sifted]:
+    """Looked at in the order of the log, for as long as a request may take: a read of neighbours costs least."""
+    until_ns = clock.monotonic_ns() + round(DELAY_SECONDS_FOR_REQUEST * NANOSECONDS)
+    order = np.lexsort((rows.offsets, rows.places))
+    fits = np.zeros(len(rows), np.bool_)
+    for scanned in range(0, len(order), _LOOKED_AT):
+        if clock.monotonic_ns() >= until_ns:
+            return _Sifted(rows.of(fits), scanned, is_complete=False)
+        piece = order[scanned : scanned + _LOOKED_AT]
+        for place in np.unique(rows.places[piece]).tolist():
+            chosen = piece[rows.places[piece] == place]
+            passed = yield from _passing(asked[place], rows.offsets[chosen], sieve)
+            fits[chosen] = np.isin(rows.offsets[chosen], passed)
+    return _Sifted(rows.of(fits), len(rows), is_complete=True)
+
+
+def _passing(delays: Delays, offsets: Numbers, sieve: Sieve) -> Work[Numbers]:
+    """Those of these that the filters let through; they rise."""
+    passing = [NONE]
+    while len(offsets):
+        fetched = yield from fetch(delays.inbox, offsets, READ_BYTES_MAX)
+        passing.append((yield partial(_pass, list(fetched.frames.values()), sieve)))
+        seen = np.fromiter(fetched.frames, np.int64, len(fetched.frames))
+        offsets = offsets[~np.isin(offsets, seen)] if fetched.is_over and len(seen) else NONE
+    return np.concatenate(passing)
 
 
 def _pass(frames: list[memoryview], sieve: Sieve) -> Numbers:
@@ -202,26 +241,26 @@ class Outcome:
     """Whether all who fit were come to, or as many as were wanted."""
 
 
-def decide(asked: list[Postman], criteria: Criteria, act: Act | None, limit: int | None, clock: Clock) -> Work[Outcome]:
-    """Do this to all that fit, or only count them; in the order of their deadlines."""
+def decide(
+    asked: list[Postman], criteria: Criteria, act: Act | None, limit: int | None, clock: Clock, at_once: int = _PIECE
+) -> Work[Outcome]:
+    """Do this to all that fit, or only count them; in the order of their deadlines, so many at once."""
     outcome = Outcome()
     until_ns = clock.monotonic_ns() + round(DELAY_SECONDS_FOR_REQUEST * NANOSECONDS)
     all_delays = [postman.delays for postman in asked]
     rows = yield from _rows(all_delays, criteria, None if criteria.has_filters else limit)
-    for first in range(0, len(rows), _PIECE):
-        part = rows.part(first, first + _PIECE)
-        outcome.scanned += len(part)
-        if criteria.has_filters:
-            part, _ = yield from _sifted(all_delays, part, criteria.sieve)
-        part = part.part(0, len(part) if limit is None else limit - outcome.matched)
-        outcome.matched += len(part)
-        if act is not None:
-            outcome.changed += yield from _act(asked, part, act)
-        if outcome.matched == limit:
-            break
+    outcome.scanned = len(rows)
+    if criteria.has_filters:
+        sifted = yield from _sifted(all_delays, rows, criteria.sieve, clock)
+        rows, outcome.scanned, outcome.is_complete = sifted.rows, sifted.scanned, sifted.is_complete
+    rows = rows.part(0, len(rows) if limit is None else limit)
+    outcome.matched = len(rows)
+    for first in range(0, len(rows) if act is not None else 0, at_once):
         if clock.monotonic_ns() >= until_ns:
-            outcome.is_complete = first + _PIECE >= len(rows)
+            outcome.is_complete = False
             break
+        assert act is not None, "somebody wants something done"
+        outcome.changed += yield from _act(asked, rows.part(first, first + at_once), act)
     return outcome
 
 

@@ -281,6 +281,10 @@ class Schedule:
         offsets, dues = zip(*parts, strict=True)
         return np.concatenate(offsets), np.concatenate(dues)
 
+    def overdue(self, now_ns: int) -> int:
+        """How many should be gone by now."""
+        return sum(int((chunk.dues[chunk.is_pending] < now_ns).sum()) for chunk in self.chunks if chunk.pending)
+
     def next_due(self) -> int | None:
         """The earliest deadline of all."""
         earliest = [int(chunk.dues[chunk.is_pending].min()) for chunk in self.chunks if chunk.pending]

@@ -24,9 +24,13 @@ from goqueue_admin.dashboard.views.groups import MemberLine, PlaceLine
 from goqueue_admin.dashboard.views.table import Sorting
 from goqueue_admin.dashboard.views.trend import Trend
 from goqueue_admin.dashboard.widgets.figures import Figures
+from goqueue_admin.dashboard.widgets.lanes import Lanes
 from goqueue_admin.dashboard.widgets.plot import Plot
 from goqueue_admin.dashboard.widgets.spark import Spark
 from goqueue_admin.dashboard.widgets.table import Table
+
+_TOPICS_MAX = 20
+"""Of a group that reads very many, the priorities of the first ones are counted."""
 
 
 class GroupPage(Page):
@@ -48,7 +52,15 @@ class GroupPage(Page):
         self._drawn: Any = None
 
     def questions(self) -> Sequence[Question]:
+        return (self._asked, self._cooperative, *self._lanes())
+
+    def needed(self) -> Sequence[Question]:
         return (self._asked, self._cooperative)
+
+    def _lanes(self) -> Sequence[Question]:
+        """Of each topic that it reads: all that there are would be many."""
+        topics = self.dashboard.service.known.facts(self._asked).get("lag", ())
+        return [question("priority_stats", topic, self._group) for topic in list(topics)[:_TOPICS_MAX]]
 
     def body(self) -> Iterator[Widget]:
         yield Figures()
@@ -71,6 +83,7 @@ class GroupPage(Page):
                 empty="it has read nothing yet",
                 id="places",
             ),
+            Lanes(),
             id="tables",
         )
 
@@ -82,6 +95,7 @@ class GroupPage(Page):
         self._show_rebalance(views.revocations(group, cooperative))
         self._show_lag(known)
         now_ns = self.dashboard.service.clock.now_ns()
+        self.query_one(Lanes).show(known, self._lanes(), now_ns)
         members = self.query_one("#members", Table)
         members.columns = views.member_columns(is_rebalancing=bool(cooperative.get("partitions_to_revoke")))
         members.fill(views.members(group, cooperative.get("partitions_to_revoke") or {}, now_ns))

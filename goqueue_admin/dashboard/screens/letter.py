@@ -9,6 +9,7 @@ from goqueue_admin.dashboard import commands
 from goqueue_admin.dashboard.host import host_of
 from goqueue_admin.dashboard.screens import document
 from goqueue_admin.dashboard.screens.window import Window
+from goqueue_admin.dashboard.views import content
 from goqueue_admin.dashboard.views import letters as views
 from goqueue_admin.dashboard.views.letters import Letter
 
@@ -19,7 +20,7 @@ class LetterWindow(Window):
     BINDINGS: ClassVar[list[BindingType]] = [("y", "copy_command", "Copy as command")]
 
     def __init__(self, topic: str, letter: Letter) -> None:
-        value = views.value_of(letter)
+        value = content.value(letter)
         place = views.place_of(letter)
         super().__init__(f"{topic}/{place}", _content(letter), value.plain)
         self._words = ("goqueue-cli", "dlq", "describe", topic.removesuffix(views.SUFFIX), place)
@@ -33,4 +34,4 @@ class LetterWindow(Window):
 
 
 def _content(letter: Letter) -> Content:
-    return document.written(list(views.facts(letter)), views.value_of(letter), "goqueue-cli dlq describe")
+    return document.written(list(views.facts(letter)), content.value(letter), "goqueue-cli dlq describe")

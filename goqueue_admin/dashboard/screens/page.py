@@ -48,6 +48,10 @@ class Page(Screen[None]):
         """What it needs to know, the most visible first."""
         return ()
 
+    def needed(self) -> Sequence[Question]:
+        """Those without which there is nothing to show."""
+        return self.questions()
+
     def body(self) -> Iterator[Widget]:
         """The widgets between the crumbs and the line of news."""
         yield from ()
@@ -130,7 +134,7 @@ class Page(Screen[None]):
 
     def trouble(self) -> str:
         """What keeps on being wrong here: the broker would not tell the most important."""
-        error = next((self.dashboard.service.known.error(asked) for asked in self.questions()), None)
+        error = next((self.dashboard.service.known.error(asked) for asked in self.needed()), None)
         return error.sentence if error else ""
 
     def tell_link(self) -> None:

@@ -1,13 +1,12 @@
 """Dead letters: which topics have some, why they failed, and each of them."""
 
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_count, parse_time
-from goqueue_admin.dashboard.views import chart, message, numbers
+from goqueue_admin.dashboard.views import chart, content, numbers
 from goqueue_admin.dashboard.views.table import Column
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ def place_of(letter: Letter) -> str:
 
 def letter_key(letter: Letter) -> str:
     """Where it lies, and what else one looks for with a filter."""
-    return f"{place_of(letter)} {_key(letter) or ''} {letter.get('error', '')}"
+    return f"{place_of(letter)} {content.key(letter) or ''} {letter.get('error', '')}"
 
 
 def letter_columns() -> tuple[Column[Letter], ...]:
@@ -220,10 +219,10 @@ def letter_columns() -> tuple[Column[Letter], ...]:
         Column("TIME", lambda one: one["timestamp"], moment, 19),
         Column("TRIES", lambda one: one.get("attempts"), numbers.count, 5, right=True, rank=4),
         Column("ORIGIN", origin, width=14, grows=True, rank=3, tone=lambda _: "muted"),
-        Column("KEY", _key, width=12, grows=True, most=32, rank=2),
+        Column("KEY", content.key, width=12, grows=True, most=32, rank=2),
         Column("ERROR", lambda one: one.get("error") or UNSAID, width=18, grows=True, most=60, rank=5),
         Column("GROUP", lambda one: one.get("group"), width=10, grows=True, rank=6, tone=lambda _: "muted"),
-        Column("VALUE", preview, width=24, grows=True, most=200, rank=1),
+        Column("VALUE", content.preview, width=24, grows=True, most=200, rank=1),
     )
 
 
@@ -238,33 +237,6 @@ def origin(letter: Letter) -> str | None:
     return str(topic) if partition is None or offset is None else f"{topic}/{partition}@{offset}"
 
 
-def _key(letter: Letter) -> str | None:
-    key = letter.get("key")
-    return None if key is None else _text(key, letter.get("key_encoding"))
-
-
-def _text(content: str, encoding: str | None) -> str:
-    return content if encoding is None else b64decode(content).decode(errors="backslashreplace")
-
-
-def preview(letter: Letter) -> str:
-    """The beginning of a value, on one line."""
-    content = letter.get("value")
-    if content is None:
-        return "∅"
-    if letter.get("encoding") == "zstd":
-        return "(compressed)"
-    return " ".join(_text(content[:400], None if letter.get("encoding") is None else "base64").split())
-
-
-def content_of(letter: Letter) -> bytes | None:
-    """The value; what the broker could not unpack stays as it was sent."""
-    content = letter.get("value")
-    if content is None:
-        return None
-    return b64decode(content) if letter.get("encoding") == "base64" else str(content).encode()
-
-
 def facts(letter: Letter) -> Iterator[tuple[str, str, str]]:
     """What is known of one besides its value: name, text, tone."""
     attempts = letter.get("attempts")
@@ -275,13 +247,14 @@ def facts(letter: Letter) -> Iterator[tuple[str, str, str]]:
         (name, str(text), "") for name, text in (("group", letter.get("group")), ("origin", origin(letter))) if text
     )
     yield "time", letter["timestamp"], ""
-    yield "key", "-" if letter.get("key") is None else str(_key(letter)), ""
+    yield "key", "-" if letter.get("key") is None else str(content.key(letter)), ""
     yield "priority", str(letter.get("priority", "")), ""
-    for name, held in (letter.get("headers") or {}).items():
-        if not name.startswith("dlq."):
-            for one in held if isinstance(held, list) else [held]:
-                text = one if isinstance(one, str) else _text(one["value"], "base64")
-                yield f"header {name}", text, "accent"
+    yield from ((f"header {name}", text, "accent") for name, text in content.headers(letter) if not _is_ours(name))
+
+
+def _is_ours(name: str) -> bool:
+    """What the broker has added when it failed is told in other words."""
+    return name.startswith("dlq.")
 
 
 def _span(letter: Letter) -> str:
@@ -290,7 +263,3 @@ def _span(letter: Letter) -> str:
         return ""
     seconds = (parse_time(last) - parse_time(first)) / NANOSECONDS
     return f" in {numbers.seconds(max(0.0, seconds))}, first at {moment(first)}"
-
-
-def value_of(letter: Letter) -> message.Value:
-    return message.value(content_of(letter))

@@ -22,10 +22,10 @@ class Wishes(NamedTuple):
 
 def parse_wishes(values: Mapping[str, str]) -> Wishes:
     chosen = {name: values[name] for name in ("error", "group", "key", "target") if values.get(name)}
-    return Wishes(chosen, _limit(values.get("limit", "")), _rate(values.get("rate", "")))
+    return Wishes(chosen, parse_limit(values.get("limit", "")), _rate(values.get("rate", "")))
 
 
-def _limit(text: str) -> int | None:
+def parse_limit(text: str) -> int | None:
     if not text:
         return None
     digits = text.replace(",", "")

@@ -7,6 +7,7 @@ from goqueue.quantities import format_time, parse_duration, parse_time
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAY_NS = 86_400 * NANOSECONDS
 _FILTER = re.compile(r"(key|value|priority|header\.[^=!~^<>]+|json\.[^=!~^<>]+)\s*(=|!=|~|!~|\^=|<=?|>=?|$)")
 
 
@@ -18,8 +19,18 @@ def parse_moment(text: str, now_ns: int) -> int:
         hours, *rest = text.split(":")
         today = format_time(now_ns)[:10]
         then = parse_time(f"{today}T{int(hours):02d}:{':'.join([*rest, '00'][:2])}Z")
-        return then if then <= now_ns else then - 86_400 * NANOSECONDS
+        return then if then <= now_ns else then - _DAY_NS
     return parse_time(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text)
+
+
+def parse_due(text: str, now_ns: int) -> int:
+    """The same of something that is to come: `+10m`, `now`, and a time of day is the next that will be."""
+    if text == "now":
+        return now_ns
+    if text.startswith("+"):
+        return now_ns + round(parse_duration(text[1:]) * NANOSECONDS)
+    then = parse_moment(text, now_ns)
+    return then + _DAY_NS if _CLOCK.fullmatch(text) and then < now_ns else then
 
 
 def filters(text: str) -> list[str]:

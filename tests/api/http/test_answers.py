@@ -142,6 +142,13 @@ async def test_an_answer_without_a_body_has_no_type_and_no_content_has_no_length
 
 
 @on_a_loop
+async def test_no_bytes_of_a_kind_are_still_of_that_kind() -> None:
+    async with serving(lambda _: Response(200, (b"",), "application/octet-stream")) as house:
+        answer = await (await house.client()).asks(request())
+        assert (answer.body, answer.headers["content-type"]) == (b"", "application/octet-stream")
+
+
+@on_a_loop
 async def test_a_body_in_pieces_arrives_as_one() -> None:
     bodies: dict[str, list[bytes | memoryview]] = {
         "/large": [b"a" * 10, memoryview(b"b" * 300_000), b"c"],

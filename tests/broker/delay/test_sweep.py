@@ -13,6 +13,7 @@ from goqueue.broker.filters.sieve import Sieve
 from goqueue.broker.work import run
 from goqueue.errors import DiskFailed, DiskFull, LogFenced
 from goqueue.storage.check import check_segment, plan
+from goqueue.testing.clock import ManualClock
 from tests.broker.delay.delaywork import SECOND, Scene
 
 HOUR = 3600.0
@@ -149,7 +150,7 @@ def test_a_damaged_segment_is_left_as_it_is_with_what_was_said_of_it(scene: Scen
 
 def test_messages_are_listed_in_the_order_of_their_times(scene: Scene) -> None:
     scene.schedule(*((b"%d" % number, (number * 7) % 50 + 10) for number in range(50)))
-    found = scene.do(listing([scene.delays], Criteria(), 10, 5, scene.running.clock))
+    found = scene.do(listing([scene.delays], Criteria(), 10, 5, scene.running.clock)).shown
     dues = [one.entry.due_ns for one in found]
     assert dues == [scene.now_ns + second * SECOND for second in range(15, 25)]
     assert all(one.message is not None for one in found)
@@ -158,7 +159,7 @@ def test_messages_are_listed_in_the_order_of_their_times(scene: Scene) -> None:
 def test_a_list_can_be_of_those_that_a_filter_lets_through(scene: Scene) -> None:
     scene.schedule(*((b'{"n": %d}' % number, number + 10) for number in range(3000)))
     criteria = Criteria(sieve=Sieve(parse_filters(["json.n>=2990"])), from_ns=scene.now_ns + 3002 * SECOND)
-    found = scene.do(listing([scene.delays], criteria, 100, 2, scene.running.clock))
+    found = scene.do(listing([scene.delays], criteria, 100, 2, scene.running.clock)).shown
     assert [one.entry.offset for one in found] == [2994, 2995, 2996, 2997, 2998, 2999]
 
 
@@ -180,3 +181,19 @@ def test_a_timeline_counts_who_is_due_when(scene: Scene) -> None:
     found = scene.do(timeline([scene.delays], bounds))
     assert (found.pending, found.overdue, found.counts) == (5, 1, [1, 2])
     assert found.next_due_ns == scene.now_ns - 5 * SECOND
+
+
+class Racing(ManualClock):
+    """Each look at it takes most of what a request may."""
+
+    def monotonic_ns(self) -> int:
+        self.advance(15)
+        return super().monotonic_ns()
+
+
+def test_a_list_for_which_there_was_no_time_says_so(scene: Scene) -> None:
+    scene.schedule(*((b"a", 100) for _ in range(10_001)))
+    criteria = Criteria(sieve=Sieve(parse_filters(["value=a"])))
+    assert scene.do(listing([scene.delays], criteria, 5, 0, scene.running.clock)).is_complete
+    page = scene.do(listing([scene.delays], criteria, 5, 0, Racing()))
+    assert (len(page.shown), page.is_complete) == (5, False)

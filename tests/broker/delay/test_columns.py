@@ -1,0 +1,99 @@
+"""Many frames at once tell what they tell one by one."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue import delay
+from goqueue.broker.delay import records
+from goqueue.broker.delay.columns import news_in, origins_in
+from goqueue.broker.delay.parcel import readdressed
+from goqueue.broker.delay.schedule import CANCELLED
+from goqueue.broker.producers import MARK_NAME, Mark
+from goqueue.storage import frame, scan
+from tests.broker.delay.delaywork import offsets
+
+MARK = (MARK_NAME, Mark(7, 0, 0, 1).encode())
+NUMBERS = st.integers(0, 2**62)
+DUES = st.one_of(NUMBERS.map(delay.deliver_at), st.integers(0, 2**40).map(delay.deliver_in))
+OWN = st.lists(st.tuples(st.sampled_from(["a", "trace"]), st.binary(max_size=20)), max_size=2)
+VALUES = st.one_of(st.binary(max_size=60), st.just(frame.encode(b"inner", None, frame.encode_headers([MARK]))))
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> tuple[bytes, bytes | None, list[tuple[str, bytes]], int, int]:
+    """A value, a key, headers, a priority and flags."""
+    mark = [MARK] if draw(st.booleans()) else []
+    key = draw(st.none() | st.binary(min_size=1, max_size=9))
+    headers = [*mark, draw(DUES), *draw(OWN)]
+    return draw(VALUES), key, headers, draw(st.integers(0, 4)), draw(st.sampled_from([0, frame.COMPRESSED]))
+
+
+BATCHES = st.lists(messages(), min_size=1, max_size=60)
+
+
+def stamped(batch: list[tuple[bytes, bytes | None, list[tuple[str, bytes]], int, int]], first: int) -> memoryview:
+    contents = [
+        frame.encode(value, key, frame.encode_headers(headers), priority=priority, flags=flags)
+        for value, key, headers, priority, flags in batch
+    ]
+    frames = scan.batch(bytearray(b"".join(contents)))
+    scan.stamp(frames, first, 1_700_000_000 * 10**9)
+    return frames.buffer.data
+
+
+@given(BATCHES, st.integers(0, 2**50))
+def test_when_messages_are_due_is_read_as_the_plain_codec_reads_it(batch: list[object], first: int) -> None:
+    buffer = stamped(batch, first)  # type: ignore[arg-type]
+    plain = [frame.decode(buffer, position) for position in frame.walk(buffer)]
+    news = news_in([buffer])
+    assert news.offsets.tolist() == [one.offset for one in plain]
+    assert news.dues.tolist() == [delay.due_of(one.headers, one.timestamp_ns) for one in plain]
+    assert news.priorities.tolist() == [one.priority for one in plain]
+    assert news.times.tolist() == [one.timestamp_ns for one in plain]
+    assert not news.records
+
+
+@given(BATCHES, st.integers(0, 2**50), st.randoms(use_true_random=False))
+def test_what_is_delivered_is_the_message_with_another_header(batch: list[object], first: int, random: object) -> None:
+    buffer = stamped(batch, first)  # type: ignore[arg-type]
+    places = [(position, frame.measure(buffer, position)) for position in frame.walk(buffer)]
+    random.shuffle(places)  # type: ignore[attr-defined]
+    chosen = [buffer[position : position + length] for position, length in places]
+    frames = readdressed(chosen)
+    before = [frame.decode(one) for one in chosen]
+    after = [frame.decode(frames.buffer.data, position) for position in frame.walk(frames.buffer.data)]
+    for old, new in zip(before, after, strict=True):
+        own = [pair for pair in old.headers if not pair[0].startswith("__")]
+        assert list(new.headers) == [delay.delayed_of(old.offset), *own]
+        assert (new.value, new.key, new.priority, new.flags) == (old.value, old.key, old.priority, old.flags)
+    assert origins_in([frames.buffer.data]).tolist() == [one.offset for one in before]
+
+
+def test_records_among_messages_are_told_beside_them() -> None:
+    due = frame.encode(b"a", None, frame.encode_headers([delay.deliver_at(5)]))
+    frames = scan.batch(bytearray(due + records.settled(CANCELLED, offsets(1, 2)) + due))
+    scan.stamp(frames, 10, 7)
+    news = news_in([frames.buffer.data])
+    assert news.offsets.tolist() == [10, 12]
+    (record,) = news.records
+    assert isinstance(record, records.Settled)
+    assert (record.state, record.offsets.tolist()) == (CANCELLED, [1, 2])
+
+
+def test_a_message_that_says_nothing_is_due_at_once() -> None:
+    frames = scan.batch(bytearray(frame.encode(b"a") + frame.encode(b"b", None, frame.encode_headers([("own", b"")]))))
+    scan.stamp(frames, 0, 7)
+    assert news_in([frames.buffer.data]).dues.tolist() == [7, 7]
+
+
+def test_in_a_topic_only_what_was_delivered_has_an_origin() -> None:
+    content = frame.encode(b"a") + frame.encode(b"b", None, frame.encode_headers([delay.delayed_of(17)]))
+    assert origins_in([memoryview(bytearray(content))]).tolist() == [17]
+
+
+def test_the_headers_say_what_they_are_made_of() -> None:
+    assert delay.due_of([delay.deliver_at(5)], 100) == 5
+    assert delay.due_of([MARK, delay.deliver_in(5)], 100) == 105
+    assert delay.due_of([("own", b"")], 100) is None
+    assert delay.origin_of([delay.delayed_of(3)]) == 3
+    assert delay.origin_of([]) is None
