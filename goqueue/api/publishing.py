@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import msgspec
 
@@ -122,8 +121,7 @@ _Target = tuple[Partition, bool]
 """A partition, and whether its delayed log is meant."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(NamedTuple):
     """What a message comes to."""
 
     partition: Partition | None
@@ -132,15 +130,11 @@ class _Content:
     key: bytes | None
     frame: bytes
 
-    @property
-    def is_delayed(self) -> bool:
-        return self.due_ns is not None
-
 
 async def _publish_messages(call: Call, topic: Topic) -> list[Published]:
     messages: list[OutgoingMessage] = call.body.messages
     contents = _understood(messages, topic, call.runtime.clock.now_ns())
-    targets = [(topic.place(one.key) if one.partition is None else one.partition, one.is_delayed) for one in contents]
+    targets = [(one.partition or topic.place(one.key), one.due_ns is not None) for one in contents]
     batches: dict[_Target, list[bytes]] = {}
     places: list[int] = []
     for target, content in zip(targets, contents, strict=True):
@@ -167,7 +161,7 @@ def _offer(call: Call, target: _Target, frames: list[bytes]) -> _Offered:
 
 def _understood(messages: list[OutgoingMessage], topic: Topic, now_ns: int) -> list[_Content]:
     """What each message comes to; or a refusal, before any is stored."""
-    report, contents = Report("the body"), list[_Content]()
+    report, contents, most = Report("the body"), list[_Content](), topic.settings.max_message_bytes
     unfit: GoQueueError | None = None
     with suppress(Enough):
         for number, message in enumerate(messages):
@@ -175,7 +169,6 @@ def _understood(messages: list[OutgoingMessage], topic: Topic, now_ns: int) -> l
             try:
                 partition = None if message.partition is None else topic.partition(message.partition)
                 due_ns = _due(message, place, now_ns, report)
-                most = topic.settings.max_message_bytes
                 contents.append(_Content(partition, due_ns, *_encoded(message, place, due_ns, most, report)))
             except GoQueueError as error:
                 error.details.setdefault("place", str(place))
@@ -189,6 +182,8 @@ def _understood(messages: list[OutgoingMessage], topic: Topic, now_ns: int) -> l
 
 def _due(message: OutgoingMessage, place: Place, now_ns: int, report: Report) -> int | None:
     """When the message is due; None where it does not wait."""
+    if message.delay is None and message.deliver_at is None and message.deliverAt is None:
+        return None
     times = {"deliver_at": message.deliver_at, "deliverAt": message.deliverAt}
     said = [name for name, time in times.items() if time is not None and time != UNSAID]
     if message.delay:
@@ -222,7 +217,8 @@ def _encoded(
     if due_ns is not None:
         headers.insert(0, delay.deliver_at(max(due_ns, 0)))
         most += delay.HEADER_BYTES
-    content = frame.encode(value, key, frame.encode_headers(headers), priority=_priority(message), flags=flags)
+    encoded = frame.encode_headers(headers) if headers else frame.NO_HEADERS
+    content = frame.encode(value, key, encoded, priority=_priority(message), flags=flags)
     if (size := len(content) - FRAME_HEADER_BYTES) > most:
         raise too_large(size, most)
     return key, content
@@ -279,8 +275,9 @@ def _published(
     number: int,
     outcome: Placement | GoQueueError | None,
 ) -> Published:
-    due = msgspec.UNSET if content.due_ns is None else format_time(max(content.due_ns, 0))
-    given = (_priority(message), content.is_delayed, due)
+    is_delayed = content.due_ns is not None
+    due = format_time(max(content.due_ns, 0)) if content.due_ns is not None else msgspec.UNSET
+    given = (_priority(message), is_delayed, due)
     if isinstance(outcome, GoQueueError):
         return Published(partition.number, None, *given, error=ErrorBody(**told(outcome)))
     return Published(partition.number, None if outcome is None else outcome.first_offset + number, *given)

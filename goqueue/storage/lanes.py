@@ -21,7 +21,7 @@ from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk, File, read_all, replace
 from goqueue.storage.index import Index
-from goqueue.storage.scan import Bytes, Frames, Positions
+from goqueue.storage.scan import PLAIN_FRAMES, Bytes, Frames, Positions
 from goqueue.storage.survey import Damage, Stretch, survey
 
 LANES = range(PRIORITY_COUNT)
@@ -263,11 +263,14 @@ class LaneBook:
         self.appended = [0] * PRIORITY_COUNT
         """How many of each lane came since the log was opened."""
 
-    def note(self, lanes: Lanes, frames: Frames, first_offset: int) -> None:
+    def note(self, lanes: Lanes, frames: Frames, first_offset: int, *, has_control: bool = False) -> None:
         """These are appended to the segment of which `lanes` tells."""
-        if len(frames) == 1:
-            self._note_alike(lanes, frames.buffer[int(frames.positions[0]) + frame.AT_PRIORITY].item(), first_offset, 1)
-            return
+        if len(frames) < PLAIN_FRAMES and not has_control:
+            content = frames.buffer.data
+            found = {content[place + frame.AT_PRIORITY] for place in frames.positions.tolist()}
+            if len(found) == 1:
+                self._note_alike(lanes, found.pop(), first_offset, len(frames))
+                return
         kinds = lanes_of(frames, self.lane)
         lane = int(kinds[0])
         if (kinds == lane).all():

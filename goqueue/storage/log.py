@@ -165,9 +165,10 @@ class Log:
         appended = Appended(self.next_offset, self.next_offset + len(frames), now)
         self._enqueue(frames, now, acknowledge)
         segment = self.active
-        self.lanes.note(self.lanes_of(segment), frames, self.next_offset)
+        has_control = bool((frames.flags & frame.CONTROL).any())
+        self.lanes.note(self.lanes_of(segment), frames, self.next_offset, has_control=has_control)
         segment.size += size
-        if (frames.flags & frame.CONTROL).any():
+        if has_control:
             segment.is_dense = False
         segment.first_time = now if segment.first_time is None else segment.first_time
         segment.last_time = self.last_time = now

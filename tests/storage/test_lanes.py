@@ -175,3 +175,11 @@ def test_runs_may_be_further_apart_than_four_bytes_can_say() -> None:
     assert load(dump(lanes, 1), 7, 2 * far, 1) == lanes
     assert lanes.runs[2].within(8, 2 * far - 1) == [(8, 9), (far + 1, 2 * far - 1)]
     assert (lanes.runs[0].next(9), lanes.runs[2].next(9)) == (far - 1, far + 1)
+
+
+def test_a_control_record_alone_leaves_a_log_in_its_lane() -> None:
+    lanes, book = Lanes(0), LaneBook(0)
+    book.note(lanes, frames_with([1, 1]), 0)
+    book.note(lanes, frames_with([2], frame.CONTROL), 2, has_control=True)
+    book.note(lanes, frames_with([1]), 3)
+    assert (told(lanes), book.since, book.lane) == ([1, 1, 1, 1], 0, 1)
