@@ -1,5 +1,7 @@
 """What all tests share: how hard Hypothesis tries, how often the crash suite kills, how many lives are simulated."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -14,6 +16,11 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("default"), max_examples=300)
 settings.load_profile("default")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are cores: many tests wait for programs that they have started."""
+    return (os.cpu_count() or 1) * 3 // 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
