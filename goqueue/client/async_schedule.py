@@ -1,5 +1,6 @@
 """What a client does with delayed messages until they are delivered: the part of `AsyncClient` that is about them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from goqueue.client.times import Moment
 T = TypeVar("T")
 
 
-class AsyncSchedule:
+class AsyncSchedule(ABC):
     """Delayed messages by their place in the delayed log, and many of them by filters.
 
     Where several are chosen, `filters` are as for a reader, `due_from` and (without it) `due_to` bound when they are
@@ -19,8 +20,9 @@ class AsyncSchedule:
     `changed`, and whether it is `complete`: one request goes on for some twenty seconds.
     """
 
+    @abstractmethod
     async def call(self, call: Call[T]) -> T:
-        raise NotImplementedError
+        """Ask the broker."""
 
     async def delayed(  # noqa: PLR0913 - wishes, mostly given by name
         self,

@@ -12,10 +12,8 @@ from contextlib import suppress
 
 from goqueue.broker.delivery.changes import Place, Range, Retry
 from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.delivery.deadletter import Undertaker
 from goqueue.broker.delivery.lane_turns import LaneTurns
 from goqueue.broker.delivery.lender import Lender
-from goqueue.broker.delivery.rules import Rules
 from goqueue.broker.delivery.served import Served
 from goqueue.broker.delivery.settlement import Settlement
 from goqueue.broker.delivery.taking import Handed, PollWish, Taking
@@ -37,18 +35,17 @@ class Polls:
         ledger: Ledger,
         topics: Topics,
         clock: Clock,
-        rules: Rules,
         membership: Membership,
         settlement: Settlement,
-        undertaker: Undertaker,
+        lender: Lender,
     ) -> None:
         self._ledger = ledger
         self._topics = topics
         self._clock = clock
         self._membership = membership
         self._settlement = settlement
-        self._lender = Lender(ledger, topics, clock, rules, membership, settlement, undertaker)
-        self._turns = LaneTurns(self._lender)
+        self._lender = lender
+        self._turns = LaneTurns(lender)
         self._busy: set[tuple[str, Place]] = set()
         """Places that a poll reads from: what it will hand out is not decided yet."""
         self._turned_away: set[tuple[str, Place]] = set()

@@ -14,6 +14,7 @@ from goqueue.broker.deadlines import Deadlines
 from goqueue.broker.delivery.changes import Rewound
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.deadletter import Undertaker
+from goqueue.broker.delivery.lender import Lender
 from goqueue.broker.delivery.polls import Polls
 from goqueue.broker.delivery.redrive import Redrives
 from goqueue.broker.delivery.rules import Rules
@@ -72,9 +73,8 @@ class Coordinator:
             self.ledger, topics, steady, self.deadlines, self.rebalancer, self._new_member_id, settings.retention_ns
         )
         self.offsets = Offsets(self.ledger, topics, steady, self.membership, self.rebalancer)
-        self.polls = Polls(
-            self.ledger, topics, steady, settings.rules, self.membership, self.settlement, self.undertaker
-        )
+        lender = Lender(self.ledger, topics, steady, settings.rules, self.membership, self.settlement, self.undertaker)
+        self.polls = Polls(self.ledger, topics, steady, self.membership, self.settlement, lender)
         self.lags = Lags(self.ledger, topics, steady)
         self.redrives = Redrives(self.ledger, topics, steady, self.undertaker)
         self.rebalancer.on_forgotten = self._forget_when_durable
