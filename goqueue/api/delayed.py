@@ -271,6 +271,7 @@ async def stats(call: Call) -> DelayStats:
     counts = [sum(one.schedule.counts[state] for one in all_delays) for state in range(len(STATES))]
     scheduled = sum(one.scheduled for one in all_delays)
     late = call.runtime.broker.office.lateness()
+    standing = await call.runtime.perform(queries.standing(all_delays, call.runtime.clock.now_ns()))
     return DelayStats(
         pending_count=counts[0],
         delivered_count=counts[1],
@@ -280,9 +281,9 @@ async def stats(call: Call) -> DelayStats:
         avg_delay=sum(one.ahead_seconds for one in all_delays) / scheduled if scheduled else None,
         late_p50=late[0],
         late_p99=late[1],
-        next_due=_time(min((due for one in all_delays if (due := one.schedule.next_due()) is not None), default=None)),
+        next_due=_time(standing.next_due_ns),
         wheel=_levels(postmen),
-        parked=queries.parked(all_delays),
+        parked=standing.parked,
         topics={name: count for name, count in call.runtime.broker.office.pending().items() if count},
     )
 
