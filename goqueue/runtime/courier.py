@@ -44,6 +44,7 @@ class Courier:
 
     def start(self) -> None:
         self._office.on_earlier = self._arm
+        self._office.on_wait = self._wait_for_sync
         self._look()
 
     async def stop(self) -> None:
@@ -70,7 +71,8 @@ class Courier:
         now_ns = self._clock.now_ns()
         if now_ns < self._seen_ns - DELAY_CLOCK_BACK_NS:
             self._office.clock_was_set()
-        self._seen_ns = now_ns
+            self._seen_ns = now_ns
+        self._seen_ns = max(self._seen_ns, now_ns)
         for postman in self._office.due():
             self._send(postman)
         self._arm()
@@ -83,7 +85,6 @@ class Courier:
         if rest > 0:
             self._rest(postman, rest)
             return
-        postman.delays.on_wait = self._wait_for_sync
         task = self._rounds[postman] = self._loop.create_task(self._round(postman))
         task.add_done_callback(partial(self._returned, postman))
 
