@@ -32,6 +32,10 @@ _MANY = 20_000  # that are brought into order by a thread: more would keep the l
 _FEW = 32  # readdressed on the spot: a thread costs more
 
 
+def _rest() -> None:
+    """What a rule has done when it lets others have their turn."""
+
+
 @dataclass(slots=True)
 class _Express:
     """Messages that somebody waits for, in the order of their deadlines."""
@@ -111,6 +115,10 @@ class Postman:
                 self._put_back()
             if not self._ready:
                 due = self.delays.drain(now_ns)
+                if self.delays.wheel.is_spreading:
+                    yield _rest
+                    now_ns = self.delays.clock.now_ns()
+                    continue
                 if not len(due[0]):
                     return None
                 self._ready.append(due)
