@@ -406,12 +406,17 @@ class Delays:
             return
         numbers = offsets.tolist()
         self.deciding.update(numbers)
+        is_forsaken = False
         try:
             yield self.record(frame_of(offsets))
             yield from self.catch_up()
+        except GeneratorExit:  # at a stop nobody waits any more: it is recorded all the same, and nothing may go first
+            is_forsaken = True
+            raise
         finally:
-            self.deciding.difference_update(numbers)
-            self.release(numbers)
+            if not is_forsaken:
+                self.deciding.difference_update(numbers)
+                self.release(numbers)
 
     def __repr__(self) -> str:
         return f"<Delays {self.name} {self.schedule.pending} pending>"
