@@ -15,7 +15,7 @@ from goqueue.limits import DELAY_CLOCK_BACK_NS, DELAY_RETRY_SECONDS, DELAY_TIMER
 _log = logging.getLogger("goqueue.delay")
 
 _AT_ONCE = 16  # partitions that deliver at the same time: each has a batch in memory
-_SYNC_SECONDS = 0.05  # between two looks whether what was written has been synced
+_SYNC_SECONDS = 0.01  # between two looks whether what was written has been synced
 
 
 class Shell(Protocol):

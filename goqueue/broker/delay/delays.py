@@ -304,6 +304,7 @@ class Delays:
         """Wait for the device where messages are answered before they are synced."""
         while partition.durable_end < end:
             partition.log.refuse_unless_open()
+            partition.log.sync_soon()
             moment: Promise[None] = Promise()
             self.on_wait(moment)
             yield moment
