@@ -207,6 +207,7 @@ async def find(call: Call) -> DelayedMessage:
     offset, found = offset_of(call), list[Shown]()
     topic = call.runtime.broker.topic(call.parameters["topic"])
     for postman in postmen_of(call):
+        await call.runtime.perform(postman.delays.catch_up())  # of a large batch the table may not know yet
         if postman.delays.schedule.find(offset) is not None:
             found.append(await call.runtime.perform(queries.one(postman.delays, offset)))
     if not found:
