@@ -165,6 +165,7 @@ REDRIVE_SCAN_BYTES = 256 * MIB  # the same where they are large
 DELAY_SECONDS_MAX = 366 * 24 * 3600.0  # ahead; a year, leap years too
 DELAY_EXPIRY_SECONDS_MIN = 1.0  # late by some milliseconds is everything
 DELAY_TICK_NS = 10_000_000  # what is due within one tick goes out together: 100 rounds of two syncs a second at most
+DELAY_SPREAD_ENTRIES = 20_000  # of deadlines brought nearer in one go: some milliseconds
 DELAY_CHUNK_ROWS = 65_536  # of the table of delayed messages that are looked at in one go: a millisecond or so
 DELAY_BATCH_MESSAGES = 2_000  # delivered together: some 10 ms, of which the event loop has two
 DELAY_BATCH_BYTES = 4 * MIB  # the same where they are large; one is delivered always

@@ -207,6 +207,7 @@ async def find(call: Call) -> DelayedMessage:
     offset, found = offset_of(call), list[Shown]()
     topic = call.runtime.broker.topic(call.parameters["topic"])
     for postman in postmen_of(call):
+        await call.runtime.perform(postman.delays.catch_up())  # of a large batch the table may not know yet
         if postman.delays.schedule.find(offset) is not None:
             found.append(await call.runtime.perform(queries.one(postman.delays, offset)))
     if not found:
@@ -271,6 +272,7 @@ async def stats(call: Call) -> DelayStats:
     counts = [sum(one.schedule.counts[state] for one in all_delays) for state in range(len(STATES))]
     scheduled = sum(one.scheduled for one in all_delays)
     late = call.runtime.broker.office.lateness()
+    standing = await call.runtime.perform(queries.standing(all_delays, call.runtime.clock.now_ns()))
     return DelayStats(
         pending_count=counts[0],
         delivered_count=counts[1],
@@ -280,9 +282,9 @@ async def stats(call: Call) -> DelayStats:
         avg_delay=sum(one.ahead_seconds for one in all_delays) / scheduled if scheduled else None,
         late_p50=late[0],
         late_p99=late[1],
-        next_due=_time(min((due for one in all_delays if (due := one.schedule.next_due()) is not None), default=None)),
+        next_due=_time(standing.next_due_ns),
         wheel=_levels(postmen),
-        parked=queries.parked(all_delays),
+        parked=standing.parked,
         topics={name: count for name, count in call.runtime.broker.office.pending().items() if count},
     )
 

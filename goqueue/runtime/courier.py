@@ -15,7 +15,7 @@ from goqueue.limits import DELAY_CLOCK_BACK_NS, DELAY_RETRY_SECONDS, DELAY_TIMER
 _log = logging.getLogger("goqueue.delay")
 
 _AT_ONCE = 16  # partitions that deliver at the same time: each has a batch in memory
-_SYNC_SECONDS = 0.05  # between two looks whether what was written has been synced
+_SYNC_SECONDS = 0.01  # between two looks whether what was written has been synced
 
 
 class Shell(Protocol):
@@ -44,6 +44,7 @@ class Courier:
 
     def start(self) -> None:
         self._office.on_earlier = self._arm
+        self._office.on_wait = self._wait_for_sync
         self._look()
 
     async def stop(self) -> None:
@@ -70,7 +71,8 @@ class Courier:
         now_ns = self._clock.now_ns()
         if now_ns < self._seen_ns - DELAY_CLOCK_BACK_NS:
             self._office.clock_was_set()
-        self._seen_ns = now_ns
+            self._seen_ns = now_ns
+        self._seen_ns = max(self._seen_ns, now_ns)
         for postman in self._office.due():
             self._send(postman)
         self._arm()
@@ -83,7 +85,6 @@ class Courier:
         if rest > 0:
             self._rest(postman, rest)
             return
-        postman.delays.on_wait = self._wait_for_sync
         task = self._rounds[postman] = self._loop.create_task(self._round(postman))
         task.add_done_callback(partial(self._returned, postman))
 

@@ -15,6 +15,7 @@ from typing import Any
 from goqueue.broker.broker import CATALOG, GROUPS
 from goqueue.broker.closed_log import ClosedLog
 from goqueue.broker.delay.delays import Delays
+from goqueue.broker.delay.queries import standing
 from goqueue.broker.delivery.letters import redrive_cursor
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
 from goqueue.broker.name import is_internal
@@ -77,7 +78,7 @@ class Gatherer:
             logs.look(topic, partition)
             if (delays := runtime.broker.office.delays(partition)) is not None:
                 logs.look(topic, delays.inbox)
-                late += _late(delays)
+                late += await self._late(delays)
         return Facts(
             uptime_seconds=(runtime.clock.monotonic_ns() - runtime.began_ns) / NANOSECONDS,
             partitions=logs.count,
@@ -118,17 +119,16 @@ class Gatherer:
             clock_behind_seconds=max(0.0, behind),
         )
 
+    async def _late(self, delays: Delays) -> list[DelayedFacts]:
+        now_ns, place = delays.clock.now_ns(), delays.partition
+        found = await self._runtime.perform(standing([delays], now_ns))
+        if found.next_due_ns is None or not found.overdue:
+            return []
+        seconds = (now_ns - found.next_due_ns) / NANOSECONDS
+        return [DelayedFacts(topic=place.topic, partition=place.number, messages=found.overdue, seconds=seconds)]
+
     def __repr__(self) -> str:
         return f"<Gatherer of {self._runtime!r}>"
-
-
-def _late(delays: Delays) -> Iterator[DelayedFacts]:
-    now_ns, place = delays.clock.now_ns(), delays.partition
-    due_ns = delays.schedule.next_due()
-    if due_ns is not None and due_ns < now_ns:
-        count = delays.schedule.overdue(now_ns)
-        seconds = (now_ns - due_ns) / NANOSECONDS
-        yield DelayedFacts(topic=place.topic, partition=place.number, messages=count, seconds=seconds)
 
 
 def _alone(job: Job) -> Work[Any]:

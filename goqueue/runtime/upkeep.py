@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from goqueue.broker.broker import Broker
 from goqueue.broker.delay.sweep import sweep
 from goqueue.broker.partition import Partition
-from goqueue.broker.upkeep import Compacted, compact, keep_up
+from goqueue.broker.upkeep import Compacted, compact, is_usable, keep_up
 from goqueue.broker.work import Work
 from goqueue.clock import Clock
 from goqueue.errors import BrokerStopping, GoQueueError
@@ -122,6 +122,8 @@ class Upkeep:
         if delays is None or self._is_stopping or delays.inbox.log.is_closed:
             return
         self._current = delays.inbox
+        if is_usable(delays.inbox.log):
+            await self._attempt(delays.name, self._stoppable(delays.search_from_here()))
         await self._attempt(delays.name, self._stoppable(sweep(delays, self._disk)))
         await self._attempt(delays.name, self._stoppable(delays.save(self._disk, at_least_bytes=DELAY_SNAPSHOT_BYTES)))
         self._current = None

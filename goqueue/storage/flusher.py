@@ -9,7 +9,7 @@ and synced within the interval.
 """
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Literal, Protocol
@@ -54,6 +54,8 @@ class Flusher:
         self._logs_open_max = logs_open_max
         self._open: OrderedDict[Flushable, None] = OrderedDict()
         self._unsynced: dict[Flushable, None] = {}
+        self._wanted: deque[Flushable] = deque()
+        """Those that somebody cannot wait for until the interval is over. Owner and thread both touch it."""
         self._synced_ns = clock.monotonic_ns()
         self._thread: threading.Thread | None = None
         self.on_round: Callable[[int], None] = lambda _: None
@@ -66,6 +68,11 @@ class Flusher:
         if not log.submitted:
             log.submitted = True
             self._inbox.put(log)
+
+    def sync_soon(self, log: Flushable) -> None:
+        """Have what was written of this log synced in the next round, whatever the mode."""
+        self._wanted.append(log)
+        self.submit(log)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="goqueue-flusher", daemon=True)
@@ -136,6 +143,11 @@ class Flusher:
             self._make_room(log, outcomes)
             self._do(log, log.writer.write, outcomes)
             self._unsynced[log] = None
+        while self._wanted:
+            log = self._wanted.popleft()
+            if log in self._unsynced:
+                self._do(log, log.writer.sync, outcomes)
+                del self._unsynced[log]
         if sync:
             for log in self._unsynced:
                 self._do(log, log.writer.sync, outcomes)

@@ -187,6 +187,10 @@ class Log:
         self._enqueue(scan.walk(bytearray()), self.last_time, acknowledge)
         return True
 
+    def sync_soon(self) -> None:
+        """Somebody waits for the device, also where appenders do not."""
+        self._resources.flusher.sync_soon(self)
+
     def refuse_unless_open(self) -> None:
         if self.stage > Stage.OPEN:
             raise self._closed()

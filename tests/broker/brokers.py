@@ -13,6 +13,7 @@ from goqueue.broker.work import run
 from goqueue.errors import GoQueueError
 from goqueue.limits import MESSAGE_BYTES
 from goqueue.storage import frame
+from goqueue.storage.flusher import Mode
 from goqueue.storage.frame import NORMAL
 from goqueue.storage.log import LogSettings
 from goqueue.testing.clock import ManualClock
@@ -51,10 +52,13 @@ class Told(Generic[T]):
 class Running:
     """A broker without threads: `flush` is when the disk works and everybody is told."""
 
-    def __init__(self, disk: FaultyDisk | None = None, clock: ManualClock | None = None) -> None:
+    def __init__(
+        self, disk: FaultyDisk | None = None, clock: ManualClock | None = None, flush: Mode = "always"
+    ) -> None:
         self.disk = disk or FaultyDisk()
         self.clock = clock or ManualClock()
-        self.store = open_store(self.disk, self.clock, segment_bytes=SEGMENT_BYTES, tail_bytes=1)
+        self.mode: Mode = flush
+        self.store = open_store(self.disk, self.clock, flush=flush, segment_bytes=SEGMENT_BYTES, tail_bytes=1)
         chance = Random(0).getrandbits
         self.broker = Broker(self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES), chance)
         self.broker.open()
@@ -65,13 +69,13 @@ class Running:
 
     def crash(self, keep: Keep = "synced") -> "Running":
         """The next broker, after the power went."""
-        return Running(self.disk.crash(keep), self.clock)
+        return Running(self.disk.crash(keep), self.clock, self.mode)
 
     def restart(self) -> "Running":
         """The next broker, after a clean stop."""
         self.broker.close()
         self.store.close()
-        return Running(self.disk.crash("everything"), self.clock)
+        return Running(self.disk.crash("everything"), self.clock, self.mode)
 
     def create(self, name: str = "orders", partitions: int = 1, **settings: Any) -> Topic:
         told = self.ask_to_create(name, partitions, **settings)

@@ -8,6 +8,7 @@ from typing import Any
 
 from goqueue import delay
 from goqueue.broker.delay.delays import Delays
+from goqueue.broker.delay.sweep import sweep
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import TopicSpec
 from goqueue.broker.work import Promise, Work
@@ -161,3 +162,21 @@ def test_what_is_due_while_nothing_runs_comes_at_the_next_start() -> None:
     play(before, clock, disk)
     clock.jump(100)
     play(after, clock, disk.crash("everything"))
+
+
+def test_a_delayed_log_is_swept_though_nothing_of_it_was_due_yet() -> None:
+    """Who waits for the device lets others have their turn, above all whoever brings the news of it."""
+
+    async def story(scene: Scene) -> None:
+        for number in range(3):
+            await scene.schedule(b"%d" % number, 3600)
+            await scene.runtime.perform(scene.delays.cancel(2 * number))
+        await scene.schedule(b"kept", 3600)
+        await scene.runtime.perform(scene.delays.reschedule(6, scene.runtime.clock.now_ns() + 7200 * NANOSECONDS))
+        durable: Promise[None] = Promise()
+        scene.delays.inbox.log.roll(durable)
+        await scene.runtime.perform(_kept(durable))
+        await scene.runtime.perform(sweep(scene.delays, scene.disk))
+        assert scene.delays.schedule.pending == 1
+
+    play(story, flush="interval")

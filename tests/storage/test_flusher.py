@@ -406,3 +406,15 @@ def test_a_process_without_free_files_refuses_and_goes_on_when_it_has_some(opera
     left = open_store(disk.crash("synced"))
     assert left.recovered["t/0"].damages == []
     assert values(left.logs["t/0"]) == [b"x" * 3000, b"z" * 3000]
+
+
+def test_who_cannot_wait_for_the_interval_has_one_log_synced() -> None:
+    store = open_store(FaultyDisk(), flush="interval")
+    flusher, wanted, other = store.resources.flusher, store.create("wanted"), store.create("other")
+    for log in (wanted, other):
+        log.append(batch([b"a"]))
+    flusher._round(flusher._gathered(), sync=False)
+    assert (wanted.readable_end, wanted.durable_end) == (1, 0)
+    wanted.sync_soon()
+    flusher._round(flusher._gathered(), sync=False)
+    assert (wanted.durable_end, other.durable_end) == (1, 0)

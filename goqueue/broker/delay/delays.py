@@ -29,7 +29,7 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
-from goqueue.limits import DELAY_CLOCK_BACK_NS, READ_BYTES
+from goqueue.limits import DELAY_CLOCK_BACK_NS, DELAY_SEARCH_BYTES, READ_BYTES
 from goqueue.storage.disk import Disk
 
 _BRIEF_BYTES = 256 * 1024  # of frames that are taken in on the spot: a millisecond
@@ -87,6 +87,8 @@ class Delays:
         found = snapshot.read(disk, self.inbox.log.directory)
         if found is not None and self.inbox.earliest <= found.applied <= self.inbox.high_watermark:
             self._restore(found)
+        elif found is not None:
+            self._saved = 0  # it is there, and the log may grow to where it seems to fit
         try:
             run(self.catch_up())
         except GoQueueError as error:
@@ -114,6 +116,19 @@ class Delays:
         found = Snapshot.of(self.schedule, self.applied, since, self.scheduled, self.ahead_seconds)
         yield partial(found.write, disk, log.directory)
         self._saved = found.applied
+
+    def renew_snapshot(self, disk: Disk) -> Work[None]:
+        """Before messages go from the midst of the log, and with them what was recorded of them.
+
+        An older snapshot has them pending, and nothing behind it would say otherwise.
+        """
+        if self._saved < 0:
+            return
+        needed = self.applied
+        yield from self.save(disk)
+        if self._saved < needed:
+            yield partial(snapshot.remove, disk, self.inbox.log.directory)
+            self._saved = -1
 
     @property
     def name(self) -> str:
@@ -172,6 +187,7 @@ class Delays:
         if self._told and self._told[-1][0] == end:
             self._told.pop()
         self._told.append((end, since))
+        self._take_note_of_synced()
 
     # --- deadlines ---
 
@@ -212,7 +228,7 @@ class Delays:
         """
         if now_ns < self._seen_ns - DELAY_CLOCK_BACK_NS:
             self.wind(now_ns)
-        self._seen_ns = now_ns
+        self._seen_ns = max(self._seen_ns, now_ns)  # set back a little again and again it goes back far
         due = self.wheel.drain(now_ns)
         if self.wheel.horizon_ns > self._horizon_ns:
             since_ns, self._horizon_ns = self._horizon_ns, self.wheel.horizon_ns
@@ -273,22 +289,37 @@ class Delays:
         yield self.record(records.settled(DELIVERED, offsets, since))
         yield from self.catch_up()
 
+    def search_from_here(self) -> Work[None]:
+        """After a crash so much of the topic would be searched: spare that, now that nothing is on its way."""
+        end = self.partition.durable_end  # what is behind it may be given out again after a crash
+        is_known = self.since is not None and not (self.unsure or self.on_its_way or self._doubt is not None)
+        if is_known and self.searched_bytes(end) > DELAY_SEARCH_BYTES:
+            yield from self.tell_delivered(NONE, end)
+
+    def searched_bytes(self, end: int) -> int:
+        """How much of the topic a search up to there has to read, roughly."""
+        return (end - (self.since or 0)) * self.partition.message_bytes
+
     def synced(self, partition: Partition, end: int) -> Work[None]:
         """Wait for the device where messages are answered before they are synced."""
         while partition.durable_end < end:
             partition.log.refuse_unless_open()
+            partition.log.sync_soon()
             moment: Promise[None] = Promise()
             self.on_wait(moment)
             yield moment
 
     def _needed_from(self) -> int | None:
         """What a search of the topic may have to find must stay in it; None where nothing is on its way."""
-        while self._told and self._told[0][0] <= self.inbox.durable_end:
-            self._safe_since = self._told.popleft()[1]
+        self._take_note_of_synced()
         is_quiet = not (self.unsure or self.on_its_way or self._told)
         if is_quiet and self.inbox.durable_end == self.inbox.log_end:
             return None
         return self._safe_since if self._doubt is None else min(self._safe_since, self._doubt)
+
+    def _take_note_of_synced(self) -> None:
+        while self._told and self._told[0][0] <= self.inbox.durable_end:
+            self._safe_since = self._told.popleft()[1]
 
     # --- decide ---
 
@@ -376,12 +407,17 @@ class Delays:
             return
         numbers = offsets.tolist()
         self.deciding.update(numbers)
+        is_forsaken = False
         try:
             yield self.record(frame_of(offsets))
             yield from self.catch_up()
+        except GeneratorExit:  # at a stop nobody waits any more: it is recorded all the same, and nothing may go first
+            is_forsaken = True
+            raise
         finally:
-            self.deciding.difference_update(numbers)
-            self.release(numbers)
+            if not is_forsaken:
+                self.deciding.difference_update(numbers)
+                self.release(numbers)
 
     def __repr__(self) -> str:
         return f"<Delays {self.name} {self.schedule.pending} pending>"

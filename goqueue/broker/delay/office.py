@@ -1,7 +1,8 @@
 """All partitions with delayed messages, and which of them has to be seen to when.
 
 The shell's duties: have `deliver` of each postman that `due` names carried out, once at a time for each partition;
-look again at `next_ns`, and every second, since the clock may have been set.
+look again at `next_ns`, and every second, since the clock may have been set; keep what `on_wait` is called with a
+moment later, and never at once: whoever asks again and again would keep the flusher from being heard.
 """
 
 from collections import Counter, deque
@@ -15,8 +16,10 @@ from goqueue.broker.delay.postman import Postman
 from goqueue.broker.delay.schedule import STATES
 from goqueue.broker.delay.wheel import Numbers
 from goqueue.broker.partition import Partition
+from goqueue.broker.work import Promise
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.delay import LOG_NAME
+from goqueue.errors import LogClosed
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 
@@ -45,6 +48,8 @@ class Office:
         """Called with how late messages were, in nanoseconds."""
         self.on_earlier: Callable[[], None] = lambda: None
         """Called when somebody has to be seen to before `next_ns` was."""
+        self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
+        """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
 
     def open(self, partition: Partition, log: Log, disk: Disk, expiry_seconds: Callable[[], float | None]) -> Postman:
         """Make the state of a delayed log, and have its messages delivered from now on."""
@@ -53,6 +58,7 @@ class Office:
         self._postmen[partition] = self._by_name[log.name] = postman
         postman.on_delivery = self._observe
         postman.delays.on_settled = self._settled
+        postman.delays.on_wait = self._wait
         postman.delays.open(disk)
         postman.delays.on_earlier = lambda: self._look(log.name)
         self._look(log.name)
@@ -68,6 +74,9 @@ class Office:
 
     def postmen(self) -> Iterator[Postman]:
         yield from list(self._postmen.values())
+
+    def _wait(self, promise: Promise[None]) -> None:
+        self.on_wait(promise)  # as it is by then: logs are opened before anybody can wait
 
     def _settled(self, state: int, count: int) -> None:
         self.outcomes[STATES[state]] += count
@@ -103,6 +112,7 @@ class Office:
         log = postman.delays.inbox.log
         self._by_name.pop(log.name, None)
         self._due.pop(postman, None)
+        postman.refuse(LogClosed(f"log {log.name} is closed", hint="its topic was deleted", log=log.name))
         return postman.delays.schedule.pending
 
     # --- when ---

@@ -32,6 +32,10 @@ _MANY = 20_000  # that are brought into order by a thread: more would keep the l
 _FEW = 32  # readdressed on the spot: a thread costs more
 
 
+def _rest() -> None:
+    """What a rule has done when it lets others have their turn."""
+
+
 @dataclass(slots=True)
 class _Express:
     """Messages that somebody waits for, in the order of their deadlines."""
@@ -68,9 +72,17 @@ class Postman:
             while not is_enough() and (batch := (yield from self._next())) is not None:
                 yield from self._carry(*batch)
             self._fetched = None
-        except BaseException:
+        except BaseException as error:
             self._put_back()
+            if isinstance(error, GoQueueError):
+                self.refuse(error)
             raise
+
+    def refuse(self, error: GoQueueError) -> None:
+        """Tell those who wait for messages that they do not come now, and why."""
+        refused, self._express = self._express, deque()
+        for express in refused:
+            express.arrived(error)
 
     def _put_back(self) -> None:
         self._fetched = None
@@ -81,6 +93,7 @@ class Postman:
     def deliver_now(self, offsets: Numbers) -> Work[int]:
         """These, whenever they are due; how many of them were pending and went. They rise."""
         yield from self.delays.be_ready()
+        self.delays.partition.log.refuse_unless_open()  # of a topic that was deleted nobody delivers anything
         chosen, arrived = self.delays.free(offsets), Promise[int]()
         due = self.delays.true_of(self.delays.schedule.dues_of(chosen), chosen)
         self._express.append(_Express(due, arrived))
@@ -102,6 +115,10 @@ class Postman:
                 self._put_back()
             if not self._ready:
                 due = self.delays.drain(now_ns)
+                if self.delays.wheel.is_spreading:
+                    yield _rest
+                    now_ns = self.delays.clock.now_ns()
+                    continue
                 if not len(due[0]):
                     return None
                 self._ready.append(due)
@@ -123,25 +140,18 @@ class Postman:
         delays.on_its_way.update(numbers)
         try:
             while len(offsets):
-                sent = yield from self._send(dues, offsets, is_express=express is not None)
+                sent = yield from self._send(dues, offsets, express)
                 dues, offsets = dues[sent:], offsets[sent:]
-        except GoQueueError as error:
-            if express is not None:
-                self._express.remove(express)
-                express.arrived(error)
-            raise
         finally:
             delays.on_its_way.difference_update(numbers)
             delays.release(numbers)
-        if express is not None:
-            express.count += len(numbers)
-            if not len(express.due[0]):
-                self._express.remove(express)
-                express.arrived(express.count)
+        if express is not None and not len(express.due[0]) and not express.arrived.is_kept:
+            self._express.popleft()
+            express.arrived(express.count)
 
-    def _send(self, dues: Numbers, offsets: Numbers, *, is_express: bool) -> Work[int]:
+    def _send(self, dues: Numbers, offsets: Numbers, express: _Express | None) -> Work[int]:
         """As many of the first as go together; how many that were."""
-        late = NONE if is_express else self._too_late(dues, offsets)
+        late = NONE if express is not None else self._too_late(dues, offsets)
         if len(late):
             yield from self._give_up(late)
             return len(late)
@@ -153,7 +163,7 @@ class Postman:
         if not there.all():
             yield from self._give_up(np.sort(offsets[~there]))
         if there.any():
-            yield from self._append(dues[there], offsets[there], fetched)
+            yield from self._append(dues[there], offsets[there], fetched, express)
         return len(offsets)
 
     def _fetch(self, offsets: Numbers) -> Work[Fetched]:
@@ -180,11 +190,15 @@ class Postman:
         yield self.delays.record(records.settled(EXPIRED, offsets))
         yield from self.delays.catch_up()
 
-    def _append(self, dues: Numbers, offsets: Numbers, fetched: Fetched) -> Work[None]:
+    def _append(self, dues: Numbers, offsets: Numbers, fetched: Fetched, express: _Express | None) -> Work[None]:
         delays = self.delays
         job = partial(readdressed, [fetched.frames[offset] for offset in offsets.tolist()])
         frames = job() if len(offsets) <= _FEW else (yield job)
         yield from self._begin_search_here()
+        # What is not on the device may be lost, and its offset be given to another, for which the copy would be taken.
+        yield from delays.synced(delays.inbox, int(offsets.max()) + 1)
+        if express is None and dues[-1] > delays.clock.now_ns():  # it was set back meanwhile
+            return
         placed: Promise[Placement] = Promise()
         try:
             delays.partition.take(frames, None, placed)
@@ -196,6 +210,8 @@ class Postman:
         except BaseException:
             delays.be_unsure()
             raise
+        if express is not None:
+            express.count += len(offsets)
 
     def _begin_search_here(self) -> Work[None]:
         """Nothing is on its way now: note that where a search after a crash would begin far back, or nowhere yet."""
@@ -204,7 +220,7 @@ class Postman:
         if delays.since is None:
             yield from delays.tell_delivered(NONE, end)
             yield from delays.synced(delays.inbox, delays.inbox.log_end)
-        elif (end - delays.since) * delays.partition.message_bytes > DELAY_SEARCH_BYTES:
+        elif delays.searched_bytes(end) > DELAY_SEARCH_BYTES:
             delays.record(records.settled(DELIVERED, NONE, end))
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ Messages are told of in the order of their deadlines. The table is looked throug
 else is served in between; so an answer about very many is not of one moment for all of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,11 +19,12 @@ from goqueue.broker.filters.batch import Batch
 from goqueue.broker.filters.sieve import NO_FILTERS, Sieve
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.limits import DELAY_DECISION_MESSAGES, DELAY_SECONDS_FOR_REQUEST, READ_BYTES_MAX
+from goqueue.limits import DELAY_CHUNK_ROWS, DELAY_DECISION_MESSAGES, DELAY_SECONDS_FOR_REQUEST, READ_BYTES_MAX
 from goqueue.storage import frame
 
 _PIECE = DELAY_DECISION_MESSAGES
 _BRIEF = 100  # decoded on the spot
+_ROWS_OF_A_CHUNK = 500  # are looked at in the time that it takes to come to the next chunk
 _LOOKED_AT = 10_000  # by filters in one go: some milliseconds of a thread
 
 
@@ -139,49 +140,66 @@ def _told(delays: Delays, entry: Entry, fetched: Fetched) -> Shown:
 
 def _rows(asked: list[Delays], criteria: Criteria, most: int | None) -> Work[Rows]:
     """Those that fit as far as the table tells; of very many at least the first `most`."""
-    found = Rows(NONE, NONE, NONE)
+    parts, count, pace = [Rows(NONE, NONE, NONE)], 0, _Pace()
     for place, delays in enumerate(asked):
         yield from delays.catch_up()
-        for number, chunk in enumerate(list(delays.schedule.chunks)):
-            if number:
+        for chunk in list(delays.schedule.chunks):
+            if pace.is_up(chunk):
                 yield _rest
-            dues, offsets = _fitting(chunk, criteria)
-            if most is not None and len(dues) > most:
-                first = np.argpartition(dues, most)[:most]
-                dues, offsets = dues[first], offsets[first]
-            found = _joined(found, dues, np.full(len(dues), place, np.int64), offsets)
-            if most is not None and len(found) > 4 * most + _PIECE:
-                found = _in_order(found).part(0, most)
-    if len(found) > 10 * _PIECE:
-        ordered: Rows = yield partial(_in_order, found)
+            dues, offsets = _fitting(chunk, criteria, most)
+            parts.append(Rows(dues, np.full(len(dues), place, np.int64), offsets))
+            count += len(dues)
+            if most is not None and count > 4 * most + 10 * _PIECE:
+                parts = [(yield partial(_first, parts, most))]
+                count = len(parts[0])
+    if count > 10 * _PIECE:
+        ordered: Rows = yield partial(_first, parts)
         return ordered
-    return _in_order(found)
+    return _first(parts)
+
+
+class _Pace:
+    """When a long look at tables is to let others have their turn: a small table takes its time too."""
+
+    def __init__(self) -> None:
+        self._left = DELAY_CHUNK_ROWS
+
+    def is_up(self, chunk: Chunk) -> bool:
+        """Asked before each chunk is looked at."""
+        self._left -= chunk.count + _ROWS_OF_A_CHUNK
+        if self._left >= 0:
+            return False
+        self._left = DELAY_CHUNK_ROWS
+        return True
 
 
 def _rest() -> None:
     """What a rule has done when it lets others have their turn."""
 
 
-def _fitting(chunk: Chunk, criteria: Criteria) -> tuple[Numbers, Numbers]:
+def _fitting(chunk: Chunk, criteria: Criteria, most: int | None) -> tuple[Numbers, Numbers]:
+    """Deadlines and offsets of those that fit; only of the first `most`, if there are more."""
     fits = chunk.states & STATE == criteria.state
     if criteria.from_ns is not None:
         fits &= chunk.dues >= criteria.from_ns
     if criteria.to_ns is not None:
         fits &= chunk.dues < criteria.to_ns
-    return chunk.dues[fits], chunk.offsets[fits]
+    dues, offsets = chunk.dues[fits], chunk.offsets[fits]
+    if most is None or len(dues) <= most:
+        return dues, offsets
+    last = np.partition(dues, most - 1)[most - 1]
+    first = dues < last
+    first[np.flatnonzero(dues == last)[: most - int(first.sum())]] = True  # of the same time who was scheduled earlier
+    return dues[first], offsets[first]
 
 
-def _joined(rows: Rows, dues: Numbers, places: Numbers, offsets: Numbers) -> Rows:
-    return Rows(
-        np.concatenate((rows.dues, dues)),
-        np.concatenate((rows.places, places)),
-        np.concatenate((rows.offsets, offsets)),
-    )
-
-
-def _in_order(rows: Rows) -> Rows:
-    order = np.lexsort((rows.offsets, rows.places, rows.dues))
-    return Rows(rows.dues[order], rows.places[order], rows.offsets[order])
+def _first(parts: list[Rows], most: int | None = None) -> Rows:
+    """All of these, or so many of the first, in order."""
+    dues = np.concatenate([part.dues for part in parts])
+    places = np.concatenate([part.places for part in parts])
+    offsets = np.concatenate([part.offsets for part in parts])
+    order = np.lexsort((offsets, places, dues))[:most]
+    return Rows(dues[order], places[order], offsets[order])
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +214,8 @@ class _Sifted:
 def _sifted(asked: list[Delays], rows: Rows, sieve: Sieve, clock: Clock) -> Work[_Sifted]:
     """Looked at in the order of the log, for as long as a request may take: a read of neighbours costs least."""
     until_ns = clock.monotonic_ns() + round(DELAY_SECONDS_FOR_REQUEST * NANOSECONDS)
-    order = np.lexsort((rows.offsets, rows.places))
+    keys = (rows.offsets, rows.places)
+    order: Numbers = np.lexsort(keys) if len(rows) <= 10 * _PIECE else (yield partial(np.lexsort, keys))
     fits = np.zeros(len(rows), np.bool_)
     for scanned in range(0, len(order), _LOOKED_AT):
         if clock.monotonic_ns() >= until_ns:
@@ -288,11 +307,11 @@ class Timeline:
 def timeline(asked: list[Delays], bounds_ns: list[int]) -> Work[Timeline]:
     """`bounds_ns` rise, and begin with now."""
     counts = np.zeros(len(bounds_ns) + 1, np.int64)
-    earliest: list[int] = []
+    earliest, pace = list[int](), _Pace()
     for delays in asked:
         yield from delays.catch_up()
-        for number, chunk in enumerate(list(delays.schedule.chunks)):
-            if number:
+        for chunk in list(delays.schedule.chunks):
+            if pace.is_up(chunk):
                 yield _rest
             dues = chunk.dues[chunk.is_pending]
             if len(dues):
@@ -306,15 +325,28 @@ def pending(asked: Iterable[Delays]) -> int:
     return sum(delays.schedule.pending for delays in asked)
 
 
-def parked(asked: Iterable[Delays]) -> int:
-    """How many are too far ahead for the wheels."""
-    return sum(_parked(delays) for delays in asked)
+@dataclass(slots=True)
+class Standing:
+    """What is known without a look at any log."""
+
+    next_due_ns: int | None = None
+    overdue: int = 0
+    parked: int = 0
+    """Too far ahead for the wheels."""
 
 
-def _parked(delays: Delays) -> int:
-    horizon = delays.wheel.horizon_ns
-    return sum(int((chunk.dues[chunk.is_pending] >= horizon).sum()) for chunk in _with_far(delays))
-
-
-def _with_far(delays: Delays) -> Iterator[Chunk]:
-    return (chunk for chunk in delays.schedule.chunks if chunk.far_ns < NEVER)
+def standing(asked: list[Delays], now_ns: int) -> Work[Standing]:
+    found, pace = Standing(), _Pace()
+    for delays in asked:
+        for chunk in list(delays.schedule.chunks):
+            if pace.is_up(chunk):
+                yield _rest
+            if not chunk.pending:
+                continue
+            dues = chunk.dues[chunk.is_pending]
+            first = int(dues.min())
+            found.next_due_ns = first if found.next_due_ns is None else min(first, found.next_due_ns)
+            found.overdue += int((dues < now_ns).sum()) if first < now_ns else 0
+            if chunk.far_ns < NEVER:
+                found.parked += int((dues >= delays.wheel.horizon_ns).sum())
+    return found

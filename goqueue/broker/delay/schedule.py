@@ -189,6 +189,7 @@ class Schedule:
 
     def forget(self, first: int, end: int, staying: Numbers) -> None:
         """Those of a range of offsets that are not among these: they are settled, and their frames are gone."""
+        staying = staying[slice(*np.searchsorted(staying, (first, end)))]
         for number in range(len(self.chunks) - 1, -1, -1):
             chunk = self.chunks[number]
             low, high = np.searchsorted(chunk.offsets, (first, end)).tolist()
@@ -196,7 +197,7 @@ class Schedule:
                 continue
             stays = chunk.is_pending
             stays[:low] = stays[high:] = True
-            stays[low:high] |= np.isin(chunk.offsets[low:high], staying)
+            stays[low:high] |= among(chunk.offsets[low:high], staying)
             chunk.keep(stays)
             if not chunk.count:
                 del self.chunks[number], self._firsts[number]
@@ -281,14 +282,13 @@ class Schedule:
         offsets, dues = zip(*parts, strict=True)
         return np.concatenate(offsets), np.concatenate(dues)
 
-    def overdue(self, now_ns: int) -> int:
-        """How many should be gone by now."""
-        return sum(int((chunk.dues[chunk.is_pending] < now_ns).sum()) for chunk in self.chunks if chunk.pending)
-
-    def next_due(self) -> int | None:
-        """The earliest deadline of all."""
-        earliest = [int(chunk.dues[chunk.is_pending].min()) for chunk in self.chunks if chunk.pending]
-        return min(earliest, default=None)
-
     def __repr__(self) -> str:
         return f"<Schedule {self.pending} pending of {len(self)}>"
+
+
+def among(numbers: Numbers, others: Numbers) -> Mask:
+    """Which of these are there among others, however many: those rise."""
+    places = np.searchsorted(others, numbers)
+    there: Mask = places < len(others)
+    there[there] = others[places[there]] == numbers[there]
+    return there

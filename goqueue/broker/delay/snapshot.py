@@ -113,6 +113,14 @@ def decode(content: bytes) -> Snapshot | None:
     return Snapshot(applied, known, scheduled, ahead_seconds, rescheduled, numbers, offsets, dues, states, priorities)
 
 
+def remove(disk: Disk, directory: str) -> None:
+    """On any thread."""
+    path = f"{directory}/{NAME}"
+    if disk.kind(path) == "file":
+        disk.remove(path)
+        disk.sync_directory(directory)
+
+
 def read(disk: Disk, directory: str) -> Snapshot | None:
     """The one beside a log, if there is one."""
     path = f"{directory}/{NAME}"

@@ -14,7 +14,8 @@ same by itself; else one that was delivered would be pending again. So
   records of new deadlines may go. So is the position from which the topic would be searched after a crash. That waits
   until no decision is on its way: what the disk refuses must not have taken the place of what stood.
 
-What is settled while this goes on counts as pending, and goes the next time.
+A snapshot that is older than what goes is made anew before, or removed: it would have messages pending that nothing
+speaks of any more. What is settled while this goes on counts as pending, and goes the next time.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ import numpy as np
 from goqueue.broker.delay import records
 from goqueue.broker.delay.columns import staying_records
 from goqueue.broker.delay.delays import Delays
-from goqueue.broker.delay.schedule import DELIVERED, Mask
+from goqueue.broker.delay.schedule import DELIVERED, Mask, among
 from goqueue.broker.delay.wheel import NONE, Numbers
 from goqueue.broker.upkeep import is_usable, note_producers
 from goqueue.broker.work import Work
@@ -78,7 +79,7 @@ class _Pending:
         self.damaged.append(one.segment.base_offset)
 
     def staying(self, frames: Frames) -> Mask:
-        stays: Mask = np.isin(frames.offsets, self.offsets)
+        stays: Mask = among(frames.offsets, self.offsets)
         control = (frames.flags & frame.CONTROL) != 0
         stays[control] = staying_records(frames, np.flatnonzero(control), self.left)
         return stays
@@ -107,6 +108,8 @@ def sweep(delays: Delays, disk: Disk) -> Work[None]:
     yield from _tell_again(delays, parts[-1].end)
     if front:
         yield from _drop(delays, disk, front, rule)
+    if chosen and is_usable(log):
+        yield from delays.renew_snapshot(disk)
     if chosen and is_usable(log):
         yield from _winnow(delays, disk, parts[len(front) :], rule)
 

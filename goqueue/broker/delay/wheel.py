@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from goqueue.limits import DELAY_TICK_NS
+from goqueue.limits import DELAY_SPREAD_ENTRIES, DELAY_TICK_NS
 
 Numbers = NDArray[np.int64]
 Due = tuple[Numbers, Numbers]
@@ -39,6 +39,10 @@ class Wheel:
         self.tick = now_ns // DELAY_TICK_NS
         """The first one that has not been drained."""
         self._next: int | None = None
+        self.is_spreading = False
+        """Whether buckets whose time has begun hold more than was spread in one go: then drain again."""
+        self._found: list[Due] = []
+        """Who is due, until it is known who else is."""
 
     @property
     def next_ns(self) -> int | None:
@@ -93,29 +97,48 @@ class Wheel:
         return bucket
 
     def drain(self, now_ns: int) -> Due:
-        """All whose tick is over, in no order."""
+        """All whose tick is over, in no order; nobody yet while it `is_spreading`."""
         target = now_ns // DELAY_TICK_NS
-        if target <= self.tick:
+        if target <= self.tick and not self.is_spreading:
             return NONE, NONE
-        taken = [bucket for level in range(len(_SHIFTS)) for bucket in self._reached(level, target)]
-        self.tick = target
-        self._next = None
+        self.tick = target = max(target, self.tick)
+        taken = list(self._reached(target))
         if taken:
             pairs = np.concatenate([np.frombuffer(bucket, np.int64) for bucket in taken]).reshape(-1, 2)
-            dues, numbers = pairs[:, 0], pairs[:, 1]
-            is_due = dues < target * DELAY_TICK_NS
-            if not is_due.all():
-                self.add_many(dues[~is_due], numbers[~is_due])
+            self._sort_out(pairs[:, 0], pairs[:, 1])
         moments = [_moment(level, min(units)) for level, units in enumerate(self._levels) if units]
         self._next = min(moments, default=None)
-        return (dues[is_due], numbers[is_due]) if taken else (NONE, NONE)
+        if self.is_spreading:
+            return NONE, NONE
+        found, self._found = self._found, []
+        return np.concatenate([NONE, *(dues for dues, _ in found)]), np.concatenate([NONE, *(one for _, one in found)])
 
-    def _reached(self, level: int, target: int) -> Iterator["array[int]"]:
-        """The buckets that begin before the target; of the finest level those that end before it."""
-        buckets = self._levels[level]
-        bound = target if level == 0 else (target >> _SHIFTS[level]) + 1
-        for unit in [one for one in buckets if one < bound]:
-            yield buckets.pop(unit)
+    def _sort_out(self, dues: Numbers, numbers: Numbers) -> None:
+        is_due = dues < self.tick * DELAY_TICK_NS
+        self._found.append((dues[is_due], numbers[is_due]))
+        if not is_due.all():
+            self.add_many(dues[~is_due], numbers[~is_due])
+
+    def _reached(self, target: int) -> Iterator["array[int]"]:
+        """The buckets of the finest level that end before the target, and of the others those that begin before.
+
+        Of the latter only so much as may be spread in one go.
+        """
+        left = DELAY_SPREAD_ENTRIES
+        for unit in [one for one in self._levels[0] if one < target]:
+            yield self._levels[0].pop(unit)
+        self.is_spreading = False
+        for buckets, shift in zip(self._levels[1:], _SHIFTS[1:], strict=True):
+            for unit in sorted(one for one in buckets if one <= target >> shift):
+                if len(buckets[unit]) <= 2 * left:
+                    left -= len(buckets[unit]) // 2
+                    yield buckets.pop(unit)
+                    continue
+                self.is_spreading = True
+                if left:
+                    yield buckets[unit][-2 * left :]
+                    del buckets[unit][-2 * left :]
+                return
 
     def levels(self) -> list[tuple[int, int, int]]:
         """Of each level the length of a bucket in nanoseconds, how many buckets it has, and how many entries."""

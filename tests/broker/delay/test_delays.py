@@ -8,7 +8,7 @@ import pytest
 
 from goqueue.broker.delay import records, snapshot
 from goqueue.broker.delay.schedule import CANCELLED
-from goqueue.broker.work import run
+from goqueue.broker.work import Promise, run
 from goqueue.errors import DelayedNotFound, DelayedNotPending, DiskFull, LogFenced
 from goqueue.storage import frame
 from tests.broker.delay.delaywork import SECOND, Going, Scene, offsets
@@ -98,6 +98,22 @@ def test_a_message_whose_cancelling_is_on_its_way_is_not_delivered(scene: Scene)
     cancelling.finish(scene.running)
     scene.deliver(2)
     assert scene.delivered == []
+
+
+def test_a_message_whose_cancelling_nobody_waits_for_any_more_is_not_delivered(scene: Scene) -> None:
+    """The broker stops, and what is due goes until the last."""
+    (offset,) = scene.schedule((b"a", 1))
+    run(scene.delays.catch_up())
+    cancelling = scene.delays.cancel(offset)
+    assert isinstance(next(cancelling), Promise)
+    cancelling.close()
+    scene.running.clock.advance(2)
+    delivering = Going(scene.postman.deliver())
+    while not delivering.is_over:
+        scene.running.flush()
+        delivering.go_on()
+    scene.running.flush()
+    assert (scene.state(offset), scene.delivered) == ("cancelled", [])
 
 
 def test_one_whose_cancelling_was_refused_goes_after_all(scene: Scene) -> None:

@@ -84,7 +84,6 @@ class Twin(RuleBasedStateMachine):
                 found[offset] = (entry.due_ns, entry.state, entry.priority)
         assert found == self.rows
         assert self.table.pending == sum(row[1] == PENDING for row in self.rows.values())
-        assert self.table.next_due() == min((row[0] for row in self.rows.values() if row[1] == PENDING), default=None)
 
 
 TestTwin = Twin.TestCase

@@ -86,6 +86,28 @@ def test_a_new_deadline_outlives_the_record_that_said_it(scene: Scene) -> None:
     assert after.delivered[-1] == b"a"
 
 
+@pytest.mark.parametrize("operation", ["write", "rename", "sync", "remove"])
+@pytest.mark.parametrize("skip", [None, 0, 1, 2, 4])
+def test_a_snapshot_brings_nothing_back_of_what_has_gone(scene: Scene, operation: str, skip: int | None) -> None:
+    """It is older than the end of those messages; what was recorded of that has gone with them."""
+    (kept,) = scene.schedule((b"kept", 30 * HOUR))
+    scene.fill(90, 1)
+    run(scene.delays.catch_up())
+    scene = scene.restart()
+    scene.deliver(200)
+    scene.fill(60, 1)
+    scene.deliver(200)
+    if skip is not None:
+        scene.running.disk.fail(operation, errno.EIO, skip=skip, times=1)
+    with suppress(DiskFailed, DiskFull, LogFenced):
+        swept(scene)
+    after = scene.crash()
+    assert after.delays.schedule.pending == 1
+    assert after.state(kept) == "pending"
+    after.deliver(1)
+    assert after.delays.schedule.counts[3] == 0
+
+
 def test_what_was_cancelled_stays_so_while_its_bytes_are_there(scene: Scene) -> None:
     """Its segment is mostly pending and left as it is; the record that it was cancelled has to stay."""
     many = scene.fill(16, 30 * HOUR)
@@ -154,6 +176,13 @@ def test_messages_are_listed_in_the_order_of_their_times(scene: Scene) -> None:
     dues = [one.entry.due_ns for one in found]
     assert dues == [scene.now_ns + second * SECOND for second in range(15, 25)]
     assert all(one.message is not None for one in found)
+
+
+def test_of_the_same_time_whoever_was_scheduled_first_is_listed_first(scene: Scene) -> None:
+    scene.schedule(*((b"%d" % number, 100) for number in range(5000)))
+    for skip in (0, 7, 1000):
+        found = scene.do(listing([scene.delays], Criteria(), 10, skip, scene.running.clock)).shown
+        assert [one.entry.offset for one in found] == list(range(skip, skip + 10))
 
 
 def test_a_list_can_be_of_those_that_a_filter_lets_through(scene: Scene) -> None:

@@ -1,10 +1,13 @@
 """The wheel drains what is due, and never before: held against a list."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.broker.delay import wheel as wheel_module
 from goqueue.broker.delay.wheel import Wheel, in_order
 from goqueue.limits import DELAY_TICK_NS
 
@@ -21,8 +24,20 @@ STEPS = st.one_of(
 )
 
 
+@pytest.fixture(autouse=True, params=[2, 20_000], scope="module")
+def at_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """How many are spread in one go changes nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wheel_module, "DELAY_SPREAD_ENTRIES", request.param)
+        yield
+
+
 def drained(wheel: Wheel, now_ns: int) -> list[tuple[int, int]]:
-    dues, numbers = in_order(wheel.drain(now_ns))
+    due = wheel.drain(now_ns)
+    while wheel.is_spreading:
+        assert not len(due[0])
+        due = wheel.drain(now_ns)
+    dues, numbers = in_order(due)
     return list(zip(dues.tolist(), numbers.tolist(), strict=True))
 
 
