@@ -198,7 +198,7 @@ def _due(message: OutgoingMessage, place: Place, now_ns: int, report: Report) ->
     if due > now_ns + round(DELAY_SECONDS_MAX * NANOSECONDS):
         most = format_duration(DELAY_SECONDS_MAX)
         report.add(Place(said[0], place), f"is {format_time(due)}, more than {most} ahead", "schedule it later")
-    return int(due)
+    return max(int(due), now_ns)  # nobody is late for what is said afterwards
 
 
 def _encoded(
@@ -215,7 +215,7 @@ def _encoded(
         report.add(Place("value", place), "is null, which needs a key: it says that what the key had is gone")
     headers = list(_headers(message.headers, Place("headers", place), report)) if message.headers else []
     if due_ns is not None:
-        headers.insert(0, delay.deliver_at(max(due_ns, 0)))
+        headers.insert(0, delay.deliver_at(due_ns))
         most += delay.HEADER_BYTES
     encoded = frame.encode_headers(headers) if headers else frame.NO_HEADERS
     content = frame.encode(value, key, encoded, priority=_priority(message), flags=flags)
@@ -276,7 +276,7 @@ def _published(
     outcome: Placement | GoQueueError | None,
 ) -> Published:
     is_delayed = content.due_ns is not None
-    due = format_time(max(content.due_ns, 0)) if content.due_ns is not None else msgspec.UNSET
+    due = format_time(content.due_ns) if content.due_ns is not None else msgspec.UNSET
     given = (_priority(message), is_delayed, due)
     if isinstance(outcome, GoQueueError):
         return Published(partition.number, None, *given, error=ErrorBody(**told(outcome)))

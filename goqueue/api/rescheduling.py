@@ -133,7 +133,7 @@ async def reschedule_many(call: Call) -> Changed:
         due_ns = _due(call, body)
         new = partial(_all_at, due_ns)
     elif body.delay is None and body.deliver_at is None:
-        new = partial(_later, round(body.shift * NANOSECONDS), most)
+        new = partial(_later, round(body.shift * NANOSECONDS), call.runtime.clock.now_ns(), most)
     else:
         raise _not_one("shift")
     return await _decide(call, lambda postman, offsets: postman.delays.reschedule_many(offsets, new))
@@ -143,9 +143,9 @@ def _all_at(due_ns: int, dues: Numbers) -> Numbers:
     return np.full(len(dues), due_ns, np.int64)
 
 
-def _later(shift_ns: int, most_ns: int, dues: Numbers) -> Numbers:
-    """Not before 1970, and not further ahead than anybody may plan."""
-    return np.clip(dues + shift_ns, 0, np.maximum(dues, most_ns))
+def _later(shift_ns: int, least_ns: int, most_ns: int, dues: Numbers) -> Numbers:
+    """Not before now, so that nothing is late by it, and not further ahead than anybody may plan."""
+    return np.clip(dues + shift_ns, least_ns, np.maximum(dues, most_ns))
 
 
 async def _decide(call: Call, act: queries.Act, at_once: int = DELAY_DECISION_MESSAGES) -> Changed:
@@ -171,7 +171,7 @@ def _due(call: Call, body: "NewTime | Rescheduling") -> int:
         most = format_duration(DELAY_SECONDS_MAX)
         problem = {"place": "deliver_at", "problem": f"is {format_time(said[0])}, more than {most} ahead"}
         raise RequestInvalid(f"deliver_at {problem['problem']}", hint="schedule it earlier", problems=[problem])
-    return max(0, said[0])
+    return max(now_ns, said[0])
 
 
 def _not_one(place: str) -> RequestInvalid:

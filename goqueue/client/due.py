@@ -33,9 +33,10 @@ def header_of(delay: Delay | None, deliver_at: DeliverAt | None, now_ns: Callabl
     if delay is not None and delay != "":
         raise RequestInvalid(_BOTH)
     time_ns = nanoseconds(time)
-    if time_ns - now_ns() > DELAY_SECONDS_MAX * NANOSECONDS:  # in a batch it would be refused with all the others
+    present_ns = now_ns()
+    if time_ns - present_ns > DELAY_SECONDS_MAX * NANOSECONDS:  # in a batch it would be refused with all the others
         raise RequestInvalid(f"{to_text(time)} is too far ahead: {_DAYS_MAX} days are the most")
-    return headers.deliver_at(time_ns)
+    return headers.deliver_at(max(time_ns, present_ns))  # nobody is late for what is said afterwards
 
 
 def fields_of(delay: Delay | None, deliver_at: DeliverAt | None) -> dict[str, Any]:
