@@ -30,7 +30,7 @@ DELAYED = 0x8000_0000
 TIME_NS = 1_767_225_600_000_000_001
 SECOND = 10**9
 IN_A_SECOND = delay.deliver_in(SECOND)
-WHEN = datetime(2026, 6, 1, tzinfo=UTC)
+WHEN = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
 Place = tuple[int, bool]
 """A partition, and whether its delayed log is meant."""
 
@@ -381,7 +381,7 @@ def test_without_an_answer_a_delay_has_no_end_and_a_time_has() -> None:
     [
         ({"delay": "5s"}, {"delay": 5.0}),
         ({"delay": timedelta(minutes=1), "priority": "high"}, {"delay": 60.0, "priority": "high"}),
-        ({"deliver_at": WHEN}, {"deliver_at": "2026-06-01T00:00:00.000000000Z"}),
+        ({"deliver_at": WHEN}, {"deliver_at": f"{WHEN:%Y-%m-%dT%H:%M:%S}.000000000Z"}),
         ({"deliver_at": "", "delay": None}, {}),
     ],
 )
