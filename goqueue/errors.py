@@ -27,6 +27,7 @@
     │   ├── PartitionNotFound
     │   ├── PartitionNotOwned
     │   ├── ProducerFenced
+    │   ├── ProducerNotFound
     │   ├── ReceiptInvalid
     │   ├── RequestInvalid
     │   ├── RequestTooLarge
@@ -34,7 +35,10 @@
     │   ├── SequenceOutOfOrder
     │   ├── TopicExists
     │   ├── TopicNameInvalid
-    │   └── TopicNotFound
+    │   ├── TopicNotFound
+    │   ├── TransactionAborted
+    │   ├── TransactionFull
+    │   └── TransactionNotOpen
     ├── OperatorError            somebody must look at the machine
     │   ├── AccessDenied
     │   ├── AddressUnavailable
@@ -55,7 +59,8 @@
         ├── FilesExhausted
         ├── LogClosed
         ├── RequestTimedOut
-        └── TopicBusy
+        ├── TopicBusy
+        └── TransactionPending
 
 An error carries a stable `code` for programs, a sentence that names the offending value for
 people, and where there is one a `hint` with the next step. What an error means in another
@@ -224,6 +229,12 @@ class ProducerFenced(CallerError):
     code = "producer_fenced"
 
 
+class ProducerNotFound(CallerError):
+    """No producer has this id, or this transactional id."""
+
+    code = "producer_not_found"
+
+
 class ReceiptInvalid(CallerError):
     """Not a receipt handle that this broker could have given."""
 
@@ -262,6 +273,24 @@ class TopicNameInvalid(CallerError):
 
 class TopicNotFound(CallerError):
     code = "topic_not_found"
+
+
+class TransactionAborted(CallerError):
+    """It has come to its end otherwise: its time was over, somebody ended it, or the broker was restarted."""
+
+    code = "transaction_aborted"
+
+
+class TransactionFull(CallerError):
+    """One more transactional id, or one more partition or group of a transaction, would be too many."""
+
+    code = "transaction_full"
+
+
+class TransactionNotOpen(CallerError):
+    """Nothing has begun, or it is over."""
+
+    code = "transaction_not_open"
 
 
 class AccessDenied(OperatorError):
@@ -362,3 +391,9 @@ class TopicBusy(TransientError):
     """The topic is being created or deleted."""
 
     code = "topic_busy"
+
+
+class TransactionPending(TransientError):
+    """How it ends is decided, and is still being carried out."""
+
+    code = "transaction_pending"

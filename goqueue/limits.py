@@ -88,6 +88,17 @@ PRODUCERS_MAX = 10_000  # remembered of one partition, the latest; some 1 KiB ea
 SEQUENCE_COUNT = 2**31  # sequences are below it, and begin at 0 again
 SNAPSHOT_RECORDS = 1_000  # replayed at most, beside the snapshot: a few milliseconds
 
+# --- transactions ---
+TRANSACTION_SECONDS = 60.0  # without a sign of life, before a transaction is aborted
+TRANSACTION_SECONDS_MIN = 1.0
+TRANSACTION_SECONDS_MAX = 900.0  # that a transaction lasts, whatever is heard of it: others wait behind it
+TRANSACTIONAL_IDS_MAX = 100_000  # each some KiB while its transaction is open, else less than one
+TRANSACTION_PARTICIPANTS_MAX = 1_000  # partitions and groups: all of them are named in each of its records
+TRANSACTION_RETENTION_SECONDS = 7 * 24 * 3600  # of an id that nobody uses
+TRANSACTION_HUNG_SECONDS = 30.0  # half of what a silent one is given: by then somebody should know
+EPOCH_MAX = 2**15 - 1  # of a producer; then it gets a new id
+MARKER_RANGES_MAX = 65_536  # of one control record: a megabyte
+
 # --- lanes ---
 LANE_WEIGHTS = (50, 25, 15, 7, 3)  # of a hundred messages, while all lanes have some; by priority
 LANE_WEIGHT_MAX = 1_000  # a lane that gets less than a thousandth of another one is turned off, not slowed down

@@ -15,6 +15,7 @@ _STATUS: dict[type[GoQueueError], int] = {
     errors.LogNotFound: 404,
     errors.OffsetOutOfRange: 404,
     errors.PartitionNotFound: 404,
+    errors.ProducerNotFound: 404,
     errors.SegmentNotFound: 404,
     errors.TopicNotFound: 404,
     errors.MethodNotAllowed: 405,
@@ -34,6 +35,9 @@ _STATUS: dict[type[GoQueueError], int] = {
     errors.SequenceOutOfOrder: 409,
     errors.TopicBusy: 409,
     errors.TopicExists: 409,
+    errors.TransactionAborted: 409,
+    errors.TransactionFull: 409,
+    errors.TransactionNotOpen: 409,
     errors.MessageTooLarge: 413,
     errors.RequestTooLarge: 413,
 }

@@ -1,0 +1,84 @@
+"""How a transaction came to its end in a log: control records that every touched partition gets.
+
+The flags say whether it was committed; the value says whose transaction it was and which offsets of this log were its
+messages:
+
+    producer i64, epoch i16, count u32, then for each range its first offset and the one behind its last, as u64
+
+So whoever reads the log needs nothing else to know what was aborted, even where compaction has taken the marks of
+producers. A transaction with very many ranges has several of them, each of which holds for itself.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from goqueue.errors import FrameInvalid
+from goqueue.limits import MARKER_RANGES_MAX
+from goqueue.storage import frame
+from goqueue.storage.scan import Frames
+
+Range = tuple[int, int]
+"""The first offset, and the one behind the last."""
+
+_WHOSE = struct.Struct(">qhI")
+_OFFSET = np.dtype(">u8")
+_KINDS = frame.CONTROL | frame.TRANSACTIONAL
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The end of a transaction, or of a part of it."""
+
+    producer: int
+    epoch: int
+    is_commit: bool
+    ranges: tuple[Range, ...]
+    """Of its messages in this log; they rise."""
+
+    def encode(self) -> list[bytes]:
+        """As frames."""
+        starts = range(0, len(self.ranges), MARKER_RANGES_MAX)
+        return [self._frame(self.ranges[at : at + MARKER_RANGES_MAX]) for at in starts]
+
+    def _frame(self, ranges: Sequence[Range]) -> bytes:
+        value = _WHOSE.pack(self.producer, self.epoch, len(ranges)) + np.array(ranges, _OFFSET).tobytes()
+        return frame.encode(value, flags=_KINDS | (frame.COMMIT if self.is_commit else 0))
+
+
+def decode_marker(message: frame.Message) -> Marker:
+    value = message.value
+    if len(value) < _WHOSE.size:
+        raise _impossible(message)
+    producer, epoch, count = _WHOSE.unpack_from(value)
+    if len(value) != _WHOSE.size + count * 2 * _OFFSET.itemsize:
+        raise _impossible(message)
+    edges = np.frombuffer(value, _OFFSET, offset=_WHOSE.size).astype(np.int64).tolist()
+    ranges = tuple(zip(edges[::2], edges[1::2], strict=True))
+    return Marker(producer, epoch, bool(message.flags & frame.COMMIT), ranges)
+
+
+def is_marker(flags: int) -> bool:
+    return flags & _KINDS == _KINDS
+
+
+def of_transactions(frames: Frames) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which of these are messages of transactions, and which are markers."""
+    kinds = frames.flags & np.uint8(_KINDS)
+    return kinds == frame.TRANSACTIONAL, kinds == _KINDS
+
+
+def markers_in(frames: Frames) -> Iterator[tuple[int, Marker]]:
+    """The markers among these, each with its offset."""
+    for position in frames.positions[of_transactions(frames)[1]].tolist():
+        message = frame.decode(frames.buffer.data, position)
+        yield message.offset, decode_marker(message)
+
+
+def _impossible(message: frame.Message) -> FrameInvalid:
+    return FrameInvalid(
+        f"the marker at offset {message.offset} is impossible: its value has {len(message.value)} bytes"
+    )

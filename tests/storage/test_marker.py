@@ -1,0 +1,56 @@
+"""Markers: what was written is read, and what is impossible is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.errors import FrameInvalid
+from goqueue.limits import MARKER_RANGES_MAX
+from goqueue.storage import frame, scan
+from goqueue.storage.marker import Marker, decode_marker, is_marker, markers_in, of_transactions
+
+RANGES = st.lists(st.integers(0, 2**62), min_size=2, max_size=40, unique=True).map(
+    lambda edges: tuple(zip(sorted(edges)[::2], sorted(edges)[1::2], strict=False))
+)
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.booleans(), RANGES)
+def test_what_is_written_is_read(
+    producer: int, epoch: int, is_commit: bool, ranges: tuple[tuple[int, int], ...]
+) -> None:
+    marker = Marker(producer, epoch, is_commit, ranges)
+
+    frames = marker.encode()
+
+    assert [decode_marker(frame.decode(one)) for one in frames] == [marker]
+
+
+def test_very_many_ranges_take_several_markers_each_good_for_itself() -> None:
+    ranges = tuple((2 * number, 2 * number + 1) for number in range(MARKER_RANGES_MAX + 5))
+
+    found = [decode_marker(frame.decode(one)) for one in Marker(1, 2, True, ranges).encode()]
+
+    assert [len(one.ranges) for one in found] == [MARKER_RANGES_MAX, 5]
+    assert found[0].ranges + found[1].ranges == ranges
+
+
+def test_markers_are_told_from_messages_and_from_other_control_records() -> None:
+    [marker] = Marker(7, 1, False, ((3, 5),)).encode()
+    content = frame.encode(b"plain") + frame.encode(b"in one", flags=frame.TRANSACTIONAL)
+    content += frame.encode(b"other", flags=frame.CONTROL) + marker
+    frames = scan.walk(content)
+
+    messages, markers = of_transactions(frames)
+
+    assert messages.tolist() == [False, True, False, False]
+    assert markers.tolist() == [False, False, False, True]
+    assert [one.ranges for _, one in markers_in(frames)] == [((3, 5),)]
+    assert [is_marker(flags) for flags in frames.flags.tolist()] == markers.tolist()
+
+
+@pytest.mark.parametrize("value", [b"", bytes(5), bytes(14) + b"1", Marker(1, 1, True, ((0, 1),)).encode()[0][34:-3]])
+def test_an_impossible_one_is_refused(value: bytes) -> None:
+    message = frame.decode(frame.encode(value, flags=frame.CONTROL | frame.TRANSACTIONAL))
+
+    with pytest.raises(FrameInvalid, match="marker at offset 0 is impossible"):
+        decode_marker(message)
