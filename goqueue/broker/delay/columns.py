@@ -58,7 +58,9 @@ def staying_records(frames: Frames, rows: Numbers, left: list[tuple[int, int]], 
             continue
         stays[place] = any(bool(((record.firsts < end) & (record.ends > first)).any()) for first, end in left)
         if isinstance(record, records.Ended):
-            stays[place] |= bool((np.searchsorted(staying, record.firsts) < np.searchsorted(staying, record.ends)).any())
+            stays[place] |= bool(
+                (np.searchsorted(staying, record.firsts) < np.searchsorted(staying, record.ends)).any()
+            )
     return stays
 
 

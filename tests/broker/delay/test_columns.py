@@ -103,7 +103,9 @@ EDGES = st.sets(st.integers(0, 30), min_size=2, max_size=6).map(lambda edges: so
 
 
 @given(st.lists(EDGES, min_size=1, max_size=8), st.lists(EDGES, max_size=2), STAYING)
-def test_a_record_stays_as_long_as_somebody_needs_it(told: list[list[int]], left: list[list[int]], alone: set[int]) -> None:
+def test_a_record_stays_as_long_as_somebody_needs_it(
+    told: list[list[int]], left: list[list[int]], alone: set[int]
+) -> None:
     ranges = [_pairs(edges) for edges in told]
     in_left = {one for edges in left for first, end in _pairs(edges) for one in range(first, end)}
     contents = list[bytes]()
