@@ -92,6 +92,7 @@ SNAPSHOT_RECORDS = 1_000  # replayed at most, beside the snapshot: a few millise
 TRANSACTION_SECONDS = 60.0  # without a sign of life, before a transaction is aborted
 TRANSACTION_SECONDS_MIN = 1.0
 TRANSACTION_SECONDS_MAX = 900.0  # that a transaction lasts, whatever is heard of it: others wait behind it
+TRANSACTIONAL_ID_CHARACTERS_MAX = 255
 TRANSACTIONAL_IDS_MAX = 100_000  # each some KiB while its transaction is open, else less than one
 TRANSACTION_PARTICIPANTS_MAX = 1_000  # partitions and groups: all of them are named in each of its records
 TRANSACTION_RETENTION_SECONDS = 7 * 24 * 3600  # of an id that nobody uses
