@@ -14,7 +14,8 @@ from goqueue.api.publishing import ErrorBody
 from goqueue.api.scalars import Duration
 from goqueue.api.status import told
 from goqueue.broker.delivery.changes import Range
-from goqueue.broker.delivery.settlement import Outcome, Statement, Verb, Verdict
+from goqueue.broker.delivery.claims import Statement, Verb
+from goqueue.broker.delivery.settlement import Outcome, Verdict
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.limits import (

@@ -25,23 +25,28 @@ _CLIENT_FLAGS = frame.COMPRESSED | frame.HAS_HEADERS | frame.TOMBSTONE
 
 
 def understand(
-    content: bytearray | memoryview, message_bytes_max: int, now_ns: int | None = None
+    content: bytearray | memoryview,
+    message_bytes_max: int,
+    now_ns: int | None = None,
+    *,
+    is_transactional: bool = False,
 ) -> tuple[Frames, Mark | None]:
     """A client's bytes as frames that may be stored, and their mark. Touches nothing else, so any thread may do it.
 
-    With `now_ns` they are for a delayed log: then each says when it is due.
+    With `now_ns` they are for a delayed log: then each says when it is due. In a transaction each says so, too.
     """
     frames = scan.batch(content)
-    return frames, admit(frames, message_bytes_max, now_ns)
+    return frames, admit(frames, message_bytes_max, now_ns, is_transactional=is_transactional)
 
 
-def admit(frames: Frames, message_bytes_max: int, now_ns: int | None = None) -> Mark | None:
+def admit(
+    frames: Frames, message_bytes_max: int, now_ns: int | None = None, *, is_transactional: bool = False
+) -> Mark | None:
     """The producer's mark, if these frames have one, once all of them may be stored."""
     if not len(frames):
         raise FrameInvalid("a batch has at least one message, this one has none")
     flags = frames.flags
-    if (flags & ~np.uint8(_CLIENT_FLAGS)).any():
-        raise FrameInvalid("a client may not set the flags of control records and transactions")
+    _check_flags(flags, is_transactional=is_transactional)
     tombstones = frames.positions[(flags & frame.TOMBSTONE) != 0]
     if len(tombstones) and not scan.column(frames.buffer, ">u2", frame.AT_KEY_LENGTH)[tombstones].all():
         raise FrameInvalid("a tombstone needs a key: it says that what this key had is gone")
@@ -53,6 +58,11 @@ def admit(frames: Frames, message_bytes_max: int, now_ns: int | None = None) -> 
     if (mark := mark_of(headers)) is not None:
         _check_count(mark, len(frames))
         del headers[0]
+    elif is_transactional:
+        raise FrameInvalid(
+            f"a batch of a transaction has no header {MARK_NAME}",
+            hint="it is the first header of the first message, and says whose transaction it is",
+        )
     mark_bytes = MARK_BYTES if mark is not None else 0
     if now_ns is None:
         _check_sizes(frames, mark_bytes, message_bytes_max)
@@ -63,6 +73,22 @@ def admit(frames: Frames, message_bytes_max: int, now_ns: int | None = None) -> 
     for encoded in set(others):  # most messages of a batch have the same ones, or none
         check_header_names(name for name, _ in frame.decode_headers(encoded))
     return mark
+
+
+def _check_flags(flags: scan.Bytes, *, is_transactional: bool) -> None:
+    if (flags & ~np.uint8(_CLIENT_FLAGS | frame.TRANSACTIONAL)).any():
+        raise FrameInvalid("a client may not set the flags of control records")
+    said = (flags & frame.TRANSACTIONAL) != 0
+    if said.any() and not is_transactional:
+        raise FrameInvalid(
+            "a message has the flag of transactions, and is not published in one",
+            hint="say whose transaction it is with producer_id and epoch",
+        )
+    if is_transactional and not said.all():
+        raise FrameInvalid(
+            f"message {int(np.argmin(said))} of a transaction does not have the flag of transactions",
+            hint=f"set {frame.TRANSACTIONAL:#x} in the flags of each frame",
+        )
 
 
 def _take_due(headers: list[tuple[str, bytes]], now_ns: int) -> None:
@@ -162,16 +188,14 @@ def remainder(frames: Frames, mark: Mark, missing: int) -> tuple[Frames, Mark]:
     """The last `missing` frames, the first of them with the mark that tells them apart."""
     done = len(frames) - missing
     rest = Mark(mark.producer, mark.epoch, (mark.sequence + done) % SEQUENCE_COUNT, missing)
-    first = frame.decode(frames.buffer.data, int(frames.positions[done]))
-    content = bytearray(
-        frame.encode(
-            first.value,
-            first.key,
-            frame.encode_headers([(MARK_NAME, rest.encode()), *first.headers]),
-            priority=first.priority,
-            flags=first.flags & ~frame.HAS_HEADERS,
-        )
-    )
+    content = bytearray(marked(frame.decode(frames.buffer.data, int(frames.positions[done])), rest))
     if missing > 1:
         content += frames.buffer.data[int(frames.positions[done + 1]) : frames.end]
     return scan.batch(content), rest
+
+
+def marked(first: frame.Message, mark: Mark) -> bytes:
+    """The first message of a batch with its mark, as a frame."""
+    headers = frame.encode_headers([(MARK_NAME, mark.encode()), *first.headers])
+    flags = first.flags & ~frame.HAS_HEADERS
+    return frame.encode(first.value, first.key, headers, priority=first.priority, flags=flags)

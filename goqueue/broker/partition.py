@@ -8,7 +8,7 @@ The owner's duties: call `commit` soon after `offer`; have `load_producers` done
 tell nobody that something is stored before its `done` was called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -18,12 +18,19 @@ import numpy as np
 from goqueue.broker.admission import remainder, understand
 from goqueue.broker.lanes.index import LaneIndex
 from goqueue.broker.producers import Batch, Mark, Piece, Producers, marks_in
+from goqueue.broker.transactions.aborted import AbortedIndex
+from goqueue.broker.transactions.finding import Epochs, Finding
+from goqueue.broker.transactions.hiding import begins_with_message, hidden
+from goqueue.broker.transactions.opened import End, OpenTransactions
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
 from goqueue.limits import FRAME_HEADER_BYTES, READ_BYTES_MAX
+from goqueue.storage import scan
+from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk, read_all
 from goqueue.storage.extent import Extent, Read
 from goqueue.storage.log import Log
+from goqueue.storage.marker import Marker
 from goqueue.storage.moment import Moment
 from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.raw import (
@@ -83,6 +90,8 @@ class Partition:
         self.lanes = LaneIndex(log)
         self.is_delayed = is_delayed
         """Whether these are messages that wait for their time, which each of them says."""
+        self.open = OpenTransactions()
+        self.aborted = AbortedIndex(log, lambda: self.last_stable)
         self.needed_from: Callable[[], int | None] = lambda: None
         """The offset from which on everything must stay for now, if there is one."""
         self.producers: Producers | None = None if log.next_offset else Producers()
@@ -116,8 +125,15 @@ class Partition:
 
     @property
     def last_stable(self) -> int:
-        """The end for those who read what is committed."""
-        return self.high_watermark
+        """The end for those who read what is committed: where the oldest open transaction begins."""
+        first = self.open.first_offset
+        return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    @property
+    def removable_end(self) -> int:
+        """Nothing may be removed from here on: it is needed, or not decided yet."""
+        needed_from = self.needed_from()
+        return self.last_stable if needed_from is None else min(needed_from, self.last_stable)
 
     def is_dense(self, first: int, end: int) -> bool:
         """Whether it is known that every offset of this range has a message."""
@@ -170,8 +186,11 @@ class Partition:
         """Take a batch of frames that a client has encoded; `now_ns` where they are delayed."""
         self.take(*understand(content, message_bytes_max, now_ns), done)
 
-    def take(self, frames: Frames, mark: Mark | None, done: Done) -> None:
-        """The same once it has been understood, which for much of it is better done elsewhere."""
+    def take(self, frames: Frames, mark: Mark | None, done: Done, *, is_transactional: bool = False) -> None:
+        """The same once it has been understood, which for much of it is better done elsewhere.
+
+        What is transactional belongs to the open transaction of whose mark it has.
+        """
         if mark is None:
             self._append(frames, None, (), done)
             return
@@ -180,7 +199,7 @@ class Partition:
         if known.missing:
             if known.batches:
                 frames, mark = remainder(frames, mark, known.missing)
-            self._append(frames, mark, known.batches, done)
+            self._append(frames, mark, known.batches, done, is_transactional=is_transactional)
             return
         self._answer_again(known.batches, done)
 
@@ -193,28 +212,98 @@ class Partition:
         else:
             last.waiters.append(lambda error: done(error or placement))
 
-    def _append(self, frames: Frames, mark: Mark | None, before: tuple[Batch, ...], done: Done) -> None:
+    def _append(
+        self,
+        frames: Frames,
+        mark: Mark | None,
+        before: tuple[Batch, ...],
+        done: Done,
+        *,
+        is_transactional: bool = False,
+    ) -> None:
         self.commit()  # what came earlier is stored earlier
         batch = Batch(mark.sequence if mark else 0, len(frames))
         appended = self.log.append(frames, partial(self._settle, mark, batch, before, done))
         batch.first_offset, batch.time_ns = appended.first_offset, appended.time
         if mark is not None and self.producers is not None:
             self.producers.add(mark, batch)
+            if is_transactional:
+                self.open.add(mark.producer, mark.epoch, *batch.piece)
 
     def _settle(
         self, mark: Mark | None, batch: Batch, before: tuple[Batch, ...], done: Done, error: GoQueueError | None
     ) -> None:
         if mark is not None and self.producers is not None:
             self.producers.settle(mark, batch) if error is None else self.producers.take_back(mark, batch)
+            if error is not None:
+                self.open.take_back(mark.producer, batch.first_offset)
         self.wake()
         done(error or Placement(_pieces((*before, batch)), batch.time_ns))
         for waiter in batch.waiters:
             waiter(error)
 
+    # --- transactions ---
+
+    def end_transactions(self, ends: Sequence[End], done: Acknowledge) -> None:
+        """Say of those that have something open here how they ended; `done` hears when that is durable."""
+        markers = self.open.markers(ends)
+        if not markers:
+            done(None)
+            return
+        self.commit()
+        content = bytearray(b"".join(one for marker in markers for one in marker.encode()))
+        self.log.append(scan.batch(content), partial(self._end, markers, done))
+
+    def _end(self, markers: list[Marker], done: Acknowledge, error: GoQueueError | None) -> None:
+        if error is None:
+            for marker in markers:
+                self.open.close(marker.producer)
+            self.aborted.note(one for marker in markers if not marker.is_commit for one in marker.ranges)
+            self.wake()
+        done(error)
+
+    def find_open(self, epochs: Epochs) -> Work[None]:
+        """After a start: find again what these producers had open in the part that is held."""
+        assert self.open.held is not None, "somebody has said where to look"
+        offset, end = self.open.held
+        finding = Finding(epochs, end)
+        while (offset := max(offset, self.earliest)) < end:
+            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
+            yield partial(finding.look, read)
+            if read.next_offset == offset:
+                break
+            offset = read.next_offset
+        self.open.restore(finding.opened)
+        self.wake()
+
     # --- read ---
 
     def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Work[Read]:
-        """Whole frames from this offset on; none only where the partition ends."""
+        """What is committed from this offset on, in whole frames; none only where there is nothing up to `last_stable`.
+
+        Control records may be among them. What was aborted is passed over.
+        """
+        skipped: tuple[Damage, ...] = ()
+        while True:
+            limit = self.last_stable
+            found = self.log.locate(offset, max_bytes, skip_damage=skip_damage, limit=limit)
+            if found.next_offset == offset:
+                return Read((), offset, skipped)
+            aborted = self.aborted.known(offset, min(limit, found.next_offset))
+            if aborted is None:
+                yield from self.aborted.look_up(offset, min(limit, found.next_offset))
+                continue
+            read: Read = (yield found.load) if isinstance(found, Extent) else found
+            skipped += read.skipped
+            if begins_with_message(read) and aborted.is_clean(offset, read.next_offset):
+                return Read(read.buffers, read.next_offset, skipped)
+            read = yield from hidden(read, aborted)
+            if read.buffers or read.next_offset == offset:
+                return Read(read.buffers, read.next_offset, skipped)
+            offset = read.next_offset
+
+    def read_uncommitted(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Work[Read]:
+        """Everything from this offset on, in whole frames; none only where the partition ends."""
         skipped: tuple[Damage, ...] = ()
         while True:
             found = self.log.locate(offset, max_bytes, skip_damage=skip_damage)
@@ -271,7 +360,8 @@ class Partition:
         if note is not None and self.earliest <= note["offset"] <= self.high_watermark:
             producers, offset = Producers.from_facts(note["producers"]), note["offset"]
         while offset < (end := self.high_watermark):
-            read = yield from self.read(max(offset, self.earliest), READ_BYTES_MAX, skip_damage=True)
+            start = max(offset, self.earliest)
+            read = yield from self.read_uncommitted(start, READ_BYTES_MAX, skip_damage=True)
             for mark, first_offset, time_ns in (yield partial(_marks, read)):
                 producers.replay(mark, first_offset, time_ns, end)
             offset = read.next_offset
@@ -296,7 +386,7 @@ class Partition:
         offset = yield from self.offset_for_time(self.log.last_time)
         last: tuple[Mark, int, int] | None = None
         while offset < self.log_end:
-            read = yield from self.read(offset, READ_BYTES_MAX, skip_damage=True)
+            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
             marks: list[tuple[Mark, int, int]] = yield partial(_marks, read)
             last = marks[-1] if marks else last
             offset = read.next_offset

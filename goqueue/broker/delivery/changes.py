@@ -28,6 +28,23 @@ class Retry(NamedTuple):
     lane: int = NORMAL
 
 
+class Whose(NamedTuple):
+    """A transaction."""
+
+    producer: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.producer}-{self.epoch}"
+
+
+class Pledge(NamedTuple):
+    """Messages that are done with if a transaction is committed, and how they stood before."""
+
+    whose: Whose
+    tried: Retry
+
+
 class Grant(NamedTuple):
     """A lease as it was given: this range, to that member, until then, for the so-manieth time.
 
@@ -51,6 +68,11 @@ class Grant(NamedTuple):
     def messages(self) -> int:
         """How many messages."""
         return sum(self.runs[::2]) if self.runs else self.end - self.first
+
+    @property
+    def tried(self) -> Retry:
+        """How its messages stand once it is gone, to be had at once."""
+        return Retry(self.deliveries, self.failures, self.first_ns or self.given_ns, 0, self.lane)
 
     def edges(self) -> tuple[list[int], list[int]]:
         """Where the ranges of its messages begin, and where they end."""
@@ -85,6 +107,9 @@ class Move(NamedTuple):
 
 Departing = tuple[int, int, Move]
 """A range of messages that go the same way."""
+
+Promised = tuple[int, int, Pledge]
+"""A range of messages that one transaction has acknowledged."""
 
 
 class Change(msgspec.Struct, frozen=True, tag_field="record", omit_defaults=True):
@@ -126,6 +151,7 @@ class Stands(Change, frozen=True, tag="cursor_stands"):
     """How many parts of it came before this one."""
     more: bool = False
     """Whether another part follows."""
+    pledged: list[Promised] = []
 
 
 class Leased(Change, frozen=True, tag="leased"):
@@ -177,8 +203,32 @@ class Departed(Change, frozen=True, tag="departed"):
         return [offset for first, end, _ in self.moves for offset in range(first, end)]
 
 
+class Pledged(Change, frozen=True, tag="pledged"):
+    """Done with if this transaction is committed, and nobody's until it has come to its end.
+
+    Without a lease, all of these ranges that was handed out or waits is meant; and what was never handed out, unless
+    lanes are read one by one.
+    """
+
+    whose: Whose
+    ranges: list[Range]
+    lease: str | None = None
+
+
+class Redeemed(Change, frozen=True, tag="redeemed"):
+    """A transaction has come to its end: what it pledged is done with, or to be handed out again.
+
+    With `failed` the latter counts against what had been handed out.
+    """
+
+    whose: Whose
+    is_commit: bool
+    failed: bool = True
+    due_ns: int = 0
+
+
 class Committed(Change, frozen=True, tag="committed"):
-    """Everything below is done with, whatever it was, but what is on its way to another topic."""
+    """Everything below is done with, whatever it was, but what is on its way to another topic, or pledged."""
 
     floor: int
     lost: int = 0
@@ -196,5 +246,17 @@ class Closed(Change, frozen=True, tag="cursor_closed"):
 
 
 CursorChange = (
-    Opened | Stands | Leased | Joined | Settled | Requeued | Extended | Departed | Committed | Rewound | Closed
+    Opened
+    | Stands
+    | Leased
+    | Joined
+    | Settled
+    | Requeued
+    | Extended
+    | Departed
+    | Pledged
+    | Redeemed
+    | Committed
+    | Rewound
+    | Closed
 )

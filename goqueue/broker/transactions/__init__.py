@@ -1,0 +1,1 @@
+"""Transactions: who has begun what, where it has written, and how it ends everywhere."""
