@@ -92,12 +92,15 @@ SNAPSHOT_RECORDS = 1_000  # replayed at most, beside the snapshot: a few millise
 TRANSACTION_SECONDS = 60.0  # without a sign of life, before a transaction is aborted
 TRANSACTION_SECONDS_MIN = 1.0
 TRANSACTION_SECONDS_MAX = 900.0  # that a transaction lasts, whatever is heard of it: others wait behind it
+TRANSACTIONAL_ID_CHARACTERS_MAX = 255
 TRANSACTIONAL_IDS_MAX = 100_000  # each some KiB while its transaction is open, else less than one
 TRANSACTION_PARTICIPANTS_MAX = 1_000  # partitions and groups: all of them are named in each of its records
 TRANSACTION_RETENTION_SECONDS = 7 * 24 * 3600  # of an id that nobody uses
 TRANSACTION_HUNG_SECONDS = 30.0  # half of what a silent one is given: by then somebody should know
 EPOCH_MAX = 2**15 - 1  # of a producer; then it gets a new id
 MARKER_RANGES_MAX = 65_536  # of one control record: a megabyte
+ABORTED_RANGES_KEPT = 1024  # of aborted messages of one sealed segment, in memory always: 16 KiB
+ABORTED_HELD = 8  # sealed segments with more of them that one partition has in memory
 
 # --- lanes ---
 LANE_WEIGHTS = (50, 25, 15, 7, 3)  # of a hundred messages, while all lanes have some; by priority

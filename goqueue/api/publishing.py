@@ -1,7 +1,7 @@
 """Publishing: JSON for people, frames for the SDK. A request is understood as a whole before any of it is stored."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
@@ -10,6 +10,7 @@ import msgspec
 from goqueue import delay
 from goqueue.api.call import Call
 from goqueue.api.problems import ROOT, Enough, Place, Report
+from goqueue.api.producers import Epoch, ProducerId
 from goqueue.api.router import is_frames
 from goqueue.api.scalars import UNSAID, DelayTime, DueTime
 from goqueue.api.sections import check_sum, sections
@@ -19,6 +20,8 @@ from goqueue.api.topics import new_topic
 from goqueue.broker.admission import RESERVED_HEADER_PREFIX, too_large
 from goqueue.broker.partition import Partition, Placement
 from goqueue.broker.topic import Topic
+from goqueue.broker.transactions.records import Spot
+from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicExists, TopicNotFound
 from goqueue.limits import DELAY_SECONDS_MAX, FRAME_HEADER_BYTES, PARTITIONS_MAX, PUBLISH_MESSAGES_MAX
@@ -35,6 +38,11 @@ class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
         Acks,
         msgspec.Meta(description="When to answer: before it is stored, when it is on disk here, or on all replicas."),
     ] = "leader"
+    producer_id: Annotated[
+        ProducerId | None, msgspec.Meta(description="Publish in the open transaction of this producer.")
+    ] = None
+    epoch: Epoch | None = None
+    begin: Annotated[bool, msgspec.Meta(description="Begin the transaction, if it has not begun.")] = False
 
 
 class OutgoingMessage(msgspec.Struct, forbid_unknown_fields=True):
@@ -89,13 +97,26 @@ class PublishAnswer(msgspec.Struct):
 
 async def publish(call: Call) -> PublishAnswer:
     """Store messages, and say where."""
-    topic = await _topic(call)
-    return PublishAnswer(await (_publish_frames if is_frames(call.request) else _publish_messages)(call, topic))
+    whose = _whose(call.query)
+    topic = await topic_named(call, call.parameters["topic"])
+    publication = _publish_frames if is_frames(call.request) else _publish_messages
+    return PublishAnswer(await publication(call, topic, whose))
 
 
-async def _topic(call: Call) -> Topic:
+def _whose(query: PublishQuery) -> Whose | None:
+    """The transaction that is meant, if one is."""
+    if query.producer_id is not None and query.epoch is not None:
+        return Whose(query.producer_id, query.epoch)
+    if query.producer_id is None and query.epoch is None and not query.begin:
+        return None
+    missing = "epoch" if query.epoch is None and query.producer_id is not None else "producer_id"
+    problem = {"place": missing, "problem": "is missing: a transaction is named by producer_id and epoch"}
+    raise RequestInvalid(f"{missing} {problem['problem']}", hint="give both, or neither", problems=[problem])
+
+
+async def topic_named(call: Call, name: str) -> Topic:
     """The topic, which is made if it is to be made by whoever publishes to it first."""
-    name, creating = call.parameters["topic"], call.app.creating
+    creating = call.app.creating
     try:
         return call.runtime.broker.for_publishing(name)
     except TopicNotFound:
@@ -131,9 +152,9 @@ class _Content(NamedTuple):
     frame: bytes
 
 
-async def _publish_messages(call: Call, topic: Topic) -> list[Published]:
+async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> list[Published]:
     messages: list[OutgoingMessage] = call.body.messages
-    contents = _understood(messages, topic, call.runtime.clock.now_ns())
+    contents = understood(messages, topic, call.runtime.clock.now_ns(), is_transactional=whose is not None)
     targets = [(one.partition or topic.place(one.key), one.due_ns is not None) for one in contents]
     batches: dict[_Target, list[bytes]] = {}
     places: list[int] = []
@@ -141,7 +162,10 @@ async def _publish_messages(call: Call, topic: Topic) -> list[Published]:
         batch = batches.setdefault(target, [])
         places.append(len(batch))
         batch.append(content.frame)
-    answers = {one: _offer(call, one, frames) for one, frames in batches.items()}
+    if whose is None:
+        answers = {one: _offer(call, one, frames) for one, frames in batches.items()}
+    else:
+        answers = await _offer_in(call, topic, whose, batches)
     outcomes = {one: await _outcome(answer, call) for one, answer in answers.items()}
     _refuse_if_all_failed(list(outcomes.values()))
     return [
@@ -159,9 +183,31 @@ def _offer(call: Call, target: _Target, frames: list[bytes]) -> _Offered:
         return error
 
 
-def _understood(messages: list[OutgoingMessage], topic: Topic, now_ns: int) -> list[_Content]:
+async def _offer_in(
+    call: Call, topic: Topic, whose: Whose, batches: dict[_Target, list[bytes]]
+) -> dict[_Target, _Offered]:
+    """The same in a transaction, once it is durable that it touches all of them."""
+    spots = [Spot(topic.name, partition.number, is_delayed) for partition, is_delayed in batches]
+    await enlist(call, whose, spots)
+    notary = call.runtime.notary
+    answers: dict[_Target, _Offered] = {}
+    for (partition, is_delayed), frames in batches.items():
+        chosen = call.runtime.broker.scheduling(partition).delays.inbox if is_delayed else partition
+        answers[partition, is_delayed] = await notary.offer(whose, chosen, frames)
+    return answers
+
+
+async def enlist(call: Call, whose: Whose, spots: Iterable[Spot]) -> None:
+    coordinator = call.runtime.broker.transactions
+    await call.runtime.decide(coordinator.enlist(whose, spots, begin=call.query.begin))
+
+
+def understood(
+    messages: list[OutgoingMessage], topic: Topic, now_ns: int, *, is_transactional: bool = False
+) -> list[_Content]:
     """What each message comes to; or a refusal, before any is stored."""
     report, contents, most = Report("the body"), list[_Content](), topic.settings.max_message_bytes
+    flags = frame.TRANSACTIONAL if is_transactional else 0
     unfit: GoQueueError | None = None
     with suppress(Enough):
         for number, message in enumerate(messages):
@@ -169,7 +215,7 @@ def _understood(messages: list[OutgoingMessage], topic: Topic, now_ns: int) -> l
             try:
                 partition = None if message.partition is None else topic.partition(message.partition)
                 due_ns = _due(message, place, now_ns, report)
-                contents.append(_Content(partition, due_ns, *_encoded(message, place, due_ns, most, report)))
+                contents.append(_Content(partition, due_ns, *_encoded(message, place, due_ns, most, flags, report)))
             except GoQueueError as error:
                 error.details.setdefault("place", str(place))
                 unfit = unfit or error
@@ -202,15 +248,15 @@ def _due(message: OutgoingMessage, place: Place, now_ns: int, report: Report) ->
 
 
 def _encoded(
-    message: OutgoingMessage, place: Place, due_ns: int | None, most: int, report: Report
+    message: OutgoingMessage, place: Place, due_ns: int | None, most: int, flags: int, report: Report
 ) -> tuple[bytes | None, bytes]:
-    key, value, flags = None, b"", 0
+    key, value = None, b""
     if message.key is not None:
         key = _bytes(message.key, message.key_encoding, Place("key", place), report)
     if message.value is not None:
         value = _bytes(message.value, message.encoding, Place("value", place), report)
     elif message.key:
-        flags = frame.TOMBSTONE
+        flags |= frame.TOMBSTONE
     else:
         report.add(Place("value", place), "is null, which needs a key: it says that what the key had is gone")
     headers = list(_headers(message.headers, Place("headers", place), report)) if message.headers else []
@@ -286,26 +332,33 @@ def _published(
 # --- frames ---
 
 
-async def _publish_frames(call: Call, topic: Topic) -> list[Published]:
+async def _publish_frames(call: Call, topic: Topic, whose: Whose | None) -> list[Published]:
     check_sum(call.request)
     found = list(sections(call.request.body))
     if not found:
         problem = {"place": "", "problem": "is empty: at least one section of frames belongs there"}
         raise RequestInvalid(f"the body {problem['problem']}", problems=[problem])
-    answers = [(*one[:2], await _hand_over(call, topic, *one)) for one in found]
+    if whose is not None:
+        numbers = [(topic.partition(number).number, is_delayed) for number, is_delayed, _ in found]
+        await enlist(call, whose, [Spot(topic.name, *one) for one in numbers])
+    answers = [(*one[:2], await _hand_over(call, topic, whose, *one)) for one in found]
     outcomes = [(number, is_delayed, await _outcome(answer, call)) for number, is_delayed, answer in answers]
     if len(outcomes) == 1:
         _refuse_if_all_failed([outcomes[0][2]])
     return [_section(*one) for one in outcomes]
 
 
-async def _hand_over(call: Call, topic: Topic, number: int, is_delayed: bool, content: memoryview) -> _Offered:
+async def _hand_over(
+    call: Call, topic: Topic, whose: Whose | None, number: int, is_delayed: bool, content: memoryview
+) -> _Offered:
     if len(content) * 2 < len(call.request.body):  # frames stay in memory for readers, and with a view all of the body
         content = memoryview(bytearray(content))
     try:
         partition = topic.partition(number)
         if is_delayed:
             partition = call.runtime.broker.scheduling(partition).delays.inbox
+        if whose is not None:
+            return await call.runtime.notary.publish(whose, partition, content, topic.settings.max_message_bytes)
         return await call.runtime.publish(partition, content, topic.settings.max_message_bytes)
     except GoQueueError as error:
         return error

@@ -1,11 +1,12 @@
 """All endpoints. What a path does is said here and nowhere else."""
 
 from goqueue import errors
-from goqueue.api import doctor, health, producers, publishing, reading, segments, stats, topic_details, topics
+from goqueue.api import doctor, health, publishing, reading, segments, stats, topic_details, topics
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.openapi import FRAMES
 from goqueue.api.table_delayed import DELAY_ENDPOINTS
 from goqueue.api.table_groups import GROUP_ENDPOINTS
+from goqueue.api.table_transactions import TRANSACTION_ENDPOINTS
 
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
 _STORED = {"results": [{"partition": 1, "offset": 41, "priority": 2, "delayed": False}]}
@@ -138,7 +139,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         errors=(
             *_NO_TOPIC, errors.PartitionNotFound,
             errors.FrameInvalid, errors.ChecksumMismatch, errors.MessageTooLarge, errors.ProducerFenced,
-            errors.SequenceOutOfOrder, errors.BrokerOverloaded, *_UNAVAILABLE,
+            errors.SequenceOutOfOrder, errors.BrokerOverloaded, errors.ProducerNotFound, errors.TransactionNotOpen,
+            errors.TransactionAborted, errors.TransactionFull, *_UNAVAILABLE,
         ),
         example={"messages": [_MESSAGE]}, answer_example=_STORED,
     ),
@@ -157,11 +159,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             errors.OffsetOutOfRange, *_UNREADABLE,
         ),
     ),
-    Endpoint(
-        method="POST", path="/producers/init", handler=producers.init, summary="A new producer id", tag="messages",
-        permission="write", body=producers.NewProducer, answer=producers.ProducerIdentity,
-        errors=_UNAVAILABLE, example={}, answer_example={"producer_id": 7, "epoch": 0},
-    ),
+    *TRANSACTION_ENDPOINTS,
     *DELAY_ENDPOINTS,
     *GROUP_ENDPOINTS,
 )  # fmt: skip

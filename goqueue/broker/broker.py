@@ -18,6 +18,9 @@ from goqueue.broker.journal import Journal
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
+from goqueue.broker.transactions.coordinator import TransactionCoordinator
+from goqueue.broker.transactions.ending import Ending
+from goqueue.broker.transactions.places import Places
 from goqueue.broker.work import Told, run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
@@ -30,6 +33,7 @@ from goqueue.storage.store import Store
 
 CATALOG = "__metadata"
 GROUPS = "__consumer_offsets"
+TRANSACTIONS = "__transactions"
 _INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 _GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
 
@@ -50,6 +54,9 @@ class Broker:
         self._chance = chance
         self._group_settings = group_settings or GroupSettings()
         self.coordinator: Coordinator
+        """Of groups."""
+        self.transactions: TransactionCoordinator
+        self.ending: Ending
         self._store = store
         self._disk = disk
         self._clock = clock
@@ -81,6 +88,7 @@ class Broker:
                 self._note_tear(partition)
                 self._attach_delayed(topic, partition)
         self._open_groups()
+        self._open_transactions()
         known = {partition.log.name for _, partition in self.partitions()}
         known |= {postman.delays.name for postman in self.office.postmen()}
         self.unclaimed = sorted(self._store.logs.keys() - known)
@@ -114,6 +122,13 @@ class Broker:
         self.coordinator = Coordinator(logs, self._disk, self, self._clock, self._chance, self._group_settings)
         self.coordinator.open()
 
+    def _open_transactions(self) -> None:
+        log = self._log(TRANSACTIONS, 0, _INTERNAL_SETTINGS)
+        self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _INTERNAL_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
+        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self._clock, self.new_producer)
+        self.transactions.open()
+        self.ending = Ending(self.transactions, self.coordinator)
+
     def _note_tear(self, partition: Partition) -> None:
         """Where that is refused nothing may be appended: nobody could tell any more where a torn batch ends."""
         found = self._store.recovered.get(partition.log.name)
@@ -128,6 +143,7 @@ class Broker:
         """Write the snapshots that make the next start quick. The store is still open, and settled."""
         self._journal.snapshot()
         self.coordinator.close()
+        self.transactions.close()
         for postman in self.office.postmen():
             run(postman.delays.save(self._disk))
 
@@ -302,6 +318,10 @@ class Broker:
         self._awaiting_ids.append(told)
         if len(self._awaiting_ids) == 1:
             self._reserve_ids()
+
+    def has_given(self, producer: int) -> bool:
+        """Whether somebody may have this id."""
+        return producer < self._catalog.producer_ids_below
 
     def _reserve_ids(self) -> None:
         first = self._catalog.producer_ids_below

@@ -166,6 +166,11 @@ class Producers:
             )
         return Known(tuple(batches), missing)
 
+    def next_sequence(self, number: int, epoch: int) -> int:
+        """Of what this producer sends next in this epoch."""
+        producer = self._table.get(number)
+        return producer.batches[-1].next_sequence if producer is not None and producer.epoch == epoch else 0
+
     def add(self, mark: Mark, batch: Batch) -> None:
         """It has been appended."""
         batch.epoch = mark.epoch

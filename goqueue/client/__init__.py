@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from goqueue.client.async_consumer import AsyncConsumer
     from goqueue.client.async_producer import AsyncDeliveries, AsyncDelivery, AsyncProducer
     from goqueue.client.async_reader import AsyncReader
+    from goqueue.client.async_transaction import AsyncTransaction
     from goqueue.client.consumer import Consumer
     from goqueue.client.delivered import Batch, Delivered
     from goqueue.client.delivery import Deliveries, Delivery, Receipt, Stored
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from goqueue.client.producing import Options
     from goqueue.client.reader import Reader
     from goqueue.client.segments import PartitionSegments, SegmentInfo
+    from goqueue.client.transaction import Transaction
 
 __all__ = [
     "AsyncClient",
@@ -31,6 +33,7 @@ __all__ = [
     "AsyncDelivery",
     "AsyncProducer",
     "AsyncReader",
+    "AsyncTransaction",
     "Batch",
     "Client",
     "Consumer",
@@ -54,6 +57,7 @@ __all__ = [
     "TopicDetails",
     "TopicInfo",
     "TopicPartition",
+    "Transaction",
 ]
 
 _LATER = {
@@ -63,6 +67,7 @@ _LATER = {
     "AsyncDelivery": "async_producer",
     "AsyncProducer": "async_producer",
     "AsyncReader": "async_reader",
+    "AsyncTransaction": "async_transaction",
     "Batch": "delivered",
     "Consumer": "consumer",
     "ConsumerOptions": "options",
@@ -80,6 +85,7 @@ _LATER = {
     "Stats": "leases",
     "Stored": "delivery",
     "TopicPartition": "polls",
+    "Transaction": "transaction",
 }
 
 

@@ -11,7 +11,8 @@ What must stay true:
 - Sequences belong to a topic's partition, whatever happens to the object that stands for it here. Its delayed log has
   its own, as if it were another partition.
 - When a batch fails for good, nobody knows whether the broker has it. Everything that is sealed later takes a new
-  producer id, whose sequences begin at 0, so that no gap is left.
+  producer id, whose sequences begin at 0, so that no gap is left. With transactions it is the whole transaction that
+  fails, and the next one has another epoch.
 """
 
 import struct
@@ -20,8 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from goqueue.client.delivery import Batch, Due, Origin, Pieces
+from goqueue.client.transactions import Identity
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import BrokerStopping, GoQueueError, RequestTimedOut
+from goqueue.errors import GoQueueError, RequestTimedOut
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
 from goqueue.partitioner import Hash
 from goqueue.storage.frame import NO_HEADERS, Buffer, encode, encode_headers
@@ -40,9 +42,6 @@ IDENTITY_BYTES = len(encode_headers([(IDENTITY_HEADER, bytes(_IDENTITY.size))]))
 OWN_HEADERS_BYTES_MAX = HEADERS_BYTES_MAX - IDENTITY_BYTES
 """What is left for the headers of a message."""
 
-Identity = tuple[int, int]
-"""Producer id and epoch."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -55,6 +54,7 @@ class Rules:
     buffer_bytes: int = 32 * MIB
     delivery_timeout: float = 120.0
     idempotent: bool = True
+    transactional: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -121,6 +121,11 @@ class Accumulator:
         self._request_bytes = rules.request_bytes
         self._sequences: dict[tuple[str, int, bool], int] = {}
         self._active: dict[Lane, Topic] = {}
+
+    def become(self, identity: Identity | None) -> None:
+        """What is sealed from now on is somebody else's, whose sequences begin at 0."""
+        self.identity = identity
+        self._sequences.clear()
 
     # --- what comes in ---
 
@@ -246,9 +251,8 @@ class Accumulator:
 
     def fail(self, batch: Batch, error: GoQueueError) -> None:
         self._remove(batch)
-        if batch.sealed is not None:
-            self.identity = None
-            self._sequences.clear()
+        if batch.sealed is not None and not self.rules.transactional:
+            self.become(None)
         batch.settle(error)
 
     def expire(self, now_ns: int) -> list[Batch]:
@@ -266,11 +270,11 @@ class Accumulator:
             self.fail(batch, error)
         return late
 
-    def abandon(self) -> list[Batch]:
+    def abandon(self, error: GoQueueError) -> list[Batch]:
         """Fail everything that still waits."""
         left = self.waiting()
         for batch in left:
-            self.fail(batch, BrokerStopping("the producer was closed before these messages were delivered"))
+            self.fail(batch, error)
         return left
 
     def _remove(self, batch: Batch) -> None:

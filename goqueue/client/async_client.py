@@ -6,11 +6,14 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from goqueue.client import address, endpoints, insight, publications, segments
+from goqueue.client import address, endpoints, insight, publications
+from goqueue.client.async_archive import AsyncArchive
 from goqueue.client.async_consumer import AsyncConsumer
+from goqueue.client.async_ledger import AsyncLedger
 from goqueue.client.async_producer import AsyncProducer
 from goqueue.client.async_reader import AsyncReader
 from goqueue.client.async_schedule import AsyncSchedule
+from goqueue.client.async_transaction import AsyncTransactionalProducer
 from goqueue.client.asynchronous import AsyncConnection
 from goqueue.client.attempts import Attempts, checked_key, tls_of
 from goqueue.client.calls import Call, Script
@@ -22,10 +25,8 @@ from goqueue.client.options import options_of as consumer_options_of
 from goqueue.client.outgoing import Headers, Key, Priority, Value
 from goqueue.client.producing import options_of
 from goqueue.client.reading import Place, begin, wish
-from goqueue.client.segments import PartitionSegments
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
-from goqueue.limits import SEGMENT_READ_BYTES
 
 if TYPE_CHECKING:
     import ssl
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncSchedule):
+class AsyncClient(AsyncArchive, AsyncSchedule, AsyncLedger):
     """A broker, as the tasks of one event loop use it. Any number of tasks may share one.
 
     `server` is a URL; without one, the variable GOQUEUE_SERVER and then this machine. What the broker refuses is
@@ -129,9 +130,15 @@ class AsyncClient(AsyncSchedule):
         )
 
     def producer(self, **options: Any) -> AsyncProducer:
-        """A producer, inside a running loop; `goqueue.client.Options` lists what may be said."""
+        """A producer, inside a running loop; `goqueue.client.Options` lists what may be said.
+
+        With a `transactional_id` it sends in transactions, and whoever had that id before cannot any more.
+        """
         self._check_open()
-        return AsyncProducer(self._connect(), self._topic_to_publish, options_of(options), self._timeout)
+        wishes = options_of(options)
+        if wishes.transactional_id is None:
+            return AsyncProducer(self._connect(), self._topic_to_publish, wishes, self._timeout)
+        return AsyncTransactionalProducer(self._connect, self._topic_to_publish, wishes, self._timeout)
 
     async def reader(  # noqa: PLR0913 - each is a choice of its own, given by name
         self,
@@ -147,6 +154,7 @@ class AsyncClient(AsyncSchedule):
         wait: str | float = "5s",
         timeout: str | float | None = None,
         filters: Iterable[str] | str = (),
+        isolation: str = "read_committed",
     ) -> AsyncReader:
         """Read the messages of a topic, of all its partitions or of some.
 
@@ -155,6 +163,7 @@ class AsyncClient(AsyncSchedule):
         where the topic ended when it began, and with it new messages are waited for, in requests of `wait` each.
         When an offset is not there (any more), `on_missing` goes on with "earliest" or "latest" instead of raising.
         With `filters`, such as `["json.order.total>40"]`, the broker gives those messages only that fit all of them.
+        With the `isolation` "read_uncommitted" it also gives those of open and of aborted transactions.
         """
         wanted = wish(
             topic,
@@ -167,44 +176,10 @@ class AsyncClient(AsyncSchedule):
             on_missing=on_missing,
             skip_damage=skip_damage,
             max_bytes=max_bytes,
+            isolation=isolation,
         )
         patience = self._timeout if timeout is None else seconds(timeout, "timeout")
         return AsyncReader(await self._run(begin(wanted)), self._connect, patience)
-
-    # --- segments ---
-
-    async def segments(self, topic: str, partition: int, *, delayed: bool = False) -> PartitionSegments:
-        """The segments of a partition, oldest first: its log as files, as far as readers see it.
-
-        With `delayed` this and the next two are about its delayed log; there are none where nothing was ever scheduled.
-        """
-        return await self.call(segments.listed(topic, partition, delayed=delayed))
-
-    async def segment_bytes(
-        self,
-        topic: str,
-        partition: int,
-        segment: int,
-        position: int = 0,
-        max_bytes: int = SEGMENT_READ_BYTES,
-        version: str | None = None,
-        *,
-        delayed: bool = False,
-    ) -> bytes:
-        """Bytes of a segment as they are on the broker's disk, from a position on; none at its end.
-
-        Frames in them are not verified, and the last may be cut off. With the `version` of the listing they are of the
-        segment that was listed, or refused with `segment_not_found`.
-        """
-        return await self.call(
-            segments.content(topic, partition, segment, position, max_bytes, version, delayed=delayed)
-        )
-
-    async def segment_index(
-        self, topic: str, partition: int, segment: int, version: str | None = None, *, delayed: bool = False
-    ) -> bytes:
-        """The index of a segment: 24 bytes an entry, which are offset, position and time as big-endian numbers."""
-        return await self.call(segments.index(topic, partition, segment, version, delayed=delayed))
 
     # --- groups ---
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import chain
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client.accumulator import Topic
 from goqueue.client.asynchronous import AsyncConnection
@@ -18,6 +18,9 @@ from goqueue.client.producing import Options, Producing, callbacks_of
 from goqueue.clock import SystemClock
 from goqueue.errors import GoQueueError, OperatorError, RequestInvalid
 from goqueue.storage.frame import NORMAL
+
+if TYPE_CHECKING:
+    from goqueue.client.async_transaction import AsyncTransaction
 
 
 class AsyncDelivery(Settling):
@@ -159,7 +162,8 @@ class AsyncProducer(Producing):
         found = self._topics.get(topic) or await self._learn(topic)
         if due := self._due(delay, deliver_at):
             found = found.delayed
-        bulk = bulk_of(found, values, keys, headers, partition, priority, due=due, shrink=self._shrink)
+        flags, shrink = self._flags, self._shrink
+        bulk = bulk_of(found, values, keys, headers, partition, priority, due=due, flags=flags, shrink=shrink)
         spans: list[Span] = []
         pieces = bulk.pieces(self._rules.request_bytes)
         for piece in pieces:
@@ -185,6 +189,10 @@ class AsyncProducer(Producing):
         if first == 0 or self._is_full(batch):
             self._work.set()
         return batch, first, piece.positions
+
+    def transaction(self) -> "AsyncTransaction":
+        """A block whose messages count together or not at all, of a producer with a transactional id."""
+        raise self._not_transactional()
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent so far is delivered or failed; raises failures nobody looked at."""
@@ -302,7 +310,7 @@ class AsyncProducer(Producing):
                 if step is not None:
                     outcome = await self._carry_out(step)
                     settled = self._dispatch.done(step, outcome)
-                    self._forget_outdated()
+                    self._concluded()
                     self._tell(settled)
                 elif not late:
                     await self._sleep(delay)

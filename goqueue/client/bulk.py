@@ -48,6 +48,7 @@ class Manner:
     priority: int
     lane: Lane | None
     due: Due | None
+    flags: int
 
     @property
     def headers_bytes(self) -> int:
@@ -104,16 +105,20 @@ def bulk_of(  # noqa: PLR0913 - they are those of `send_many`
     priority: Priority,
     *,
     due: Due | None = None,
+    flags: int = 0,
     shrink: bool,
 ) -> Bulk:
-    """Refuses the whole call when one message of it is wrong; nothing has been taken then."""
+    """Refuses the whole call when one message of it is wrong; nothing has been taken then.
+
+    `flags` are what all frames of the producer have.
+    """
     if keys is not None and len(keys) != len(values):
         raise RequestInvalid(f"there are {len(values)} values and {len(keys)} keys")
     lane = None
     if partition is not None:
         check_partition(topic, partition)
         lane = topic.lanes[partition]
-    manner = Manner(as_headers(headers, due), as_priority(priority), lane, due)
+    manner = Manner(as_headers(headers, due), as_priority(priority), lane, due, flags)
     simple = set(map(type, values)) <= {bytes} and (keys is None or set(map(type, keys)) <= {bytes})
     if simple and not shrink and (keys is None or max(map(_length, keys), default=0) <= KEY_BYTES_MAX):
         bare, bare_keys = cast("Sequence[bytes]", values), cast("Sequence[bytes] | None", keys)
@@ -128,7 +133,7 @@ def _simple(
     manner: Manner,
 ) -> Bulk:
     headers, priority, headers_bytes = manner.headers, manner.priority, manner.headers_bytes
-    flags = 0 if headers == NO_HEADERS else HAS_HEADERS
+    flags = manner.flags if headers == NO_HEADERS else manner.flags | HAS_HEADERS
     longest, own = max(map(len, values), default=0), 0 if keys is None else max(map(len, keys), default=0)
     if longest + own + headers_bytes > topic.message_bytes_max or longest > VALUE_BYTES_MAX:  # they may be of two
         for key, value in zip(repeat(b"") if keys is None else keys, values, strict=keys is not None):
@@ -136,7 +141,7 @@ def _simple(
 
     def frames_of(positions: Sequence[int]) -> list[bytes]:
         some, some_keys = _at(values, positions), None if keys is None else _at(keys, positions)
-        return encode_many(some, some_keys, headers, priority=priority)
+        return encode_many(some, some_keys, headers, priority=priority, flags=flags)
 
     def origin(position: int) -> Origin:
         return values[position], b"" if keys is None else keys[position], headers, priority, flags
@@ -153,7 +158,7 @@ def _complete(
 ) -> Bulk:
     given = [None] * len(values) if keys is None else keys
     origins = [
-        origin_with(manner.headers, value, key, manner.priority, shrink=shrink)
+        origin_with(manner.headers, value, key, manner.priority, flags=manner.flags, shrink=shrink)
         for value, key in zip(values, given, strict=True)
     ]
     for value, key, encoded, urgency, flags in origins:

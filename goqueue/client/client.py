@@ -6,15 +6,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from goqueue.client import address, endpoints, insight
+from goqueue.client.archive import Archive
 from goqueue.client.attempts import Attempts, checked_key, tls_of
 from goqueue.client.blocking import Connection
 from goqueue.client.calls import Call, Script
 from goqueue.client.endpoints import ANSWER_BYTES, GroupOffsets, TopicInfo
 from goqueue.client.insight import GroupDetails, TopicDetails
+from goqueue.client.ledger import Ledger
 from goqueue.client.schedule import Schedule
 from goqueue.client.times import Moment, seconds
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
-from goqueue.limits import SEGMENT_READ_BYTES
 
 if TYPE_CHECKING:
     import ssl
@@ -26,12 +27,11 @@ if TYPE_CHECKING:
     from goqueue.client.producer import Producer
     from goqueue.client.reader import Reader
     from goqueue.client.reading import Place
-    from goqueue.client.segments import PartitionSegments
 
 T = TypeVar("T")
 
 
-class Client(Schedule):
+class Client(Archive, Schedule, Ledger):
     """A broker, as threads use it. Any number of threads may share one.
 
     `server` is a URL; without one, the variable GOQUEUE_SERVER and then this machine. What the broker refuses is
@@ -129,12 +129,20 @@ class Client(Schedule):
         )
 
     def producer(self, **options: Any) -> "Producer":
-        """A producer; `goqueue.client.Options` lists what may be said."""
+        """A producer; `goqueue.client.Options` lists what may be said.
+
+        With a `transactional_id` it sends in transactions, and whoever had that id before cannot any more.
+        """
         from goqueue.client.producer import Producer  # noqa: PLC0415 - as above
         from goqueue.client.producing import options_of  # noqa: PLC0415
 
         self._check_open()
-        return Producer(self._connect(), self._topic_to_publish, options_of(options), self._timeout)
+        wishes = options_of(options)
+        if wishes.transactional_id is None:
+            return Producer(self._connect(), self._topic_to_publish, wishes, self._timeout)
+        from goqueue.client.transaction import TransactionalProducer  # noqa: PLC0415
+
+        return TransactionalProducer(self._connect, self._topic_to_publish, wishes, self._timeout)
 
     def reader(  # noqa: PLR0913 - each is a choice of its own, given by name
         self,
@@ -150,6 +158,7 @@ class Client(Schedule):
         wait: str | float = "5s",
         timeout: str | float | None = None,
         filters: Iterable[str] | str = (),
+        isolation: str = "read_committed",
     ) -> "Reader":
         """Read the messages of a topic, of all its partitions or of some.
 
@@ -158,6 +167,7 @@ class Client(Schedule):
         where the topic ended when it began, and with it new messages are waited for, in requests of `wait` each.
         When an offset is not there (any more), `on_missing` goes on with "earliest" or "latest" instead of raising.
         With `filters`, such as `["json.order.total>40"]`, the broker gives those messages only that fit all of them.
+        With the `isolation` "read_uncommitted" it also gives those of open and of aborted transactions.
         """
         from goqueue.client.reader import Reader  # noqa: PLC0415 - as above
         from goqueue.client.reading import begin, wish  # noqa: PLC0415
@@ -173,48 +183,10 @@ class Client(Schedule):
             on_missing=on_missing,
             skip_damage=skip_damage,
             max_bytes=max_bytes,
+            isolation=isolation,
         )
         patience = self._timeout if timeout is None else seconds(timeout, "timeout")
         return Reader(self._run(begin(wanted)), self._connect, patience)
-
-    # --- segments ---
-
-    def segments(self, topic: str, partition: int, *, delayed: bool = False) -> "PartitionSegments":
-        """The segments of a partition, oldest first: its log as files, as far as readers see it.
-
-        With `delayed` this and the next two are about its delayed log; there are none where nothing was ever scheduled.
-        """
-        from goqueue.client import segments  # noqa: PLC0415 - as above
-
-        return self.call(segments.listed(topic, partition, delayed=delayed))
-
-    def segment_bytes(
-        self,
-        topic: str,
-        partition: int,
-        segment: int,
-        position: int = 0,
-        max_bytes: int = SEGMENT_READ_BYTES,
-        version: str | None = None,
-        *,
-        delayed: bool = False,
-    ) -> bytes:
-        """Bytes of a segment as they are on the broker's disk, from a position on; none at its end.
-
-        Frames in them are not verified, and the last may be cut off. With the `version` of the listing they are of the
-        segment that was listed, or refused with `segment_not_found`.
-        """
-        from goqueue.client import segments  # noqa: PLC0415 - as above
-
-        return self.call(segments.content(topic, partition, segment, position, max_bytes, version, delayed=delayed))
-
-    def segment_index(
-        self, topic: str, partition: int, segment: int, version: str | None = None, *, delayed: bool = False
-    ) -> bytes:
-        """The index of a segment: 24 bytes an entry, which are offset, position and time as big-endian numbers."""
-        from goqueue.client import segments  # noqa: PLC0415 - as above
-
-        return self.call(segments.index(topic, partition, segment, version, delayed=delayed))
 
     # --- groups ---
 

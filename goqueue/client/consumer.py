@@ -21,7 +21,8 @@ from goqueue.client.consuming import (
     failure_of,
 )
 from goqueue.client.delivered import Batch, Delivered
-from goqueue.client.lease import Held
+from goqueue.client.intervals import Range
+from goqueue.client.lease import Fate, Held
 from goqueue.client.membership import Errand, Told
 from goqueue.client.options import ConsumerOptions
 from goqueue.client.polls import Beat
@@ -113,6 +114,14 @@ class Consumer(Consuming):
         error = failure_of(held, first, end)
         if error is not None:
             raise error
+
+    def pledge(self, held: Held, ranges: Iterable[Range]) -> tuple[list[Range], tuple[str, str]]:
+        with self._settler.lock:
+            return super().pledge(held, ranges)
+
+    def redeem(self, held: Held, ranges: list[Range], fate: Fate, reason: str | None = None) -> None:
+        with self._settler.lock:
+            super().redeem(held, ranges, fate, reason)
 
     def stop(self) -> None:
         """End the iteration; for another thread or a signal's handler. What is left is closed as usual."""

@@ -10,7 +10,8 @@ from typing import Any
 from goqueue.client import polls
 from goqueue.client.calls import Call
 from goqueue.client.delivered import Batch, Delivered, decode
-from goqueue.client.lease import Held
+from goqueue.client.intervals import Range
+from goqueue.client.lease import Fate, Held
 from goqueue.client.leases import Leases, Part, Settlement, Stats
 from goqueue.client.membership import Membership, Want
 from goqueue.client.options import ConsumerOptions, check_group, topics_of
@@ -81,6 +82,15 @@ class Consuming(ABC):
     @property
     def stats(self) -> Stats:
         return self._leases.stats
+
+    def pledge(self, held: Held, ranges: Iterable[Range]) -> tuple[list[Range], tuple[str, str]]:
+        """For transactions: leave these offsets to one."""
+        assert self._membership.member_id is not None
+        return self._leases.pledge(held, ranges), (self.group, self._membership.member_id)
+
+    def redeem(self, held: Held, ranges: list[Range], fate: Fate, reason: str | None = None) -> None:
+        """For transactions: what became of them."""
+        self._leases.redeem(held, ranges, fate, reason)
 
     # --- calls ---
 

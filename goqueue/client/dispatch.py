@@ -9,8 +9,16 @@ from goqueue.client.accumulator import Accumulator
 from goqueue.client.calls import Call
 from goqueue.client.delivery import Batch
 from goqueue.client.retry import Backoff
+from goqueue.client.transactions import Identity
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import ChecksumMismatch, GoQueueError, PartitionNotFound, TopicNotFound, TransientError
+from goqueue.errors import (
+    BrokerStopping,
+    ChecksumMismatch,
+    GoQueueError,
+    PartitionNotFound,
+    TopicNotFound,
+    TransientError,
+)
 
 FAILURES_KEPT = 1000
 """Failed batches that are remembered one by one until somebody looks; of older ones only the number is."""
@@ -24,6 +32,8 @@ class Step:
     batches: list[Batch]
     seconds: float
     """How long it may take: until the oldest batch is too old."""
+    identity: Identity | None = None
+    """Whose batches these are."""
 
 
 class Failures:
@@ -33,8 +43,11 @@ class Failures:
         self._batches: list[Batch] = []
         self._forgotten = 0
         self._first: GoQueueError | None = None
+        self.cause: GoQueueError | None = None
+        """What went wrong first, whether it was told or not."""
 
     def add(self, batch: Batch) -> None:
+        self.cause = self.cause or batch.error
         self._first = self._first or batch.error
         self._batches.append(batch)
         if len(self._batches) > FAILURES_KEPT:
@@ -53,6 +66,9 @@ class Failures:
         error = type(cause)(sentence, hint=cause.hint, **details, failed=count)
         error.__cause__ = cause
         return error
+
+    def forget(self) -> None:
+        self._batches, self._forgotten, self._first, self.cause = [], 0, None, None
 
 
 class Dispatch:
@@ -83,8 +99,11 @@ class Dispatch:
             return Step(publications.init_producer(), [], self._time_left(accumulator.waiting(), now)), None, late
         batches = accumulator.take(now)
         sections = [batch.sealed for batch in batches if batch.sealed is not None]
-        call = publications.publish_frames(batches[0].topic, sections, self._acks)
-        return Step(call, batches, self._time_left(batches, now)), None, late
+        call = self._publication(batches[0].topic, sections)
+        return Step(call, batches, self._time_left(batches, now), accumulator.identity), None, late
+
+    def _publication(self, topic: str, sections: list[bytes]) -> Call[list[publications.Section]]:
+        return publications.publish_frames(topic, sections, self._acks)
 
     def done(self, step: Step, outcome: Any) -> list[Batch]:
         """Take over what came of a step: its value, or the error. Gives the batches that are settled with it."""
@@ -103,7 +122,7 @@ class Dispatch:
         return [batch for batch in step.batches if batch.settled]
 
     def close(self) -> list[Batch]:
-        left = self.accumulator.abandon()
+        left = self.accumulator.abandon(BrokerStopping("the producer was closed before these messages were delivered"))
         self._remember(left)
         return left
 

@@ -146,7 +146,7 @@ def group_offsets(name: str, topic: str | None) -> Call[GroupOffsets]:
 
 
 def commit_offsets(name: str, member_id: str, offsets: GroupOffsets, generation: int | None) -> Call[GroupOffsets]:
-    body: dict[str, Any] = {"member_id": member_id, "offsets": _texts(offsets)}
+    body: dict[str, Any] = {"member_id": member_id, "offsets": offset_texts(offsets)}
     if generation is not None:
         body["generation"] = generation
     content = (msgspec.json.encode(body),)
@@ -220,7 +220,7 @@ def _group_offsets(answer: Answer) -> GroupOffsets:
     return {topic: {int(partition): offset for partition, offset in held.items()} for topic, held in found.items()}
 
 
-def _texts(offsets: GroupOffsets) -> dict[str, dict[str, int]]:
+def offset_texts(offsets: GroupOffsets) -> dict[str, dict[str, int]]:
     return {topic: {str(partition): offset for partition, offset in held.items()} for topic, held in offsets.items()}
 
 

@@ -27,7 +27,7 @@ _OFFSETS = (b"x-goqueue-next-offset", b"x-goqueue-high-watermark", b"x-goqueue-f
 _SCANNED = b"x-goqueue-scanned"
 
 
-def fetch(
+def fetch(  # noqa: PLR0913 - the query of one request
     name: str,
     partition: int,
     offset: int,
@@ -36,12 +36,15 @@ def fetch(
     *,
     skip_damage: bool,
     filters: Iterable[str] = (),
+    isolation: str = "read_committed",
 ) -> Call[Fetched]:
     query = f"offset={offset}&max_bytes={max_bytes}"
     if wait:
         query += f"&wait={max(wait, 1e-9):.9f}s"  # without an exponent, and nothing finer than a nanosecond
     if skip_damage:
         query += "&skip_damage=true"
+    if isolation != "read_committed":
+        query += f"&isolation={isolation}"
     chosen = "".join(f"&filter={quote(text)}" for text in filters)
     path = f"/topics/{quote(name)}/partitions/{partition}/messages?{query}{chosen}"
     return Call("GET", path, _found if chosen else _fetched, headers=(("accept", FRAMES),), patience=wait)

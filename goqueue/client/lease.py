@@ -8,6 +8,7 @@ reads on from where it stopped. What must stay true:
 - An offset without a message needs no settling and may be covered by the settling of others.
 """
 
+import enum
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
@@ -86,6 +87,7 @@ class Held:
         "noted",
         "over",
         "pending",
+        "pledged",
         "read",
         "refused",
         "settled",
@@ -104,6 +106,8 @@ class Held:
         self.wanted: float | None = None
         """How long the application wants to have it from now on."""
         self.extend_at = extend_at
+        self.pledged = 0
+        """How many transactions are to acknowledge some of it, and have not told the broker yet."""
         self.over = False
         """It was lost, or taken: nothing of it is handed out any more."""
         self.refused = Intervals()
@@ -192,6 +196,19 @@ class Held:
         for first, end in missing(said, self.leased.first, self.leased.end):
             self.refused.add(first, end)
 
+    def pledge(self, ranges: Iterable[Range]) -> list[Range]:
+        """Leave these offsets to a transaction; gives those of which nothing was said before."""
+        self.fold()
+        first, end = self.leased.first, self.leased.end
+        return [piece for low, high in ranges for piece in self.settled.add(max(low, first), min(high, end))]
+
+    def take_back(self, ranges: list[Range], reason: str | None) -> None:
+        """The broker was not told of what was left to a transaction: it is to come again. For a `reason` it failed."""
+        said = (RELEASE, None, None) if reason is None else (NACK, 0.0, reason)
+        self.pending.setdefault(said, []).extend(ranges)
+        if self.left is not None:
+            self.left(self, ranges)
+
     def take(self, room: int) -> list[Entry]:
         """What is to be sent, in at most so many ranges; the rest stays."""
         entries: list[Entry] = []
@@ -204,12 +221,15 @@ class Held:
             room -= len(fresh)
             ranges = fresh
             if action == ACK and (len(fresh) > 1 or self.gaps):
-                ranges = Intervals(map(self._widened, fresh)).ranges()
+                ranges = self.widened(fresh)
             entries.append(Entry(self, action, ranges, count(fresh), seconds, reason))
         return entries
 
+    def widened(self, fresh: Iterable[Range]) -> list[Range]:
+        """With the gaps beside them: so what lies on both sides of one is told as one range."""
+        return Intervals(map(self._widened, fresh)).ranges()
+
     def _widened(self, fresh: Range) -> Range:
-        """With the gaps beside it: so what lies on both sides of one is told as one range."""
         first, end = fresh
         before, behind = bisect_left(self.gaps, (first,)) - 1, bisect_left(self.gaps, (end,))
         if before >= 0 and self.gaps[before][1] == first:
@@ -224,9 +244,24 @@ class Held:
             self.refused.add(first, end)
 
 
+class Fate(enum.Enum):
+    """What becomes of messages that were left to a transaction."""
+
+    TOLD = "the broker keeps them until the transaction ends"
+    DONE = "it was committed"
+    BACK = "the broker hands them out again"
+    UNSAID = "the broker knows nothing of it: it is to be told that they come again"
+
+
 class Owner(Protocol):
     def durable(self, held: Held, first: int, end: int) -> Any:
         """Wait until what was noted about these offsets is durable; raises what was refused."""
+
+    def pledge(self, held: Held, ranges: Iterable[Range]) -> tuple[list[Range], tuple[str, str]]:
+        """Leave offsets to a transaction: those of which nothing was said before, and of which group and member."""
+
+    def redeem(self, held: Held, ranges: list[Range], fate: Fate, reason: str | None = None) -> None:
+        """What became of them."""
 
 
 class Lease:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from goqueue.client import refusals
-from goqueue.client.lease import ACK, EXTEND, LEFT, NACK, NEVER, REJECT, RELEASE, Entry, Held, Lease, Owner
+from goqueue.client.intervals import Range, count
+from goqueue.client.lease import ACK, EXTEND, LEFT, NACK, NEVER, REJECT, RELEASE, Entry, Fate, Held, Lease, Owner
 from goqueue.client.polls import Polled, Results, TopicPartition
 from goqueue.client.retry import Backoff
 from goqueue.errors import CallerError, GoQueueError, GroupNotFound, LeaseExpired, MemberUnknown, TransientError
@@ -184,6 +185,26 @@ class Leases:
         self._again.clear()
         self._alone.clear()
 
+    # --- what is left to transactions ---
+
+    def pledge(self, held: Held, ranges: Iterable[Range]) -> list[Range]:
+        """Leave offsets to a transaction; the lease is extended until the broker knows."""
+        fresh = held.pledge(ranges)
+        held.pledged += bool(fresh)
+        return fresh
+
+    def redeem(self, held: Held, ranges: list[Range], fate: Fate, reason: str | None = None) -> None:
+        if fate in (Fate.TOLD, Fate.UNSAID):
+            held.pledged -= 1
+        if fate is Fate.DONE:
+            self.stats.acked += count(ranges)
+        elif fate is Fate.UNSAID:
+            held.take_back(ranges, reason)
+        elif fate is Fate.BACK and self.order is not None:
+            self.order.left(held, ranges)
+            self.order.told(held, ranges)
+        self._alert()
+
     # --- what is sent ---
 
     @property
@@ -208,7 +229,7 @@ class Leases:
                 taken = held.take(room)
                 room -= sum(len(entry.ranges) for entry in taken)
                 entries += taken
-            if not held.pending and (held.is_complete or not used):
+            if not (held.pending or held.pledged) and (held.is_complete or not used):
                 del self._held[key]
             else:
                 self._extension(held, entries, now)

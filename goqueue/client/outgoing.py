@@ -78,16 +78,25 @@ def own_headers_bytes(encoded: bytes, due: Due | None) -> int:
 
 
 def origin_of(
-    value: Value, key: Key = None, headers: Headers | None = None, priority: Priority = NORMAL, *, shrink: bool = False
+    value: Value,
+    key: Key = None,
+    headers: Headers | None = None,
+    priority: Priority = NORMAL,
+    *,
+    flags: int = 0,
+    shrink: bool = False,
 ) -> Origin:
     """The slow and complete way, for everything that is not simply bytes."""
-    return origin_with(as_headers(headers), value, key, priority, shrink=shrink)
+    return origin_with(as_headers(headers), value, key, priority, flags=flags, shrink=shrink)
 
 
-def origin_with(own_headers: bytes, value: Value, key: Key, priority: Priority, *, shrink: bool) -> Origin:
-    """The same for headers that are encoded already."""
+def origin_with(
+    own_headers: bytes, value: Value, key: Key, priority: Priority, *, flags: int = 0, shrink: bool
+) -> Origin:
+    """The same for headers that are encoded already. `flags` are what all frames of the producer have."""
     own_key = b"" if key is None else as_bytes(key, "key")
-    flags = 0 if own_headers is NO_HEADERS else HAS_HEADERS
+    if own_headers is not NO_HEADERS:
+        flags |= HAS_HEADERS
     if value is None:
         if not own_key:
             raise RequestInvalid("a tombstone needs a key", hint="None deletes a key; an empty message is b''")

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import chain
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from goqueue.client.accumulator import Topic
 from goqueue.client.blocking import Connection
@@ -18,6 +18,9 @@ from goqueue.client.producing import Options, Producing, callbacks_of
 from goqueue.clock import SystemClock
 from goqueue.errors import GoQueueError, OperatorError, RequestInvalid
 from goqueue.storage.frame import NORMAL
+
+if TYPE_CHECKING:
+    from goqueue.client.transaction import Transaction
 
 
 class Producer(Producing):
@@ -115,7 +118,8 @@ class Producer(Producing):
         found = self._topics.get(topic) or self._learn(topic)
         if due := self._due(delay, deliver_at):
             found = found.delayed
-        bulk = bulk_of(found, values, keys, headers, partition, priority, due=due, shrink=self._shrink)
+        flags, shrink = self._flags, self._shrink
+        bulk = bulk_of(found, values, keys, headers, partition, priority, due=due, flags=flags, shrink=shrink)
         spans: list[Span] = []
         pieces = bulk.pieces(self._rules.request_bytes)
         for piece in pieces:
@@ -144,6 +148,10 @@ class Producer(Producing):
                 self._wake()
         return batch, first, piece.positions
 
+    def transaction(self) -> "Transaction":
+        """A block whose messages count together or not at all, of a producer with a transactional id."""
+        raise self._not_transactional()
+
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent so far is delivered or failed; raises failures nobody looked at."""
         self._not_from_a_callback()
@@ -164,11 +172,10 @@ class Producer(Producing):
             return
         with self._lock:
             self._refusal = self._closed()
-            whole = self._drain(timeout)
+            self._drain(timeout)
             self._stopping = True
             self._wake()
-        if not whole:
-            self._connection.interrupt()
+        self._connection.interrupt()  # nobody waits for what may still be under way
         self._thread.join()
         error = self._dispatch.failures.tell()
         if error is not None:
@@ -260,7 +267,7 @@ class Producer(Producing):
                 outcome = self._carry_out(step)
                 with self._lock:
                     settled = self._dispatch.done(step, outcome)
-                    self._forget_outdated()
+                    self._concluded()
                     self._progress.notify_all()
                 _tell(settled)
         except BaseException as error:

@@ -4,6 +4,7 @@ import os
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from goqueue.client.accumulator import Accumulator, Lane, Rules, Topic, topic_of
@@ -27,7 +28,14 @@ from goqueue.client.outgoing import (
 from goqueue.client.times import seconds
 from goqueue.clock import Clock
 from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid
-from goqueue.limits import FRAME_HEADER_BYTES, KIB, MIB
+from goqueue.limits import (
+    FRAME_HEADER_BYTES,
+    KIB,
+    MIB,
+    TRANSACTION_SECONDS,
+    TRANSACTION_SECONDS_MAX,
+    TRANSACTION_SECONDS_MIN,
+)
 from goqueue.partitioner import hash_named, partition_of
 from goqueue.storage.frame import NO_HEADERS, NORMAL, encode
 
@@ -53,6 +61,8 @@ class Options:
     compression: str | None = None
     idempotent: bool = True
     acks: str = "leader"
+    transactional_id: str | None = None
+    transaction_timeout: str | float | timedelta = TRANSACTION_SECONDS
 
     def __post_init__(self) -> None:
         for name in ("batch_messages", "batch_bytes", "request_bytes", "buffer_bytes"):
@@ -62,6 +72,23 @@ class Options:
             if getattr(self, name) not in allowed:
                 known = ", ".join(map(repr, allowed))
                 raise RequestInvalid(f"{name} is {getattr(self, name)!r}", hint=f"known are {known}")
+        if self.transactional_id is not None:
+            self._check_transactional()
+
+    def _check_transactional(self) -> None:
+        name = self.transactional_id
+        if not isinstance(name, str) or not name:
+            raise RequestInvalid(f"the transactional_id is {name!r}, and must be text", hint="orders-1, for example")
+        if self.acks == "none" or not self.idempotent:
+            raise RequestInvalid(
+                "a transaction knows what the broker has stored: it needs an idempotent producer, and acks"
+            )
+        timeout = seconds(self.transaction_timeout, "transaction_timeout")
+        if not TRANSACTION_SECONDS_MIN <= timeout <= TRANSACTION_SECONDS_MAX:
+            raise RequestInvalid(
+                f"transaction_timeout is {timeout:g} seconds, and must be {TRANSACTION_SECONDS_MIN:g} to "
+                f"{TRANSACTION_SECONDS_MAX:g}"
+            )
 
     def rules(self) -> Rules:
         return Rules(
@@ -72,6 +99,7 @@ class Options:
             self.buffer_bytes,
             seconds(self.delivery_timeout, "delivery_timeout"),
             self.idempotent,
+            self.transactional_id is not None,
         )
 
 
@@ -87,6 +115,9 @@ def options_of(given: dict[str, Any]) -> Options:
 class Producing:
     """The part that neither waits nor locks."""
 
+    _flags = 0
+    """What all its frames have."""
+
     def __init__(self, options: Options, clock: Clock) -> None:
         self._options = options
         self._max_block = seconds(options.max_block, "max_block")
@@ -95,12 +126,15 @@ class Producing:
         self._rules = rules
         self._clock = clock
         self._accumulator = Accumulator(rules, clock, self)
-        self._dispatch = Dispatch(self._accumulator, clock, options.acks)
+        self._dispatch = self._dispatch_of(options)
         self._topics: dict[str, Topic] = {}
         self._former: dict[str, Topic] = {}
         self._refusal: GoQueueError | None = None
         """Set when nothing can be sent any more."""
         _ALIVE.add(self)
+
+    def _dispatch_of(self, options: Options) -> Dispatch:
+        return Dispatch(self._accumulator, self._clock, options.acks)
 
     def _know(self, name: str, facts: TopicInfo) -> Topic:
         if facts.partitions < 1:
@@ -110,7 +144,8 @@ class Producing:
         self._topics[name] = self._former[name] = topic
         return topic
 
-    def _forget_outdated(self) -> None:
+    def _concluded(self) -> None:
+        """A step is done: take over what has changed with it."""
         outdated = self._dispatch.outdated
         while outdated:
             self._topics.pop(outdated.pop(), None)
@@ -120,15 +155,16 @@ class Producing:
     ) -> tuple[bytes, Origin, Lane | None]:
         """The frame, what it was made of, and where it belongs (None: wherever the sticky lane is)."""
         origin: Origin
+        flags = self._flags
         if type(value) is bytes and not headers and not self._shrink and (key is None or type(key) is bytes):
-            origin = (value, key or b"", NO_HEADERS, priority, 0)  # type: ignore[assignment]
+            origin = (value, key or b"", NO_HEADERS, priority, flags)  # type: ignore[assignment]
             if priority == NORMAL:
-                frame = encode(value, key)
+                frame = encode(value, key, flags=flags) if flags else encode(value, key)
             else:
-                origin = origin_of(value, key, None, priority)
-                frame = encode(value, key, priority=origin[3])
+                origin = origin_of(value, key, None, priority, flags=flags)
+                frame = encode(value, key, priority=origin[3], flags=flags)
         else:
-            origin = origin_of(value, key, headers, priority, shrink=self._shrink)
+            origin = origin_of(value, key, headers, priority, flags=flags, shrink=self._shrink)
             frame = encode(origin[0], origin[1], origin[2], priority=origin[3], flags=origin[4])
         if len(frame) - FRAME_HEADER_BYTES > topic.message_bytes_max:
             check_size(topic, len(origin[0]), len(origin[1]), len(origin[2]))
@@ -151,7 +187,8 @@ class Producing:
         due: Due,
     ) -> Piece:
         """The same of a delayed message; the way above has no time to ask whether it is one."""
-        origin = origin_with(as_headers(headers, due), value, key, priority, shrink=self._shrink)
+        own = as_headers(headers, due)
+        origin = origin_with(own, value, key, priority, flags=self._flags, shrink=self._shrink)
         content, own_key, own_headers, urgency, flags = origin
         frame = encode(content, own_key, own_headers, priority=urgency, flags=flags)
         check_size(topic, len(content), len(own_key), own_headers_bytes(own_headers, due))
@@ -204,6 +241,11 @@ class Producing:
 
     def _closed(self) -> RequestInvalid:
         return RequestInvalid("this producer is closed", hint="make another one with client.producer()")
+
+    def _not_transactional(self) -> RequestInvalid:
+        return RequestInvalid(
+            "this producer has no transactional_id", hint='make one with client.producer(transactional_id="orders-1")'
+        )
 
     @property
     def buffered_bytes(self) -> int:

@@ -121,13 +121,23 @@ def init_producer() -> Call[tuple[int, int]]:
     return Call("POST", "/producers/init", read, (b"{}",), JSON)
 
 
-def publish_frames(name: str, sections: Sequence[bytes], acks: str) -> Call[list[Section]]:
-    """Sections as they are. Whether it may be sent again is the producer's business."""
+def publish_frames(
+    name: str, sections: Sequence[bytes], acks: str, whose: tuple[int, int] | None = None, *, begin: bool = False
+) -> Call[list[Section]]:
+    """Sections as they are. Whether it may be sent again is the producer's business.
+
+    `whose` is the producer id and epoch of the transaction that they belong to; `begin` if it may have to begin.
+    """
     checksum = 0
     for section in sections:
         checksum = crc32c(section, checksum, 0)  # 0: the interpreter is not let go, which would cost more
     headers = (("content-type", FRAMES), ("x-goqueue-checksum", f"{checksum:08x}"))
-    query = "" if acks == "leader" else f"?acks={acks}"
+    wishes = [] if acks == "leader" else [f"acks={acks}"]
+    if whose is not None:
+        wishes += [f"producer_id={whose[0]}&epoch={whose[1]}"]
+    if begin:
+        wishes += ["begin=true"]
+    query = f"?{'&'.join(wishes)}" if wishes else ""
 
     def read(answer: Answer) -> list[Section]:
         results = decoded(answer, _Results).results

@@ -21,6 +21,7 @@ Place = str | int | datetime | Nanoseconds | Mapping[int, int]
 """`"earliest"`, `"latest"`, an offset, an offset for each partition, or a time."""
 
 MISSING = ("raise", "earliest", "latest")
+ISOLATIONS = ("read_committed", "read_uncommitted")
 NEVER = OFFSET_MAX + 1
 WAIT_SECONDS_MAX = 60.0
 
@@ -42,10 +43,13 @@ class Wish:
     max_bytes: int = ANSWER_BYTES
     wait: float = 5.0
     filters: tuple[str, ...] = ()
+    isolation: str = "read_committed"
 
     def __post_init__(self) -> None:
         if self.on_missing not in MISSING:
             raise RequestInvalid(f"on_missing is {self.on_missing!r}", hint=f"known are {', '.join(MISSING)}")
+        if self.isolation not in ISOLATIONS:
+            raise RequestInvalid(f"isolation is {self.isolation!r}", hint=f"known are {', '.join(ISOLATIONS)}")
         if not 1 <= self.max_bytes <= ANSWER_BYTES_MAX:
             raise RequestInvalid(f"max_bytes is {self.max_bytes}, and must be 1 to {ANSWER_BYTES_MAX}")
         if not 0 < self.wait <= WAIT_SECONDS_MAX:
@@ -93,6 +97,7 @@ class Lane:
             wait,
             skip_damage=wish.skip_damage,
             filters=wish.filters,
+            isolation=wish.isolation,
         )
 
     def take(self, fetched: Fetched) -> list[Message]:

@@ -44,8 +44,10 @@ def to_datetime(moment_ns: int) -> datetime:
     return _EPOCH + timedelta(microseconds=moment_ns // 1000)
 
 
-def seconds(duration: str | float, name: str) -> float:
-    """A duration as text with a unit, or as a number of seconds."""
+def seconds(duration: str | float | timedelta, name: str) -> float:
+    """A duration as text with a unit, as a number of seconds, or as a timedelta."""
+    if isinstance(duration, timedelta):
+        duration = duration.total_seconds()
     if isinstance(duration, str):
         try:
             return parse_duration(duration)

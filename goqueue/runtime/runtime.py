@@ -34,6 +34,7 @@ from goqueue.quantities import format_size
 from goqueue.runtime import group_journal
 from goqueue.runtime.attendant import Attendant
 from goqueue.runtime.courier import Courier
+from goqueue.runtime.notary import Notary
 from goqueue.runtime.upkeep import Upkeep
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Read
@@ -73,6 +74,7 @@ class Runtime:
         self.store: Store
         self.broker: Broker
         self.groups: Attendant
+        self.notary: Notary
         self._courier: Courier
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
@@ -113,6 +115,8 @@ class Runtime:
         self.broker.office.on_delivery = self._observe_delivery
         self._courier = Courier(self.broker.office, self.clock, self)
         self._courier.start()
+        self.notary = Notary(self.broker.transactions, self.broker.ending, self)
+        self.notary.start()
 
     def refuse_new_work(self) -> None:
         """From now on nothing is published or changed; who waits for messages goes home with what there is."""
@@ -126,6 +130,7 @@ class Runtime:
         self.refuse_new_work()
         self._commit()
         await self._courier.stop()
+        await self.notary.stop()
         await self.groups.stop()
         await self._upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
@@ -220,6 +225,11 @@ class Runtime:
     async def new_producer(self) -> int:
         return await self.ask(self.broker.new_producer)
 
+    async def decide(self, work: Work[T]) -> T:
+        """Have a rule carried out that changes something."""
+        self.refuse_while_stopping()
+        return await self.perform(work)
+
     async def ask(self, rule: "Callable[[Told[T]], None]") -> T:
         """Ask a rule whose answer comes when it is durable."""
         self.refuse_while_stopping()
@@ -231,7 +241,7 @@ class Runtime:
 
     def offer(self, partition: Partition, frames: list[bytes], size: int) -> "asyncio.Future[Placement]":
         """Publish small frames, together with what others publish in the same turn of the loop."""
-        answer, done = self._accept(partition.topic, len(frames), size)
+        answer, done = self.accept(partition.topic, len(frames), size)
         if partition.offer(frames, done):
             if not self._to_commit:
                 self._loop.call_soon(self._commit)
@@ -247,21 +257,23 @@ class Runtime:
         self, partition: Partition, content: bytearray | memoryview, message_bytes_max: int
     ) -> "asyncio.Future[Placement]":
         """Publish a batch of frames; what is returned is done when they are durable."""
-        answer, done = self._accept(partition.topic, 0, len(content))
+        answer, done = self.accept(partition.topic, 0, len(content))
         try:
             job = partial(understand, content, message_bytes_max, self.clock.now_ns() if partition.is_delayed else None)
-            if len(content) > _UNDERSTOOD_AT_ONCE:
-                frames, mark = await self._loop.run_in_executor(self._threads, job)
-            else:
-                frames, mark = job()
-            if partition.producers is None:
-                await self._load_producers(partition)
+            frames, mark = await self.on_thread(job, len(content))
+            await self.load_producers(partition)
+            if mark is not None:
+                self.broker.transactions.refuse_outside(mark)
             partition.take(frames, mark, done)
         except GoQueueError as error:
             done(error)
         return answer
 
-    def _accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], Done]":
+    async def on_thread(self, job: Job, size: int) -> Any:
+        """What comes of a job over so many bytes of frames; of a few of them here."""
+        return await self._loop.run_in_executor(self._threads, job) if size > _UNDERSTOOD_AT_ONCE else job()
+
+    def accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], Done]":
         """Count what comes in, until it is known what became of it."""
         self.refuse_while_stopping()
         if self.in_flight_bytes + size > self.settings.in_flight_bytes and self.in_flight_bytes:
@@ -284,8 +296,10 @@ class Runtime:
 
         return answer, done
 
-    async def _load_producers(self, partition: Partition) -> None:
+    async def load_producers(self, partition: Partition) -> None:
         """Once after a start, however many wait for it."""
+        if partition.producers is not None:
+            return
         loading = self._loading.get(partition)
         if loading is None:
             loading = self._loading[partition] = self._loop.create_task(

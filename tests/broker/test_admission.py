@@ -38,7 +38,7 @@ def test_no_message_at_all_is_refused() -> None:
 
 @pytest.mark.parametrize("flag", [frame.CONTROL, frame.COMMIT, frame.TRANSACTIONAL])
 def test_flags_that_are_the_brokers_own_are_refused(flag: int) -> None:
-    with pytest.raises(FrameInvalid, match="flags"):
+    with pytest.raises(FrameInvalid, match="flag"):
         admitted(frames_of([b"one"]) + frame.encode(b"v", b"k", flags=flag))
 
 

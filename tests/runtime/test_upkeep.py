@@ -33,7 +33,9 @@ def test_a_failure_at_one_partition_does_not_keep_upkeep_from_the_others() -> No
         run(work)
 
     asyncio.run(look_once(running, perform))
-    expected = 2 + 1 + GROUP_LOGS + 2  # the trash, what groups recorded, the partitions of both, and of the topic
+    expected = (
+        2 + 1 + 1 + GROUP_LOGS + 2
+    )  # the trash, what groups recorded, all internal partitions, and those of the topic
     assert (looked, met) == (expected, [])
 
 

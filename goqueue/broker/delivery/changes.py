@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from goqueue.broker.transactions.whose import Whose
 from goqueue.storage.frame import NORMAL
 
 Place = tuple[str, int]
@@ -26,16 +27,6 @@ class Retry(NamedTuple):
     """When they were handed out for the first time; 0 when they never were."""
     due_ns: int
     lane: int = NORMAL
-
-
-class Whose(NamedTuple):
-    """A transaction."""
-
-    producer: int
-    epoch: int
-
-    def __str__(self) -> str:
-        return f"{self.producer}-{self.epoch}"
 
 
 class Pledge(NamedTuple):

@@ -39,12 +39,12 @@ from goqueue.broker.delivery.changes import (
     Rewound,
     Settled,
     Stands,
-    Whose,
 )
 from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.delivery.leases import Leases
 from goqueue.broker.delivery.waiting import Due, Waiting
 from goqueue.broker.ranges import RangeMap
+from goqueue.broker.transactions.whose import Whose
 
 _NEVER = Retry(0, 0, 0, 0)
 """How stands what was never handed out, whatever its lane may be."""

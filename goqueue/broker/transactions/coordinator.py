@@ -1,0 +1,428 @@
+"""Transactions: who may do what in which, what has to be durable before what, and how each comes to its end.
+
+Silent and synchronous. The shell's duties: call `commit` soon after `on_gathered`, and `deadlines.call_due` when the
+moment of `deadlines.next_ns` has come; carry out `ending.recover()` after the start, and `ending.carry_out(name)`
+after `on_decided`; keep what `on_wait` is called with a moment later.
+
+What must stay true: what a transaction is about to touch is durable here before it touches it; a call changes
+something only with the epoch of the transaction that it means; what was decided stays so.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from goqueue.broker.deadlines import Deadlines
+from goqueue.broker.journal import Journal
+from goqueue.broker.producers import Mark
+from goqueue.broker.sync import synced
+from goqueue.broker.transactions import refusals
+from goqueue.broker.transactions.places import Places
+from goqueue.broker.transactions.records import (
+    Ended,
+    Forgotten,
+    Record,
+    Registered,
+    Spot,
+    Touched,
+    check_transactional_id,
+    decode_record,
+    encode_record,
+)
+from goqueue.broker.transactions.register import Register
+from goqueue.broker.transactions.states import OPEN, PREPARED, following
+from goqueue.broker.transactions.whose import Whose
+from goqueue.broker.work import Promise, Told, Work
+from goqueue.clock import NANOSECONDS, Clock, SteadyClock
+from goqueue.errors import GoQueueError
+from goqueue.limits import (
+    EPOCH_MAX,
+    TRANSACTION_HUNG_SECONDS,
+    TRANSACTION_PARTICIPANTS_MAX,
+    TRANSACTION_RETENTION_SECONDS,
+    TRANSACTION_SECONDS_MAX,
+    TRANSACTIONAL_IDS_MAX,
+)
+from goqueue.storage.chunk import Acknowledge
+from goqueue.storage.disk import Disk
+from goqueue.storage.log import Log
+
+_AGAIN_NS = NANOSECONDS
+_MOST_NS = round(TRANSACTION_SECONDS_MAX * NANOSECONDS)
+_HUNG_NS = round(TRANSACTION_HUNG_SECONDS * NANOSECONDS)
+_KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
+
+NewProducer = Callable[[Told[int]], None]
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the broker started."""
+
+    committed: int = 0
+    aborted: dict[str, int] = field(default_factory=dict)
+    """By the reason."""
+    seconds: float = 0.0
+    """How long those that ended had lasted, all together."""
+
+    def note(self, ended: Ended) -> None:
+        self.seconds += max(0, ended.ended_ns - ended.began_ns) / NANOSECONDS
+        if ended.state == "complete_commit":
+            self.committed += 1
+        else:
+            reason = ended.reason if ended.reason in refusals.REASONS else "asked"
+            self.aborted[reason] = self.aborted.get(reason, 0) + 1
+
+
+class TransactionCoordinator:
+    """The transactions of one broker."""
+
+    def __init__(self, log: Log, disk: Disk, places: Places, clock: Clock, new_producer: NewProducer) -> None:
+        self.register = Register()
+        self.places = places
+        self.clock = SteadyClock(clock, log.last_time)
+        self.deadlines = Deadlines()
+        self.counts = Counts()
+        self.on_gathered: Callable[[], object] = lambda: None
+        """Called when something waits for `commit`."""
+        self.on_decided: Callable[[str], None] = lambda _: None
+        """Called with the id of a transaction whose end is decided durably: it is to be carried out."""
+        self.on_hung: Callable[[Registered], None] = lambda _: None
+        """Called once for a transaction that is open for long."""
+        self.on_ended: Callable[[Ended], None] = lambda _: None
+        self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
+        """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
+        self.journal: Journal[Record] = Journal(log, disk, self.register, encode_record, decode_record)
+        self._new_producer = new_producer
+        self._seen: dict[str, int] = {}
+        """When something was heard last of those that are ongoing."""
+        self._waiting: dict[str, list[Promise[Ended]]] = {}
+        """Those who want to know how it ended, when it has everywhere."""
+        self._expiry = self.deadlines.kind(self._expire)
+        self._alarm = self.deadlines.kind(self._warn)
+        self._repeat = self.deadlines.kind(self._decided_again)
+
+    def open(self) -> None:
+        """Make the state from the log; where something may be open that is not found yet, nobody reads on."""
+        self.journal.replay()
+        for record in self.register.open_ones():
+            for touched in record.partitions:
+                partition = self.places.partition(touched)
+                if partition is not None:
+                    end = partition.log_end
+                    partition.open.hold(min(touched.since, end), end)
+
+    def close(self) -> None:
+        """Write the snapshot that makes the next start quick."""
+        self.journal.snapshot()
+
+    def commit(self) -> None:
+        self.journal.commit()
+
+    # --- producers ---
+
+    def init(self, name: str, timeout_ns: int) -> Work[Registered]:
+        """A producer with this id. Whoever had it before is fenced, and what it has left open is aborted."""
+        check_transactional_id(name)
+        while True:
+            known = self.register.by_id.get(name)
+            if known is not None and known.state in OPEN:
+                yield from self._end_of(known, refusals.FENCED)
+                continue
+            if known is None and len(self.register) >= TRANSACTIONAL_IDS_MAX:
+                raise refusals.too_many_ids()
+            record = yield from self._raised(name, known, timeout_ns)
+            if self.register.by_id.get(name) is known:
+                yield self._durable([record])
+                return record
+
+    def _end_of(self, known: Registered, reason: str) -> Work[None]:
+        """Abort it, unless it is ending already; go on when it has ended."""
+        ended = self._completion(known.id)
+        if known.state == "ongoing":
+            self.prepare(known, is_commit=False, reason=reason)
+        yield ended
+
+    def _raised(self, name: str, known: Registered | None, timeout_ns: int) -> Work[Registered]:
+        """As it is after `init`."""
+        last = known.last if known is not None else None
+        whose = yield from self.next_whose(known)
+        return Registered(name, *whose, "empty", timeout_ns, self.clock.now_ns(), last=last)
+
+    def next_whose(self, known: Registered | None) -> Work[Whose]:
+        """The next epoch; with the largest one the producer's numbers are used up, and it gets another."""
+        if known is not None and known.epoch < EPOCH_MAX:
+            return Whose(known.producer, known.epoch + 1)
+        given: Promise[int] = Promise()
+        self._new_producer(given)
+        producer: int = yield given
+        return Whose(producer, 0)
+
+    def heartbeat(self, whose: Whose, name: str | None) -> None:
+        """It is alive."""
+        self.current(whose, name)
+
+    def refuse_outside(self, mark: Mark) -> None:
+        """A producer with a transactional id publishes in transactions."""
+        known = self.register.of_producer(mark.producer)
+        if known is not None:
+            raise refusals.outside(known, mark.producer)
+
+    # --- while it is open ---
+
+    def begin(self, whose: Whose, name: str) -> Work[Registered]:
+        return (yield from self.enlist(whose, (), name=name, begin=True))
+
+    def enlist(
+        self,
+        whose: Whose,
+        spots: Iterable[Spot],
+        *,
+        name: str | None = None,
+        begin: bool = False,
+        groups: Sequence[str] = (),
+        members: Sequence[int] = (),
+    ) -> Work[Registered]:
+        """Go on when it is durable that the transaction touches all of this; what then follows at once is in time."""
+        known = self.current(whose, name)
+        record = self._begun(known) if begin and known.state not in OPEN else known
+        refusals.refuse_unless_ongoing(record)
+        touched = [self._touched(spot) for spot in dict.fromkeys(spots) if not record.touches(spot)]
+        groups = [group for group in dict.fromkeys(groups) if group not in record.groups]
+        if touched or groups or members:
+            record = replace(
+                record,
+                partitions=[*record.partitions, *touched],
+                groups=[*record.groups, *groups],
+                members=[*record.members, *members],
+            )
+            if len(record.partitions) + len(record.groups) + len(record.members) > TRANSACTION_PARTICIPANTS_MAX:
+                raise refusals.too_large(record)
+        if record is not known:
+            yield self._durable([record])
+        elif self._durable_record(record.id) is not record:
+            yield self._durable([])
+        yield from synced(self.journal.log, self.journal.log.readable_end, self.on_wait)
+        return self.ongoing(whose)
+
+    def _begun(self, known: Registered) -> Registered:
+        now_ns = self.clock.now_ns()
+        self._seen[known.id] = now_ns
+        self.deadlines.add(now_ns + min(known.timeout_ns, _MOST_NS), self._expiry, known.id)
+        self.deadlines.add(now_ns + _HUNG_NS, self._alarm, known.id)
+        return Registered(
+            known.id,
+            *known.whose,
+            following(known.state, "begin"),
+            known.timeout_ns,
+            now_ns,
+            began_ns=now_ns,
+            last=known.last,
+        )
+
+    def _touched(self, spot: Spot) -> Touched:
+        partition, topic_ns = self.places.find(spot)
+        partition.log.refuse_unless_open()
+        return Touched(spot, topic_ns, partition.log_end)
+
+    def join(self, whose: Whose, name: str | None, *, begin: bool) -> Work[tuple[Registered, int]]:
+        """Another producer, whose messages are of this transaction if they count at its end."""
+        self.current(whose, name)
+        given: Promise[int] = Promise()
+        self._new_producer(given)
+        member: int = yield given
+        record = yield from self.enlist(whose, (), name=name, begin=begin, members=[member])
+        return record, member
+
+    def current(self, whose: Whose, name: str | None = None) -> Registered:
+        """What is known of it, once it is sure that this call is not too late; it is a sign of life."""
+        known = self.register.of_producer(whose.producer)
+        if known is None or known.producer != whose.producer:
+            known = self.register.by_id.get(name) if name is not None else None
+            raise refusals.unknown(whose, name, known)
+        if name is not None and name != known.id:
+            raise refusals.unknown(whose, name, self.register.by_id.get(name))
+        if known.epoch != whose.epoch:
+            raise refusals.of_another_epoch(known, whose)
+        if known.id in self._seen:
+            self._seen[known.id] = self.clock.now_ns()
+        return known
+
+    def ongoing(self, whose: Whose) -> Registered:
+        """The transaction, as long as it is open."""
+        known = self.current(whose)
+        refusals.refuse_unless_ongoing(known)
+        return known
+
+    def check_mark(self, whose: Whose, mark: Mark) -> None:
+        """Refuse a batch of somebody who does not belong to it."""
+        record = self.ongoing(whose)
+        is_member = mark.epoch == 0 and mark.producer in record.members
+        if (mark.producer, mark.epoch) != whose and not is_member:
+            raise refusals.foreign_mark(whose, mark)
+
+    # --- the end ---
+
+    def end(
+        self,
+        whose: Whose,
+        name: str,
+        *,
+        is_commit: bool,
+        counted: list[int] | None = None,
+        note: str = "",
+        reason: str = refusals.ASKED,
+    ) -> Work[Ended]:
+        """Decide it, and go on when it has ended everywhere; asked again, the answer is the same."""
+        known = self.register.by_id.get(name)
+        if known is None:
+            raise refusals.unknown(whose, name, None)
+        if known.last is not None and known.last.whose == whose:
+            return refusals.answered_again(known.last, is_commit=is_commit)
+        if known.whose != whose:
+            raise refusals.of_another_epoch(known, whose)
+        if known.state == "ongoing":
+            if counted is not None and (strangers := set(counted) - set(known.members)):
+                raise refusals.no_members(known, sorted(strangers))
+        elif known.state not in PREPARED:
+            raise refusals.not_open(known)
+        elif (known.state == "prepare_commit") != is_commit:
+            raise refusals.decided_otherwise(known)
+        ended = self._completion(name)
+        if known.state == "ongoing":
+            self.prepare(known, is_commit=is_commit, counted=counted, note=note, reason="" if is_commit else reason)
+        result: Ended = yield ended
+        return result
+
+    def prepare(
+        self,
+        known: Registered,
+        *,
+        is_commit: bool,
+        counted: list[int] | None = None,
+        note: str = "",
+        reason: str = "",
+    ) -> None:
+        """Decide how it ends."""
+        record = self.prepared(known, is_commit=is_commit, counted=counted, note=note, reason=reason)
+
+        def settled(error: GoQueueError | None) -> None:
+            if error is None:
+                self.on_decided(known.id)
+            else:
+                self.tell(known.id, error)
+
+        try:
+            self.record([record], settled)
+        except GoQueueError as error:
+            self.tell(known.id, error)
+            raise
+
+    def prepared(
+        self,
+        known: Registered,
+        *,
+        is_commit: bool,
+        counted: list[int] | None = None,
+        note: str = "",
+        reason: str = "",
+    ) -> Registered:
+        return replace(
+            known,
+            state=following(known.state, "commit" if is_commit else "abort"),
+            changed_ns=self.clock.now_ns(),
+            counted=counted,
+            note=note,
+            reason=reason,
+        )
+
+    def completed(self, prepared: Registered, following_one: Whose) -> Registered:
+        """As it is when it has ended everywhere."""
+        now_ns = self.clock.now_ns()
+        state = following(prepared.state, "complete")
+        last = Ended(prepared.whose, state, prepared.began_ns, now_ns, prepared.reason, prepared.note)
+        return Registered(prepared.id, *following_one, state, prepared.timeout_ns, now_ns, last=last)
+
+    def has_ended(self, record: Registered) -> None:
+        """Count it, and tell those who wait for it."""
+        assert record.last is not None, "one has just ended"
+        self._seen.pop(record.id, None)
+        self.counts.note(record.last)
+        self.on_ended(record.last)
+        self.tell(record.id, record.last)
+
+    def _completion(self, name: str) -> Promise[Ended]:
+        promise: Promise[Ended] = Promise()
+        self._waiting.setdefault(name, []).append(promise)
+        return promise
+
+    def tell(self, name: str, result: Ended | GoQueueError) -> None:
+        for promise in self._waiting.pop(name, ()):
+            promise(result)
+
+    # --- by time ---
+
+    def _expire(self, name: str) -> int | None:
+        known = self.register.by_id.get(name)
+        if known is None or known.state != "ongoing":
+            return None
+        now_ns = self.clock.now_ns()
+        due_ns = min(self._seen.get(name, 0) + known.timeout_ns, known.began_ns + _MOST_NS)
+        if now_ns < due_ns:
+            return due_ns
+        try:
+            self.prepare(known, is_commit=False, reason=refusals.TIMEOUT)
+        except GoQueueError:
+            return now_ns + _AGAIN_NS
+        return now_ns + _AGAIN_NS  # should it be refused later
+
+    def _warn(self, name: str) -> int | None:
+        known = self.register.by_id.get(name)
+        if known is not None and known.state in OPEN:
+            due_ns = known.began_ns + _HUNG_NS
+            if self.clock.now_ns() < due_ns:
+                return due_ns
+            self.on_hung(known)
+        return None
+
+    def try_again(self, name: str) -> None:
+        """It could not be carried out everywhere."""
+        self.deadlines.add(self.clock.now_ns() + _AGAIN_NS, self._repeat, name)
+
+    def _decided_again(self, name: str) -> None:
+        known = self.register.by_id.get(name)
+        if known is not None and known.state in PREPARED:
+            self.on_decided(name)
+
+    def idle_ns(self, record: Registered) -> int:
+        """How long nothing was heard of it."""
+        return self.clock.now_ns() - self._seen.get(record.id, record.changed_ns)
+
+    def forget_unused(self) -> None:
+        """Ids that nobody has used for long."""
+        before = self.clock.now_ns() - _KEPT_NS
+        unused = [one for one in self.register.by_id.values() if one.state not in OPEN and one.changed_ns < before]
+        if unused and self.journal.log.fence is None:
+            self.record([Forgotten(one.id) for one in unused], lambda _: None)
+
+    # --- record ---
+
+    def record(self, records: Sequence[Record], done: Acknowledge) -> None:
+        """They hold from now on; `done` hears when they are durable, or that they were taken back."""
+        self.journal.log.refuse_unless_open()
+        if self.journal.add(records, done):
+            self.on_gathered()
+
+    def _durable(self, records: Sequence[Record]) -> Promise[None]:
+        durable: Promise[None] = Promise()
+        self.record(records, durable)
+        return durable
+
+    def _durable_record(self, name: str) -> Registered | None:
+        durable = self.journal.durable
+        assert isinstance(durable, Register)
+        return durable.by_id.get(name)
+
+    def __repr__(self) -> str:
+        return f"<TransactionCoordinator {len(self.register)} ids, {len(self.register.opened)} open>"

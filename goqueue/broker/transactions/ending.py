@@ -1,0 +1,181 @@
+"""Carrying out what was decided: markers in every partition that was touched, pledges of every group, then the end.
+
+It may be done again at any time: a partition in which nothing is open any more gets no second marker. So after a
+crash all that was prepared is carried out once more, and what was ongoing is aborted.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from goqueue.broker.groups.coordinator import Coordinator
+from goqueue.broker.partition import Partition
+from goqueue.broker.sync import synced
+from goqueue.broker.transactions.coordinator import TransactionCoordinator
+from goqueue.broker.transactions.finding import Epochs
+from goqueue.broker.transactions.opened import End
+from goqueue.broker.transactions.records import Registered
+from goqueue.broker.transactions.refusals import RESTART
+from goqueue.broker.transactions.states import PREPARED
+from goqueue.broker.work import Promise, Work
+from goqueue.errors import GoQueueError, TransactionPending
+from goqueue.storage.log import Log
+
+
+class Ending:
+    """Of all transactions."""
+
+    def __init__(self, coordinator: TransactionCoordinator, groups: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._groups = groups
+        self._finding: set[Partition] = set()
+        self._under_way: set[str] = set()
+        self._unfound: dict[Partition, Epochs] = {}
+        """What has not been found again since the start."""
+
+    def recover(self) -> Work[None]:
+        """After a start: abort what was ongoing, and finish everything."""
+        coordinator = self._coordinator
+        unfinished = list(coordinator.register.open_ones())
+        if not unfinished:
+            return
+        self._note_unfound(unfinished)
+        ongoing = [record for record in unfinished if record.state == "ongoing"]
+        if ongoing:
+            durable: Promise[None] = Promise()
+            prepared = [coordinator.prepared(record, is_commit=False, reason=RESTART) for record in ongoing]
+            coordinator.record(prepared, durable)
+            yield durable
+        yield from self._carry_out([record.id for record in unfinished])
+
+    def carry_out(self, name: str) -> Work[None]:
+        yield from self._carry_out([name])
+
+    def _carry_out(self, names: Iterable[str]) -> Work[None]:
+        by_id = self._coordinator.register.by_id
+        found = (by_id.get(name) for name in names if name not in self._under_way)
+        records = [record for record in found if record is not None and record.state in PREPARED]
+        chosen = {record.id for record in records}
+        self._under_way |= chosen
+        failures: dict[str, GoQueueError] = {}
+        try:
+            yield from self._sync_before(records)
+            failures = yield from self._end_everywhere(records)
+            yield from self._complete([record for record in records if record.id not in failures])
+        except GoQueueError as error:
+            failures = dict.fromkeys(chosen, error)
+        finally:
+            self._under_way -= chosen
+        for name, failure in failures.items():
+            self._coordinator.try_again(name)
+            self._coordinator.tell(name, _pending(name, failure))
+
+    def _sync_before(self, records: Sequence[Registered]) -> Work[None]:
+        """The decision, and what it is about, are on the device before anybody sees the end of it."""
+        coordinator = self._coordinator
+        logs: dict[Log, None] = {coordinator.journal.log: None}
+        for record in records:
+            if record.state == "prepare_commit":
+                partitions = (coordinator.places.partition(touched) for touched in record.partitions)
+                logs |= {partition.log: None for partition in partitions if partition is not None}
+                logs |= {self._groups.ledger.shelf(group).log: None for group in record.groups}
+        for log in logs:
+            with suppress(GoQueueError):  # one that takes nothing is told of where its marker is refused
+                yield from synced(log, log.readable_end, coordinator.on_wait)
+
+    # --- markers ---
+
+    def _end_everywhere(self, records: Sequence[Registered]) -> Work[dict[str, GoQueueError]]:
+        """Write the markers; whose were refused, and why."""
+        ends: dict[Partition, list[tuple[str, End]]] = {}
+        for record in records:
+            for touched in record.partitions:
+                partition = self._coordinator.places.partition(touched)
+                if partition is not None:
+                    ends.setdefault(partition, []).extend((record.id, end) for end in _ends(record))
+        failures: dict[str, GoQueueError] = {}
+        written: list[tuple[list[tuple[str, End]], Promise[None]]] = []
+        for partition, named in ends.items():
+            try:
+                yield from self._be_sure(partition)
+                promise: Promise[None] = Promise()
+                partition.end_transactions([end for _, end in named], promise)
+                written.append((named, promise))
+            except GoQueueError as error:
+                failures |= {name: error for name, _ in named}
+        written += [([(record.id, end) for end in _ends(record)], told) for record, told in self._redeemed(records)]
+        for named, promise in written:
+            try:
+                yield promise
+            except GoQueueError as error:
+                failures |= {name: error for name, _ in named}
+        return failures
+
+    def _redeemed(self, records: Sequence[Registered]) -> Iterator[tuple[Registered, Promise[None]]]:
+        """What groups have pledged is done with, or is to be handed out again."""
+        for record in records:
+            is_commit, failed = record.state == "prepare_commit", record.reason not in ("", RESTART)
+            for group in record.groups:
+                told: Promise[None] = Promise()
+                self._groups.pledges.redeem(group, record.whose, is_commit, failed, told)
+                yield record, told
+
+    def _be_sure(self, partition: Partition) -> Work[None]:
+        """Know what is open there, after a start."""
+        if partition.open.held is None:
+            return
+        if partition in self._finding:
+            raise TransactionPending(f"what is open in {partition.log.name} is being looked for")
+        self._finding.add(partition)
+        try:
+            yield from partition.find_open(self._unfound.get(partition, {}))
+        finally:
+            self._finding.discard(partition)
+        self._unfound.pop(partition, None)
+
+    def _note_unfound(self, unfinished: Sequence[Registered]) -> None:
+        """Whose messages have to be found again where."""
+        for record in unfinished:
+            for touched in record.partitions:
+                partition = self._coordinator.places.partition(touched)
+                if partition is not None:
+                    epochs = self._unfound.setdefault(partition, {})
+                    epochs.update((end.producer, end.epoch) for end in _ends(record))
+
+    # --- the end ---
+
+    def _complete(self, records: Sequence[Registered]) -> Work[None]:
+        coordinator = self._coordinator
+        completed: list[Registered] = []
+        for record in records:
+            whose = yield from coordinator.next_whose(record)
+            completed.append(coordinator.completed(record, whose))
+        if not completed:
+            return
+        names = [record.id for record in completed]
+
+        def settled(error: GoQueueError | None) -> None:
+            if error is not None:  # it has ended all the same, and that is found out when it is done again
+                for name in names:
+                    coordinator.try_again(name)
+
+        coordinator.record(completed, settled)
+        for record in completed:
+            coordinator.has_ended(record)
+
+    def __repr__(self) -> str:
+        return f"<Ending {len(self._under_way)} under way>"
+
+
+def _ends(record: Registered) -> list[End]:
+    is_commit = record.state == "prepare_commit"
+    counted = set(record.members if record.counted is None else record.counted)
+    members = [End(member, 0, is_commit and member in counted) for member in record.members]
+    return [End(*record.whose, is_commit), *members]
+
+
+def _pending(name: str, error: GoQueueError) -> TransactionPending:
+    return TransactionPending(
+        f"how the transaction of {name} ends is decided, and cannot be carried out everywhere yet: {error.sentence}",
+        hint="ask again in a moment; an operator may have to look at the log that takes nothing",
+        retry_after=1,
+    )

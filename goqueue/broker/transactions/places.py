@@ -1,0 +1,55 @@
+"""Where a transaction writes: partitions and delayed logs, by their names."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from goqueue.broker.delay.office import Office
+from goqueue.broker.delay.postman import Postman
+from goqueue.broker.partition import Partition
+from goqueue.broker.topic import Topic
+from goqueue.broker.transactions.records import Spot, Touched
+
+
+class Logs(Protocol):
+    """What is needed of the broker."""
+
+    office: Office
+
+    @property
+    def topics(self) -> Mapping[str, Topic]: ...
+
+    def for_publishing(self, name: str) -> Topic: ...
+
+    def scheduling(self, partition: Partition) -> Postman: ...
+
+
+class Places:
+    """Looks them up."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+
+    def find(self, spot: Spot) -> tuple[Partition, int]:
+        """The partition that is meant now, and when its topic was created."""
+        topic = self._logs.for_publishing(spot.topic)
+        partition = topic.partition(spot.partition)
+        if spot.is_delayed:
+            partition = self._logs.scheduling(partition).delays.inbox
+        return partition, topic.created_ns
+
+    def partition(self, touched: Touched) -> Partition | None:
+        """The one that was touched; None where its topic is gone, and its messages with it."""
+        spot = touched.spot
+        topic = self._logs.topics.get(spot.topic)
+        if topic is None or topic.created_ns != touched.topic_ns or spot.partition >= len(topic.partitions):
+            return None
+        partition = topic.partitions[spot.partition]
+        if not spot.is_delayed:
+            return partition
+        delays = self._logs.office.delays(partition)
+        return None if delays is None else delays.inbox
+
+    def held_back(self) -> int:
+        """Offsets that nobody sees who reads what is committed, in all partitions together."""
+        partitions = (partition for topic in self._logs.topics.values() for partition in topic.partitions)
+        return sum(partition.high_watermark - partition.last_stable for partition in partitions)

@@ -1,0 +1,107 @@
+"""What is recorded of a transactional id: always all of it, so that its latest record tells everything."""
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from goqueue.broker.transactions.states import State
+from goqueue.broker.transactions.whose import Whose
+from goqueue.errors import RequestInvalid
+from goqueue.limits import TRANSACTIONAL_ID_CHARACTERS_MAX
+from goqueue.quantities import quoted
+from goqueue.storage import frame
+
+_FIT = re.compile(r"[A-Za-z0-9._:@-]+")
+
+
+class Spot(NamedTuple):
+    """A partition, or its delayed log."""
+
+    topic: str
+    partition: int
+    is_delayed: bool = False
+
+
+class Touched(NamedTuple):
+    """A partition that a transaction has written to, or will in a moment."""
+
+    spot: Spot
+    topic_ns: int
+    """When the topic was created: one of the same name that is made later is another."""
+    since: int
+    """Nothing of the transaction stands before this offset."""
+
+
+class Ended(NamedTuple):
+    """The transaction before the one that the epoch speaks of."""
+
+    whose: Whose
+    state: State
+    began_ns: int
+    ended_ns: int
+    reason: str = ""
+    note: str = ""
+    """What whoever committed it wanted to be kept with it."""
+
+
+class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field="record", omit_defaults=True):
+    """A producer with a transactional id, and its transaction."""
+
+    id: str
+    producer: int
+    epoch: int
+    state: State
+    timeout_ns: int
+    changed_ns: int
+    """When it came to this state."""
+    began_ns: int = 0
+    partitions: list[Touched] = []
+    groups: list[str] = []
+    members: list[int] = []
+    """Producers that publish in it besides; the epoch of their marks is 0."""
+    counted: list[int] | None = None
+    """Those of them whose messages are committed; None: of all."""
+    reason: str = ""
+    """Why it is aborted."""
+    note: str = ""
+    last: Ended | None = None
+
+    @property
+    def whose(self) -> Whose:
+        return Whose(self.producer, self.epoch)
+
+    def touches(self, spot: Spot) -> bool:
+        return any(touched.spot == spot for touched in self.partitions)
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="transactional_id_forgotten", tag_field="record"):
+    """Nobody has used it for long."""
+
+    id: str
+
+
+Record = Registered | Forgotten
+_DECODER = msgspec.json.Decoder(Record)
+_encode = msgspec.json.encode
+
+
+def encode_record(record: Record) -> bytes:
+    flags = frame.TOMBSTONE if isinstance(record, Forgotten) else 0
+    return frame.encode(_encode(record), record.id.encode(), flags=flags)
+
+
+def decode_record(message: frame.Message) -> Record:
+    record: Record = _DECODER.decode(message.value)
+    return record
+
+
+def check_transactional_id(name: str) -> None:
+    """Refuse what would be trouble in a path, a terminal or a log."""
+    if len(name) > TRANSACTIONAL_ID_CHARACTERS_MAX or _FIT.fullmatch(name) is None:
+        problem = {"place": "transactional_id", "problem": f"is {quoted(name)}, which no transactional id is"}
+        raise RequestInvalid(
+            f"transactional_id {problem['problem']}",
+            hint=f"1 to {TRANSACTIONAL_ID_CHARACTERS_MAX} letters, digits and the characters . _ - : @",
+            problems=[problem],
+        )

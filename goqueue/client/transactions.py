@@ -1,0 +1,127 @@
+"""The calls about transactions. Each names a producer id and an epoch, which are those of one transaction alone, so it
+may be repeated whenever nobody knows whether it arrived."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from goqueue.client.address import quote
+from goqueue.client.calls import Answer, Call
+from goqueue.client.endpoints import JSON, GroupOffsets, ask, decoded, offset_texts
+
+Facts = dict[str, Any]
+
+Identity = tuple[int, int]
+"""Producer id and epoch."""
+
+
+class Whose(msgspec.Struct, frozen=True):
+    """One transaction, as every call names it."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+    @property
+    def identity(self) -> Identity:
+        return self.producer_id, self.epoch
+
+    @property
+    def transaction_id(self) -> str:
+        return f"{self.producer_id}-{self.epoch}"
+
+    def facts(self) -> Facts:
+        return msgspec.structs.asdict(self)
+
+
+class _Identity(msgspec.Struct):
+    producer_id: int
+    epoch: int
+
+
+class _Results(msgspec.Struct):
+    results: list[Facts]
+
+
+class _Listed(msgspec.Struct):
+    transactions: list[Facts]
+
+
+# --- for producers ---
+
+
+def init(transactional_id: str, timeout_seconds: float) -> Call[Identity]:
+    """The producer id and epoch of the next transaction; what a predecessor left open is aborted by then."""
+    body = {"transactional_id": transactional_id, "transaction_timeout_ms": round(timeout_seconds * 1000)}
+    return Call("POST", "/producers/init", _identity, (msgspec.json.encode(body),), JSON)
+
+
+def heartbeat(whose: Whose) -> Call[Facts]:
+    body = {"transactional_id": whose.transactional_id, "epoch": whose.epoch}
+    return ask("POST", f"/producers/{whose.producer_id}/heartbeat", Facts, body)
+
+
+def begin(whose: Whose) -> Call[Facts]:
+    return _post("begin", whose)
+
+
+def acks(whose: Whose, group: str, member_id: str, entries: Sequence[Facts]) -> Call[list[Facts]]:
+    """What became of each entry, as with settling."""
+    body = whose.facts() | {"group": group, "member_id": member_id, "acks": entries}
+    content = (msgspec.json.encode(body),)
+    return Call("POST", "/transactions/acks", lambda answer: decoded(answer, _Results).results, content, JSON)
+
+
+def offsets(
+    whose: Whose, group: str, places: GroupOffsets, member_id: str | None, generation: int | None
+) -> Call[Facts]:
+    body: Facts = {"group": group, "offsets": offset_texts(places)}
+    if member_id is not None:
+        body |= {"member_id": member_id, "generation": generation}
+    return _post("offsets", whose, body)
+
+
+def commit(whose: Whose) -> Call[Identity]:
+    """Gives the producer id and epoch of the next transaction."""
+    return _end("commit", whose, {})
+
+
+def abort(whose: Whose, reason: str | None) -> Call[Identity]:
+    return _end("abort", whose, {} if reason is None else {"reason": reason})
+
+
+def _post(action: str, whose: Whose, more: Facts | None = None) -> Call[Facts]:
+    return ask("POST", f"/transactions/{action}", Facts, whose.facts() | (more or {}))
+
+
+def _end(action: str, whose: Whose, more: Facts) -> Call[Identity]:
+    content = (msgspec.json.encode(whose.facts() | more),)
+    return Call("POST", f"/transactions/{action}", _identity, content, JSON)
+
+
+def _identity(answer: Answer) -> Identity:
+    found = decoded(answer, _Identity)
+    return found.producer_id, found.epoch
+
+
+# --- for operators ---
+
+
+def listed(state: str | None, transactional_id: str | None, limit: int | None) -> Call[list[Facts]]:
+    wishes = {"state": state, "transactional_id": transactional_id, "limit": limit}
+    said = "&".join(f"{name}={quote(str(wish))}" for name, wish in wishes.items() if wish is not None)
+    path = f"/transactions?{said}" if said else "/transactions"
+    return Call("GET", path, lambda answer: decoded(answer, _Listed).transactions, headers=JSON)
+
+
+def one(transactional_id: str) -> Call[Facts]:
+    return ask("GET", f"/transactions/{quote(transactional_id)}", Facts)
+
+
+def aborted(whose: Whose, reason: str | None) -> Call[Facts]:
+    return _post("abort", whose, {} if reason is None else {"reason": reason})
+
+
+def stats() -> Call[Facts]:
+    return ask("GET", "/transactions/stats", Facts)
