@@ -394,6 +394,6 @@ class TopicBusy(TransientError):
 
 
 class TransactionPending(TransientError):
-    """How it ends is decided, and is still being carried out."""
+    """How it ends is decided, and is still being carried out; or another one has to come to its end first."""
 
     code = "transaction_pending"

@@ -99,6 +99,8 @@ TRANSACTION_RETENTION_SECONDS = 7 * 24 * 3600  # of an id that nobody uses
 TRANSACTION_HUNG_SECONDS = 30.0  # half of what a silent one is given: by then somebody should know
 EPOCH_MAX = 2**15 - 1  # of a producer; then it gets a new id
 MARKER_RANGES_MAX = 65_536  # of one control record: a megabyte
+ABORTED_RANGES_KEPT = 1024  # of aborted messages of one sealed segment, in memory always: 16 KiB
+ABORTED_HELD = 8  # sealed segments with more of them that one partition has in memory
 
 # --- lanes ---
 LANE_WEIGHTS = (50, 25, 15, 7, 3)  # of a hundred messages, while all lanes have some; by priority

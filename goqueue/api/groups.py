@@ -27,6 +27,7 @@ END = r"(?![\s\S])"
 TopicName = Annotated[
     str, msgspec.Meta(min_length=1, max_length=TOPIC_NAME_CHARACTERS_MAX, pattern=f"^[A-Za-z0-9._-]+{END}")
 ]
+GroupName = TopicName
 
 
 class PlaceBody(msgspec.Struct, forbid_unknown_fields=True):

@@ -126,7 +126,7 @@ def body(coordinator: TransactionCoordinator, record: Registered) -> Transaction
     partitions = [_touched(coordinator, record, touched) for touched in record.partitions]
     age_ns = coordinator.clock.now_ns() - record.began_ns if is_open else 0
     return TransactionBody(
-        transaction_id=record.whose.id,
+        transaction_id=str(record.whose),
         transactional_id=record.id,
         producer_id=record.producer,
         epoch=record.epoch,
@@ -159,4 +159,4 @@ def _touched(coordinator: TransactionCoordinator, record: Registered, touched: T
 def _ended(last: Ended) -> EndedBody:
     reason = why(last.reason) if last.reason else ""
     began_at, ended_at = format_time(last.began_ns), format_time(last.ended_ns)
-    return EndedBody(last.whose.id, last.state, began_at, ended_at, reason, last.note)
+    return EndedBody(str(last.whose), last.state, began_at, ended_at, reason, last.note)

@@ -18,7 +18,9 @@ import numpy as np
 from goqueue.broker.admission import remainder, understand
 from goqueue.broker.lanes.index import LaneIndex
 from goqueue.broker.producers import Batch, Mark, Piece, Producers, marks_in
+from goqueue.broker.transactions.aborted import AbortedIndex
 from goqueue.broker.transactions.finding import Epochs, Finding
+from goqueue.broker.transactions.hiding import begins_with_message, hidden
 from goqueue.broker.transactions.opened import End, OpenTransactions
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
@@ -89,6 +91,7 @@ class Partition:
         self.is_delayed = is_delayed
         """Whether these are messages that wait for their time, which each of them says."""
         self.open = OpenTransactions()
+        self.aborted = AbortedIndex(log, lambda: self.last_stable)
         self.needed_from: Callable[[], int | None] = lambda: None
         """The offset from which on everything must stay for now, if there is one."""
         self.producers: Producers | None = None if log.next_offset else Producers()
@@ -125,6 +128,12 @@ class Partition:
         """The end for those who read what is committed: where the oldest open transaction begins."""
         first = self.open.first_offset
         return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    @property
+    def removable_end(self) -> int:
+        """Nothing may be removed from here on: it is needed, or not decided yet."""
+        needed_from = self.needed_from()
+        return self.last_stable if needed_from is None else min(needed_from, self.last_stable)
 
     def is_dense(self, first: int, end: int) -> bool:
         """Whether it is known that every offset of this range has a message."""
@@ -249,6 +258,7 @@ class Partition:
         if error is None:
             for marker in markers:
                 self.open.close(marker.producer)
+            self.aborted.note(one for marker in markers if not marker.is_commit for one in marker.ranges)
             self.wake()
         done(error)
 
@@ -258,7 +268,7 @@ class Partition:
         offset, end = self.open.held
         finding = Finding(epochs, end)
         while (offset := max(offset, self.earliest)) < end:
-            read = yield from self.read(offset, READ_BYTES_MAX, skip_damage=True)
+            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
             yield partial(finding.look, read)
             if read.next_offset == offset:
                 break
@@ -269,7 +279,31 @@ class Partition:
     # --- read ---
 
     def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Work[Read]:
-        """Whole frames from this offset on; none only where the partition ends."""
+        """What is committed from this offset on, in whole frames; none only where there is nothing up to `last_stable`.
+
+        Control records may be among them. What was aborted is passed over.
+        """
+        skipped: tuple[Damage, ...] = ()
+        while True:
+            limit = self.last_stable
+            found = self.log.locate(offset, max_bytes, skip_damage=skip_damage, limit=limit)
+            if found.next_offset == offset:
+                return Read((), offset, skipped)
+            aborted = self.aborted.known(offset, min(limit, found.next_offset))
+            if aborted is None:
+                yield from self.aborted.look_up(offset, min(limit, found.next_offset))
+                continue
+            read: Read = (yield found.load) if isinstance(found, Extent) else found
+            skipped += read.skipped
+            if begins_with_message(read) and aborted.is_clean(offset, read.next_offset):
+                return Read(read.buffers, read.next_offset, skipped)
+            read = yield from hidden(read, aborted)
+            if read.buffers or read.next_offset == offset:
+                return Read(read.buffers, read.next_offset, skipped)
+            offset = read.next_offset
+
+    def read_uncommitted(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Work[Read]:
+        """Everything from this offset on, in whole frames; none only where the partition ends."""
         skipped: tuple[Damage, ...] = ()
         while True:
             found = self.log.locate(offset, max_bytes, skip_damage=skip_damage)
@@ -326,7 +360,8 @@ class Partition:
         if note is not None and self.earliest <= note["offset"] <= self.high_watermark:
             producers, offset = Producers.from_facts(note["producers"]), note["offset"]
         while offset < (end := self.high_watermark):
-            read = yield from self.read(max(offset, self.earliest), READ_BYTES_MAX, skip_damage=True)
+            start = max(offset, self.earliest)
+            read = yield from self.read_uncommitted(start, READ_BYTES_MAX, skip_damage=True)
             for mark, first_offset, time_ns in (yield partial(_marks, read)):
                 producers.replay(mark, first_offset, time_ns, end)
             offset = read.next_offset
@@ -351,7 +386,7 @@ class Partition:
         offset = yield from self.offset_for_time(self.log.last_time)
         last: tuple[Mark, int, int] | None = None
         while offset < self.log_end:
-            read = yield from self.read(offset, READ_BYTES_MAX, skip_damage=True)
+            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
             marks: list[tuple[Mark, int, int]] = yield partial(_marks, read)
             last = marks[-1] if marks else last
             offset = read.next_offset

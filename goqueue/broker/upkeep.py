@@ -1,5 +1,6 @@
 """What retention and compaction do to one partition, a step at a time, beside its traffic."""
 
+from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -9,9 +10,11 @@ from goqueue.broker.topic import TopicSettings
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
+from goqueue.storage.aborted import Aborted
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
+from goqueue.storage.marker import Range
 from goqueue.storage.retention import plan_expiry
 
 _HOUR_NS = 3600 * NANOSECONDS
@@ -29,6 +32,7 @@ def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
         yield from partition.save_producers(disk)
         if not is_internal(partition.topic):
             yield from partition.lanes.store(disk)
+            yield from partition.aborted.store(disk)
     if "delete" in settings.cleanup and is_usable(log):
         yield from _expire(partition, settings, disk, now_ns)
     if "compact" in settings.cleanup and is_usable(log):
@@ -46,7 +50,7 @@ def _expire(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
     oldest = log.segments[0].first_time or 0  # not known of what was sealed before the start: the job looks
     if not log.size or (oldest >= before and (size is None or log.size <= size)):
         return
-    job = plan_expiry(log, disk, before_time=max(before, 0), bytes_kept=size, below=partition.needed_from())
+    job = plan_expiry(log, disk, before_time=max(before, 0), bytes_kept=size, below=partition.removable_end)
     try:
         yield job.run
     finally:
@@ -85,14 +89,18 @@ def _compact_sealed(partition: Partition, disk: Disk, now_ns: int) -> Work[int]:
     log = partition.log
     if not is_internal(partition.topic):
         yield from note_producers(partition, disk)
-    sealed_end, needed_from = _sealed_end(log), partition.needed_from()
-    job = plan_compaction(log, disk, now_ns=now_ns, below=needed_from)
+    aborted, offset = list[Range](), log.first_offset
+    while offset < (end := _compactable_end(partition)):  # while it was looked up, more may have become so
+        aborted += yield from partition.aborted.within(offset, end)
+        offset = end
+    sealed_end = _sealed_end(log)
+    job = plan_compaction(log, disk, now_ns=now_ns, below=end, aborted=Aborted.of(aborted))
     while not job.is_done:
         try:
             yield job.run
         finally:
             job.apply()
-    if needed_from is None or needed_from >= sealed_end:
+    if end >= sealed_end:
         partition.compacted_end = sealed_end
     return job.messages_removed
 
@@ -103,6 +111,13 @@ def note_producers(partition: Partition, disk: Disk) -> Work[None]:
         if partition.producers is None:
             yield from partition.load_producers(disk)
         yield from partition.save_producers(disk, even_none=True)
+
+
+def _compactable_end(partition: Partition) -> int:
+    """Where the last sealed segment ends of which everything may be removed."""
+    end, log = partition.removable_end, partition.log
+    bases = [segment.base_offset for segment in log.segments[: len(log.sealed()) + 1]]
+    return bases[bisect_right(bases, end) - 1] if bases[0] <= end else 0
 
 
 def _sealed_end(log: Log) -> int:

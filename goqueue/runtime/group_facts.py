@@ -170,7 +170,7 @@ class _Look:
             topic=cursor.topic,
             partition=cursor.partition,
             messages=lag.messages,
-            ready=max(0, lag.messages - lag.moving - self._held_back(cursor)),
+            ready=max(0, lag.messages - lag.moving - lag.pledged - self._held_back(cursor)),
             seconds=lag.seconds,
             rate=lag.rate,
             incoming=lag.incoming,

@@ -71,7 +71,7 @@ def _left_in_lanes(cursor: Cursor, partition: Partition, heads: list[int]) -> in
     first, end = max(cursor.floor, partition.earliest), partition.last_stable
     before = max(0, cursor.position - first)
     done = cursor.acked.count_within(first, cursor.position) if before else 0
-    taken = cursor.leased + cursor.waiting.count + cursor.moving.count
+    taken = cursor.leased + cursor.waiting.count + cursor.moving.count + cursor.pledged.count
     if before:
         taken = sum(stop - start for start, stop in cursor.open_from(cursor.position, cursor.reach))
     return before - done + taken + sum(partition.lanes.roughly(lane, head, end) for lane, head in enumerate(heads))

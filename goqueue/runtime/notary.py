@@ -11,7 +11,8 @@ from goqueue.broker.partition import Done, Partition, Placement
 from goqueue.broker.producers import Mark
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
-from goqueue.broker.transactions.records import Registered, Whose
+from goqueue.broker.transactions.records import Registered
+from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Job, Promise, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, TransactionPending
@@ -185,7 +186,7 @@ def _warn(record: Registered) -> None:
     touched = ", ".join(f"{one.spot.topic}/{one.spot.partition}" for one in record.partitions[:5])
     _log.warning(
         "transaction %s of %s is open for %s, and readers wait behind it in %s",
-        record.whose.id,
+        str(record.whose),
         record.id,
         format_duration(TRANSACTION_HUNG_SECONDS),
         touched or "no partition",

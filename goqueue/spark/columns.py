@@ -189,25 +189,18 @@ def schema_of(names: Iterable[str]) -> pa.Schema:
 def batches(
     topic: str, partition: int, run: Run, names: list[str], *, sound: bool = True, fates: Fates | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a run, control records left out, with the columns of these names."""
+    """The messages of a run that was judged (`outcomes`), with the columns of these names."""
     schema = schema_of(names)
-    for frames in _slices(run.frames):
-        whole = Batch(topic, partition, replace(run, frames=frames), sound, fates=fates)
+    for piece in _slices(run):
+        whole = Batch(topic, partition, piece, sound, fates=fates)
         for batch in _expanded(whole) if "value" in names else (whole,):
             made = pa.record_batch([DELAYED_COLUMNS[name].make(batch) for name in names], schema=schema)
-            controls = (batch.frames.flags & frame.CONTROL) != 0
-            yield made.filter(pa.array(~controls)) if controls.any() else made
+            yield made if batch.run.dropped is None else made.filter(pa.array(batch.run.real))
 
 
-def _slices(frames: Frames) -> Iterator[Frames]:
-    for first in range(0, len(frames), BATCH_MESSAGES):
-        yield _between(frames, first, first + BATCH_MESSAGES)
-
-
-def _between(frames: Frames, first: int, end: int) -> Frames:
-    """The frames from one number up to another."""
-    chosen = frames.first(end)
-    return replace(chosen, positions=chosen.positions[first:], lengths=chosen.lengths[first:]) if first else chosen
+def _slices(run: Run) -> Iterator[Run]:
+    for first in range(0, len(run.frames), BATCH_MESSAGES):
+        yield run.between(first, first + BATCH_MESSAGES)
 
 
 def _expanded(whole: Batch) -> Iterator[Batch]:
@@ -230,8 +223,7 @@ def _expanded(whole: Batch) -> Iterator[Batch]:
 
 
 def _part(whole: Batch, first: int, end: int, expanded: Mapping[int, bytes]) -> Batch:
-    run = replace(whole.run, frames=_between(whole.frames, first, end))
-    return replace(whole, run=run, expanded=expanded)
+    return replace(whole, run=whole.run.between(first, end), expanded=expanded)
 
 
 def _decompressed(batch: Batch, number: int, value: bytes) -> bytes:

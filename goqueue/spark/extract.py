@@ -11,6 +11,7 @@ from goqueue.limits import FRAME_BYTES_MAX
 from goqueue.spark.columns import FATES, batches
 from goqueue.spark.delayed import fates_of
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import Outcomes
 from goqueue.spark.reading import Broken, Removed, Run, Split, read
 from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
@@ -33,13 +34,14 @@ class Extract:
         names = list(self.columns)
         tells_unsound = "crc_ok" in names
         fates = fates_of(self.logs, split, fails_on_loss=self.fails_on_loss) if self.reads_fates else None
+        outcomes = Outcomes(self.logs, split, fails_on_loss=self.fails_on_loss)
         for piece in read(self.logs, split):
             match piece:
                 case Run():
-                    yield from batches(split.topic, split.partition, piece, names, fates=fates)
+                    yield from batches(split.topic, split.partition, outcomes.judged(piece), names, fates=fates)
                 case Broken() if tells_unsound:
                     for frames in self._unsound(split, piece):
-                        run = Run(piece.segment, frames)
+                        run = outcomes.judged(Run(piece.segment, frames))
                         is_sound = _is_sound(frames)
                         yield from batches(split.topic, split.partition, run, names, sound=is_sound, fates=fates)
                 case Broken() | Removed():

@@ -8,7 +8,7 @@ from typing import Any
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.quantities import parse_size, parse_time, quoted
-from goqueue.spark.logs.port import Logs
+from goqueue.spark.logs.port import READ_COMMITTED, READ_UNCOMMITTED, Isolation, Logs
 from goqueue.spark.plan import Selection, check_pattern
 from goqueue.spark.points import Bound, Moment, Place, Point
 
@@ -52,6 +52,7 @@ class ReadOptions:
     token: str | None
     selection: Selection
     is_delayed: bool
+    isolation: Isolation
     start: Bound | None
     end: Bound | None
     columns: tuple[str, ...] | None
@@ -70,11 +71,11 @@ class ReadOptions:
         if self.url is not None:
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
-            return BrokerLogs(self.url, self.token, is_delayed=self.is_delayed)
+            return BrokerLogs(self.url, self.token, is_delayed=self.is_delayed, isolation=self.isolation)
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
         assert self.path is not None
-        return DirectoryLogs.at(self.path, is_delayed=self.is_delayed)
+        return DirectoryLogs.at(self.path, is_delayed=self.is_delayed, isolation=self.isolation)
 
 
 class Options:
@@ -124,7 +125,6 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     options = Options(given, READ_OPTIONS)
     options.one_of("path", "goqueue.url", is_needed=True)
     options.one_of("subscribe", "subscribePattern", "assign", is_needed=False)
-    options.take("isolation", _isolation)
     found = ReadOptions(
         path=options.text("path"),
         url=options.text("goqueue.url"),
@@ -135,6 +135,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
             options.take("assign", _assignment),
         ),
         is_delayed=options.take("delayed", boolean) or False,
+        isolation=options.take("isolation", isolation) or READ_COMMITTED,
         start=_bound(options, "starting", "earliest"),
         end=_bound(options, "ending", "latest"),
         columns=options.take("columns", names),
@@ -194,10 +195,10 @@ def moment(text: str) -> Moment:
     return Moment(parse_time(text))
 
 
-def _isolation(text: str) -> str:
-    if text not in ("read_committed", "read_uncommitted"):
-        raise ValueError(f"{quoted(text)} is neither read_committed nor read_uncommitted")
-    return text
+def isolation(text: str) -> Isolation:
+    if text not in (READ_COMMITTED, READ_UNCOMMITTED):
+        raise ValueError(f"{quoted(text)} is neither {READ_COMMITTED} nor {READ_UNCOMMITTED}")
+    return READ_COMMITTED if text == READ_COMMITTED else READ_UNCOMMITTED
 
 
 def _pattern(text: str) -> str:

@@ -114,7 +114,7 @@ def make_plan(
                 hint="failOnDataLoss=false begins with what is there",
             )
         first = min(max(first, view.earliest), view.end)
-        ranges.append(Range(place, first, max(first, min(last, view.end)), view))
+        ranges.append(Range(place, first, max(first, min(last, view.readable_end)), view))
     return Plan(tuple(ranges))
 
 
@@ -164,7 +164,8 @@ def _inner_edges(logs: Logs, place: Place, segment: SegmentView, most: int) -> l
 
 def _split(given: Range, first: int, end: int) -> Split:
     segments = tuple(_overlapping(given.view.segments, first, end))
-    return Split(*given.place, first, end, _bytes_between(segments, first, end), segments, first == given.first)
+    size = _bytes_between(segments, first, end)
+    return Split(*given.place, first, end, size, segments, first == given.first, given.view.end)
 
 
 def _overlapping(segments: Iterable[SegmentView], first: int, end: int) -> list[SegmentView]:

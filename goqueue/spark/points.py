@@ -39,7 +39,7 @@ class Bound:
             case "earliest":
                 return view.earliest
             case "latest":
-                return view.end
+                return view.readable_end
             case Moment(time_ns):
                 return offset_at(logs, place, view, time_ns)
             case offset:

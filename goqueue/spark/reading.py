@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goqueue.errors import GoQueueError, RangeDamaged, SegmentNotFound
 from goqueue.spark.logs.port import Logs, OpenSegment
@@ -33,6 +34,8 @@ class Split:
     segments: tuple[SegmentView, ...]
     begins: bool = True
     """Whether none is read before it: damage that reaches into its first offset is then its own to tell."""
+    horizon: int | None = None
+    """Where the log ended when this was planned: what is behind counts for nothing. None: wherever it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,21 @@ class Run:
 
     segment: SegmentView
     frames: Frames
+    dropped: NDArray[np.bool_] | None = None
+    """Which of them are nobody's messages; None is none of them, once that has been asked (`outcomes`)."""
+
+    @property
+    def real(self) -> NDArray[np.bool_]:
+        """Which of them are messages."""
+        return np.ones(len(self.frames), np.bool_) if self.dropped is None else ~self.dropped
+
+    def between(self, first: int, end: int) -> "Run":
+        """The frames from one number up to another."""
+        if first == 0 and end >= len(self.frames):
+            return self
+        chosen = self.frames.first(end)
+        frames = replace(chosen, positions=chosen.positions[first:], lengths=chosen.lengths[first:])
+        return replace(self, frames=frames, dropped=None if self.dropped is None else self.dropped[first:end])
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index,
 from goqueue.storage.survey import Damage, Stretch, survey
 from goqueue.storage.swap import is_left_over
 
+_CACHES = ("index", "timeindex", "lanes", "aborted")
 GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruined log helps nobody
 
 FindingCode = Literal[
@@ -125,7 +126,7 @@ def _belongs(entry: Entry, segments: list[Segment]) -> bool:
     stem, _, kind = name.partition(".")
     is_ours = any(base_offset_of(f"{stem}.log", "log") == segment.base_offset for segment in segments)
     is_cut = kind.endswith(".cut") and kind.removesuffix(".cut").isdecimal()
-    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", "index", "timeindex", "lanes") or is_cut))
+    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", *_CACHES) or is_cut))
 
 
 def _stranger(directory: str, entry: Entry) -> Finding:
@@ -134,7 +135,7 @@ def _stranger(directory: str, entry: Entry) -> Finding:
         return Finding("file_unusable", path, "not a file, and stands where a segment should")
     if is_left_over(entry.name):
         return Finding("left_over", path, "left by an interrupted change", repair="finish or undo that change")
-    if any(base_offset_of(entry.name, kind) is not None for kind in ("index", "timeindex", "lanes")):
+    if any(base_offset_of(entry.name, kind) is not None for kind in _CACHES):
         return Finding("left_over", path, "an index without its log", repair="remove it")
     return Finding("file_foreign", path, "not a file of GoQueue; it is left alone")
 

@@ -21,7 +21,7 @@ every key has been compared with all others, and `gaps`, below which missing off
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +31,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.limits import COMPACTION_KEYS_MAX, FRAME_HEADER_BYTES, PINNED_SEGMENTS_MAX, TOMBSTONE_GRACE_SECONDS
 from goqueue.storage import frame
+from goqueue.storage.aborted import EMPTY, Aborted
 from goqueue.storage.disk import Disk, discard, read_all
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log
@@ -128,6 +129,8 @@ class Compaction:
     tombstones_before: int
     segment_bytes: int
     keys_max: int = COMPACTION_KEYS_MAX
+    aborted: Aborted | None = None
+    """All of them in these segments, to be removed; None where that is not what this job is for."""
     replacements: list[Replacement] = field(default_factory=list)
     messages_removed: int = 0
     failure: GoQueueError | None = None
@@ -166,20 +169,24 @@ class Compaction:
         """A step for each replacement."""
         directory = self.log.directory
         progress = load_progress(self.disk, directory)
-        latest, through = self._latest_offsets(progress.clean)
+        aborted = self.aborted or EMPTY
+        latest, through = self._latest_offsets(progress.clean, aborted)
         in_reach = [one for one in self.sealed if one.next_offset <= through]
         is_due = through > progress.clean or 0 < progress.tombstone < self.tombstones_before
         if not in_reach or not is_due:
             return
         progress = replace(progress, gaps=max(progress.gaps, through))
         _store_progress(self.disk, directory, progress)
-        clean = yield from self._rewrite(in_reach, _Latest(latest, self.tombstones_before))
+        clean = yield from self._rewrite(in_reach, _Latest(latest, self.tombstones_before, aborted))
         # Behind damage tombstones stay however old they are: there is nothing to come back for.
         tombstone = self._oldest_tombstone if clean == through else 0
         _store_progress(self.disk, directory, replace(progress, clean=clean, tombstone=tombstone))
 
-    def _latest_offsets(self, clean: int) -> tuple[dict[bytes, int], int]:
-        """The latest offset of each key in what is not clean yet, and how far that looked."""
+    def _latest_offsets(self, clean: int, aborted: Aborted) -> tuple[dict[bytes, int], int]:
+        """The latest offset of each key in what is not clean yet, and how far that looked.
+
+        What was aborted never took the place of anything.
+        """
         latest: dict[bytes, int] = {}
         through = clean
         for one in self.sealed:
@@ -189,7 +196,8 @@ class Compaction:
                 break
             for frames in one.pieces(self.disk):
                 if not isinstance(frames, Damage):
-                    latest.update(zip(_keys(frames), frames.offsets.tolist(), strict=True))
+                    found = zip(_keys(frames), frames.offsets.tolist(), strict=True)
+                    latest.update(compress(found, (~aborted.mask(frames)).tolist()) if len(aborted) else found)
             through = one.next_offset
         latest.pop(b"", None)
         return latest, through
@@ -234,6 +242,8 @@ class Compaction:
         old = [one.segment for one in output.sources]
         for segment in old:
             segment.pinned = Reader(self.disk, segment)
+        if self.aborted is not None:
+            output.segment.aborted = EMPTY
         self._swap(output.segment, [segment.base_offset for segment in old])
         self.replacements.append(Replacement(old, output.segment))
         self.messages_removed += output.removed
@@ -356,14 +366,15 @@ def plan_compaction(
     now_ns: int,
     tombstone_grace_seconds: float = TOMBSTONE_GRACE_SECONDS,
     below: int | None = None,
+    aborted: Aborted = EMPTY,
 ) -> Compaction:
-    """A job over all that is sealed now, as far as it is `below` an offset."""
+    """A job over all that is sealed now, as far as it is `below` an offset; what was `aborted` goes."""
     log.refuse_unless_open()
     ends = [segment.base_offset for segment in log.segments[1:]]
     places = zip(log.sealed(), ends, strict=False)
     sealed = [Sealed(segment, end) for segment, end in places if below is None or end <= below]
     before = now_ns - round(tombstone_grace_seconds * NANOSECONDS)
-    job = Compaction(log, disk, sealed, before, log.settings.segment_bytes)
+    job = Compaction(log, disk, sealed, before, log.settings.segment_bytes, aborted=aborted)
     log.begin_job(job)
     return job
 
@@ -378,10 +389,11 @@ def _keys(frames: Frames) -> list[bytes]:
 
 @dataclass(slots=True)
 class _Latest:
-    """Of messages with one key the latest stays, and a tombstone until it is old."""
+    """Of messages with one key the latest stays, and a tombstone until it is old; of what was aborted, nothing."""
 
     latest: dict[bytes, int]
     tombstones_before: int
+    aborted: Aborted
 
     def applies_to(self, _: Sealed) -> bool:
         return True
@@ -398,4 +410,5 @@ class _Latest:
         outdated &= frames.key_lengths > 0
         outdated &= frames.timestamps < self.tombstones_before
         stays &= ~outdated
+        stays &= ~self.aborted.mask(frames)
         return stays

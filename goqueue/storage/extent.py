@@ -107,8 +107,8 @@ class Extent:
         first, last = np.searchsorted(offsets, (offset, self.limit)).tolist()
         if first == len(offsets):
             return None
-        if first == last:
-            return Read((), self.limit, skipped)
+        if first >= last:
+            return Read((), max(offset, self.limit), skipped)
         start = int(frames.positions[first])
         ends = frames.positions + frames.lengths
         last = min(last, max(first + 1, int(np.searchsorted(ends, start + self.max_bytes, "right"))))

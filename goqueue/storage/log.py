@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
 
+import numpy as np
+
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, LogClosed, LogFenced, OffsetOutOfRange, PathInvalid
-from goqueue.limits import SEGMENT_AGE_SECONDS, SEGMENT_BYTES
+from goqueue.limits import OFFSET_MAX, SEGMENT_AGE_SECONDS, SEGMENT_BYTES
 from goqueue.storage import frame, scan
+from goqueue.storage.aborted import EMPTY, Aborted, as_edges
 from goqueue.storage.chunk import Acknowledge, Chunk
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Extent, Read
@@ -100,14 +103,19 @@ class Log:
         assert self.job is None, "what a job works on is not read anew meanwhile"
         self.segments = list(recovered.segments)
         self.next_offset = self.written_end = self.durable_end = recovered.next_offset
+        self.since = self.next_offset
+        """What follows was appended since all this was read."""
         self.last_time = recovered.last_time
         self._adopted_ns = self._resources.clock.now_ns()
         self._rewritten: dict[int, int] = {}  # how often, by base offset, of those that compaction has written since
         self.fence: LogFenced | None = None
         self._sealed_bytes = sum(segment.size for segment in self.segments[:-1])
         self._readable = (self.active, self.active.size)  # where `readable_end` is
+        for segment in self.segments:
+            segment.aborted, segment.has_aborted_file = None, False
+        self.active.aborted = Aborted(as_edges(()), since=self.next_offset)
         if self.active.base_offset == self.next_offset:
-            self.active.is_dense = True
+            self.active.is_dense, self.active.aborted = True, EMPTY
         self.active.lanes = Lanes(self.next_offset)
         self.lanes = LaneBook(self.next_offset)
         self._unsettled: deque[Chunk] = deque()
@@ -165,10 +173,11 @@ class Log:
         appended = Appended(self.next_offset, self.next_offset + len(frames), now)
         self._enqueue(frames, now, acknowledge)
         segment = self.active
-        has_control = bool((frames.flags & frame.CONTROL).any())
+        kinds = int(np.bitwise_or.reduce(frames.flags))
+        has_control = bool(kinds & frame.CONTROL)
         self.lanes.note(self.lanes_of(segment), frames, self.next_offset, has_control=has_control)
         segment.size += size
-        if has_control:
+        if kinds & (frame.CONTROL | frame.TRANSACTIONAL):  # what is aborted later is no message then
             segment.is_dense = False
         segment.first_time = now if segment.first_time is None else segment.first_time
         segment.last_time = self.last_time = now
@@ -203,7 +212,14 @@ class Log:
     def _seal(self) -> None:
         self._sealed_bytes += self.active.size
         self.segments.append(
-            Segment(self.directory, self.next_offset, index=Index(), is_dense=True, lanes=Lanes(self.next_offset))
+            Segment(
+                self.directory,
+                self.next_offset,
+                index=Index(),
+                is_dense=True,
+                lanes=Lanes(self.next_offset),
+                aborted=EMPTY,
+            )
         )
 
     def _enqueue(self, frames: Frames, now: int, acknowledge: Acknowledge | None) -> None:
@@ -318,10 +334,12 @@ class Log:
         if self.is_closed:
             raise self._closed()
 
-    def locate(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read | Extent:
-        """What a read from this offset will get: frames in memory, or where to load them from."""
+    def locate(
+        self, offset: int, max_bytes: int, *, skip_damage: bool = False, limit: int = OFFSET_MAX
+    ) -> Read | Extent:
+        """What a read from this offset will get: frames in memory, or where to load them from; none from `limit` on."""
         self.refuse_unless_readable()
-        end = self.readable_end
+        end = min(self.readable_end, limit)
         if not self.first_offset <= offset <= self.next_offset:
             raise self._out_of_range(offset)
         if offset >= end:

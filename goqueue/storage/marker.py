@@ -17,15 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goqueue.errors import FrameInvalid
-from goqueue.limits import MARKER_RANGES_MAX
-from goqueue.storage import frame
+from goqueue.limits import FRAME_HEADER_BYTES, MARKER_RANGES_MAX
+from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
 
 Range = tuple[int, int]
 """The first offset, and the one behind the last."""
 
 _WHOSE = struct.Struct(">qhI")
+_AT_COUNT = 10
 _OFFSET = np.dtype(">u8")
+_RANGE_BYTES = 2 * _OFFSET.itemsize
 _KINDS = frame.CONTROL | frame.TRANSACTIONAL
 
 
@@ -76,6 +78,29 @@ def markers_in(frames: Frames) -> Iterator[tuple[int, Marker]]:
     for position in frames.positions[of_transactions(frames)[1]].tolist():
         message = frame.decode(frames.buffer.data, position)
         yield message.offset, decode_marker(message)
+
+
+def ranges_in(frames: Frames) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The ranges that the markers among these name, a row for each, and which of them were committed.
+
+    It is `markers_in` without an object for each marker: a log of small transactions has one for every few messages.
+    """
+    places = frames.positions[of_transactions(frames)[1]]
+    content = frames.buffer
+    starts = places + FRAME_HEADER_BYTES + scan.column(content, ">u2", frame.AT_KEY_LENGTH)[places]
+    sizes = scan.column(content, ">u4", frame.AT_VALUE_LENGTH)[places].astype(np.int64)
+    counts = (sizes - _WHOSE.size) // _RANGE_BYTES
+    wrong = sizes < _WHOSE.size
+    wrong[~wrong] = scan.column(content, ">u4", _AT_COUNT)[starts[~wrong]] != counts[~wrong]
+    wrong |= sizes != _WHOSE.size + counts * _RANGE_BYTES
+    if wrong.any():
+        raise _impossible(frame.decode(content.data, int(places[np.argmax(wrong)])))
+    before = np.cumsum(counts) - counts
+    at = np.repeat(starts + _WHOSE.size - before * _RANGE_BYTES, counts) + np.arange(counts.sum()) * _RANGE_BYTES
+    numbers = scan.column(content, ">u8", 0)
+    rows = np.stack((numbers[at], numbers[at + _OFFSET.itemsize]), axis=1).astype(np.int64)
+    commits = (scan.column(content, "u1", frame.AT_FLAGS)[places] & frame.COMMIT) != 0
+    return rows, np.repeat(commits, counts)
 
 
 def _impossible(message: frame.Message) -> FrameInvalid:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from goqueue.errors import DiskFailed, GoQueueError, PathInvalid
 from goqueue.limits import OFFSET_MAX, READERS_MAX
+from goqueue.storage.aborted import Aborted
 from goqueue.storage.census import Census
 from goqueue.storage.disk import Disk, File, discard, read_all, replace
 from goqueue.storage.index import Index, load, mark
@@ -43,6 +44,10 @@ class Segment:
     """Of the active segment those of what was appended since the start; of a sealed one once somebody has asked."""
     digest: Digest | None = None
     """Of lanes that are whole and are in the file beside the segment."""
+    aborted: Aborted | None = None
+    """What is known of aborted messages in it."""
+    has_aborted_file: bool = False
+    """Whether that is whole and in the file beside the segment, too."""
 
     @property
     def stem(self) -> str:
@@ -65,13 +70,17 @@ class Segment:
         return f"{self.stem}.lanes"
 
     @property
+    def aborted_path(self) -> str:
+        return f"{self.stem}.aborted"
+
+    @property
     def index_paths(self) -> tuple[str, str]:
         return self.index_path, self.timeindex_path
 
     @property
-    def caches(self) -> tuple[str, str, str]:
+    def caches(self) -> tuple[str, str, str, str]:
         """The files that may be removed at any time."""
-        return self.index_path, self.timeindex_path, self.lanes_path
+        return self.index_path, self.timeindex_path, self.lanes_path, self.aborted_path
 
     @property
     def paths(self) -> tuple[str, str, str]:

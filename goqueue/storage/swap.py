@@ -104,5 +104,5 @@ def is_left_over(name: str) -> bool:
 def _is_temporary(name: str) -> bool:
     """What `replace` leaves behind when it is interrupted."""
     stem = name.removesuffix(".tmp")
-    kinds = ("index", "timeindex", "lanes", "swap")
+    kinds = ("index", "timeindex", "lanes", "aborted", "swap")
     return stem != name and (stem in NOTES_OF_LOGS or any(base_offset_of(stem, kind) is not None for kind in kinds))

@@ -44,6 +44,7 @@ def _cut_back(log: Log, disk: Disk, offset: int) -> Recovered:
     segments = list(log.segments)
     while len(segments) > 1 and segments[-1].base_offset >= offset:
         _remove(disk, segments.pop(), "log")
+    discard(disk, *(one.aborted_path for one in segments))  # what they say may follow from markers that go
     segments[-1] = _shortened(log, disk, segments[-1], offset)
     return Recovered(log.directory, segments, offset, last_time(disk, segments))
 

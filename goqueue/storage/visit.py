@@ -35,6 +35,8 @@ class LogView:
     """The segments of a log, oldest first. Without any it is empty, and begins and ends at 0."""
 
     segments: tuple[SegmentView, ...] = ()
+    stable: int | None = None
+    """From here on transactions are open, where somebody knows that and minds it."""
 
     @property
     def earliest(self) -> int:
@@ -43,6 +45,11 @@ class LogView:
     @property
     def end(self) -> int:
         return self.segments[-1].next_offset if self.segments else 0
+
+    @property
+    def readable_end(self) -> int:
+        """Where messages end that are as they will stay."""
+        return self.end if self.stable is None else max(self.earliest, min(self.stable, self.end))
 
     @property
     def size(self) -> int:

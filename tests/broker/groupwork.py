@@ -5,13 +5,15 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 from goqueue.broker.delivery.changes import Place, Range
+from goqueue.broker.delivery.claims import Statement, Verb
 from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.delivery.settlement import Outcome, Statement, Verb, Verdict
+from goqueue.broker.delivery.settlement import Outcome, Verdict
 from goqueue.broker.delivery.taking import Handed, PollWish, Portion
 from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.membership import Wish
 from goqueue.broker.groups.offsets import Reset, ResetWish, Target
+from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Work, run
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
@@ -25,6 +27,8 @@ GATHERED = 0.03
 """Seconds after which a rebalance that was called for has been held."""
 
 ORDERS = ("orders", 0)
+
+TRANSACTION = Whose(7, 1)
 
 _DRAWN_IN_A_LIFE = 1 << 17  # bits: more than the ids of any test here
 
@@ -230,6 +234,48 @@ class Team:
 
     def commit(self, member: str, offset: int, place: Place = ORDERS, generation: int | None = None) -> None:
         told = self.ask_to_commit(member, offset, place, generation)
+        self.running.flush()
+        assert told.result is None
+
+    # --- transactions ---
+
+    def ask_to_pledge(self, member: str, *statements: Statement, whose: Whose = TRANSACTION) -> Told[list[Verdict]]:
+        told: Told[list[Verdict]] = Told()
+        self.coordinator.pledges.acks(self.name, member, statements, whose, told)
+        return told
+
+    def pledge(self, portion: Portion, *ranges: Range, whose: Whose = TRANSACTION, member: str | None = None) -> None:
+        """Acknowledge in a transaction; raises what was refused."""
+        said = self.statement("ack", portion, ranges)
+        told = self.ask_to_pledge(member or portion.grant.member, said, whose=whose)
+        self.running.flush()
+        (verdict,) = told.result
+        if isinstance(verdict, GoQueueError):
+            raise verdict
+
+    def pledge_offset(
+        self,
+        offset: int,
+        place: Place = ORDERS,
+        *,
+        member: str | None = None,
+        generation: int | None = None,
+        whose: Whose = TRANSACTION,
+    ) -> None:
+        told: Told[GoQueueError | None] = Told()
+        self.coordinator.pledges.offsets(self.name, member, generation, {place: offset}, whose, told)
+        self.running.flush()
+        assert told.result is None
+
+    def ask_to_redeem(
+        self, *, is_commit: bool, failed: bool = True, whose: Whose = TRANSACTION
+    ) -> Told[GoQueueError | None]:
+        told: Told[GoQueueError | None] = Told()
+        self.coordinator.pledges.redeem(self.name, whose, is_commit, failed, told)
+        return told
+
+    def redeem(self, *, is_commit: bool, failed: bool = True, whose: Whose = TRANSACTION) -> None:
+        told = self.ask_to_redeem(is_commit=is_commit, failed=failed, whose=whose)
         self.running.flush()
         assert told.result is None
 

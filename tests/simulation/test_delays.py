@@ -43,6 +43,17 @@ def come_to_rest(world: DelayWorld, steps: DelaySteps) -> None:
     world.disk.heal()
     world.crash()
     world.check()
+    deliver_all(world, steps)
+    end_all(world, steps)
+    deliver_all(world, steps)
+    for number in range(PARTITIONS):
+        assert not world.postman(number).delays.schedule.undecided, "how all transactions ended is known"
+    world.stop()
+    world.check()
+
+
+def deliver_all(world: DelayWorld, steps: DelaySteps) -> None:
+    """Nobody waits for a transaction that is open."""
     for _ in range(3):
         world.clock.advance(4_000_000)
         for number in range(PARTITIONS):
@@ -52,8 +63,13 @@ def come_to_rest(world: DelayWorld, steps: DelaySteps) -> None:
         assert one.seen or not one.is_owed, f"never lost: {one}"
     for number in range(PARTITIONS):
         assert not world.postman(number).delays.schedule.pending, "all that was pending has come to its end"
-    world.stop()
-    world.check()
+
+
+def end_all(world: DelayWorld, steps: DelaySteps) -> None:
+    for number in range(PARTITIONS):
+        while world.model.open(number):
+            steps.transactions.end_one(number)
+            world.settle()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

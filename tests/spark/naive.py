@@ -9,6 +9,7 @@ from goqueue.compression import decompress
 from goqueue.delay import LOG_NAME, due_of
 from goqueue.errors import FrameInvalid
 from goqueue.storage import frame
+from goqueue.storage.marker import decode_marker, is_marker
 
 Row = dict[str, Any]
 
@@ -31,13 +32,34 @@ def frames(path: Path, topic: str, partition: int | str = 0) -> list[tuple[int, 
     return found
 
 
-def rows(path: Path, topic: str, partition: int = 0, first: int = 0, end: int = 2**63) -> list[Row]:
+def rows(
+    path: Path, topic: str, partition: int = 0, first: int = 0, end: int = 2**63, *, shows_uncommitted: bool = False
+) -> list[Row]:
     """All columns of all messages from an offset up to another."""
+    found = frames(path, topic, partition)
+    hidden = set() if shows_uncommitted else uncommitted([message for _, _, message in found])
     return [
         row(message, topic, partition, segment, position)
-        for segment, position, message in frames(path, topic, partition)
-        if first <= message.offset < end and not message.flags & frame.CONTROL
+        for segment, position, message in found
+        if first <= message.offset < end and not message.flags & frame.CONTROL and message.offset not in hidden
     ]
+
+
+def uncommitted(messages: list[frame.Message]) -> set[int]:
+    """The offsets of messages of transactions that no marker says to be committed."""
+    committed = [
+        span
+        for message in messages
+        if is_marker(message.flags) and message.flags & frame.COMMIT
+        for span in decode_marker(message).ranges
+    ]
+    return {
+        message.offset
+        for message in messages
+        if message.flags & frame.TRANSACTIONAL
+        and not message.flags & frame.CONTROL
+        and not any(first <= message.offset < end for first, end in committed)
+    }
 
 
 def row(message: frame.Message, topic: str, partition: int, segment: int, position: int) -> Row:

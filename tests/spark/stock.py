@@ -18,6 +18,7 @@ from goqueue.storage import frame, scan
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.log import Log
+from goqueue.storage.marker import Marker
 from goqueue.storage.retention import plan_expiry
 from goqueue.testing.clock import ManualClock
 from tests.storage.stores import open_store
@@ -35,9 +36,11 @@ class Sent:
     priority: int = frame.NORMAL
     is_compressed: bool = False
     is_control: bool = False
+    is_transactional: bool = False
 
     def encode(self) -> bytes:
         flags = (frame.TOMBSTONE if self.value is None else 0) | (frame.CONTROL if self.is_control else 0)
+        flags |= frame.TRANSACTIONAL if self.is_transactional else 0
         value = self.value or b""
         if self.is_compressed and (shorter := compress(value)) is not None:
             value, flags = shorter, flags | frame.COMPRESSED
@@ -80,9 +83,16 @@ class Stock:
 
     def append(self, topic: str, *messages: Sent, partition: int = 0, holds_back: bool = False) -> range:
         """As one batch, a second and a bit after whatever came before; the offsets."""
+        return self._append(topic, [one.encode() for one in messages], partition=partition, holds_back=holds_back)
+
+    def end(self, topic: str, *pieces: range, partition: int = 0, is_commit: bool = True, producer: int = 1) -> range:
+        """End a transaction that has these messages; where its markers are."""
+        marker = Marker(producer, 0, is_commit, tuple((one.start, one.stop) for one in pieces))
+        return self._append(topic, marker.encode(), partition=partition)
+
+    def _append(self, topic: str, frames: list[bytes], *, partition: int, holds_back: bool = False) -> range:
         self.clock.advance(1.000001001)
-        content = bytearray(b"".join(one.encode() for one in messages))
-        appended = self.log(topic, partition).append(scan.batch(content))
+        appended = self.log(topic, partition).append(scan.batch(bytearray(b"".join(frames))))
         if not holds_back:
             self.store.flush()
         return range(appended.first_offset, appended.next_offset)

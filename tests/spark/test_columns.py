@@ -12,7 +12,8 @@ from goqueue.spark import columns
 from goqueue.spark.columns import COLUMNS, USUAL, batches, schema_of
 from goqueue.spark.extract import Extract
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.reading import Run, read
+from goqueue.spark.outcomes import read_messages
+from goqueue.spark.reading import Run
 from goqueue.storage import frame, scan
 from tests.spark import naive
 from tests.spark.stock import SHAPES, Sent, Stock, logs_of, made, rows, splits
@@ -58,7 +59,7 @@ def test_batches_of_a_run_do_not_share_its_buffer(tmp_path: Path) -> None:
     logs = logs_of(stock)
     (split,) = splits(logs)
     found: list[pa.RecordBatch] = []
-    for piece in read(logs, split):
+    for piece in read_messages(logs, split):
         assert isinstance(piece, Run)
         found += batches("orders", 0, piece, list(COLUMNS))
         piece.frames.buffer[:] = 0xEE

@@ -18,8 +18,12 @@ from msgspec.structs import replace
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.history import (
     KINDS,
+    Aborted,
     Acked,
     Acking,
+    Begun,
+    Committed,
+    Committing,
     End,
     Event,
     Joined,
@@ -33,6 +37,7 @@ from goqueue.testing.history import (
     Recorder,
     Rejected,
     Rejecting,
+    Seen,
     Settled,
     Stored,
     check,
@@ -41,6 +46,8 @@ from goqueue.testing.history import (
 from goqueue.testing.history.cover import first_covering
 from goqueue.testing.history.events import EVENTS, Settling
 
+OF_TRANSACTIONS: set[Kind] = {"aborted_read", "uncommitted_read", "torn_transaction", "lost_write", "duplicate"}
+"""What is wrong with them is in `test_transaction_history.py`."""
 PAGE = Path(__file__).resolve().parents[2] / "docs/checker.md"
 
 # --- small words to tell a history with: group g, members a and b, topic t, partition 0, values that are letters ---
@@ -267,7 +274,7 @@ def test_it_is_found_and_nothing_else(name: str) -> None:
 
 def test_every_kind_is_found_in_two_ways() -> None:
     found = [kind for kind, _ in WRONG.values()]
-    assert {kind for kind in KINDS if found.count(kind) >= 2} == set(KINDS)
+    assert {kind for kind in found if found.count(kind) >= 2} == set(KINDS) - OF_TRANSACTIONS
 
 
 # --- what only looks wrong ---
@@ -518,7 +525,16 @@ def test_what_was_recorded_is_read_in_the_order_of_time(tmp_path: Path) -> None:
 def test_every_event_is_read_as_it_was_written(tmp_path: Path) -> None:
     words = (sent("a"), published("a", 0), stored("a", 0), end(1), joined("m"), Left("g", "m"), got("m", "a"))
     acts = (acking("m", 0, 1), acked("m", 0, 1), nacked("m", 0, 1), rejecting("m", 0, 1), rejected("m", 0, 1))
-    written = [replace(event, process="one") for event in told(*words, *acts, owned("m"), floor(0))]
+    ways = (
+        Begun("T", "p"),
+        Committing("T"),
+        Committed("T"),
+        Aborted("T"),
+        Seen("r", "t", 0, 0, "a", "read_uncommitted"),
+    )
+    pledge = replace(acking("m", 0, 1), transaction="T")
+    rest = owned("m"), floor(0)
+    written = [replace(event, process="one") for event in told(*words, *acts, *ways, pledge, *rest)]
     with Recorder(tmp_path / "one", "one") as recorder:
         recorder.record(*written)
     assert {type(event) for event in written} == set(EVENTS)
@@ -857,7 +873,7 @@ LIES: dict[Kind, Callable[[list[Event], random.Random], list[Event]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LIES)
 @given(events=full_histories, chance=st.randoms(use_true_random=False))
 def test_a_lie_in_an_honest_history_is_found(kind: Kind, events: list[Event], chance: random.Random) -> None:
     report = check(LIES[kind](events, chance))

@@ -5,34 +5,23 @@ be compared as two numbers. A frame with a producer's mark has it one place furt
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from goqueue.broker.delay import records
-from goqueue.broker.delay.schedule import Bytes, Mask
+from goqueue.broker.delay.news import News
+from goqueue.broker.delay.schedule import PENDING, UNDECIDED, Mask
 from goqueue.broker.delay.wheel import Numbers
 from goqueue.delay import DELAYED_OF, DELIVER_AT, DELIVER_IN, HEADER_BYTES, PREFIX_BYTES, PREFIXES, due_of
 from goqueue.limits import FRAME_HEADER_BYTES
 from goqueue.storage import frame, scan
+from goqueue.storage.marker import of_transactions
 from goqueue.storage.scan import Frames
 
 _COUNT_BYTES = len(frame.NO_HEADERS)
 _WORDS = {
     name: (int.from_bytes(prefix[:8], "big"), int.from_bytes(prefix[8:], "big")) for name, prefix in PREFIXES.items()
 }
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """What a piece of a delayed log holds."""
-
-    offsets: Numbers
-    dues: Numbers
-    times: Numbers
-    """When they were scheduled."""
-    priorities: Bytes
-    records: list[records.Record]
 
 
 def news_in(buffers: Iterable[memoryview]) -> News:
@@ -43,6 +32,7 @@ def news_in(buffers: Iterable[memoryview]) -> News:
         np.concatenate([one.dues for one in found]),
         np.concatenate([one.times for one in found]),
         np.concatenate([one.priorities for one in found]),
+        np.concatenate([one.states for one in found]),
         [record for one in found for record in one.records],
     )
 
@@ -50,19 +40,27 @@ def news_in(buffers: Iterable[memoryview]) -> News:
 def _news(frames: Frames) -> News:
     control = (frames.flags & frame.CONTROL) != 0
     told = [records.decode(frame.decode(frames.buffer.data, at)) for at in frames.positions[control].tolist()]
-    messages = frames.positions[~control]
-    priorities = scan.column(frames.buffer, "u1", frame.AT_PRIORITY)[messages]
-    dues, times = dues_in(frames, ~control), frames.timestamps[~control]
-    return News(frames.offsets[~control], dues, times, priorities, told)
+    dues, times, priorities = dues_in(frames, ~control), frames.timestamps[~control], frames.priorities[~control]
+    is_undecided = of_transactions(frames)[0][~control]
+    states = np.where(is_undecided, np.uint8(UNDECIDED), np.uint8(PENDING))
+    return News(frames.offsets[~control], dues, times, priorities, states, told)
 
 
-def staying_records(frames: Frames, rows: Numbers, left: list[tuple[int, int]]) -> Mask:
-    """Which of these control records speak of the end of a message in one of these ranges of offsets."""
+def staying_records(frames: Frames, rows: Numbers, left: list[tuple[int, int]], staying: Numbers) -> Mask:
+    """Which of these control records are needed where all messages in some ranges of offsets stay, and these ones.
+
+    The end of a message in one of the ranges; of a transaction also where one of its messages stays by itself.
+    """
     stays = np.zeros(len(rows), np.bool_)
     for place, position in enumerate(frames.positions[rows].tolist()):
         record = records.decode(frame.decode(frames.buffer.data, position))
-        if isinstance(record, records.Settled):
-            stays[place] = any(bool(((record.firsts < end) & (record.ends > first)).any()) for first, end in left)
+        if isinstance(record, records.Rescheduled):
+            continue
+        stays[place] = any(bool(((record.firsts < end) & (record.ends > first)).any()) for first, end in left)
+        if isinstance(record, records.Ended):
+            stays[place] |= bool(
+                (np.searchsorted(staying, record.firsts) < np.searchsorted(staying, record.ends)).any()
+            )
     return stays
 
 
@@ -99,7 +97,11 @@ def header_starts(frames: Frames) -> Numbers:
 
 
 def readdress(frames: Frames, chosen: Numbers) -> None:
-    """Have these begin with `__delayed_of`, where their headers say when they are due. The buffer is ours."""
+    """Have these begin with `__delayed_of`, where their headers say when they are due. The buffer is ours.
+
+    None is a message of a transaction any more: how that ended is said in the delayed log alone.
+    """
+    scan.column(frames.buffer, "u1", frame.AT_FLAGS)[frames.positions] &= ~np.uint8(frame.TRANSACTIONAL)
     starts = header_starts(frames)[chosen]
     words, (one, two) = scan.column(frames.buffer, ">u8", 0), _WORDS[DELAYED_OF]
     words[starts], words[starts + 8] = one, two

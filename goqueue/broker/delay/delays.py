@@ -2,7 +2,8 @@
 
 The delayed log is a partition of its own. Its state here follows it: `catch_up` reads what is new and applies it, in
 live operation as in recovery, and nothing else changes what is durable. It is called before whoever published is
-answered, and at the beginning of each rule.
+answered, and at the beginning of each rule. What is in a transaction waits in the table until a marker says how that
+ended, and nobody else waits for it.
 
 A message goes to the topic in this order: it is appended there; that it was delivered is recorded here, with the
 position up to which the topic has been told of. So after a crash the topic is searched from the last such position
@@ -19,15 +20,16 @@ from functools import partial
 
 import numpy as np
 
-from goqueue.broker.delay import records, snapshot
-from goqueue.broker.delay.columns import News, news_in, origins_in
+from goqueue.broker.delay import news, records, snapshot
+from goqueue.broker.delay.columns import news_in, origins_in
+from goqueue.broker.delay.news import News
 from goqueue.broker.delay.refusals import not_found, not_pending
 from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, NEVER, Entry, Schedule
 from goqueue.broker.delay.snapshot import Snapshot
 from goqueue.broker.delay.wheel import NONE, Due, Numbers, Wheel, in_order
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import Promise, Work, run
-from goqueue.clock import NANOSECONDS, Clock
+from goqueue.clock import Clock
 from goqueue.errors import GoQueueError
 from goqueue.limits import DELAY_CLOCK_BACK_NS, DELAY_SEARCH_BYTES, READ_BYTES
 from goqueue.storage.disk import Disk
@@ -154,33 +156,29 @@ class Delays:
             start = max(began, self.inbox.earliest)
             read = yield from self.inbox.read(start, READ_BYTES, skip_damage=True)
             job = partial(news_in, read.buffers)
-            news: News | None = None
+            found: News | None = None
             if read.buffers:
-                news = job() if read.size <= _BRIEF_BYTES else (yield job)
+                found = job() if read.size <= _BRIEF_BYTES else (yield job)
             if self.applied != began:  # somebody else did
                 continue
             if read.skipped:
                 self._doubt = self.since or 0 if self._doubt is None else self._doubt
-            if news is not None:
-                self._apply(news)
+            if found is not None:
+                self._apply(found)
             self.applied = read.next_offset
         self._is_behind = False
 
-    def _apply(self, news: News) -> None:
-        self.schedule.add(news.offsets, news.dues, news.priorities)
-        self.scheduled += len(news.dues)
-        self.ahead_seconds += float((news.dues - news.times).clip(0).sum()) / NANOSECONDS
-        self.file(news.dues, news.offsets)
-        for record in news.records:
-            if isinstance(record, records.Rescheduled):
-                moved = self.schedule.move(record.offsets, record.dues)
-                self.file(record.dues[moved], record.offsets[moved])
-            else:
-                settled = self.schedule.settle(record.offsets, record.state)
-                if self._is_open:
-                    self.on_settled(record.state, settled)
-                if record.since is not None:
-                    self._tell_since(record.since)
+    def _apply(self, found: News) -> None:
+        changes = news.apply(self.schedule, found)
+        self.scheduled += changes.scheduled
+        self.ahead_seconds += changes.ahead_seconds
+        for dues, offsets in changes.filed:
+            self.file(dues, offsets)
+        if self._is_open:
+            for state, settled in changes.settled.items():
+                self.on_settled(state, settled)
+        if changes.since is not None:
+            self._tell_since(changes.since)
 
     def _tell_since(self, since: int) -> None:
         self.since, end = since, self.inbox.high_watermark

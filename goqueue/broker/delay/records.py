@@ -9,6 +9,8 @@ The key says what happened, the value to which messages, in whole numbers of eig
 
 A range is its first offset, and the one behind its last. The position says: whatever was delivered to the topic
 before it is told here, or in a record before this one. A record speaks of messages that stand before it.
+
+Beside them stand the markers that any log has where a transaction had messages in it.
 """
 
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from goqueue.broker.delay.wheel import Numbers
 from goqueue.errors import FrameInvalid
 from goqueue.quantities import quoted
 from goqueue.storage import frame
+from goqueue.storage.marker import decode_marker, is_marker
 
 RESCHEDULED = "rescheduled"
 _ENDS = {STATES[state]: state for state in (DELIVERED, CANCELLED, EXPIRED)}
@@ -55,7 +58,18 @@ class Rescheduled:
     dues: Numbers
 
 
-Record = Settled | Rescheduled
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Messages of a transaction, which is decided."""
+
+    is_commit: bool
+    firsts: Numbers
+    ends: Numbers
+    time_ns: int
+    """When it was."""
+
+
+Record = Settled | Rescheduled | Ended
 
 
 def settled(state: int, offsets: Numbers, since: int | None = None) -> bytes:
@@ -80,6 +94,10 @@ def _encoded(kind: str, numbers: Numbers) -> bytes:
 
 def decode(message: frame.Message) -> Record:
     """What a control record of a delayed log says."""
+    if is_marker(message.flags):
+        marker = decode_marker(message)
+        edges = np.array(marker.ranges, np.int64).reshape(-1, 2)
+        return Ended(marker.is_commit, edges[:, 0], edges[:, 1], message.timestamp_ns)
     kind = (message.key or b"").decode("utf-8", "replace")
     if len(message.value) % _NUMBER.itemsize:
         raise _impossible(kind, message)

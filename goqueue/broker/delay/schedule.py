@@ -4,8 +4,12 @@ Eighteen bytes a message. The rows stand in chunks, in the order of their offset
 message that is settled keeps its row for as long as its frame is in the log, so that whoever asks is told what
 became of it.
 
-What must stay true: offsets rise from row to row; only a pending message changes; the counts are those of the rows,
-and of the rows that were forgotten since.
+A message of a transaction has its row from the beginning, since offsets rise from row to row; but until it is known how
+the transaction ended the message is undecided, and nobody is told of it. Then it is pending, or aborted: a row that
+only says that the frame may go.
+
+What must stay true: offsets rise from row to row; only a pending or undecided message changes; the counts are those
+of the rows, and of the rows that were forgotten since; whoever asks hears of no message that is undecided or aborted.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,8 +25,9 @@ from goqueue.limits import DELAY_CHUNK_ROWS
 Mask = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
-PENDING, DELIVERED, CANCELLED, EXPIRED = range(4)
+PENDING, DELIVERED, CANCELLED, EXPIRED, UNDECIDED, ABORTED = range(6)
 STATES = ("pending", "delivered", "cancelled", "expired")
+"""The names of those that anybody is told of."""
 STATE = 0x0F
 MOVED = 0x10
 """Beside the state: its deadline is not the one that its frame says."""
@@ -48,7 +53,7 @@ class Entry:
 class Chunk:
     """Rows whose offsets follow each other."""
 
-    __slots__ = ("_dues", "_offsets", "_priorities", "_states", "count", "far_ns", "pending")
+    __slots__ = ("_dues", "_offsets", "_priorities", "_states", "count", "far_ns", "pending", "undecided")
 
     def __init__(self, rows: int) -> None:
         self._offsets = np.empty(rows, np.int64)
@@ -57,6 +62,7 @@ class Chunk:
         self._priorities = np.empty(rows, np.uint8)
         self.count = 0
         self.pending = 0
+        self.undecided = 0
         self.far_ns = NEVER
         """The earliest deadline of those that the wheel did not take."""
 
@@ -81,6 +87,17 @@ class Chunk:
         pending: Mask = self.states & STATE == PENDING
         return pending
 
+    @property
+    def unsettled(self) -> int:
+        return self.pending + self.undecided
+
+    @property
+    def is_unsettled(self) -> Mask:
+        """Pending or undecided: their frames are needed."""
+        states = self.states & STATE
+        unsettled: Mask = (states == PENDING) | (states == UNDECIDED)
+        return unsettled
+
     def add(self, offsets: Numbers, dues: Numbers, states: Bytes, priorities: Bytes) -> int:
         """As many as there is room for."""
         room = min(len(offsets), DELAY_CHUNK_ROWS - self.count)
@@ -93,11 +110,19 @@ class Chunk:
         self._priorities[self.count : end] = priorities[:room]
         self.count = end
         self.pending += int((states[:room] & STATE == PENDING).sum())
+        self.undecided += int((states[:room] & STATE == UNDECIDED).sum())
         return room
 
     def _grow(self, least: int) -> None:
         rows = min(DELAY_CHUNK_ROWS, max(least, 2 * len(self._offsets)))
         self._resize(lambda column: np.concatenate((column[: self.count], np.empty(rows - self.count, column.dtype))))
+
+    def undecided_in(self, firsts: Numbers, ends: Numbers) -> Numbers:
+        """The rows of those in these ranges of offsets, which rise."""
+        rows = np.flatnonzero(self.states & STATE == UNDECIDED)
+        ranges = np.searchsorted(firsts, self.offsets[rows], "right") - 1
+        rows, ranges = rows[ranges >= 0], ranges[ranges >= 0]
+        return rows[self.offsets[rows] < ends[ranges]]
 
     def keep(self, rows: Mask) -> None:
         """Forget the other ones, all of which are settled."""
@@ -126,6 +151,10 @@ class Schedule:
     @property
     def pending(self) -> int:
         return self.counts[PENDING]
+
+    @property
+    def undecided(self) -> int:
+        return sum(chunk.undecided for chunk in self.chunks)
 
     def __len__(self) -> int:
         return sum(chunk.count for chunk in self.chunks)
@@ -167,6 +196,33 @@ class Schedule:
         self.rescheduled += int(moved.sum())
         return moved
 
+    def commit(self, firsts: Numbers, ends: Numbers, time_ns: int) -> tuple[Numbers, Numbers]:
+        """The undecided ones in these ranges are pending from this moment on: their deadlines, and offsets.
+
+        None is due before: nobody is late for what nobody was to see.
+        """
+        committed = [(NONE, NONE)]
+        for chunk, rows in self._decided(firsts, ends, PENDING):
+            chunk.pending += len(rows)
+            chunk.dues[rows] = np.maximum(chunk.dues[rows], time_ns)
+            committed.append((chunk.dues[rows], chunk.offsets[rows]))
+        dues, offsets = (np.concatenate(column) for column in zip(*committed, strict=True))
+        self.counts[PENDING] += len(offsets)
+        return dues, offsets
+
+    def abort(self, firsts: Numbers, ends: Numbers) -> None:
+        """The undecided ones in these ranges were never there."""
+        for _ in self._decided(firsts, ends, ABORTED):
+            pass
+
+    def _decided(self, firsts: Numbers, ends: Numbers, state: int) -> Iterator[tuple[Chunk, Numbers]]:
+        """Chunk after chunk the rows that were undecided until now."""
+        for chunk in self.chunks:
+            if chunk.undecided and len(rows := chunk.undecided_in(firsts, ends)):
+                chunk.states[rows] = state
+                chunk.undecided -= len(rows)
+                yield chunk, rows
+
     def park(self, offsets: Numbers, dues: Numbers) -> None:
         """These are too far for the wheel: their chunks remember when to look again. The offsets rise."""
         for chunk, _, places in self._rows(offsets):
@@ -195,7 +251,7 @@ class Schedule:
             low, high = np.searchsorted(chunk.offsets, (first, end)).tolist()
             if low == high:
                 continue
-            stays = chunk.is_pending
+            stays = chunk.is_unsettled
             stays[:low] = stays[high:] = True
             stays[low:high] |= among(chunk.offsets[low:high], staying)
             chunk.keep(stays)
@@ -205,12 +261,14 @@ class Schedule:
     # --- ask ---
 
     def find(self, offset: int) -> Entry | None:
+        """None as well where nobody may see it."""
         number = bisect_right(self._firsts, offset) - 1
         if number < 0:
             return None
         chunk = self.chunks[number]
         row = int(np.searchsorted(chunk.offsets, offset))
-        return chunk.entry(row) if row < chunk.count and chunk.offsets[row] == offset else None
+        entry = chunk.entry(row) if row < chunk.count and chunk.offsets[row] == offset else None
+        return entry if entry is not None and entry.state < len(STATES) else None
 
     def _rows(self, offsets: Numbers) -> Iterator[tuple[Chunk, Numbers, Numbers]]:
         """Where these are, which rise: chunk after chunk the rows, and their places among what was asked."""
@@ -247,10 +305,10 @@ class Schedule:
             found[places] = chunk.priorities[rows]
         return found
 
-    def pending_within(self, first: int, end: int) -> int:
-        """How many are pending in a range of offsets."""
+    def unsettled_within(self, first: int, end: int) -> int:
+        """How many are pending or undecided in a range of offsets."""
         return sum(
-            chunk.pending if high - low == chunk.count else int(chunk.is_pending[low:high].sum())
+            chunk.unsettled if high - low == chunk.count else int(chunk.is_unsettled[low:high].sum())
             for chunk, low, high in self._within(first, end)
         )
 
@@ -266,9 +324,9 @@ class Schedule:
         """How many rows a range of offsets has."""
         return sum(high - low for _, low, high in self._within(first, end))
 
-    def pending_offsets(self, first: int, end: int) -> Numbers:
-        """The pending ones of a range of offsets."""
-        found = [chunk.offsets[chunk.is_pending] for chunk in self.chunks if chunk.pending]
+    def unsettled_offsets(self, first: int, end: int) -> Numbers:
+        """The pending and undecided ones of a range of offsets."""
+        found = [chunk.offsets[chunk.is_unsettled] for chunk in self.chunks if chunk.unsettled]
         offsets = np.concatenate([NONE, *found])
         return offsets[slice(*np.searchsorted(offsets, (first, end)))]
 

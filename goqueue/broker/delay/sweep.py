@@ -1,7 +1,8 @@
 """What becomes of a delayed log when its messages are settled: it must not grow for ever.
 
 Segments at its beginning in which nothing is pending go. One that is mostly settled is written anew: of its messages
-the pending ones stay, at their offsets, and of its records those that somebody still needs.
+the pending ones stay, at their offsets, and of its records those that somebody still needs. A message of a
+transaction that has not ended is kept as a pending one is; one of a transaction that was aborted is settled.
 
 A record speaks of messages that stand before it. It may go once every message that it speaks of is gone, or says the
 same by itself; else one that was delivered would be pending again. So
@@ -10,6 +11,8 @@ same by itself; else one that was delivered would be pending again. So
   the same step as the message, or later;
 * a record that ends messages stays as long as it speaks of one in a segment that is left as it is, because most of it
   is pending or because it is damaged;
+* a marker stays as long as any message that it speaks of does, whatever became of it: each of these begins as an
+  undecided one, at a start as for those who read the log itself, and without its marker it would be one for ever;
 * new deadlines of pending messages are told again before anything goes, in one record behind all others; then older
   records of new deadlines may go. So is the position from which the topic would be searched after a crash. That waits
   until no decision is on its way: what the disk refuses must not have taken the place of what stood.
@@ -46,7 +49,7 @@ class _Part:
 
     segment: Segment
     end: int
-    pending: int
+    unsettled: int
     rows: int
 
     @property
@@ -55,14 +58,15 @@ class _Part:
 
     @property
     def is_mostly_settled(self) -> bool:
-        return self.rows > 0 and self.pending < DELAY_LIVE_SHARE * self.rows
+        return self.rows > 0 and self.unsettled < DELAY_LIVE_SHARE * self.rows
 
 
 @dataclass(slots=True)
-class _Pending:
+class _Unsettled:
     """The rule for what stays."""
 
     offsets: Numbers
+    """Of messages."""
     chosen: set[int]
     left: list[tuple[int, int]] = field(default_factory=list)
     """The ranges of offsets of segments that are left as they are."""
@@ -81,7 +85,7 @@ class _Pending:
     def staying(self, frames: Frames) -> Mask:
         stays: Mask = among(frames.offsets, self.offsets)
         control = (frames.flags & frame.CONTROL) != 0
-        stays[control] = staying_records(frames, np.flatnonzero(control), self.left)
+        stays[control] = staying_records(frames, np.flatnonzero(control), self.left, self.offsets)
         return stays
 
 
@@ -99,12 +103,13 @@ def sweep(delays: Delays, disk: Disk) -> Work[None]:
         if not delays.deciding:
             break
         yield delays.settled()
+    yield from delays.catch_up()  # a record is judged by what it has done
     parts = _parts(delays)
     front = _front(parts)
     chosen = {part.first for part in parts[len(front) :] if part.is_mostly_settled} - delays.damaged
     if delays.deciding or not (front or chosen):
         return
-    rule = _Pending(delays.schedule.pending_offsets(0, parts[-1].end), chosen)
+    rule = _Unsettled(delays.schedule.unsettled_offsets(0, parts[-1].end), chosen)
     yield from _tell_again(delays, parts[-1].end)
     if front:
         yield from _drop(delays, disk, front, rule)
@@ -119,20 +124,20 @@ def _parts(delays: Delays) -> list[_Part]:
     ends = [segment.base_offset for segment in log.segments[1:]]
     places = [(segment, segment.base_offset, end) for segment, end in zip(log.sealed(), ends, strict=False)]
     return [
-        _Part(segment, end, schedule.pending_within(first, end), schedule.count_within(first, end))
+        _Part(segment, end, schedule.unsettled_within(first, end), schedule.count_within(first, end))
         for segment, first, end in places
     ]
 
 
 def _front(parts: list[_Part]) -> list[_Part]:
-    """The oldest ones, in which nothing is pending."""
-    count = next((number for number, part in enumerate(parts) if part.pending), len(parts))
+    """The oldest ones, in which all is settled."""
+    count = next((number for number, part in enumerate(parts) if part.unsettled), len(parts))
     return parts[:count]
 
 
 def _may_go(delays: Delays) -> bool:
     parts = _parts(delays)
-    return not parts[0].pending or any(part.is_mostly_settled for part in parts if part.first not in delays.damaged)
+    return not parts[0].unsettled or any(part.is_mostly_settled for part in parts if part.first not in delays.damaged)
 
 
 def _tell_again(delays: Delays, end: int) -> Work[None]:
@@ -149,7 +154,7 @@ def _tell_again(delays: Delays, end: int) -> Work[None]:
     yield from delays.synced(delays.inbox, delays.inbox.log_end)
 
 
-def _drop(delays: Delays, disk: Disk, front: list[_Part], rule: _Pending) -> Work[None]:
+def _drop(delays: Delays, disk: Disk, front: list[_Part], rule: _Unsettled) -> Work[None]:
     segments = [part.segment for part in front]
     job = Expiry(delays.inbox.log, disk, segments, 0, sum(segment.size for segment in segments))
     delays.inbox.log.begin_job(job)
@@ -160,7 +165,7 @@ def _drop(delays: Delays, disk: Disk, front: list[_Part], rule: _Pending) -> Wor
     delays.schedule.forget(0, delays.inbox.earliest, rule.offsets)
 
 
-def _winnow(delays: Delays, disk: Disk, parts: list[_Part], rule: _Pending) -> Work[None]:
+def _winnow(delays: Delays, disk: Disk, parts: list[_Part], rule: _Unsettled) -> Work[None]:
     job = plan_winnowing(delays.inbox.log, disk, [part.segment for part in parts], rule)
     while not job.is_done:
         try:

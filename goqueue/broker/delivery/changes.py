@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from goqueue.broker.transactions.whose import Whose
 from goqueue.storage.frame import NORMAL
 
 Place = tuple[str, int]
@@ -26,6 +27,13 @@ class Retry(NamedTuple):
     """When they were handed out for the first time; 0 when they never were."""
     due_ns: int
     lane: int = NORMAL
+
+
+class Pledge(NamedTuple):
+    """Messages that are done with if a transaction is committed, and how they stood before."""
+
+    whose: Whose
+    tried: Retry
 
 
 class Grant(NamedTuple):
@@ -51,6 +59,11 @@ class Grant(NamedTuple):
     def messages(self) -> int:
         """How many messages."""
         return sum(self.runs[::2]) if self.runs else self.end - self.first
+
+    @property
+    def tried(self) -> Retry:
+        """How its messages stand once it is gone, to be had at once."""
+        return Retry(self.deliveries, self.failures, self.first_ns or self.given_ns, 0, self.lane)
 
     def edges(self) -> tuple[list[int], list[int]]:
         """Where the ranges of its messages begin, and where they end."""
@@ -85,6 +98,9 @@ class Move(NamedTuple):
 
 Departing = tuple[int, int, Move]
 """A range of messages that go the same way."""
+
+Promised = tuple[int, int, Pledge]
+"""A range of messages that one transaction has acknowledged."""
 
 
 class Change(msgspec.Struct, frozen=True, tag_field="record", omit_defaults=True):
@@ -126,6 +142,7 @@ class Stands(Change, frozen=True, tag="cursor_stands"):
     """How many parts of it came before this one."""
     more: bool = False
     """Whether another part follows."""
+    pledged: list[Promised] = []
 
 
 class Leased(Change, frozen=True, tag="leased"):
@@ -177,8 +194,32 @@ class Departed(Change, frozen=True, tag="departed"):
         return [offset for first, end, _ in self.moves for offset in range(first, end)]
 
 
+class Pledged(Change, frozen=True, tag="pledged"):
+    """Done with if this transaction is committed, and nobody's until it has come to its end.
+
+    Without a lease, all of these ranges that was handed out or waits is meant; and what was never handed out, unless
+    lanes are read one by one.
+    """
+
+    whose: Whose
+    ranges: list[Range]
+    lease: str | None = None
+
+
+class Redeemed(Change, frozen=True, tag="redeemed"):
+    """A transaction has come to its end: what it pledged is done with, or to be handed out again.
+
+    With `failed` the latter counts against what had been handed out.
+    """
+
+    whose: Whose
+    is_commit: bool
+    failed: bool = True
+    due_ns: int = 0
+
+
 class Committed(Change, frozen=True, tag="committed"):
-    """Everything below is done with, whatever it was, but what is on its way to another topic."""
+    """Everything below is done with, whatever it was, but what is on its way to another topic, or pledged."""
 
     floor: int
     lost: int = 0
@@ -196,5 +237,17 @@ class Closed(Change, frozen=True, tag="cursor_closed"):
 
 
 CursorChange = (
-    Opened | Stands | Leased | Joined | Settled | Requeued | Extended | Departed | Committed | Rewound | Closed
+    Opened
+    | Stands
+    | Leased
+    | Joined
+    | Settled
+    | Requeued
+    | Extended
+    | Departed
+    | Pledged
+    | Redeemed
+    | Committed
+    | Rewound
+    | Closed
 )

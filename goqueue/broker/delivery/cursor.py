@@ -4,19 +4,19 @@
     position      everything from here on was never handed out, unless its lane's head is further
 
 Between the two each offset is in exactly one place: `acked` (done with), `waiting` (to be handed out again, or held
-back), a lease (a member works on it), or `moving` (on its way to another topic). All are kept as ranges, so what
-this costs grows with the exceptions and not with the messages.
+back), a lease (a member works on it), `moving` (on its way to another topic), or `pledged` (a transaction decides). All
+are kept as ranges, so what this costs grows with the exceptions and not with the messages.
 
 Where messages have several priorities, their lanes are read one by one. Then each lane has a head from which on
 nothing of it was ever handed out, and behind `position` a message below the head of its lane is done with if it is
 nowhere else: so what is done there takes no ranges, however the lanes alternate.
 
-What must stay true: only `apply` changes it; the floor never falls but by `Rewound`; a delivery count never falls; a
-lease reaches over `position` to neither side while lanes have heads.
+What must stay true: only `apply` changes it; the floor never falls but by `Rewound`, the position but by that and by a
+transaction that is aborted; a delivery count never falls; a lease reaches over `position` to neither side while lanes
+have heads.
 """
 
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
 from typing import Any
 
 from goqueue.broker.delivery.changes import (
@@ -30,7 +30,10 @@ from goqueue.broker.delivery.changes import (
     Move,
     Opened,
     Place,
+    Pledge,
+    Pledged,
     Range,
+    Redeemed,
     Requeued,
     Retry,
     Rewound,
@@ -38,10 +41,13 @@ from goqueue.broker.delivery.changes import (
     Stands,
 )
 from goqueue.broker.delivery.lease import Lease
+from goqueue.broker.delivery.leases import Leases
 from goqueue.broker.delivery.waiting import Due, Waiting
 from goqueue.broker.ranges import RangeMap
+from goqueue.broker.transactions.whose import Whose
 
-_SPARE = 64  # entries of a heap that are no longer true, before they are swept out
+_NEVER = Retry(0, 0, 0, 0)
+"""How stands what was never handed out, whatever its lane may be."""
 
 
 class Cursor:
@@ -49,8 +55,8 @@ class Cursor:
 
     # fmt: off
     __slots__ = (
-        "_fronts", "_pieces", "acked", "by_lease", "ends", "floor", "group", "heads", "leased", "leases", "lost",
-        "moving", "partition", "position", "revision", "topic", "topic_ns", "waiting",
+        "acked", "by_lease", "floor", "group", "heads", "leases", "lost", "moving", "partition", "pledged", "position",
+        "revision", "topic", "topic_ns", "waiting",
     )
     # fmt: on
 
@@ -63,20 +69,13 @@ class Cursor:
         """Of each lane, where they are read one by one."""
         self.acked: RangeMap[bool] = RangeMap()
         self.waiting = Waiting()
-        self.leases: dict[str, Lease] = {}
+        self.leases = Leases()
         self.moving: RangeMap[Move] = RangeMap()
-        self.leased = 0
-        """Messages in all leases."""
-        self._pieces = 0
-        """Ranges that are left in all leases."""
-        self._fronts: list[tuple[int, str]] = []
-        """Where each lease begins that lies behind `position`, as a heap; an entry is put right when it comes up."""
+        self.pledged: RangeMap[Pledge] = RangeMap()
         self.revision = 0
         """Counts what may have changed who waits for whom: all but the handing out of what waited."""
         self.lost = 0
         """Messages that retention removed before anybody saw them."""
-        self.ends: list[tuple[int, str]] = []
-        """When which lease ends, as a heap; entries that are no longer true are passed over."""
         self.by_lease = by_lease
         if isinstance(opened, Stands):
             self._stand(opened)
@@ -86,9 +85,15 @@ class Cursor:
         return self.topic, self.partition
 
     @property
+    def leased(self) -> int:
+        """Messages in all leases."""
+        return self.leases.count
+
+    @property
     def run_count(self) -> int:
         """How many ranges it takes to tell all of it."""
-        return len(self.acked) + len(self.waiting) + self._pieces + len(self.moving)
+        maps = len(self.acked) + len(self.waiting) + len(self.moving) + len(self.pledged)
+        return maps + self.leases.run_count
 
     @property
     def reach(self) -> int:
@@ -106,56 +111,51 @@ class Cursor:
 
     def expired(self, now_ns: int) -> list[Lease]:
         """Leases whose time is over."""
-        found: dict[str, Lease] = {}
-        while (first := self.next_expiry()) is not None and first <= now_ns:
-            _, lease_id = heappop(self.ends)
-            found[lease_id] = self.leases[lease_id]
-        for lease in found.values():
-            heappush(self.ends, (lease.until_ns, lease.id))  # they stand until that is recorded
-        return list(found.values())
+        return self.leases.expired(now_ns)
 
     def next_expiry(self) -> int | None:
         """When the first lease ends."""
-        while self.ends:
-            until_ns, lease_id = self.ends[0]
-            lease = self.leases.get(lease_id)
-            if lease is not None and lease.until_ns == until_ns:
-                return until_ns
-            heappop(self.ends)
-        return None
+        return self.leases.next_expiry()
 
-    def _note_end(self, lease: Lease) -> None:
-        """Leases mostly go before their end comes up, so now and then those that are gone are swept out."""
-        if len(self.ends) > 2 * len(self.leases) + _SPARE:
-            self.ends = [(one.until_ns, one.id) for one in self.leases.values()]
-            heapify(self.ends)
-        else:
-            heappush(self.ends, (lease.until_ns, lease.id))
-
-    def is_settled(self, first: int, end: int, lane: int | None = None) -> bool:
-        """Whether all of it is done with, or all of one lane. Where lanes have heads and it is not said whose messages
-        these are, they are taken for some that were handed out."""
+    def is_settled(self, first: int, end: int, lane: int | None = None, whose: Whose | None = None) -> bool:
+        """Whether all of it is done with, or all of one lane; what a transaction has pledged counts where it is named.
+        Where lanes have heads and it is not said whose messages these are, they are taken for some that were handed
+        out."""
         first = max(first, self.floor)
         if end <= first:
             return True
         if lane is not None:
             head = self.position if self.heads is None else self.heads[lane]
-            return end <= head and not any(self.open_from(first, end, lane))
+            return end <= head and not any(self.open_from(first, end, lane, whose))
         if self.heads is None or end <= self.position:
-            return self.acked.covers(first, end)
-        if first < self.position and not self.acked.covers(first, self.position):
+            return self._is_done(first, end, whose)
+        if first < self.position and not self._is_done(first, self.position, whose):
             return False
-        return end <= self.reach and not any(self.open_from(max(first, self.position), end))
+        return end <= self.reach and not any(self.open_from(max(first, self.position), end, None, whose))
+
+    def _is_done(self, first: int, end: int, whose: Whose | None) -> bool:
+        """Of what lies before `position`."""
+        if whose is None:
+            return self.acked.covers(first, end)
+        pledged = sum(stop - start for start, stop, one in self.pledged.within(first, end) if one.whose == whose)
+        return self.acked.count_within(first, end) + pledged == end - first
 
     def settled(self) -> list[Range]:
         """What is done with above the floor, up to where lanes are read one by one."""
         return [(first, end) for first, end, _ in self.acked.runs()]
 
-    def open_from(self, first: int, end: int, lane: int | None = None) -> Iterable[Range]:
-        """What was handed out of this range, or of one lane of it, and is not done with, in no order. Of what is on its
-        way to another topic nobody knows the lane any more."""
+    def pledged_by(self, whose: Whose) -> list[tuple[int, int, Retry]]:
+        """What this transaction has pledged, and how it stood before."""
+        return [(first, end, one.tried) for first, end, one in self.pledged.runs() if one.whose == whose]
+
+    def open_from(self, first: int, end: int, lane: int | None = None, whose: Whose | None = None) -> Iterable[Range]:
+        """What was handed out of this range, or of one lane of it, and is not done with, nor pledged by this
+        transaction, in no order. Of what is on its way to another topic nobody knows the lane any more."""
         for start, stop, retry in self.waiting.within(first, end):
             if lane in (None, retry.lane):
+                yield start, stop
+        for start, stop, pledge in self.pledged.within(first, end):
+            if lane in (None, pledge.tried.lane) and pledge.whose != whose:
                 yield start, stop
         maps: list[RangeMap[Any]] = [self.moving]
         maps += (lease.left for lease in self.leases.values() if lane in (None, lease.grant.lane))
@@ -177,7 +177,7 @@ class Cursor:
             if grant.first < self.position:
                 self.waiting.cut(grant.first, grant.end)
             self.position = max(self.position, grant.end)
-            lease = self.leases[grant.id] = Lease(grant, grant.until_ns)
+            lease = Lease(grant, grant.until_ns)
             for first, end in (*change.held, *change.gaps):
                 lease.left.cut(first, end)
             self._enter(lease)
@@ -195,7 +195,7 @@ class Cursor:
         """Behind `position`: nothing is said of the messages in between."""
         self.heads = list(map(max, change.heads, self.heads or change.heads))
         for grant in change.grants:
-            lease = self.leases[grant.id] = Lease(grant, grant.until_ns)
+            lease = Lease(grant, grant.until_ns)
             if self.waiting:
                 for first, end in grant.ranges():
                     self.waiting.cut(first, end)
@@ -213,7 +213,7 @@ class Cursor:
         first = max(self.position, self.floor)
         taken = sorted(self.open_from(first, change.position))
         self.position, self.heads = change.position, None
-        self._fronts.clear()
+        self.leases.forget_fronts()
         for start, end in (*taken, (change.position, change.position)):
             if first < start:
                 self.acked.set(first, start, True)
@@ -240,18 +240,56 @@ class Cursor:
 
     def _requeue(self, change: Requeued) -> None:
         lease = self.leases[change.lease]
-        grant = lease.grant
-        first_ns = grant.first_ns or grant.given_ns
-        retry = Retry(grant.deliveries, grant.failures + change.failed, first_ns, change.due_ns, grant.lane)
+        tried = lease.grant.tried
+        retry = tried._replace(failures=tried.failures + change.failed, due_ns=change.due_ns)
         for first, end in change.ranges:
-            self._cut(lease, first, end)
+            self.leases.cut(lease, first, end)
             self.waiting.set(first, end, retry)
         self._let_go(change.lease)
 
     def _extend(self, change: Extended) -> None:
         lease = self.leases[change.lease]
         lease.until_ns = change.until_ns
-        self._note_end(lease)
+        self.leases.note_end(lease)
+
+    # --- transactions ---
+
+    def _pledge(self, change: Pledged) -> None:
+        leases = list(self.leases.values()) if change.lease is None else [self.leases[change.lease]]
+        for first, end in change.ranges:
+            for lease in leases:
+                for start, stop in self.leases.cut(lease, first, end):
+                    self.pledged.set(start, stop, Pledge(change.whose, lease.grant.tried))
+            if change.lease is None:
+                for start, stop, retry in self.waiting.cut(first, end):
+                    self.pledged.set(start, stop, Pledge(change.whose, retry._replace(due_ns=0)))
+                if self.heads is None and end > self.position:
+                    self.pledged.set(self.position, end, Pledge(change.whose, _NEVER))
+                    self.position = end
+        for lease in leases:
+            self._let_go(lease.id)
+
+    def _redeem(self, change: Redeemed) -> None:
+        mine = self.pledged_by(change.whose)
+        self.pledged = RangeMap(run for run in self.pledged.runs() if run[2].whose != change.whose)
+        if not change.is_commit:
+            for first, end, tried in reversed(mine):
+                self._bring_back(first, end, tried, change)
+            return
+        behind = mine[-1][1] if mine and self.heads is None else self.position
+        for first, end, _ in mine:
+            self._note_done(max(first, self.floor), min(end, behind))
+        self._advance()
+
+    def _bring_back(self, first: int, end: int, tried: Retry, change: Redeemed) -> None:
+        """What was never handed out, and has nothing behind it that was, is before the group as if for the first time:
+        there its lanes and keys count."""
+        if tried.deliveries:
+            tried = tried._replace(failures=tried.failures + change.failed, due_ns=change.due_ns)
+        elif end == self.position and self.heads is None:
+            self.position = first
+            return
+        self.waiting.set(first, end, tried)
 
     def _depart(self, change: Departed) -> None:
         for first, end, move in change.moves:
@@ -264,12 +302,13 @@ class Cursor:
     def _commit(self, change: Committed) -> None:
         floor = change.floor
         for lease in list(self.leases.values()):
-            self._cut(lease, 0, floor)
+            self.leases.cut(lease, 0, floor)
             self._let_go(lease.id)
         self.waiting.cut(0, floor)
         self.acked.cut(0, floor)
         first, behind = floor, None
-        for start, end, _ in self.moving.within(0, floor):  # they have yet to arrive
+        undecided = (run[:2] for one in (self.moving, self.pledged) for run in one.within(0, floor))
+        for start, end in sorted(undecided):  # they have yet to arrive, or to be redeemed
             if behind is None:
                 first = start
             elif behind < start:
@@ -289,6 +328,7 @@ class Cursor:
         self.acked.clear()
         self.waiting.clear()
         self.moving.clear()
+        self.pledged.clear()
         self.heads = None
         self.floor = self.position = change.floor
 
@@ -304,10 +344,9 @@ class Cursor:
         self.heads = list(change.heads) or None
         self.waiting = Waiting(change.waiting)
         self.moving = RangeMap(change.moving)
+        self.pledged = RangeMap(change.pledged)
         for held in change.leases:
-            lease = Lease(held.grant, held.until_ns, held.left)
-            self.leases[lease.id] = lease
-            self._enter(lease)
+            self._enter(Lease(held.grant, held.until_ns, held.left))
 
     def stands(self) -> Stands:
         """All of it as a record."""
@@ -324,50 +363,27 @@ class Cursor:
             moving=list(self.moving.runs()),
             lost=self.lost,
             heads=self.heads or [],
+            pledged=list(self.pledged.runs()),
         )
 
     def forget_leases(self) -> None:
         for lease_id in self.leases:
             self.by_lease.pop(lease_id, None)
         self.leases.clear()
-        self.ends.clear()
-        self._fronts.clear()
-        self.leased = self._pieces = 0
 
     def _enter(self, lease: Lease) -> None:
-        self.leased += lease.left.count
-        self._pieces += len(lease.left)
         self.by_lease[lease.id] = self
-        self._note_end(lease)
-        if self.heads is not None and (first := lease.left.first) is not None and first >= self.position:
-            self._note_front(first, lease)
-
-    def _note_front(self, first: int, lease: Lease) -> None:
-        """They are swept as `ends` are: as long as the floor stays where it is, none of them comes up."""
-        if len(self._fronts) > 2 * len(self.leases) + _SPARE:
-            firsts = ((one.left.first, one.id) for one in self.leases.values())
-            self._fronts = [(first, one) for first, one in firsts if first is not None and first >= self.position]
-            heapify(self._fronts)
-        else:
-            heappush(self._fronts, (first, lease.id))
-
-    def _cut(self, lease: Lease, first: int, end: int) -> list[Range]:
-        """So much of the lease is in it no more; what that was."""
-        left = lease.left
-        self._pieces -= len(left)
-        removed = [(start, stop) for start, stop, _ in left.cut(first, end)]
-        self.leased -= _count(removed)
-        self._pieces += len(left)
-        return removed
+        self.leases.enter(lease, None if self.heads is None else self.position)
 
     def _remove(self, lease_id: str | None, first: int, end: int) -> list[Range]:
         """From wherever it is; a lease that is named is the only place, and what it had of that is told."""
         if lease_id is not None:
-            return self._cut(self.leases[lease_id], first, end)
-        if _count((start, stop) for start, stop, _ in self.moving.cut(first, end)) < end - first:
+            return self.leases.cut(self.leases[lease_id], first, end)
+        if sum(stop - start for start, stop, _ in self.moving.cut(first, end)) < end - first:
             self.waiting.cut(first, end)
+            self.pledged.cut(first, end)
             for lease in self.leases.values():
-                self._cut(lease, first, end)
+                self.leases.cut(lease, first, end)
         return []
 
     def _let_go(self, lease_id: str | None) -> None:
@@ -385,21 +401,8 @@ class Cursor:
 
     def _first_open(self, heads: list[int]) -> int:
         """The first offset behind `position` that may not be done with."""
-        firsts = (self.waiting.first, self.moving.first, self._first_leased())
+        firsts = (self.waiting.first, self.moving.first, self.pledged.first, self.leases.first_behind())
         return min(*heads, *(first for first in firsts if first is not None))
-
-    def _first_leased(self) -> int | None:
-        """Of leases behind `position`."""
-        while self._fronts:
-            first, lease_id = self._fronts[0]
-            lease = self.leases.get(lease_id)
-            now = lease.left.first if lease is not None else None
-            if now == first:
-                return first
-            heappop(self._fronts)
-            if now is not None:
-                heappush(self._fronts, (now, lease_id))
-        return None
 
     def __repr__(self) -> str:
         return (
@@ -412,10 +415,6 @@ def _held_back(change: Leased) -> Retry:
     return Retry(0, 0, 0, 0, change.lane)
 
 
-def _count(pieces: Iterable[Range]) -> int:
-    return sum(end - first for first, end in pieces)
-
-
 _APPLY: dict[type[Change], Callable[[Cursor, Any], None]] = {
     Leased: Cursor._lease,
     Joined: Cursor._join,
@@ -423,6 +422,8 @@ _APPLY: dict[type[Change], Callable[[Cursor, Any], None]] = {
     Requeued: Cursor._requeue,
     Extended: Cursor._extend,
     Departed: Cursor._depart,
+    Pledged: Cursor._pledge,
+    Redeemed: Cursor._redeem,
     Committed: Cursor._commit,
     Rewound: Cursor._rewind,
     Stands: Cursor._stand,

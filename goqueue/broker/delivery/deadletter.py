@@ -14,9 +14,8 @@ from itertools import islice
 from msgspec.structs import replace
 
 from goqueue.broker.deadlines import Deadlines
-from goqueue.broker.delivery.changes import Departed, Move, Place, Range, Settled
+from goqueue.broker.delivery.changes import Departed, Move, Place, Range, Retry, Settled
 from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.delivery.parts import in_parts
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
 from goqueue.broker.delivery.transfer import as_before, as_dead_letter, dead_letter_topic, origin_of, origins_in
@@ -92,13 +91,15 @@ class Undertaker:
         """Dead letters themselves are tried for ever."""
         return not topic.endswith(DEAD_LETTER_SUFFIX)
 
-    def departure(self, cursor: Cursor, lease: Lease, ranges: list[Range], error: str) -> Departed:
-        name, grant = dead_letter_topic(cursor.topic), lease.grant
+    def departure(
+        self, cursor: Cursor, tried: Retry, ranges: list[Range], error: str, lease: str | None = None
+    ) -> Departed:
+        """Of messages that were tried alike."""
+        name, error = dead_letter_topic(cursor.topic), error[:REASON_CHARACTERS_MAX]
         number, since = self._target(name, cursor.partition)
-        first_ns, now_ns = grant.first_ns or grant.given_ns, self._clock.now_ns()
-        move = Move(name, number, since, error[:REASON_CHARACTERS_MAX], grant.deliveries, first_ns, now_ns)
+        move = Move(name, number, since, error, tried.deliveries, tried.first_ns, self._clock.now_ns())
         moves = [(first, end, move) for first, end in ranges]
-        return Departed(cursor.group, cursor.topic, cursor.partition, moves=moves, lease=lease.id)
+        return Departed(cursor.group, cursor.topic, cursor.partition, moves=moves, lease=lease)
 
     def _target(self, name: str, partition: int) -> tuple[int, int]:
         """The partition there, and where it ends now."""

@@ -118,6 +118,7 @@ class KeyOrder:
         for lease in cursor.leases.values():
             if lease.grant.failures:
                 ranges += lease.ranges()
+        ranges += [(first, end) for first, end, pledge in cursor.pledged.runs() if pledge.tried.failures]
         offsets = {offset for first, end in ranges for offset in range(first, end)}
         found.keys = {offset: key for offset, key in known.items() if offset in offsets}
         if len(found.keys) == len(offsets):

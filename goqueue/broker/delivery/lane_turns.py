@@ -17,7 +17,7 @@ from goqueue.broker.lanes.shares import LaneRules, Shares
 from goqueue.broker.ranges import RangeMap
 from goqueue.broker.work import Work
 from goqueue.errors import RangeDamaged
-from goqueue.limits import LANE_SPANS_MAX, PRIORITY_COUNT
+from goqueue.limits import LANE_SPANS_MAX, POLL_LEASES_MAX, PRIORITY_COUNT
 from goqueue.storage.lanes import LANES
 
 _RUNS_LOOKED_AT = 10_000  # of what waits, for some that were tried alike
@@ -72,6 +72,8 @@ class LaneTurns:
         if reach < partition.log.lanes.since and not (yield from partition.lanes.is_single(reach)):
             return True
         if cursor.waiting or any(lease.grant.runs for lease in cursor.leases.values()):
+            return True
+        if len(cursor.pledged) > POLL_LEASES_MAX:  # they may come again
             return True
         for lane in LANES:
             if heads[lane] < reach and (yield from partition.lanes.next(lane, heads[lane], reach)) is not None:

@@ -16,8 +16,9 @@ _RETRY_BYTES = 130
 _GRANT_BYTES = 600
 _RUN_BYTES = 20
 _MOVE_BYTES = 3_600
+_PLEDGE_BYTES = 180
 
-_LISTS = ("acked", "waiting", "leases", "moving")
+_LISTS = ("acked", "waiting", "leases", "moving", "pledged")
 _RANGES_AT_ONCE = 10_000  # of one lease in one piece
 
 
@@ -54,6 +55,7 @@ def _weight(stands: Stands) -> int:
         + _RETRY_BYTES * len(stands.waiting)
         + sum(_grant_bytes(held.grant) for held in stands.leases)
         + _MOVE_BYTES * len(stands.moving)
+        + _PLEDGE_BYTES * len(stands.pledged)
     )
 
 
@@ -69,6 +71,8 @@ def _pieces(stands: Stands) -> Iterator[tuple[str, Any, int]]:
             yield "leases", Held(held.grant, left, held.until_ns), size
     for move in stands.moving:
         yield "moving", move, _MOVE_BYTES
+    for pledge in stands.pledged:
+        yield "pledged", pledge, _PLEDGE_BYTES
 
 
 def _grant_bytes(grant: Grant) -> int:

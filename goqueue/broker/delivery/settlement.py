@@ -3,9 +3,8 @@
 What must stay true: who speaks of a message has a lease of it that stands; what was answered is durable.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from goqueue.broker.deadlines import Deadlines
 from goqueue.broker.delivery.changes import (
@@ -15,37 +14,22 @@ from goqueue.broker.delivery.changes import (
     Place,
     Range,
     Requeued,
+    Retry,
     Settled,
 )
+from goqueue.broker.delivery.claims import Statement, expired, lease_of, left_of
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.deadletter import Undertaker
 from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.delivery.receipt import parse_receipt
 from goqueue.broker.delivery.rules import Rules
 from goqueue.broker.groups.ledger import Ledger
-from goqueue.broker.ranges import RangeMap
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import DeadLetterFinal, GoQueueError, LeaseExpired
+from goqueue.errors import DeadLetterFinal, GoQueueError
 from goqueue.limits import VISIBILITY_SECONDS_MAX
 from goqueue.quantities import quoted
 
 _AGAIN_NS = NANOSECONDS
-
-Verb = Literal["ack", "nack", "reject", "release", "extend"]
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """What a consumer says of messages of one lease."""
-
-    verb: Verb
-    topic: str
-    partition: int
-    lease: str
-    ranges: tuple[Range, ...] = ()
-    delay_ns: int | None = None
-    reason: str | None = None
-    timeout_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -120,30 +104,17 @@ class Settlement:
                 groups[cursor.group] = None
             except GoQueueError as error:
                 verdicts.append(error)
-        waiting = len(groups)
-        failure: GoQueueError | None = None
-
-        def durable(error: GoQueueError | None) -> None:
-            nonlocal waiting, failure
-            waiting -= 1
-            failure = failure or error
-            if not waiting:
-                told(failure or verdicts)
-
-        if not groups:
-            told(verdicts)
-        for group in groups:
-            self._ledger.record(group, [], durable)
+        self._ledger.when_durable(groups, lambda error: told(error or verdicts))
 
     def _understood(self, text: str, template: Statement) -> tuple[Cursor, Statement]:
         receipt = parse_receipt(text)
         found = self._ledger.lease(receipt.lease)
         if found is None:
-            raise _expired(f"message {receipt.topic}/{receipt.partition}@{receipt.offset}")
+            raise expired(f"message {receipt.topic}/{receipt.partition}@{receipt.offset}")
         cursor, lease = found
         said = (cursor.topic, cursor.partition, lease.grant.deliveries)
         if said != (receipt.topic, receipt.partition, receipt.deliveries) or not lease.left.get(receipt.offset):
-            raise _expired(f"message {receipt.topic}/{receipt.partition}@{receipt.offset}")
+            raise expired(f"message {receipt.topic}/{receipt.partition}@{receipt.offset}")
         ranges = ((receipt.offset, receipt.offset + 1),)
         return cursor, Statement(
             template.verb,
@@ -158,22 +129,12 @@ class Settlement:
 
     def _take(self, cursor: Cursor | None, member: str | None, statement: Statement) -> Outcome:
         """Decide and record one statement."""
-        lease = cursor.leases.get(statement.lease) if cursor is not None else None
+        lease = lease_of(self._ledger, cursor, member, statement, self._clock.now_ns())
         if cursor is None or lease is None:
-            lane = self._ledger.lane_of(statement.lease)
-            if cursor is not None and statement.verb == "ack" and _all_settled(cursor, statement.ranges, lane):
-                return Outcome()
-            raise _expired(f"{statement.topic}/{statement.partition}")
-        if lease.until_ns <= self._clock.now_ns():
-            raise _expired(f"{statement.topic}/{statement.partition}")
-        if member is not None and lease.grant.member != member:
-            raise LeaseExpired(
-                f"these messages of {statement.topic}/{statement.partition} are not leased to {quoted(member)}",
-                hint="they belong to another member now; leave them to it",
-            )
+            return Outcome()
         if statement.verb == "extend":
             return self._extend(cursor, lease, statement)
-        ranges = _left_of(cursor, lease, statement)
+        ranges = left_of(cursor, lease, statement)
         return self._settled(cursor, lease, ranges, statement) if ranges else Outcome()
 
     def _settled(self, cursor: Cursor, lease: Lease, ranges: list[Range], statement: Statement) -> Outcome:
@@ -213,7 +174,7 @@ class Settlement:
         return Outcome(requeued=True)
 
     def _bury(self, cursor: Cursor, lease: Lease, ranges: list[Range], error: str) -> Outcome:
-        change = self._undertaker.departure(cursor, lease, ranges, error)
+        change = self._undertaker.departure(cursor, lease.grant.tried, ranges, error, lease.id)
         offsets = change.offsets()
         self.counts.dead_letters += len(offsets)
         self._record(cursor, lease, change)
@@ -283,13 +244,28 @@ class Settlement:
             )
             self._record(cursor, lease, change)
 
+    def burials(self, cursor: Cursor, failed: Iterable[tuple[int, int, Retry]]) -> list[CursorChange]:
+        """Of what has failed in a transaction, and stood so before, what was tried often enough leaves."""
+        last: dict[Retry, list[Range]] = {}
+        for first, end, tried in failed if self._undertaker.may_bury(cursor.topic) else ():
+            if tried.deliveries and self._rules.is_last(tried.failures):
+                last.setdefault(tried, []).append((first, end))
+        changes: list[CursorChange] = []
+        for tried, ranges in last.items():
+            departed = self._undertaker.departure(cursor, tried, ranges, "its transaction was aborted")
+            self.counts.dead_letters += len(departed.offsets())
+            self._undertaker.call(cursor)
+            changes.append(departed)
+        return changes
+
     def release(self, cursor: Cursor, failed: bool) -> list[CursorChange]:
         """The records that take all that is in hand at a place from its member."""
         changes: list[CursorChange] = []
         now_ns = self._clock.now_ns()
         for lease in cursor.leases.values():
             if failed and self._rules.is_last(lease.grant.failures) and self._undertaker.may_bury(cursor.topic):
-                departed = self._undertaker.departure(cursor, lease, lease.ranges(), "its consumer is gone")
+                tried, error = lease.grant.tried, "its consumer is gone"
+                departed = self._undertaker.departure(cursor, tried, lease.ranges(), error, lease.id)
                 self.counts.dead_letters += len(departed.offsets())
                 changes.append(departed)
                 self._undertaker.call(cursor)
@@ -308,50 +284,3 @@ def _next_moment(cursor: Cursor) -> int | None:
 
 def _of(cursor: Cursor) -> tuple[str, str, int]:
     return cursor.group, cursor.topic, cursor.partition
-
-
-def _all_settled(cursor: Cursor, ranges: Sequence[Range], lane: int | None) -> bool:
-    return bool(ranges) and all(cursor.is_settled(first, end, lane) for first, end in ranges)
-
-
-def _left_of(cursor: Cursor, lease: Lease, statement: Statement) -> list[Range]:
-    """What of these ranges is to be settled; an ack may speak once more of what is done."""
-    grant = lease.grant
-    if statement.ranges == ((grant.first, grant.end),) and lease.left.count == grant.messages:
-        return [(grant.first, grant.end)] if statement.verb == "ack" else lease.ranges()
-    found: RangeMap[bool] = RangeMap()
-    meant: RangeMap[bool] | None = None
-    for first, end in statement.ranges:
-        if not grant.first <= first < end <= grant.end:
-            raise LeaseExpired(
-                f"offsets {first} to {end} of {statement.topic}/{statement.partition} are not of this lease,"
-                f" which is of {grant.first} to {grant.end}",
-                hint="settle what the poll gave",
-            )
-        pieces = [(one, other) for one, other, _ in lease.left.within(first, end)]
-        wanted = [(first, end)]
-        if grant.runs and pieces != wanted:  # some of it is not meant, or not left
-            meant = RangeMap[bool].of(*grant.edges(), True) if meant is None else meant
-            wanted = [(one, other) for one, other, _ in meant.within(first, end)]
-        if pieces != wanted and not (statement.verb == "ack" and _is_done(cursor, wanted, pieces)):
-            raise _expired(f"{statement.topic}/{statement.partition}@{first}")
-        if pieces and grant.runs and statement.verb == "ack":
-            pieces = [(first, end)]  # what lies between is not of this lease, and a range is shorter to tell
-        for one, other in pieces:  # a statement may name a message twice
-            found.set(one, other, True)
-    return [(first, end) for first, end, _ in found.runs()]
-
-
-def _is_done(cursor: Cursor, wanted: list[Range], pieces: list[Range]) -> bool:
-    """Whether all that was wanted is settled, but for these pieces."""
-    done = RangeMap((first, end, True) for first, end in wanted)
-    for first, end in pieces:
-        done.cut(first, end)
-    return all(cursor.is_settled(first, end) for first, end, _ in done.runs())
-
-
-def _expired(what: str) -> LeaseExpired:
-    return LeaseExpired(
-        f"{what} is not leased to whoever says this: too late, done already, or never handed out so",
-        hint="if it was settled before, nothing is left to be done; else it is handed out again, or another has it",
-    )

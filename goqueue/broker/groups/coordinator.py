@@ -15,6 +15,7 @@ from goqueue.broker.delivery.changes import Rewound
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.deadletter import Undertaker
 from goqueue.broker.delivery.lender import Lender
+from goqueue.broker.delivery.pledges import Pledges
 from goqueue.broker.delivery.polls import Polls
 from goqueue.broker.delivery.redrive import Redrives
 from goqueue.broker.delivery.rules import Rules
@@ -75,6 +76,7 @@ class Coordinator:
         self.offsets = Offsets(self.ledger, topics, steady, self.membership, self.rebalancer)
         lender = Lender(self.ledger, topics, steady, settings.rules, self.membership, self.settlement, self.undertaker)
         self.polls = Polls(self.ledger, topics, steady, self.membership, self.settlement, lender)
+        self.pledges = Pledges(self.ledger, steady, self.offsets, self.settlement)
         self.lags = Lags(self.ledger, topics, steady)
         self.redrives = Redrives(self.ledger, topics, steady, self.undertaker)
         self.rebalancer.on_forgotten = self._forget_when_durable

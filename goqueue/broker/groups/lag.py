@@ -58,6 +58,7 @@ class Lag:
     leased: int
     waiting: int
     moving: int
+    pledged: int
     lost: int
     rate: float
     """Messages done in a second, lately."""
@@ -166,6 +167,7 @@ class Lags:
             cursor.leased,
             cursor.waiting.count,
             cursor.moving.count,
+            cursor.pledged.count,
             cursor.lost,
             meter.rate(now_ns) if meter is not None else 0.0,
             known[place],

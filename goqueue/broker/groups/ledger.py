@@ -5,7 +5,7 @@ again, whole, when a log has grown; then its beginning is not needed any more an
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from goqueue.broker.delivery.changes import Opened, Place, Stands
 from goqueue.broker.delivery.cursor import Cursor
@@ -247,6 +247,22 @@ class Ledger:
         if shelf.journal.add(records, settled):
             self._to_commit.append(shelf.journal)
             self.on_gathered()
+
+    def when_durable(self, groups: Collection[str], done: Acknowledge) -> None:
+        """Hear when all that was recorded of these groups is durable, or that something was taken back."""
+        left = len(groups)
+        failure: GoQueueError | None = None
+
+        def durable(error: GoQueueError | None) -> None:
+            nonlocal left, failure
+            left, failure = left - 1, failure or error
+            if not left:
+                done(failure)
+
+        if not groups:
+            done(None)
+        for group in groups:
+            self.record(group, [], durable)
 
     def commit(self) -> None:
         journals, self._to_commit = self._to_commit, []

@@ -192,6 +192,11 @@ class Membership:
         if self._ledger.group_count >= GROUPS_MAX:
             raise GroupFull(f"there are {GROUPS_MAX} groups already", hint="delete those that nobody needs any more")
 
+    def new_group(self, name: str) -> Group:
+        """One that nobody has joined yet, if there is room for it."""
+        self.check_room()
+        return Group(group=name, emptied_ns=self._clock.now_ns())
+
     def _check_room(self, name: str, group: Group | None, meeting: Meeting | None) -> None:
         if group is None and meeting is None:
             self.check_room()

@@ -7,7 +7,6 @@ from typing import Literal
 from goqueue.broker.delivery.changes import Committed, Opened, Place, Rewound, Settled
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups import rebalance
-from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.groups.membership import Membership
 from goqueue.broker.groups.name import check_new_group_name
@@ -17,6 +16,7 @@ from goqueue.broker.groups.state import Record
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
+from goqueue.broker.topic import Topic
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import Clock
 from goqueue.errors import GenerationStale, OffsetOutOfRange, PartitionNotOwned, TopicNotFound
@@ -73,9 +73,22 @@ class Offsets:
 
     def commit(self, name: str, member: str, generation: int | None, offsets: Mapping[Place, int], told: Left) -> None:
         """Everything below is done with. What is done with already stays so."""
-        group, _ = self._membership.check(name, member, generation)
+        self.check(name, member, generation, offsets)
         records: list[Record] = []
         done: dict[Place, int] = {}
+        for place, offset in offsets.items():
+            cursor = self._ledger.cursors(name)[place]
+            if offset > cursor.floor:
+                changes, done[place] = _commit(cursor, offset)
+                records += changes
+        self._ledger.record(name, records, told)
+        for place, count in done.items():
+            if count:
+                self.on_progress(self._ledger.cursors(name)[place], member, count)
+
+    def check(self, name: str, member: str, generation: int | None, offsets: Mapping[Place, int]) -> None:
+        """Whether the member may commit all of them."""
+        group, _ = self._membership.check(name, member, generation)
         owned = set(group.assignment.get(member, ()))
         for place, offset in offsets.items():
             if place not in owned:
@@ -90,15 +103,24 @@ class Offsets:
                     hint="ask for the assignment",
                     generation=group.generation,
                 )
-            if offset > partition.high_watermark:
-                raise _beyond(place, offset, partition)
-            if offset > cursor.floor:
-                changes, done[place] = _commit(cursor, offset)
-                records += changes
-        self._ledger.record(name, records, told)
-        for place, count in done.items():
-            if count:
-                self.on_progress(self._ledger.cursors(name)[place], member, count)
+            check_offset(place, offset, partition)
+
+    def open(self, name: str, offsets: Mapping[Place, int]) -> None:
+        """Make what is not there yet of what these are to be committed to without a member: the group, and its places.
+        All of it, or nothing."""
+        check_new_group_name(name)
+        records: list[Record] = []
+        if self._ledger.group(name) is None:
+            records.append(self._membership.new_group(name))
+        for place, offset in offsets.items():
+            topic, cursor = topic_of_clients(self._topics, place[0]), self._ledger.cursor(name, place)
+            partition = topic.partition(place[1])
+            check_offset(place, offset, partition)
+            if cursor is None or cursor.topic_ns != topic.created_ns:
+                records.append(Opened(name, *place, topic_ns=topic.created_ns, floor=partition.earliest))
+        if records:
+            self._ledger.record(name, records)
+            self._rebalancer.arm(name)
 
     def _partition(self, place: Place) -> Partition:
         return self._topics.topic(place[0]).partition(place[1])
@@ -108,9 +130,7 @@ class Offsets:
     def reset(self, name: str, wish: ResetWish) -> Work[list[Reset]]:
         """For a group that is at work too: what its members have in hand is theirs no more."""
         check_new_group_name(name)
-        topic = self._topics.topic(wish.topic)
-        if is_internal(topic.name):
-            raise TopicNotFound(f"topic {quoted(topic.name)} is internal", hint="groups read topics of clients")
+        topic = topic_of_clients(self._topics, wish.topic)
         numbers = range(len(topic.partitions)) if wish.partitions is None else wish.partitions
         resets: list[Reset] = []
         for number in numbers:
@@ -143,10 +163,7 @@ class Offsets:
                 return wish.value
 
     def _record(self, name: str, topic: str, topic_ns: int, resets: Sequence[Reset], durable: Promise[None]) -> None:
-        group = self._ledger.group(name)
-        if group is None:
-            self._membership.check_room()
-            group = Group(group=name, emptied_ns=self._clock.now_ns())
+        group = self._ledger.group(name) or self._membership.new_group(name)
         records: list[Record] = [rebalance.fence(group)]
         for reset in resets:
             cursor = self._ledger.cursor(name, (topic, reset.partition))
@@ -167,18 +184,32 @@ def _commit(cursor: Cursor, offset: int) -> tuple[list[Record], int]:
     """
     whose = (cursor.group, *cursor.place)
     floor = max(cursor.floor, min(offset, cursor.unread) if cursor.heads is not None else offset)
-    count = floor - cursor.floor
-    records: list[Record] = [Committed(*whose, floor=floor)] if count else []
+    count = cursor.waiting.count_within(0, offset)
+    count += sum(lease.left.count_within(0, offset) for lease in cursor.leases.values())
+    count += max(0, floor - cursor.position) if cursor.heads is None else 0
+    records: list[Record] = [Committed(*whose, floor=floor)] if floor > cursor.floor else []
     if floor < offset:
         for lease in cursor.leases.values():
-            if messages := lease.left.count_within(floor, offset):
+            if lease.left.count_within(floor, offset):
                 first, end = max(floor, lease.grant.first), min(offset, lease.grant.end)
                 records.append(Settled(*whose, ranges=[(first, end)], lease=lease.id))
-                count += messages
         waiting = [(first, end) for first, end, _ in cursor.waiting.within(floor, offset)]
         records += [Settled(*whose, ranges=waiting)] if waiting else []
-        count += sum(end - first for first, end in waiting)
     return records, count
+
+
+def topic_of_clients(topics: Topics, name: str) -> Topic:
+    """A topic that groups may read."""
+    topic = topics.topic(name)
+    if is_internal(topic.name):
+        raise TopicNotFound(f"topic {quoted(topic.name)} is internal", hint="groups read topics of clients")
+    return topic
+
+
+def check_offset(place: Place, offset: int, partition: Partition) -> None:
+    """Whether everything below can be done already."""
+    if offset > partition.high_watermark:
+        raise _beyond(place, offset, partition)
 
 
 def _beyond(place: Place, offset: int, partition: Partition) -> OffsetOutOfRange:

@@ -172,8 +172,11 @@ class Rebalancer:
         return rebalance.give_up_all(group, idle)
 
     def _is_busy(self, name: str, place: Place) -> bool:
+        """Where messages of a key keep their order, what is pledged may have to come again before the next ones."""
         cursor = self._ledger.cursor(name, place)
-        return cursor is not None and cursor.leased > 0 and self._is_current(cursor)
+        if cursor is None or not self._is_current(cursor):
+            return False
+        return cursor.leased > 0 or (cursor.pledged.count > 0 and self._ledger.ordered(name))
 
     def _cursors(self, group: Group) -> list[Record]:
         """A place for each partition that is read from now on, and an end to those whose topic is gone."""

@@ -26,13 +26,13 @@ from goqueue.broker.transactions.records import (
     Registered,
     Spot,
     Touched,
-    Whose,
     check_transactional_id,
     decode_record,
     encode_record,
 )
 from goqueue.broker.transactions.register import Register
 from goqueue.broker.transactions.states import OPEN, PREPARED, following
+from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock, SteadyClock
 from goqueue.errors import GoQueueError

@@ -1,12 +1,13 @@
-"""Carrying out what was decided: markers in every partition that was touched, and then the end itself.
+"""Carrying out what was decided: markers in every partition that was touched, pledges of every group, then the end.
 
 It may be done again at any time: a partition in which nothing is open any more gets no second marker. So after a
 crash all that was prepared is carried out once more, and what was ongoing is aborted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
+from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.partition import Partition
 from goqueue.broker.sync import synced
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
@@ -23,8 +24,9 @@ from goqueue.storage.log import Log
 class Ending:
     """Of all transactions."""
 
-    def __init__(self, coordinator: TransactionCoordinator) -> None:
+    def __init__(self, coordinator: TransactionCoordinator, groups: Coordinator) -> None:
         self._coordinator = coordinator
+        self._groups = groups
         self._finding: set[Partition] = set()
         self._under_way: set[str] = set()
         self._unfound: dict[Partition, Epochs] = {}
@@ -75,6 +77,7 @@ class Ending:
             if record.state == "prepare_commit":
                 partitions = (coordinator.places.partition(touched) for touched in record.partitions)
                 logs |= {partition.log: None for partition in partitions if partition is not None}
+                logs |= {self._groups.ledger.shelf(group).log: None for group in record.groups}
         for log in logs:
             with suppress(GoQueueError):  # one that takes nothing is told of where its marker is refused
                 yield from synced(log, log.readable_end, coordinator.on_wait)
@@ -99,12 +102,22 @@ class Ending:
                 written.append((named, promise))
             except GoQueueError as error:
                 failures |= {name: error for name, _ in named}
+        written += [([(record.id, end) for end in _ends(record)], told) for record, told in self._redeemed(records)]
         for named, promise in written:
             try:
                 yield promise
             except GoQueueError as error:
                 failures |= {name: error for name, _ in named}
         return failures
+
+    def _redeemed(self, records: Sequence[Registered]) -> Iterator[tuple[Registered, Promise[None]]]:
+        """What groups have pledged is done with, or is to be handed out again."""
+        for record in records:
+            is_commit, failed = record.state == "prepare_commit", record.reason not in ("", RESTART)
+            for group in record.groups:
+                told: Promise[None] = Promise()
+                self._groups.pledges.redeem(group, record.whose, is_commit, failed, told)
+                yield record, told
 
     def _be_sure(self, partition: Partition) -> Work[None]:
         """Know what is open there, after a start."""

@@ -22,8 +22,9 @@ from goqueue.spark.inspections.ledger import TopicFacts, read_topics
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split, read
+from goqueue.spark.reading import Run, Split
 from goqueue.storage import frame
 from goqueue.storage.compaction import Progress, load_progress
 from goqueue.storage.disk import SystemDisk
@@ -85,7 +86,7 @@ class Look:
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         gathered: list[_Keys] = []
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if not isinstance(piece, Run):
                 continue
             gathered.append(_keys_of(split, piece))
@@ -102,12 +103,12 @@ class Look:
 def _keys_of(split: Split, run: Run) -> _Keys:
     frames = run.frames
     flags, lengths = frames.flags, frames.lengths
-    real = (flags & frame.CONTROL) == 0
     tombstones = (flags & frame.TOMBSTONE) != 0
     found = keys(Batch(split.topic, split.partition, run))
     counts = np.array([np.ones(len(frames), np.int64), lengths, tombstones])
     latest = np.array([frames.offsets, lengths, np.where(tombstones, frames.timestamps, 0)])
-    if not real.all():
+    if run.dropped is not None:
+        real = run.real
         found, counts, latest = found.filter(pa.array(real)), counts[:, real], latest[:, real]
     return _gather(found, counts, latest)
 

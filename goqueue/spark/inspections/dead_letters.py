@@ -25,9 +25,9 @@ from goqueue.spark.inspections.inspection import TIME, Inspection, Row, schema
 from goqueue.spark.inspections.ledger import read_ledger
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split, read
-from goqueue.storage import frame
+from goqueue.spark.reading import Run, Split
 from goqueue.storage.scan import Frames
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ class Look:
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         back = np.array(self.sent_back.get((split.topic, split.partition), ()), np.int64).reshape(-1, 2)
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if isinstance(piece, Run):
-                rows = list(self._rows(split, piece.frames, back))
+                rows = list(self._rows(split, piece, back))
                 yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
 
-    def _rows(self, split: Split, frames: Frames, back: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+    def _rows(self, split: Split, run: Run, back: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+        frames, real = run.frames, run.real
         offsets, times = frames.offsets, frames.timestamps
-        real = (frames.flags & frame.CONTROL) == 0
         ranks = np.searchsorted(back[:, 0], offsets, side="right") - 1
         gone = (ranks >= 0) & (offsets < np.append(back[:, 1], -1)[ranks])
         attempts = _numbers(_told(frames, "attempts"))

@@ -27,9 +27,9 @@ from goqueue.spark.inspections.ledger import TopicFacts, read_topics
 from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split, read
-from goqueue.storage import frame
+from goqueue.spark.reading import Run, Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,13 +71,12 @@ class Look:
 
     def __call__(self, split: Split) -> Hours:
         found = Hours()
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if not isinstance(piece, Run):
                 continue
             frames = piece.frames
             hours, starts = np.unique(frames.timestamps // _HOUR_NS, return_index=True)
-            real = (frames.flags & frame.CONTROL) == 0
-            messages = np.add.reduceat(real.astype(np.int64), starts)
+            messages = np.add.reduceat(piece.real.astype(np.int64), starts)
             sizes = np.add.reduceat(frames.lengths, starts)
             for hour, count, size in zip(hours.tolist(), messages.tolist(), sizes.tolist(), strict=True):
                 found.messages[hour] += count

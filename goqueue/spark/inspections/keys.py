@@ -23,8 +23,9 @@ from goqueue.spark.inspections import parameters
 from goqueue.spark.inspections.inspection import Inspection, Row, schema
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split, read
+from goqueue.spark.reading import Run, Split
 from goqueue.storage import frame
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Look:
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         rows = size = 0
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if not isinstance(piece, Run):
                 continue
             counted = _counted(Batch(split.topic, split.partition, piece))
@@ -132,14 +133,14 @@ class Look:
 
 
 def _counted(batch: Batch) -> pa.Table:
-    """The keys of a run, and no key as null; control records are not counted."""
+    """The keys of a run, and no key as null."""
     frames = batch.frames
     coded = keys(batch).dictionary_encode(null_encoding="encode")
     codes, count = coded.indices.to_numpy(), len(coded.dictionary)
     flags, lengths = frames.flags, frames.lengths
-    controls = (flags & frame.CONTROL) != 0
-    if controls.any():
-        codes, flags, lengths = codes[~controls], flags[~controls], lengths[~controls]
+    if batch.run.dropped is not None:
+        real = batch.run.real
+        codes, flags, lengths = codes[real], flags[real], lengths[real]
     buried = (flags & frame.TOMBSTONE) != 0
     sums = (
         np.bincount(codes, minlength=count),
@@ -147,7 +148,7 @@ def _counted(batch: Batch) -> pa.Table:
         np.bincount(codes[buried], minlength=count),
     )
     table = pa.Table.from_arrays([coded.dictionary, *map(pa.array, sums)], schema=_COUNTED)
-    return table.filter(pc.field("messages") > 0) if controls.any() else table
+    return table.filter(pc.field("messages") > 0) if batch.run.dropped is not None else table
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:

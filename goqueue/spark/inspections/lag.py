@@ -25,11 +25,10 @@ from goqueue.spark.inspections.reader import Reader
 from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan, Range
 from goqueue.spark.points import offset_at
-from goqueue.spark.reading import Run, Split, read
-from goqueue.storage import frame
-from goqueue.storage.scan import Frames
+from goqueue.spark.reading import Run, Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,14 +81,14 @@ class Look:
 
     def __call__(self, split: Split) -> Tally:
         tally = Tally()
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if isinstance(piece, Run):
-                self._add(tally, split, piece.frames)
+                self._add(tally, split, piece)
         return tally
 
-    def _add(self, tally: Tally, split: Split, frames: Frames) -> None:
+    def _add(self, tally: Tally, split: Split, run: Run) -> None:
+        frames, real = run.frames, run.real
         offsets, times, lengths = frames.offsets, frames.timestamps, frames.lengths
-        real = (frames.flags & frame.CONTROL) == 0
         recent = real & (times >= self.since_ns)
         tally.incoming += int(np.count_nonzero(recent))
         tally.incoming_bytes += int(lengths[recent].sum())

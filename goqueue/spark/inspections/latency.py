@@ -27,11 +27,10 @@ from goqueue.spark.inspections.ledger import done_by, given_ns, is_departure, re
 from goqueue.spark.inspections.moments import NEVER, Field, moments
 from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan
 from goqueue.spark.plan import Range as PlannedRange
-from goqueue.spark.reading import Run, Split, read
-from goqueue.storage import frame
-from goqueue.storage.scan import Frames
+from goqueue.spark.reading import Run, Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,15 +136,14 @@ class Look:
     def __call__(self, split: Split) -> Found:
         found = Found()
         path = Field(self.source.field) if self.source.field is not None else None
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if not isinstance(piece, Run):
                 continue
-            frames = piece.frames
             if self.source.is_told:
                 self._add_published(found, split, piece, path)
             for done in self.done.get((split.topic, split.partition), ()):
-                self._add_acknowledged(found, split, frames, done)
-            found.traced += int(np.count_nonzero(place_of_header(frames, TRACE)[0] >= 0))
+                self._add_acknowledged(found, split, piece, done)
+            found.traced += int(np.count_nonzero(piece.real & (place_of_header(piece.frames, TRACE)[0] >= 0)))
         return found
 
     def _add_published(self, found: Found, split: Split, run: Run, path: Field | None) -> None:
@@ -155,15 +153,16 @@ class Look:
             produced = moments(header(frames, self.source.header))
         else:
             produced = path.moments(values(Batch(split.topic, split.partition, run)).to_pylist())
-        real = (frames.flags & frame.CONTROL) == 0
+        real = run.real
         real &= place_of_header(frames, ORIGIN)[0] < 0  # a copy has the time of what it is a copy of
         told = (produced != NEVER) & real
         found.timeless += int(np.count_nonzero(real & ~told))
         times = frames.timestamps[told]
         self._add(found, Line(PUBLISH, split.topic, None, 0), times, times - produced[told])
 
-    def _add_acknowledged(self, found: Found, split: Split, frames: Frames, done: Done) -> None:
-        offsets, real = frames.offsets, (frames.flags & frame.CONTROL) == 0
+    def _add_acknowledged(self, found: Found, split: Split, run: Run, done: Done) -> None:
+        frames, real = run.frames, run.real
+        offsets = frames.offsets
         lows, highs = np.searchsorted(offsets, done.firsts), np.searchsorted(offsets, done.ends)
         counts = highs - lows
         if not counts.sum():

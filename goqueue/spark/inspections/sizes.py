@@ -19,10 +19,10 @@ from goqueue.spark.inspections import parameters
 from goqueue.spark.inspections.inspection import Inspection, Row, apart, schema
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split, read
+from goqueue.spark.reading import Run, Split
 from goqueue.storage import frame, scan
-from goqueue.storage.scan import Frames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,14 +134,13 @@ class Look:
         squeezed = {_STORED: 0, _PLAIN: 0}
         compressed = 0
         biggest: list[tuple[int, int, int]] = []
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if not isinstance(piece, Run):
                 continue
-            frames = piece.frames
-            for part, found in _measured(frames).items():
+            for part, found in _measured(piece).items():
                 counts[part].add(found)
             biggest = self._bigger(biggest, piece)
-            for stored, plain in _compressed(frames):
+            for stored, plain in _compressed(piece):
                 compressed += 1
                 squeezed[_STORED] += stored
                 squeezed[_PLAIN] += plain
@@ -157,7 +156,7 @@ class Look:
         """The largest frames so far, as size, offset and segment; of the same size the first ones."""
         frames = run.frames
         least = known[-1][0] if len(known) == self.biggest else -1
-        passing = np.flatnonzero(frames.lengths > least)
+        passing = np.flatnonzero((frames.lengths > least) & run.real)
         if not len(passing) or not self.biggest:
             return known
         if len(passing) > self.biggest:
@@ -198,21 +197,23 @@ def rounded(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(sizes > _ROUNDED, -(-sizes // KIB) * KIB, sizes)
 
 
-def _measured(frames: Frames) -> dict[Part, NDArray[np.int64]]:
-    """The sizes of all messages; control records are none."""
+def _measured(run: Run) -> dict[Part, NDArray[np.int64]]:
+    """The sizes of all messages."""
+    frames, real = run.frames, run.real
     lengths, keys = frames.lengths, frames.key_lengths
     values = scan.column(frames.buffer, ">u4", frame.AT_VALUE_LENGTH)[frames.positions].astype(np.int64)
-    controls = (frames.flags & frame.CONTROL) != 0
-    if controls.any():
-        lengths, keys, values = lengths[~controls], keys[~controls], values[~controls]
+    if run.dropped is not None:
+        lengths, keys, values = lengths[real], keys[real], values[real]
     headers = lengths - keys - values - FRAME_HEADER_BYTES
     headers[headers == len(frame.NO_HEADERS)] = 0
     return {"frame": lengths, "value": values, "key": keys, "headers": headers}
 
 
-def _compressed(frames: Frames) -> Iterator[tuple[int, int]]:
+def _compressed(run: Run) -> Iterator[tuple[int, int]]:
     """Size as it is and as it was of each compressed value; one that does not say what it was counts as it is."""
-    places = np.flatnonzero((frames.flags & (frame.COMPRESSED | frame.CONTROL)) == frame.COMPRESSED)
+    frames = run.frames
+    compressed = (frames.flags & frame.COMPRESSED) != 0
+    places = np.flatnonzero(compressed if run.dropped is None else compressed & run.real)
     if not len(places):
         return
     from zstandard import ZstdError, frame_content_size  # noqa: PLC0415 - for compressed values alone

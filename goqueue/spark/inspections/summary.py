@@ -11,9 +11,10 @@ import pyarrow as pa
 from goqueue.spark.inspections.inspection import TIME, Inspection, Row, schema
 from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan
 from goqueue.spark.points import Place
-from goqueue.spark.reading import Broken, Removed, Run, Split, read
+from goqueue.spark.reading import Broken, Removed, Run, Split
 from goqueue.storage import frame, scan
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Holding:
     compressed: int = 0
     tombstones: int = 0
     control_records: int = 0
+    uncommitted: int = 0
+    """Messages of transactions that were aborted or are open: nobody's."""
     first_time: int | None = None
     last_time: int | None = None
     damages: int = 0
@@ -43,8 +46,10 @@ class Holding:
         frames = run.frames
         flags, times = frames.flags, frames.timestamps
         controls = int(np.count_nonzero(flags & frame.CONTROL))
-        self.messages += len(frames) - controls
+        real = len(frames) if run.dropped is None else int(np.count_nonzero(run.real))
+        self.messages += real
         self.control_records += controls
+        self.uncommitted += len(frames) - controls - real
         self.bytes += int(frames.lengths.sum())
         values = scan.column(frames.buffer, ">u4", frame.AT_VALUE_LENGTH)[frames.positions]
         self.value_bytes += int(values.sum(dtype=np.int64))
@@ -65,7 +70,7 @@ class Holding:
 _FLAGS = {"with_headers": frame.HAS_HEADERS, "compressed": frame.COMPRESSED, "tombstones": frame.TOMBSTONE}
 _COUNTS = (
     "messages", "bytes", "value_bytes", "without_key", "with_headers", "compressed", "tombstones",
-    "control_records", "damages", "lost",
+    "control_records", "uncommitted", "damages", "lost",
 )  # fmt: skip
 
 
@@ -77,7 +82,7 @@ class Look:
 
     def __call__(self, split: Split) -> Holding:
         found = Holding()
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             match piece:
                 case Run():
                     found.add(piece)
@@ -144,6 +149,7 @@ INSPECTION = Inspection(
         compressed=pa.int64(),
         tombstones=pa.int64(),
         control_records=pa.int64(),
+        uncommitted=pa.int64(),
         first_time=TIME,
         last_time=TIME,
         damages=pa.int64(),

@@ -22,6 +22,7 @@ from goqueue.spark.inspections.inspection import TIME, Inspection, Row
 from goqueue.spark.inspections.inspection import schema as fields
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan, Range
 from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame, scan
@@ -141,9 +142,9 @@ class Look:
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.RecordBatch] = []
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if isinstance(piece, Run):
-                waiting += self._of_run(split, _messages(piece.frames))
+                waiting += self._of_run(split, _messages(piece))
                 if sum(map(len, waiting)) >= _ROWS:
                     yield _together(waiting)
                     waiting = []
@@ -160,10 +161,8 @@ class Look:
             yield _counted(split, frame.PRIORITIES[number], _chosen(frames, found == number), self.unit)
 
 
-def _messages(frames: Frames) -> Frames:
-    """Without control records."""
-    controls = (frames.flags & frame.CONTROL) != 0
-    return _chosen(frames, ~controls) if controls.any() else frames
+def _messages(run: Run) -> Frames:
+    return run.frames if run.dropped is None else _chosen(run.frames, run.real)
 
 
 def _chosen(frames: Frames, wanted: "np.typing.NDArray[np.bool_]") -> Frames:

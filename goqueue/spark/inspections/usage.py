@@ -24,8 +24,9 @@ from goqueue.spark.inspections.inspection import TIME, Inspection, Row, schema
 from goqueue.spark.inspections.ledger import done_by, is_departure, read_ledger
 from goqueue.spark.jobs import as_frame
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split, read
+from goqueue.spark.reading import Run, Split
 from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
 
@@ -85,10 +86,10 @@ class Look:
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         batch = _Batch()
-        for piece in read(self.logs, split):
+        for piece in read_messages(self.logs, split):
             if isinstance(piece, Run):
                 owners, batch = self._owners(piece.frames, batch)
-                yield self._rows(split, piece.frames, owners)
+                yield self._rows(split, piece, owners)
         if self.wish.by == "producer":
             yield from self._rest(split, batch)
 
@@ -97,15 +98,15 @@ class Look:
         end = min(batch.end, self.ends[split.topic, split.partition])
         if end <= split.end:
             return
-        rest = Split(split.topic, split.partition, split.end, end, 0, split.segments)
-        for piece in read(self.logs, rest):
+        rest = Split(split.topic, split.partition, split.end, end, 0, split.segments, horizon=split.horizon)
+        for piece in read_messages(self.logs, rest):
             if not isinstance(piece, Run):
                 continue
             marked = np.flatnonzero(place_of_header(piece.frames, MARK_NAME)[0] >= 0)
-            frames = piece.frames.first(int(marked[0])) if len(marked) else piece.frames
-            if len(frames):
-                yield self._rows(split, frames, np.full(len(frames), batch.producer))
-                yield self._rows(split, frames, np.full(len(frames), _NAMELESS), sign=-1)
+            run = piece.between(0, int(marked[0])) if len(marked) else piece
+            if count := len(run.frames):
+                yield self._rows(split, run, np.full(count, batch.producer))
+                yield self._rows(split, run, np.full(count, _NAMELESS), sign=-1)
             if len(marked):
                 return
 
@@ -128,12 +129,12 @@ class Look:
         first, end = between
         owners[first : min(end, int(np.searchsorted(offsets, batch.end)))] = batch.producer
 
-    def _rows(self, split: Split, frames: Frames, owners: Numbers, sign: int = 1) -> pa.RecordBatch:
+    def _rows(self, split: Split, run: Run, owners: Numbers, sign: int = 1) -> pa.RecordBatch:
         """What is the same in producer, bucket and header is one row."""
+        frames, real = run.frames, run.real.astype(np.float64)
         buckets = self._buckets(frames)
         texts, words = self._headers(frames)
         firsts, codes = _kinds(owners, buckets, words)
-        real = ((frames.flags & frame.CONTROL) == 0).astype(np.float64)
         values = scan.column(frames.buffer, ">u4", frame.AT_VALUE_LENGTH)[frames.positions].astype(np.int64)
         sums = [_summed(codes, len(firsts), one) for one in (real, frames.lengths, values + frames.key_lengths)]
         return pa.record_batch(

@@ -11,7 +11,7 @@ import numpy as np
 from goqueue.client import Client
 from goqueue.errors import SegmentNotFound, TopicNotFound
 from goqueue.limits import SCAN_CHUNK_BYTES
-from goqueue.spark.logs.port import OpenSegment
+from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment
 from goqueue.storage.disk import Buffer
 from goqueue.storage.index import Index
 from goqueue.storage.visit import LogView, SegmentView
@@ -28,13 +28,14 @@ class BrokerLogs:
     token: str | None = field(default=None, repr=False)
     is_delayed: bool = field(default=False, kw_only=True)
     """As with directories."""
+    isolation: Isolation = field(default=READ_COMMITTED, kw_only=True)
 
     @cached_property
     def client(self) -> Client:
         return Client(self.name, _TIMEOUT_SECONDS, api_key=self.token)
 
     def __getstate__(self) -> dict[str, str | bool | None]:
-        return {"name": self.name, "token": self.token, "is_delayed": self.is_delayed}
+        return {name: value for name, value in self.__dict__.items() if name != "client"}
 
     def topics(self) -> dict[str, tuple[int, ...]]:
         if "client" not in self.__dict__:

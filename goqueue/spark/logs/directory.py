@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from goqueue.delay import LOG_NAME
 from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
-from goqueue.spark.logs.port import OpenSegment
+from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
 from goqueue.storage.segment import Segment, load_index
@@ -24,9 +24,10 @@ class DirectoryLogs:
     name: str
     is_delayed: bool = field(default=False, kw_only=True)
     """Whether they are the delayed logs of the partitions, and not those of the topics themselves."""
+    isolation: Isolation = field(default=READ_COMMITTED, kw_only=True)
 
     @classmethod
-    def at(cls, path: str, *, is_delayed: bool = False) -> "DirectoryLogs":
+    def at(cls, path: str, *, is_delayed: bool = False, isolation: Isolation = READ_COMMITTED) -> "DirectoryLogs":
         """The logs there, once it is known to be a data directory."""
         place = path.rstrip("/") or "/"
         try:
@@ -36,7 +37,7 @@ class DirectoryLogs:
             raise
         if _DISK.kind(f"{place}/logs") != "directory":
             raise DataDirectoryForeign(f"{place} is not a GoQueue data directory: it holds no logs", hint=_HINT)
-        return cls(place, is_delayed=is_delayed)
+        return cls(place, is_delayed=is_delayed, isolation=isolation)
 
     def topics(self) -> dict[str, tuple[int, ...]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -63,6 +64,9 @@ class DirectoryLogs:
             raise SegmentNotFound(f"{path} was removed or replaced while it was read", hint="read again")
         index = load_index(_DISK, found) if path == found.path else None  # one without entries can have a mark
         return OpenSegment(file, Index() if index is None else index)
+
+    def decided(self, topic: str, partition: int, first: int, end: int) -> None:
+        """The markers in the log say it."""
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return Segment(self._directory(topic, partition), segment.base_offset).path

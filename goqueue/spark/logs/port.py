@@ -1,11 +1,26 @@
 """What a place with logs can be asked."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
 from goqueue.storage.visit import LogView, SegmentView
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+READ_COMMITTED: Isolation = "read_committed"
+READ_UNCOMMITTED: Isolation = "read_uncommitted"
+"""Shows the messages of open and of aborted transactions as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What is known of the transactions in a range of offsets."""
+
+    aborted: tuple[tuple[int, int], ...]
+    """Their messages: from the first offset up to, not including, the second."""
+    end: int
+    """From here on some may be open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +39,11 @@ class Logs(Protocol):
         """What people call it: a path or a URL."""
         ...
 
+    @property
+    def isolation(self) -> Isolation:
+        """Which messages of transactions are seen."""
+        ...
+
     def topics(self) -> dict[str, tuple[int, ...]]:
         """The partitions of every topic, the broker's own topics included where they can be read."""
         ...
@@ -34,6 +54,10 @@ class Logs(Protocol):
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         """One of its segments; SegmentNotFound where it has been removed or replaced since it was viewed."""
+        ...
+
+    def decided(self, topic: str, partition: int, first: int, end: int) -> Decided | None:
+        """What became of the transactions whose messages lie there; None where the log itself has to tell."""
         ...
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:

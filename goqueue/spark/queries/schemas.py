@@ -8,8 +8,9 @@ from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
 from goqueue.spark.columns import batches
 from goqueue.spark.logs.port import Logs
+from goqueue.spark.outcomes import read_messages
 from goqueue.spark.plan import Plan, Range
-from goqueue.spark.reading import Run, Split, read
+from goqueue.spark.reading import Run, Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +79,7 @@ def sample(logs: Logs, plan: Plan, count: int) -> list[str]:
 
 def _values(logs: Logs, whole: Range, first: int, end: int) -> Iterator[bytes | None]:
     segments = tuple(one for one in whole.view.segments if one.base_offset < end and one.next_offset > first)
-    for piece in read(logs, Split(*whole.place, first, end, 0, segments)):
+    for piece in read_messages(logs, Split(*whole.place, first, end, 0, segments, horizon=whole.view.end)):
         if isinstance(piece, Run):
             for batch in batches(*whole.place, piece, ["value"]):
                 yield from batch.column(0).to_pylist()

@@ -141,8 +141,10 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = []
         for place in places:
             view = self._logs.view(*place)
-            self._seen[place] = view.end
-            end = view.end if self._target is None else min(view.end, self._target.get(place, 0))
+            self._seen[place] = view.readable_end
+            end = view.readable_end
+            if self._target is not None:
+                end = min(end, self._target.get(place, 0))
             first = self._first(place, known.get(place), view)
             found.append(Range(place, first, max(first, end), view))
         return found
@@ -209,4 +211,5 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _split(given: Range) -> Split:
     overlapping = (one for one in given.view.segments if one.base_offset < given.end and one.next_offset > given.first)
-    return Split(*given.place, given.first, given.end, Plan((given,)).size, tuple(overlapping))
+    size = Plan((given,)).size
+    return Split(*given.place, given.first, given.end, size, tuple(overlapping), horizon=given.view.end)

@@ -5,10 +5,15 @@ What is checked, and what is on purpose not held against the broker, is told in 
 
 from goqueue.testing.history.check import check
 from goqueue.testing.history.events import (
+    Aborted,
     Acked,
     Acking,
+    Begun,
+    Committed,
+    Committing,
     End,
     Event,
+    Isolation,
     Joined,
     Left,
     Nacked,
@@ -18,6 +23,7 @@ from goqueue.testing.history.events import (
     Received,
     Rejected,
     Rejecting,
+    Seen,
     Settled,
     Stored,
 )
@@ -26,11 +32,16 @@ from goqueue.testing.history.report import KINDS, Counts, Kind, Report, Violatio
 
 __all__ = [
     "KINDS",
+    "Aborted",
     "Acked",
     "Acking",
+    "Begun",
+    "Committed",
+    "Committing",
     "Counts",
     "End",
     "Event",
+    "Isolation",
     "Joined",
     "Kind",
     "Left",
@@ -43,6 +54,7 @@ __all__ = [
     "Rejected",
     "Rejecting",
     "Report",
+    "Seen",
     "Settled",
     "Stored",
     "Violation",

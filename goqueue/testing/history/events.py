@@ -4,10 +4,23 @@ An event that ends in -ing is written before its request is sent, every other on
 broker did what was asked at some time between the two, and of a request without an answer nobody knows whether it did.
 """
 
+from typing import Literal
+
 import msgspec
 
+Isolation = Literal["read_committed", "read_uncommitted"]
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="event", tag=str.lower):
+
+class Event(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    tag_field="event",
+    tag=str.lower,
+):
     """Something that one process saw."""
 
     at_ns: int = 0
@@ -22,10 +35,13 @@ class Publishing(Event, frozen=True):
     topic: str
     key: str
     value_id: str
+    transaction: str = ""
+    """The one that it is sent in; nothing where there is none."""
 
 
 class Published(Event, frozen=True):
-    """The broker has answered: the message is durable, at this place."""
+    """The broker has answered: the message is durable, at this place. If it is sent in a transaction, that may still
+    be aborted."""
 
     value_id: str
     topic: str
@@ -80,11 +96,18 @@ class Settling(Event, frozen=True):
     end: int
 
 
-class Acking(Settling, frozen=True):
+class Ack(Settling, frozen=True):
+    """That the messages are done with, or will be when a transaction is committed."""
+
+    transaction: str = ""
+    """The one that the ack is part of; nothing where there is none."""
+
+
+class Acking(Ack, frozen=True):
     """About to send an ack."""
 
 
-class Acked(Settling, frozen=True):
+class Acked(Ack, frozen=True):
     """The broker has answered: the ack is durable."""
 
 
@@ -110,8 +133,44 @@ class Owned(Event, frozen=True):
     partition: int
 
 
+class Begun(Event, frozen=True):
+    """From here on things are sent in a transaction. No other one of the run has its name, whoever tries it again."""
+
+    transaction: str
+    producer: str
+
+
+class Committing(Event, frozen=True):
+    """About to ask that all that was sent in a transaction be committed; everything, or the request fails."""
+
+    transaction: str
+
+
+class Committed(Event, frozen=True):
+    """The broker has answered that it is committed."""
+
+    transaction: str
+
+
+class Aborted(Event, frozen=True):
+    """The broker has answered that it is aborted: to an abort, or to a commit that it refused for that."""
+
+    transaction: str
+
+
+class Seen(Event, frozen=True):
+    """A plain read found a message while the run was under way. A reader begins at the beginning of a log."""
+
+    reader: str
+    topic: str
+    partition: int
+    offset: int
+    value_id: str
+    isolation: Isolation = "read_committed"
+
+
 class Stored(Event, frozen=True):
-    """A plain read of the whole log, at the end of the run, found a message."""
+    """A plain read of the whole log, at the end of the run, found a message; aborted ones are none."""
 
     topic: str
     partition: int
@@ -148,6 +207,11 @@ EVENTS = (
     Rejecting,
     Rejected,
     Owned,
+    Begun,
+    Committing,
+    Committed,
+    Aborted,
+    Seen,
     Stored,
     End,
     Settled,

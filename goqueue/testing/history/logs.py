@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from goqueue.testing.history.events import Event, Published, Received, Stored
-from goqueue.testing.history.report import Violation
+from goqueue.testing.history.events import Event, Published, Received, Seen, Stored
+from goqueue.testing.history.report import Kind, Violation
 from goqueue.testing.history.run import Log, Run
+from goqueue.testing.history.sentences import found, place
 
 
 def check_logs(run: Run, *, idempotent: bool) -> Iterator[Violation]:
@@ -14,26 +15,33 @@ def check_logs(run: Run, *, idempotent: bool) -> Iterator[Violation]:
         yield from _adds_up(log)
     if idempotent:
         for first, again in run.stored_again:
-            sentence = f"{again.value_id} is stored twice, at {_place(first)} and at {_place(again)}"
-            yield Violation("duplicated_store", sentence, (first, again))
+            yield _stored_twice(run, first, again)
     yield from _phantoms(run)
 
 
 def _answer_holds(run: Run, answer: Published) -> Iterator[Violation]:
     log = run.logs[answer.topic, answer.partition]
-    said = f"{answer.value_id} was answered as {_place(answer)}"
+    said = f"{answer.value_id} was answered as {place(answer)}"
     there, elsewhere = log.stored.get(answer.offset), run.places.get(answer.value_id)
     if there is not None and there.value_id != answer.value_id:
         yield Violation("disagreement", f"{said}, where the log holds {there.value_id}", (answer, there))
     elif there is None and elsewhere is not None:
-        yield Violation("disagreement", f"{said}, and is stored at {_place(elsewhere)}", (answer, elsewhere))
-    elif there is None and log.end is not None:
+        yield Violation("disagreement", f"{said}, and is stored at {place(elsewhere)}", (answer, elsewhere))
+    elif there is None and log.end is not None and run.transaction_of(answer.value_id) is None:
         yield Violation("lost", f"{said}, and is not stored", (answer, log.end))
+
+
+def _stored_twice(run: Run, first: Stored, again: Stored) -> Violation:
+    transaction = run.transaction_of(again.value_id)
+    kind: Kind = "duplicated_store" if transaction is None else "duplicate"
+    whose = "" if transaction is None else f" of {transaction}"
+    sentence = f"{again.value_id}{whose} is stored twice, at {place(first)} and at {place(again)}"
+    return Violation(kind, sentence, (first, again))
 
 
 def _adds_up(log: Log) -> Iterator[Violation]:
     for before, after in log.changed:
-        sentence = f"{_place(after)} was read as {before.value_id} and as {after.value_id}"
+        sentence = f"{place(after)} was read as {before.value_id} and as {after.value_id}"
         yield Violation("disagreement", sentence, (before, after))
     if log.end is None:
         if log.mentioned is not None:
@@ -55,32 +63,34 @@ def _phantoms(run: Run) -> Iterator[Violation]:
             yield Violation("phantom", *problem)
 
 
-def _unfounded(run: Run) -> Iterator[tuple[Stored | Received, tuple[str, tuple[Event, ...]]]]:
-    for track in run.tracks.values():
-        log = run.logs.get((track.topic, track.partition))
-        for event in track.received:
-            if log is not None and (problem := _unfounded_delivery(run, log, event)):
-                yield event, problem
+def _unfounded(run: Run) -> Iterator[tuple[Stored | Received | Seen, tuple[str, tuple[Event, ...]]]]:
+    for event in _on_the_way(run):
+        if problem := _unfounded_delivery(run, run.logs[event.topic, event.partition], event):
+            yield event, problem
     for log in run.logs.values():
         for stored in log.stored.values():
             if stored.value_id not in run.sent:
-                yield stored, (f"{_place(stored)} holds {stored.value_id}, which nobody sent", (stored,))
+                yield stored, (f"{place(stored)} holds {stored.value_id}, which nobody sent", (stored,))
 
 
-def _unfounded_delivery(run: Run, log: Log, event: Received) -> tuple[str, tuple[Event, ...]] | None:
+def _on_the_way(run: Run) -> Iterator[Received | Seen]:
+    for track in run.tracks.values():
+        yield from track.received
+    for reading in run.readings.values():
+        yield from reading.seen
+
+
+def _unfounded_delivery(run: Run, log: Log, event: Received | Seen) -> tuple[str, tuple[Event, ...]] | None:
     """What is wrong with a delivery. Where the answer to the publish says the same, the log is wrong instead."""
-    there = log.stored.get(event.offset)
+    there, said = log.stored.get(event.offset), found(event)
     if event.value_id not in run.sent:
-        return f"{event.member} received {event.value_id} at {_place(event)}, which nobody sent", (event,)
+        return f"{said}, which nobody sent", (event,)
     if there is not None and there.value_id == event.value_id:
         return None
     if (event.value_id, event.topic, event.partition, event.offset) in run.published:
         return None
-    said = f"{event.member} received {event.value_id} at {_place(event)}"
     if there is not None:
         return f"{said}, where the log holds {there.value_id}", (event, there)
-    return (f"{said}, where the log holds nothing", (event, log.end)) if log.end is not None else None
-
-
-def _place(event: Published | Stored | Received) -> str:
-    return f"{event.topic}/{event.partition}/{event.offset}"
+    if log.end is None or run.transaction_of(event.value_id) is not None:  # those are judged as a whole
+        return None
+    return f"{said}, where the log holds nothing", (event, log.end)

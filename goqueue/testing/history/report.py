@@ -12,6 +12,11 @@ Kind = Literal[
     "disagreement",
     "duplicated_store",
     "phantom",
+    "aborted_read",
+    "uncommitted_read",
+    "torn_transaction",
+    "lost_write",
+    "duplicate",
     "duplicated_after_ack",
     "backward",
     "skipped",
@@ -50,6 +55,13 @@ class Counts:
     """Messages whose ack was answered, in all groups."""
     rejected: int = 0
     """Messages that are known to be dead letters, in all groups."""
+    seen: int = 0
+    """What plain readers found while the run was under way."""
+    transactions: int = 0
+    committed: int = 0
+    """Transactions whose commit was answered."""
+    aborted: int = 0
+    """Those that were aborted, or whose commit nobody asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,14 @@ class Report:
 def _summary(counts: Counts) -> str:
     logs = f"{counts.sent:,} sent, {counts.published:,} published, {counts.stored:,} stored"
     groups = f"{counts.received:,} received, {counts.redelivered:,} of them again"
-    return f"{logs}; {groups}; {counts.acked:,} acked, {counts.rejected:,} rejected"
+    words = [logs, groups, f"{counts.acked:,} acked, {counts.rejected:,} rejected"]
+    if counts.seen:
+        words.append(f"{counts.seen:,} read on the way")
+    if counts.transactions:
+        unknown = counts.transactions - counts.committed - counts.aborted
+        number = _number(counts.transactions, "transaction")
+        words.append(f"{number}, {counts.committed:,} committed, {counts.aborted:,} aborted, {unknown:,} unknown")
+    return "; ".join(words)
 
 
 def _number(count: int, noun: str) -> str:

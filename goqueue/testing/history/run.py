@@ -1,4 +1,5 @@
-"""A history put in order: what was sent, what each log holds, and the way of each group through each partition.
+"""A history put in order: what was sent, what each log holds, and the way of each group and reader through each
+partition, and of each transaction to its end.
 
 It is made in one pass over the events in the order of time. What grows with the traffic is one entry for a message and
 one for a delivery; redeliveries are kept apart, since they are few.
@@ -6,12 +7,18 @@ one for a delivery; redeliveries are kept apart, since they are few.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from goqueue.testing.history.events import (
+    Aborted,
+    Ack,
     Acked,
     Acking,
+    Begun,
+    Committed,
+    Committing,
     End,
     Event,
     Joined,
@@ -21,6 +28,7 @@ from goqueue.testing.history.events import (
     Received,
     Rejected,
     Rejecting,
+    Seen,
     Settled,
     Settling,
     Stored,
@@ -60,6 +68,8 @@ class Track:
     """Acks and rejects that were sent: they may have had their effect."""
     answered: list[Acked | Rejected] = field(default_factory=list)
     """Those that certainly had."""
+    pledged: list[Ack] = field(default_factory=list)
+    """Acks that are part of transactions: sent or answered, they have their effect with the transaction."""
     floors: list[Settled] = field(default_factory=list)
 
     @property
@@ -76,6 +86,41 @@ class Track:
         return f"{self.topic}/{self.partition}"
 
 
+@dataclass(slots=True)
+class Reading:
+    """The way of a plain reader through one partition, while the run was under way."""
+
+    reader: str
+    topic: str
+    partition: int
+    seen: list[Seen] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What its producer did in it, and was told."""
+
+    name: str
+    sent: list[Publishing] = field(default_factory=list)
+    asked: Committing | None = None
+    """The first time that somebody was about to ask for its commit."""
+    committed: Committed | None = None
+    aborted: Aborted | None = None
+
+    @property
+    def outcome(self) -> Literal["committed", "aborted", "unknown"]:
+        """What is aborted unless a commit was asked for; without an answer to that nobody knows."""
+        if self.committed is not None:
+            return "committed"
+        return "aborted" if self.aborted is not None or self.asked is None else "unknown"
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Run:
     """Everything that the rules look at."""
 
@@ -90,6 +135,8 @@ class Run:
         """One value at two places."""
         self.logs: dict[tuple[str, int], Log] = {}
         self.tracks: dict[tuple[str, str, int], Track] = {}
+        self.readings: dict[tuple[str, str, int], Reading] = {}
+        self.transactions: dict[str, Transaction] = {}
         self.claims: dict[tuple[str, int, str, int], dict[str, Event]] = {}
         """By group, generation, topic and partition: of each member the first event that says it owned that."""
         take: dict[type[Event], Callable[[Any], None]] = {
@@ -102,6 +149,11 @@ class Run:
             Rejected: self._answered,
             Joined: self._joined,
             Owned: self._owned,
+            Begun: self._begun,
+            Committing: self._committing,
+            Committed: self._committed,
+            Aborted: self._aborted,
+            Seen: self._seen,
             Stored: self._stored,
             End: self._end,
             Settled: self._settled,
@@ -110,6 +162,19 @@ class Run:
             self.events += 1
             if handler := take.get(type(event)):
                 handler(event)
+
+    def transaction_of(self, value_id: str) -> Transaction | None:
+        """The one that a value was sent in."""
+        sent = self.sent.get(value_id)
+        return self.transactions[sent.transaction] if sent is not None and sent.transaction else None
+
+    @cached_property
+    def answers(self) -> dict[str, Published]:
+        """The first answer to each value: an index that is only made when something is wrong."""
+        answers: dict[str, Published] = {}
+        for answer in self.published.values():
+            answers.setdefault(answer.value_id, answer)
+        return answers
 
     def _log(self, topic: str, partition: int) -> Log:
         log = self.logs.get((topic, partition))
@@ -123,6 +188,12 @@ class Run:
             track = self.tracks[group, topic, partition] = Track(group, topic, partition, event)
         return track
 
+    def _transaction(self, name: str) -> Transaction:
+        transaction = self.transactions.get(name)
+        if transaction is None:
+            transaction = self.transactions[name] = Transaction(name)
+        return transaction
+
     def _claim(self, group: str, generation: int, topic: str, partition: int, member: str, event: Event) -> None:
         key = group, generation, topic, partition
         claims = self.claims.get(key)
@@ -132,7 +203,8 @@ class Run:
             claims[member] = event
 
     def _publishing(self, event: Publishing) -> None:
-        self.sent.setdefault(event.value_id, event)
+        if self.sent.setdefault(event.value_id, event) is event and event.transaction:
+            self._transaction(event.transaction).sent.append(event)
 
     def _published(self, event: Published) -> None:
         self.published.setdefault((event.value_id, event.topic, event.partition, event.offset), event)
@@ -146,10 +218,22 @@ class Run:
         log.mentioned = log.mentioned or event
 
     def _tried(self, event: Acking | Rejecting) -> None:
-        self._track(event.group, event.topic, event.partition, event).tried.append(event)
+        track = self._track(event.group, event.topic, event.partition, event)
+        if isinstance(event, Acking) and event.transaction:
+            self._pledged(track, event)
+        else:
+            track.tried.append(event)
 
     def _answered(self, event: Acked | Rejected) -> None:
-        self._track(event.group, event.topic, event.partition, event).answered.append(event)
+        track = self._track(event.group, event.topic, event.partition, event)
+        if isinstance(event, Acked) and event.transaction:
+            self._pledged(track, event)
+        else:
+            track.answered.append(event)
+
+    def _pledged(self, track: Track, event: Ack) -> None:
+        self._transaction(event.transaction)
+        track.pledged.append(event)
 
     def _joined(self, event: Joined) -> None:
         for topic, partition in event.assigned:
@@ -159,6 +243,30 @@ class Run:
     def _owned(self, event: Owned) -> None:
         self._track(event.group, event.topic, event.partition, event)
         self._claim(event.group, event.generation, event.topic, event.partition, event.member, event)
+
+    def _begun(self, event: Begun) -> None:
+        self._transaction(event.transaction)
+
+    def _committing(self, event: Committing) -> None:
+        transaction = self._transaction(event.transaction)
+        transaction.asked = transaction.asked or event
+
+    def _committed(self, event: Committed) -> None:
+        transaction = self._transaction(event.transaction)
+        transaction.committed = transaction.committed or event
+
+    def _aborted(self, event: Aborted) -> None:
+        transaction = self._transaction(event.transaction)
+        transaction.aborted = transaction.aborted or event
+
+    def _seen(self, event: Seen) -> None:
+        key = event.reader, event.topic, event.partition
+        reading = self.readings.get(key)
+        if reading is None:
+            reading = self.readings[key] = Reading(*key)
+        reading.seen.append(event)
+        log = self._log(event.topic, event.partition)
+        log.mentioned = log.mentioned or event
 
     def _stored(self, event: Stored) -> None:
         log = self._log(event.topic, event.partition)

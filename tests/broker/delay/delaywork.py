@@ -1,6 +1,7 @@
 """What the tests of delayed messages need to speak briefly."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -11,10 +12,14 @@ from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.postman import Postman
 from goqueue.broker.delay.schedule import STATES
 from goqueue.broker.partition import Partition, Placement
+from goqueue.broker.producers import MARK_NAME, Mark
 from goqueue.broker.topic import Topic
+from goqueue.broker.transactions.opened import End
 from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import NANOSECONDS
-from goqueue.storage import frame
+from goqueue.errors import GoQueueError
+from goqueue.storage import frame, scan
+from goqueue.storage.scan import Frames
 from goqueue.testing.disk import Keep
 from tests.broker.brokers import Running, Told, values
 
@@ -73,6 +78,33 @@ class Scene:
         self.delays.inbox.commit()
         return told
 
+    def schedule_within(self, transaction: "Transaction", *messages: tuple[bytes, float]) -> list[int]:
+        """The same in a transaction, as a batch of its producer."""
+        told: Told[Placement] = Told()
+        self.inbox.take(*transaction.batch(self.now_ns, *messages), told, is_transactional=True)
+        self.running.flush()
+        placement = told.result
+        return list(range(placement.first_offset, placement.next_offset))
+
+    def end(self, transaction: "Transaction", *, is_commit: bool) -> None:
+        told: list[GoQueueError | None] = []
+        self.inbox.end_transactions([End(transaction.producer, transaction.epoch, is_commit)], told.append)
+        self.running.flush()
+        assert told == [None]
+
+    def find_open(self, *transactions: "Transaction") -> None:
+        """After a start, as the coordinator has it done."""
+        self.inbox.open.hold(self.inbox.earliest, self.inbox.log_end)
+        run(self.inbox.find_open({one.producer: one.epoch for one in transactions}))
+
+    @property
+    def inbox(self) -> Partition:
+        """With its producers loaded, as the runtime has it before a batch comes."""
+        inbox = self.delays.inbox
+        if inbox.producers is None:
+            run(inbox.load_producers(self.running.disk))
+        return inbox
+
     def fill(self, count: int, seconds: float, size: int = 200) -> list[int]:
         """Many of some size, one append each."""
         return [self.schedule((b"%d:" % number + bytes(size), seconds))[0] for number in range(count)]
@@ -104,6 +136,27 @@ class Scene:
 
     def restart(self) -> "Scene":
         return Scene(self.running.restart())
+
+
+@dataclass
+class Transaction:
+    """Of a producer."""
+
+    producer: int
+    epoch: int = 0
+    sequence: int = 0
+
+    def batch(self, now_ns: int, *messages: tuple[bytes, float]) -> tuple[Frames, Mark]:
+        """Values, and after how many seconds they are due, as its next batch."""
+        mark = Mark(self.producer, self.epoch, self.sequence, len(messages))
+        self.sequence += len(messages)
+        headers = [[delay.deliver_at(now_ns + round(seconds * SECOND))] for _, seconds in messages]
+        headers[0].insert(0, (MARK_NAME, mark.encode()))
+        contents = [
+            frame.encode(value, None, frame.encode_headers(own), flags=frame.TRANSACTIONAL)
+            for (value, _), own in zip(messages, headers, strict=True)
+        ]
+        return scan.batch(bytearray(b"".join(contents))), mark
 
 
 class Going(Generic[T]):

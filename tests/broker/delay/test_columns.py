@@ -1,15 +1,17 @@
 """Many frames at once tell what they tell one by one."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue import delay
 from goqueue.broker.delay import records
-from goqueue.broker.delay.columns import news_in, origins_in
+from goqueue.broker.delay.columns import news_in, origins_in, staying_records
 from goqueue.broker.delay.parcel import readdressed
-from goqueue.broker.delay.schedule import CANCELLED
+from goqueue.broker.delay.schedule import CANCELLED, PENDING, UNDECIDED
 from goqueue.broker.producers import MARK_NAME, Mark
 from goqueue.storage import frame, scan
+from goqueue.storage.marker import Marker
 from tests.broker.delay.delaywork import offsets
 
 MARK = (MARK_NAME, Mark(7, 0, 0, 1).encode())
@@ -25,7 +27,8 @@ def messages(draw: st.DrawFn) -> tuple[bytes, bytes | None, list[tuple[str, byte
     mark = [MARK] if draw(st.booleans()) else []
     key = draw(st.none() | st.binary(min_size=1, max_size=9))
     headers = [*mark, draw(DUES), *draw(OWN)]
-    return draw(VALUES), key, headers, draw(st.integers(0, 4)), draw(st.sampled_from([0, frame.COMPRESSED]))
+    flags = draw(st.sampled_from([0, frame.COMPRESSED, frame.TRANSACTIONAL, frame.COMPRESSED | frame.TRANSACTIONAL]))
+    return draw(VALUES), key, headers, draw(st.integers(0, 4)), flags
 
 
 BATCHES = st.lists(messages(), min_size=1, max_size=60)
@@ -50,6 +53,8 @@ def test_when_messages_are_due_is_read_as_the_plain_codec_reads_it(batch: list[o
     assert news.dues.tolist() == [delay.due_of(one.headers, one.timestamp_ns) for one in plain]
     assert news.priorities.tolist() == [one.priority for one in plain]
     assert news.times.tolist() == [one.timestamp_ns for one in plain]
+    states = [UNDECIDED if one.flags & frame.TRANSACTIONAL else PENDING for one in plain]
+    assert news.states.tolist() == states
     assert not news.records
 
 
@@ -65,7 +70,8 @@ def test_what_is_delivered_is_the_message_with_another_header(batch: list[object
     for old, new in zip(before, after, strict=True):
         own = [pair for pair in old.headers if not pair[0].startswith("__")]
         assert list(new.headers) == [delay.delayed_of(old.offset), *own]
-        assert (new.value, new.key, new.priority, new.flags) == (old.value, old.key, old.priority, old.flags)
+        assert (new.value, new.key, new.priority) == (old.value, old.key, old.priority)
+        assert new.flags == old.flags & ~frame.TRANSACTIONAL
     assert origins_in([frames.buffer.data]).tolist() == [one.offset for one in before]
 
 
@@ -78,6 +84,48 @@ def test_records_among_messages_are_told_beside_them() -> None:
     (record,) = news.records
     assert isinstance(record, records.Settled)
     assert (record.state, record.offsets.tolist()) == (CANCELLED, [1, 2])
+
+
+def test_a_marker_among_them_says_how_a_transaction_ended() -> None:
+    marker = Marker(7, 0, is_commit=True, ranges=((1, 3), (8, 9))).encode()
+    frames = scan.batch(bytearray(records.settled(CANCELLED, offsets(1, 2)) + b"".join(marker)))
+    scan.stamp(frames, 10, 7)
+    news = news_in([frames.buffer.data])
+    assert not len(news.offsets)
+    _, ended = news.records
+    assert isinstance(ended, records.Ended)
+    assert (ended.is_commit, ended.time_ns) == (True, 7)
+    assert (ended.firsts.tolist(), ended.ends.tolist()) == ([1, 8], [3, 9])
+
+
+STAYING = st.sets(st.integers(0, 30), max_size=4)
+EDGES = st.sets(st.integers(0, 30), min_size=2, max_size=6).map(lambda edges: sorted(edges)[: len(edges) // 2 * 2])
+
+
+@given(st.lists(EDGES, min_size=1, max_size=8), st.lists(EDGES, max_size=2), STAYING)
+def test_a_record_stays_as_long_as_somebody_needs_it(
+    told: list[list[int]], left: list[list[int]], alone: set[int]
+) -> None:
+    ranges = [_pairs(edges) for edges in told]
+    in_left = {one for edges in left for first, end in _pairs(edges) for one in range(first, end)}
+    contents = list[bytes]()
+    for number, one in enumerate(ranges):
+        numbers = offsets(*sorted({offset for first, end in one for offset in range(first, end)}))
+        contents.append(records.settled(CANCELLED, numbers))
+        contents += Marker(7, 0, is_commit=bool(number % 2), ranges=tuple(one)).encode()
+        contents.append(records.rescheduled(numbers, numbers))
+    frames = scan.batch(bytearray(b"".join(contents)))
+    everything, all_left = np.arange(len(frames)), [pair for edges in left for pair in _pairs(edges)]
+    stays = staying_records(frames, everything, all_left, offsets(*sorted(alone)))
+    for number, one in enumerate(ranges):
+        spoken = {offset for first, end in one for offset in range(first, end)}
+        assert stays[3 * number : 3 * number + 3].tolist() == [
+            bool(spoken & in_left), bool(spoken & (in_left | alone)), False,
+        ]  # fmt: skip
+
+
+def _pairs(edges: list[int]) -> list[tuple[int, int]]:
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def test_a_message_that_says_nothing_is_due_at_once() -> None:

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, EXPIRED, PENDING, Schedule
+from goqueue.broker.delay.schedule import ABORTED, CANCELLED, DELIVERED, EXPIRED, PENDING, UNDECIDED, Schedule
 from goqueue.broker.delay.snapshot import Snapshot, decode
 
 DUES = st.integers(0, 50)
@@ -23,13 +23,20 @@ class Twin(RuleBasedStateMachine):
         self.rows: dict[int, tuple[int, int, int]] = {}
         self.next = 0
 
-    @rule(gaps=st.lists(st.integers(1, 3), min_size=1, max_size=12), due=DUES, priority=st.integers(0, 4))
-    def add(self, gaps: list[int], due: int, priority: int) -> None:
+    @rule(
+        gaps=st.lists(st.integers(1, 3), min_size=1, max_size=12),
+        due=DUES,
+        priority=st.integers(0, 4),
+        in_transaction=st.booleans(),
+    )
+    def add(self, gaps: list[int], due: int, priority: int, *, in_transaction: bool) -> None:
+        state = UNDECIDED if in_transaction else PENDING
         offsets = [self.next + sum(gaps[: number + 1]) for number in range(len(gaps))]
         self.next = offsets[-1]
         dues = [due + number for number in range(len(offsets))]
-        self.table.add(np.array(offsets), np.array(dues), np.full(len(offsets), priority, np.uint8))
-        self.rows |= {offset: (one, PENDING, priority) for offset, one in zip(offsets, dues, strict=True)}
+        states, priorities = (np.full(len(offsets), number, np.uint8) for number in (state, priority))
+        self.table.add(np.array(offsets), np.array(dues), priorities, states)
+        self.rows |= {offset: (one, state, priority) for offset, one in zip(offsets, dues, strict=True)}
 
     def _some(self, data: Any) -> list[int]:
         return sorted(data.draw(st.sets(st.integers(0, self.next + 2), max_size=8)))
@@ -48,14 +55,35 @@ class Twin(RuleBasedStateMachine):
         assert self.table.move(np.array(some, np.int64), np.full(len(some), due)).tolist() == moved
         self.rows |= {one: (due, *self.rows[one][1:]) for one, is_new in zip(some, moved, strict=True) if is_new}
 
+    @rule(data=st.data(), is_commit=st.booleans(), time=DUES)
+    def end(self, data: Any, *, is_commit: bool, time: int) -> None:
+        edges = self._some(data)
+        edges = edges[: len(edges) // 2 * 2]
+        firsts, ends = np.array(edges[::2], np.int64), np.array(edges[1::2], np.int64)
+        within = {one for first, end in zip(edges[::2], edges[1::2], strict=True) for one in range(first, end)}
+        decided = {one: row for one, row in sorted(self.rows.items()) if one in within and row[1] == UNDECIDED}
+        if is_commit:
+            decided = {one: (max(due, time), PENDING, priority) for one, (due, _, priority) in decided.items()}
+            dues, offsets = self.table.commit(firsts, ends, time)
+            told = dict(zip(offsets.tolist(), dues.tolist(), strict=True))
+            assert told == {one: row[0] for one, row in decided.items()}
+            assert offsets.tolist() == sorted(decided)
+        else:
+            decided = {one: (due, ABORTED, priority) for one, (due, _, priority) in decided.items()}
+            self.table.abort(firsts, ends)
+        self.rows |= decided
+
     @rule(data=st.data())
     def forget(self, data: Any) -> None:
         first, end = sorted((data.draw(st.integers(0, self.next + 2)), data.draw(st.integers(0, self.next + 2))))
         staying = self._some(data)
         self.table.forget(first, end, np.array(staying, np.int64))
-        gone = [one for one in self.rows if first <= one < end and self.rows[one][1] != PENDING and one not in staying]
+        gone = [one for one in self.rows if first <= one < end and not self._is_kept(one) and one not in staying]
         for one in gone:
             del self.rows[one]
+
+    def _is_kept(self, offset: int) -> bool:
+        return self.rows[offset][1] in (PENDING, UNDECIDED)
 
     @rule()
     def begin_again_from_a_snapshot(self) -> None:
@@ -70,10 +98,10 @@ class Twin(RuleBasedStateMachine):
         assert self.table.dues_of(np.array(some, np.int64)).tolist() == dues
         first, end = sorted((data.draw(st.integers(0, self.next + 2)), data.draw(st.integers(0, self.next + 2))))
         within = {one: row for one, row in self.rows.items() if first <= one < end}
-        pending = [one for one, row in sorted(within.items()) if row[1] == PENDING]
+        kept = [one for one in sorted(within) if self._is_kept(one)]
         assert self.table.count_within(first, end) == len(within)
-        assert self.table.pending_within(first, end) == len(pending)
-        assert self.table.pending_offsets(first, end).tolist() == pending
+        assert self.table.unsettled_within(first, end) == len(kept)
+        assert self.table.unsettled_offsets(first, end).tolist() == kept
 
     @invariant()
     def every_row_is_as_it_should_be(self) -> None:
@@ -82,8 +110,10 @@ class Twin(RuleBasedStateMachine):
             entry = self.table.find(offset)
             if entry is not None:
                 found[offset] = (entry.due_ns, entry.state, entry.priority)
-        assert found == self.rows
+        assert found == {one: row for one, row in self.rows.items() if row[1] not in (UNDECIDED, ABORTED)}
         assert self.table.pending == sum(row[1] == PENDING for row in self.rows.values())
+        assert self.table.undecided == sum(row[1] == UNDECIDED for row in self.rows.values())
+        assert len(self.table) == len(self.rows)
 
 
 TestTwin = Twin.TestCase

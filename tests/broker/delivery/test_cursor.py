@@ -13,7 +13,10 @@ from goqueue.broker.delivery.changes import (
     Leased,
     Move,
     Opened,
+    Pledge,
+    Pledged,
     Range,
+    Redeemed,
     Requeued,
     Retry,
     Rewound,
@@ -22,9 +25,11 @@ from goqueue.broker.delivery.changes import (
 )
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.state import Record, decode_record, encode_record
+from goqueue.broker.transactions.whose import Whose
 from goqueue.storage import frame
 
 WHOSE = ("team", "orders", 0)
+MINE, OTHER = Whose(7, 1), Whose(8, 0)
 MOVE = Move("orders.dlq", 0, 0, "rejected", 1, 1, 2)
 
 
@@ -55,6 +60,14 @@ def settled(*ranges: Range, lease: str | None = "l") -> Settled:
 
 def requeued(*ranges: Range, due_ns: int = 7, failed: bool = True, lease: str = "l") -> Requeued:
     return Requeued(*WHOSE, lease=lease, ranges=list(ranges), due_ns=due_ns, failed=failed)
+
+
+def pledged(*ranges: Range, lease: str | None = "l", whose: Whose = MINE) -> Pledged:
+    return Pledged(*WHOSE, whose=whose, ranges=list(ranges), lease=lease)
+
+
+def redeemed(*, is_commit: bool, failed: bool = True, whose: Whose = MINE, due_ns: int = 9) -> Redeemed:
+    return Redeemed(*WHOSE, whose=whose, is_commit=is_commit, failed=failed, due_ns=due_ns)
 
 
 def read_back(record: Record) -> Record:
@@ -194,6 +207,77 @@ def test_a_cursor_and_a_lease_show_where_they_are() -> None:
     assert repr(cursor.leases["l"]) == "<Lease l 0..3 of one, 2 left>"
 
 
+# --- transactions ---
+
+
+def test_what_is_pledged_is_in_no_hand_and_keeps_the_floor_until_it_is_redeemed() -> None:
+    cursor = after(leased("l", 0, 5), pledged((0, 2)), settled((2, 5)))
+    assert (cursor.floor, cursor.leased, cursor.leases, cursor.pledged.count) == (0, 0, {}, 2)
+    assert cursor.pledged_by(MINE) == [(0, 2, Retry(1, 0, 50, 0))]
+    assert not cursor.is_settled(0, 5)
+    assert cursor.is_settled(0, 5, None, MINE)
+    assert not cursor.is_settled(0, 5, None, OTHER)
+    cursor.apply(redeemed(is_commit=True))
+    assert (cursor.floor, cursor.run_count) == (5, 0)
+
+
+def test_what_was_pledged_in_vain_waits_with_its_counts_and_may_have_failed() -> None:
+    for failed in (False, True):
+        cursor = after(leased("l", 0, 5), pledged((1, 3)), redeemed(is_commit=False, failed=failed))
+        assert list(cursor.waiting.runs()) == [(1, 3, Retry(1, failed, 50, 9))]
+
+
+def test_only_what_was_in_the_lease_is_pledged_by_it() -> None:
+    cursor = after(leased("l", 0, 6), settled((2, 3)), requeued((4, 5)), pledged((0, 6)))
+    assert [run[:2] for run in cursor.pledged.runs()] == [(0, 2), (3, 4), (5, 6)]
+
+
+def test_an_offset_pledges_what_was_handed_out_what_waits_and_what_is_new_but_not_what_is_done_or_leaves() -> None:
+    departed = Departed(*WHOSE, moves=[(1, 2, MOVE)], lease="l")
+    cursor = after(leased("l", 0, 6), departed, settled((2, 3)), requeued((4, 5)), pledged((0, 8), lease=None))
+    assert cursor.pledged_by(MINE) == [
+        (0, 1, Retry(1, 0, 50, 0)),
+        (3, 4, Retry(1, 0, 50, 0)),
+        (4, 5, Retry(1, 1, 50, 0)),
+        (5, 6, Retry(1, 0, 50, 0)),
+        (6, 8, Retry(0, 0, 0, 0)),
+    ]
+    assert (cursor.position, cursor.leased, cursor.waiting.count, cursor.moving.count) == (8, 0, 0, 1)
+
+
+def test_what_nobody_had_seen_is_new_again_unless_something_behind_it_was_handed_out() -> None:
+    cursor = after(leased("l", 0, 2), pledged((0, 6), lease=None), redeemed(is_commit=False))
+    assert (cursor.position, list(cursor.waiting.runs())) == (2, [(0, 2, Retry(1, 1, 50, 9))])
+    cursor = after(pledged((0, 6), lease=None), leased("l", 6, 7), redeemed(is_commit=False))
+    assert (cursor.position, list(cursor.waiting.runs())) == (7, [(0, 6, Retry(0, 0, 0, 0))])
+
+
+def test_a_commit_passes_around_what_is_pledged() -> None:
+    cursor = after(leased("l", 0, 6), pledged((1, 2), (4, 5)), Committed(*WHOSE, floor=6))
+    assert (cursor.floor, cursor.settled(), cursor.leased) == (1, [(2, 4), (5, 6)], 0)
+    cursor.apply(redeemed(is_commit=True))
+    assert (cursor.floor, cursor.run_count) == (6, 0)
+
+
+def test_each_transaction_has_its_own() -> None:
+    cursor = after(leased("l", 0, 4), pledged((0, 2)), pledged((2, 4), whose=OTHER), redeemed(is_commit=False))
+    assert ([run[:2] for run in cursor.waiting.runs()], cursor.pledged.count) == ([(0, 2)], 2)
+    cursor.apply(redeemed(is_commit=True, whose=OTHER))
+    assert (cursor.floor, cursor.settled()) == (0, [(2, 4)])
+
+
+def test_a_reset_forgets_what_was_pledged() -> None:
+    cursor = after(leased("l", 0, 4), pledged((0, 2)), Rewound(*WHOSE, floor=1), redeemed(is_commit=True))
+    assert (cursor.floor, cursor.position, cursor.run_count) == (1, 1, 0)
+
+
+def test_what_is_settled_whatever_it_was_is_pledged_no_more() -> None:
+    cursor = after(leased("l", 0, 4), pledged((0, 2)), settled((0, 1), lease=None))
+    assert (cursor.floor, cursor.pledged_by(MINE)) == (1, [(1, 2, Retry(1, 0, 50, 0))])
+    cursor.apply(Departed(*WHOSE, moves=[(1, 2, MOVE)]))
+    assert (cursor.pledged.count, list(cursor.moving.runs())) == (0, [(1, 2, MOVE)])
+
+
 # --- what holds for all ---
 
 ENDS = 12
@@ -222,11 +306,40 @@ class Everything:
                 self.known |= {
                     offset: ("moving", move) for first, end, move in change.moves for offset in range(first, end)
                 }
+            case Pledged():
+                self._pledge(change)
+            case Redeemed():
+                self._redeem(change)
             case Committed():
-                below = [offset for offset in range(change.floor) if self.known[offset][0] != "moving"]
+                undecided = ("moving", "pledged")
+                below = [offset for offset in range(change.floor) if self.known[offset][0] not in undecided]
                 self.known |= dict.fromkeys(below, ("done",))
             case Rewound():
                 self.known = {offset: ("done",) if offset < change.floor else ("new",) for offset in self.known}
+
+    def _pledge(self, change: Pledged) -> None:
+        for offset in _offsets(change.ranges):
+            match self.known[offset]:
+                case ("leased", name) if change.lease in (None, name):
+                    self.known[offset] = ("pledged", Pledge(change.whose, Retry(1, 0, 50, 0)))
+                case ("waiting", Retry() as retry) if change.lease is None:
+                    self.known[offset] = ("pledged", Pledge(change.whose, retry._replace(due_ns=0)))
+                case ("new",) if change.lease is None:
+                    self.known[offset] = ("pledged", Pledge(change.whose, Retry(0, 0, 0, 0)))
+
+    def _redeem(self, change: Redeemed) -> None:
+        """From the end, since what nobody has seen is new again only where all behind it is."""
+        for offset in range(ENDS - 1, -1, -1):
+            match self.known[offset]:
+                case ("pledged", Pledge(whose, tried)) if whose == change.whose:
+                    is_last = offset == ENDS - 1 or self.known[offset + 1] == ("new",)
+                    again = tried._replace(failures=tried.failures + change.failed, due_ns=change.due_ns)
+                    if change.is_commit:
+                        self.known[offset] = ("done",)
+                    elif tried.deliveries:
+                        self.known[offset] = ("waiting", again)
+                    else:
+                        self.known[offset] = ("new",) if is_last else ("waiting", tried)
 
     def of(self, state: str, *more: object) -> list[int]:
         return [offset for offset, known in self.known.items() if known[: 1 + len(more)] == (state, *more)]
@@ -247,6 +360,8 @@ def told_by(cursor: Cursor) -> Naive:
         found[offset] += [("leased", lease.id) for lease in cursor.leases.values() if lease.left.get(offset)]
         if offset in cursor.moving:
             found[offset].append(("moving", cursor.moving.get(offset)))
+        if offset in cursor.pledged:
+            found[offset].append(("pledged", cursor.pledged.get(offset)))
         if offset >= cursor.position:
             found[offset].append(("new",))
     assert all(len(states) == 1 for states in found.values()), found
@@ -265,14 +380,15 @@ def runs_of(offsets: list[int]) -> list[Range]:
 def next_change(draw: st.DrawFn, twin: Everything, number: int) -> Change:
     """Something that may happen now."""
     new, waiting, in_hand = twin.of("new"), twin.of("waiting"), twin.of("leased")
-    kinds = (
-        ["commit", "rewind"] + ["lease"] * 3 * bool(new) + ["retry"] * 2 * bool(waiting) + ["say"] * 6 * bool(in_hand)
-    )
+    kinds = ["commit", "rewind", *["transact"] * 3, *["lease"] * 3 * bool(new), *["retry"] * 2 * bool(waiting)]
+    kinds += ["say"] * 6 * bool(in_hand)
     match draw(st.sampled_from(kinds)):
         case "commit":
             return Committed(*WHOSE, floor=draw(st.integers(0, ENDS - 1)), lost=draw(st.integers(0, 2)))
         case "rewind":
             return Rewound(*WHOSE, floor=draw(st.integers(0, ENDS - 1)))
+        case "transact":
+            return draw(next_of_a_transaction(twin))
         case "lease":
             end = draw(st.integers(new[0] + 1, new[-1] + 1))
             passed = draw(st.lists(st.sampled_from(range(new[0], end)), unique=True, max_size=end - new[0] - 1))
@@ -285,15 +401,32 @@ def next_change(draw: st.DrawFn, twin: Everything, number: int) -> Change:
             while end in waiting and draw(st.booleans()):
                 end += 1
             return leased(f"lease-{number}", first, end)
-    lease = str(twin.known[draw(st.sampled_from(in_hand))][1])
+    return draw(next_of_a_lease(twin, str(twin.known[draw(st.sampled_from(in_hand))][1])))
+
+
+@st.composite
+def next_of_a_lease(draw: st.DrawFn, twin: Everything, lease: str) -> Change:
     own = twin.of("leased", lease)
     chosen = draw(st.lists(st.sampled_from(own), unique=True, min_size=1))
-    kind = draw(st.sampled_from(["settle", "requeue", "depart"]))
-    if kind == "settle":
-        return settled(*runs_of(chosen), lease=lease)
-    if kind == "depart":
-        return Departed(*WHOSE, moves=[(offset, offset + 1, MOVE) for offset in chosen], lease=lease)
+    match draw(st.sampled_from(["settle", "requeue", "depart", "pledge"])):
+        case "settle":
+            return settled(*runs_of(chosen), lease=lease)
+        case "depart":
+            return Departed(*WHOSE, moves=[(offset, offset + 1, MOVE) for offset in chosen], lease=lease)
+        case "pledge":
+            return pledged(*runs_of(chosen), lease=lease, whose=draw(st.sampled_from([MINE, OTHER])))
     return requeued(*runs_of(chosen), due_ns=draw(st.integers(1, 9)), failed=draw(st.booleans()), lease=lease)
+
+
+@st.composite
+def next_of_a_transaction(draw: st.DrawFn, twin: Everything) -> Change:
+    whose = draw(st.sampled_from([MINE, OTHER]))
+    if draw(st.booleans()):
+        due_ns = draw(st.integers(1, 9))
+        return redeemed(is_commit=draw(st.booleans()), failed=draw(st.booleans()), whose=whose, due_ns=due_ns)
+    floor = min((offset for offset, one in twin.known.items() if one != ("done",)), default=ENDS)
+    end = draw(st.integers(floor, ENDS))
+    return pledged(*([(floor, end)] if floor < end else []), lease=None, whose=whose)
 
 
 @given(st.data(), st.integers(1, 25))
@@ -311,12 +444,15 @@ def test_every_offset_is_in_one_place_and_that_is_where_the_twin_has_it(data: st
         assert told_by(cursor) == twin.known
         if not isinstance(change, Rewound):
             assert cursor.floor >= floor
-            assert cursor.position >= position
+            assert cursor.position >= position or (isinstance(change, Redeemed) and not change.is_commit)
         assert cursor.floor <= cursor.position
         assert cursor.floor == min((offset for offset in range(ENDS) if twin.known[offset] != ("done",)), default=ENDS)
         assert cursor.leased == len(twin.of("leased"))
         pieces = sum(len(lease.left) for lease in cursor.leases.values())
-        assert cursor.run_count == len(cursor.acked) + len(cursor.waiting) + len(cursor.moving) + pieces
+        assert (
+            cursor.run_count
+            == len(cursor.acked) + len(cursor.waiting) + len(cursor.moving) + len(cursor.pledged) + pieces
+        )
         assert cursor.acked.first is None or cursor.acked.first > cursor.floor
         assert cursor.by_lease == dict.fromkeys(cursor.leases, cursor)
         assert all(lease.left for lease in cursor.leases.values())

@@ -541,7 +541,7 @@ def test_what_is_known_of_leases_does_not_grow_while_one_message_stays_in_hand(h
     for _ in range(300):
         for portion in team.poll(one, 1):
             team.ack(portion)
-    assert len(team.cursor()._fronts) < 100
+    assert len(team.cursor().leases._fronts) < 100
 
 
 def test_a_commit_settles_what_waits_below_it_in_every_lane() -> None:

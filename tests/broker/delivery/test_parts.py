@@ -5,9 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.delivery import parts
-from goqueue.broker.delivery.changes import Grant, Held, Leased, Move, Opened, Range, Requeued, Retry, Settled, Stands
+from goqueue.broker.delivery.changes import (
+    Grant,
+    Held,
+    Leased,
+    Move,
+    Opened,
+    Pledge,
+    Range,
+    Requeued,
+    Retry,
+    Settled,
+    Stands,
+)
 from goqueue.broker.delivery.parts import in_parts, joined
 from goqueue.broker.groups.state import Groups, encode_record
+from goqueue.broker.transactions.whose import Whose
 from goqueue.limits import OFFSET_MAX, REASON_CHARACTERS_MAX, STANDS_BYTES
 
 WHOSE = ("team", "orders", 0)
@@ -34,6 +47,7 @@ def standing(draw: st.DrawFn) -> Stands:
         leases=[Held(grant(name), draw(ranges), 50) for name in names],
         moving=[(first, end, MOVE) for first, end in draw(ranges)],
         lost=7,
+        pledged=[(first, end, Pledge(Whose(5, 6), Retry(1, 1, 2, 0))) for first, end in draw(ranges)],
         heads=draw(st.sampled_from([[], [90, 91, 92, 93, 94]])),
     )
 
@@ -64,6 +78,7 @@ def test_no_part_is_much_larger_than_it_may_be_however_much_there_is_of_everythi
         waiting=[(last - 1, last, retry)] * many,
         leases=[Held(held, [(last - 1, last)] * many, last)] + [Held(held, [(0, 1)], last)] * 9 + [laned] * 100,
         moving=[(last - 1, last, move)] * 1500,
+        pledged=[(last - 1, last, Pledge(Whose(last, last), retry))] * many,
     )
     told = in_parts(stands)
     assert len(told) > 5

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.broker.delivery.claims import Statement
 from goqueue.broker.delivery.receipt import Receipt, parse_receipt
-from goqueue.broker.delivery.settlement import Outcome, Statement, Verdict
+from goqueue.broker.delivery.settlement import Outcome, Verdict
 from goqueue.broker.delivery.taking import Portion
 from goqueue.errors import GoQueueError, LeaseExpired, ReceiptInvalid
 from tests.broker.brokers import Told

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from goqueue.broker.delivery import letters
+from goqueue.broker.delivery.claims import Statement
 from goqueue.broker.delivery.deadletter import REDRIVE_GROUP
 from goqueue.broker.delivery.letters import Criteria, DeadLetter
 from goqueue.broker.delivery.redrive import Browsed, RedriveReport, RedriveWish
-from goqueue.broker.delivery.settlement import Statement
 from goqueue.broker.delivery.taking import PollWish
 from goqueue.broker.groups.membership import Wish
 from goqueue.broker.work import Promise, Work, run

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
+from goqueue.broker.delivery.claims import Statement
 from goqueue.broker.delivery.rules import Rules
-from goqueue.broker.delivery.settlement import Statement
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import DiskFull, LeaseExpired, LogFenced
 from tests.broker.brokers import Told

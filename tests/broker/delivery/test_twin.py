@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from goqueue.broker.delivery.changes import Place, Stands
+from goqueue.broker.delivery.claims import Verb
 from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.delivery.settlement import Verb
 from goqueue.broker.delivery.taking import Portion
 from goqueue.broker.groups.state import decode_record, encode_record
 from goqueue.errors import LeaseExpired

@@ -13,7 +13,7 @@ def lag_of(team: Team) -> Lag:
 
 
 def lag(messages: int, rate: float, incoming: float) -> Lag:
-    return Lag(ORDERS, "one", 0, 0, messages, 0.0, 0, 0, 0, 0, rate, incoming)
+    return Lag(ORDERS, "one", 0, 0, messages, 0.0, 0, 0, 0, 0, 0, rate, incoming)
 
 
 def test_what_is_published_and_not_done_is_the_lag() -> None:
@@ -34,8 +34,36 @@ def test_each_message_is_told_where_it_is() -> None:
     team.ack(portion, (1, 2))
     team.nack(portion, (0, 1), delay=60.0)
     team.say("reject", portion, (2, 3))
+    team.pledge(portion, (3, 4))
     found = lag_of(team)
-    assert (found.messages, found.leased, found.waiting, found.moving) == (5, 2, 1, 1)
+    assert (found.messages, found.leased, found.waiting, found.moving, found.pledged) == (5, 1, 1, 1, 1)
+
+
+def test_what_is_pledged_is_done_for_the_speed_when_its_transaction_is_committed_and_once() -> None:
+    team = Team()
+    one = team.join()
+    team.publish("a", "b", "c")
+    team.pledge(team.take(one, 1))
+    team.pledge_offset(3, member=one)
+    assert (lag_of(team).messages, lag_of(team).rate) == (3, 0.0)
+    team.redeem(is_commit=True)
+    rate = lag_of(team).rate
+    team.redeem(is_commit=True)
+    assert (lag_of(team).messages, lag_of(team).rate) == (0, rate)
+    assert rate == pytest.approx(3.0, rel=0.1)
+
+
+def test_a_commit_counts_what_was_left_and_not_what_was_done_or_is_pledged() -> None:
+    team = Team()
+    one = team.join()
+    team.publish(*"abcdef")
+    portion = team.take(one, 4)
+    team.ack(portion, (1, 2))
+    before = lag_of(team).rate
+    team.pledge(portion, (0, 1))
+    for offset in (3, 5, 5):
+        team.commit(one, offset)
+    assert lag_of(team).rate == pytest.approx(4 * before, rel=0.01)
 
 
 def test_when_all_is_done_there_is_none() -> None:

@@ -13,7 +13,10 @@ from goqueue.broker.delivery.changes import (
     Leased,
     Move,
     Opened,
+    Pledge,
+    Pledged,
     Range,
+    Redeemed,
     Requeued,
     Retry,
     Rewound,
@@ -22,6 +25,7 @@ from goqueue.broker.delivery.changes import (
 )
 from goqueue.broker.groups.group import Group, GroupDeleted, Member
 from goqueue.broker.groups.state import Groups, Record, decode_record, encode_record
+from goqueue.broker.transactions.whose import Whose
 from goqueue.storage import frame
 
 WHOSE = ("team", "orders", 0)
@@ -33,6 +37,8 @@ some_ranges = st.lists(ranges, max_size=3)
 retries = st.builds(Retry, numbers, numbers, numbers, numbers)
 grants = st.builds(Grant, names, names, numbers, numbers, numbers, numbers, numbers, numbers, numbers)
 moves = st.tuples(numbers, numbers, st.builds(Move, names, numbers, numbers, names, numbers, numbers, numbers))
+transactions = st.builds(Whose, numbers, st.integers(0, 2**15 - 1))
+pledges = st.tuples(numbers, numbers, st.builds(Pledge, transactions, retries))
 whose = (names, names, st.integers(0, 9999))
 places = st.lists(st.tuples(names, st.integers(0, 9)), max_size=3)
 members = st.builds(
@@ -70,12 +76,15 @@ records: st.SearchStrategy[Record] = st.one_of(
         leases=st.lists(st.builds(Held, grants, some_ranges, numbers), max_size=2),
         moving=st.lists(moves, max_size=2),
         lost=numbers,
+        pledged=st.lists(pledges, max_size=2),
     ),
     st.builds(Leased, *whose, grants=st.lists(grants, max_size=2), held=some_ranges, gaps=some_ranges),
     st.builds(Settled, *whose, ranges=some_ranges, lease=st.none() | names),
     st.builds(Requeued, *whose, lease=names, ranges=some_ranges, due_ns=numbers, failed=st.booleans()),
     st.builds(Extended, *whose, lease=names, until_ns=numbers),
     st.builds(Departed, *whose, moves=st.lists(moves, max_size=2), lease=st.none() | names),
+    st.builds(Pledged, *whose, whose=transactions, ranges=some_ranges, lease=st.none() | names),
+    st.builds(Redeemed, *whose, whose=transactions, is_commit=st.booleans(), failed=st.booleans(), due_ns=numbers),
     st.builds(Committed, *whose, floor=numbers, lost=numbers),
     st.builds(Rewound, *whose, floor=numbers),
     st.builds(Closed, *whose),
@@ -137,3 +146,13 @@ def test_a_place_that_is_closed_or_opened_anew_has_no_leases_any_more() -> None:
     state.apply(Closed(*WHOSE))
     assert (state.by_lease, state.cursors["team"]) == ({}, {})
     state.apply(Closed(*WHOSE))
+
+
+def test_a_place_that_was_told_before_there_were_transactions_is_read_still() -> None:
+    told = (
+        b'{"record":"cursor_stands","group":"team","topic":"orders","partition":0,"topic_ns":1,"floor":2,"position":3,'
+        b'"waiting":[[2,3,[1,1,5,9]]]}'
+    )
+    record = decode_record(frame.decode(frame.encode(told, b"team")))
+    assert isinstance(record, Stands)
+    assert (record.pledged, record.waiting) == ([], [(2, 3, Retry(1, 1, 5, 9))])

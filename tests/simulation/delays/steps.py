@@ -15,6 +15,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.errors import DelayedNotFound, DelayedNotPending, GoQueueError
 from goqueue.storage import frame
 from tests.simulation.delays.model import Scheduled
+from tests.simulation.delays.transactions import TransactionSteps
 from tests.simulation.delays.world import PARTITIONS, DelayWorld, Doing
 
 SECONDS = (0, 0.004, 0.5, 3, 200, 4000, 100_000, 800_000, 3_000_000)
@@ -28,8 +29,11 @@ class DelaySteps:
         self.world = world
         self.random = world.random
         self._numbers = count()
+        self.transactions = TransactionSteps(world, self.messages)
         self._actions: dict[Callable[[], None], int] = {
             self.schedule: 16,
+            self.transactions.schedule: 10,
+            self.transactions.end: 6,
             self.publish: 4,
             self.cancel: 5,
             self.reschedule: 5,
@@ -63,16 +67,24 @@ class DelaySteps:
 
     # --- clients ---
 
-    def schedule(self) -> None:
-        world, number, now_ns = self.world, self.random.randrange(PARTITIONS), self.world.clock.now_ns()
-        asked, frames = [], []
+    def messages(self, number: int) -> list[Scheduled]:
+        """Some for this partition."""
+        now_ns, asked = self.world.clock.now_ns(), []
         for _ in range(self.random.choice((1, 1, 2, 5, 12))):
             ahead = round(self.random.choice(SECONDS) * NANOSECONDS)
             value = b"%d:" % next(self._numbers) + bytes(self.random.choice((0, 10, 400)))
             due_ns = now_ns + ahead - self.random.choice((0, 0, 0, 1000 * NANOSECONDS))
-            header, own = delay.deliver_at(due_ns), [("trace", b"1")] if self.random.random() < 0.2 else []
-            frames.append(frame.encode(value, None, frame.encode_headers([header, *own])))
             asked.append(Scheduled(value, number, {due_ns}, now_ns))
+        self.world.model.messages |= {one.value: one for one in asked}
+        return asked
+
+    def schedule(self) -> None:
+        world, number = self.world, self.random.randrange(PARTITIONS)
+        asked, frames = self.messages(number), []
+        for one in asked:
+            own = [("trace", b"1")] if self.random.random() < 0.2 else []
+            headers = frame.encode_headers([delay.deliver_at(min(one.dues)), *own])
+            frames.append(frame.encode(one.value, None, headers))
         life = world.lives
 
         def told(result: Placement | GoQueueError) -> None:
@@ -81,8 +93,6 @@ class DelaySteps:
                     one.offset = offset
             assert world.lives == life, "who asked one process is not told by another"
 
-        for one in asked:
-            world.model.messages[one.value] = one
         inbox = world.postman(number).delays.inbox
         inbox.offer(frames, told)
         inbox.commit()
@@ -108,6 +118,7 @@ class DelaySteps:
 
         def done(_: object) -> None:
             assert not one.seen, f"what was seen is not cancelled: {one}"
+            assert not one.is_hidden, f"what was not committed cannot be cancelled: {one}"
             one.cancel = "answered"
 
         def refused(error: GoQueueError) -> None:
@@ -119,6 +130,8 @@ class DelaySteps:
 
     def _not_pending(self, one: Scheduled, error: GoQueueError) -> None:
         state = error.details.get("state")
+        if not one.is_visible and isinstance(error, DelayedNotFound):
+            return
         is_seen = bool(one.seen) or self.world.topic.partitions[one.partition].log.fence is not None
         assert is_seen or one.cancel or state == "cancelled", f"what is pending can be changed: {one} {error}"
 

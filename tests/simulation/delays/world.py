@@ -62,7 +62,22 @@ class DelayWorld:
         else:
             raise AssertionError("the broker does not start")
         self.lives += 1
+        for begun in self.model.transactions:
+            if not begun.is_ended:
+                begun.give_up()
+        for number in range(PARTITIONS):
+            self.attempt("finding what is open", partial(self._hold, number))
+            self.attempt("finding what is open", partial(self.find_open, number))
         self.see(is_start=True)
+
+    def _hold(self, number: int) -> None:
+        inbox = self.postman(number).delays.inbox
+        inbox.open.hold(inbox.earliest, inbox.log_end)
+
+    def find_open(self, number: int) -> None:
+        """As the coordinator of transactions does it: until then it ends none of them."""
+        inbox = self.postman(number).delays.inbox
+        run(inbox.find_open({one.producer: 0 for one in self.model.open(number)}))
 
     def _open(self) -> None:
         tail_bytes = self.random.choice((1, 1 << 20))
@@ -168,6 +183,7 @@ class DelayWorld:
         self.model.counts["seen"] += 1
         assert len(scheduled.seen) == 1, f"never twice: {scheduled} stands at {scheduled.seen}"
         assert scheduled.cancel != "answered", f"what was cancelled is never seen: {scheduled}"
+        assert not scheduled.is_hidden, f"what was not committed is never seen: {scheduled}"
         is_due = scheduled.is_hurried or self.latest_ns >= min(scheduled.dues)
         assert is_due, f"never early: {scheduled} was seen at {self.latest_ns}"
 
@@ -185,7 +201,10 @@ class DelayWorld:
                 assert entry is not None, f"never lost: {one}"
                 is_known = delays.unsure or one.offset in delays.on_its_way
                 assert entry.is_pending or is_known, f"never lost: {one} is {entry}"
-                assert entry.due_ns in one.dues, f"due as it was asked for: {one} is {entry}"
+                assert one.may_be_due(entry.due_ns), f"due as it was asked for: {one} is {entry}"
+            for one in self.model.messages.values():
+                if one.partition == number and one.offset is not None and one.is_hidden:
+                    assert delays.schedule.find(one.offset) is None, f"what was not committed is nobody's: {one}"
 
 
 class Doing:

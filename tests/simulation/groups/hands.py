@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from goqueue.broker.delivery.changes import Grant, Range, Retry
+from goqueue.broker.delivery.claims import Statement
 from goqueue.broker.delivery.receipt import Receipt
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
-from goqueue.broker.delivery.settlement import Statement
 from goqueue.broker.delivery.taking import Handed, Portion
 from goqueue.storage import frame
 from tests.simulation.groups.checks import is_there

@@ -1,7 +1,7 @@
 """The end of a life: on a disk that is sound again one patient member of each group drains everything."""
 
+from goqueue.broker.delivery.claims import Statement
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
-from goqueue.broker.delivery.settlement import Statement
 from goqueue.broker.delivery.taking import PollWish
 from goqueue.broker.groups.lag import Lag
 from goqueue.broker.work import run

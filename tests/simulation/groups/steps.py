@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from goqueue.broker.delivery.claims import Statement, Verb
 from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
-from goqueue.broker.delivery.settlement import Statement, Verb
 from goqueue.broker.delivery.taking import PollWish
 from goqueue.broker.groups.offsets import Reset, ResetWish, Target
 from goqueue.clock import NANOSECONDS

@@ -1,0 +1,269 @@
+"""Which messages of a segment were aborted, as ranges of offsets.
+
+What a log says about it are the markers (`goqueue.storage.marker`): each tells whose transaction came to its end, how,
+and where its messages are. A marker lies behind its messages, maybe some segments behind. So what is known of a sealed
+segment is kept in a file beside it, `.aborted`, which is a cache like an index; `docs/format.md` describes it.
+
+What must stay true: of offsets from `since` up to `until`, an `Aborted` tells all that are aborted, and it never
+changes. A message of a transaction that nothing is known to have committed is not shown: where a marker was damaged,
+its messages count as aborted.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from goqueue.errors import FrameInvalid
+from goqueue.limits import OFFSET_MAX
+from goqueue.storage import disk as files
+from goqueue.storage import frame
+from goqueue.storage.disk import Disk, File
+from goqueue.storage.index import Index
+from goqueue.storage.marker import Range, decode_marker, of_transactions
+from goqueue.storage.scan import Frames, Positions
+from goqueue.storage.survey import Damage, Stretch, survey
+
+_MAGIC, _VERSION, _PLAIN = b"GQAB", 1, 0x01
+_HEADER = struct.Struct(">4sHHQQQI")
+_CRC = struct.Struct(">I")
+
+Edges = NDArray[np.int64]
+"""Ranges as rows: the first offset, and the one behind the last."""
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aborted:
+    """Ranges that rise and do not touch."""
+
+    edges: Edges
+    since: int = 0
+    """From here on all is known,"""
+    until: int = OFFSET_MAX
+    """and up to here: what comes then was open when somebody looked."""
+
+    @classmethod
+    def of(cls, ranges: Iterable[Range] | Edges, since: int = 0, until: int = OFFSET_MAX) -> "Aborted":
+        """Ranges in any order."""
+        edges = union(as_edges(ranges))
+        return EMPTY if not len(edges) and (since, until) == (0, OFFSET_MAX) else cls(edges, since, until)
+
+    @property
+    def firsts(self) -> Positions:
+        return self.edges[:, 0]
+
+    @property
+    def ends(self) -> Positions:
+        return self.edges[:, 1]
+
+    def __len__(self) -> int:
+        """How many ranges."""
+        return len(self.edges)
+
+    def covers(self, first: int, end: int) -> bool:
+        """Whether all is known of these offsets."""
+        return self.since <= first and end <= self.until
+
+    def is_clean(self, first: int, end: int) -> bool:
+        """Whether nothing of this is aborted, as far as it is known."""
+        if not len(self.edges):
+            return True
+        place = int(np.searchsorted(self.ends, first, "right"))
+        return place == len(self.edges) or int(self.firsts[place]) >= end
+
+    def within(self, first: int, end: int) -> list[Range]:
+        """The ranges of this stretch, clipped to it."""
+        return [(start, stop) for start, stop in self._clipped(first, end).tolist()]
+
+    def count(self, first: int, end: int) -> int:
+        """How many offsets of this stretch are aborted."""
+        clipped = self._clipped(first, end)
+        return int((clipped[:, 1] - clipped[:, 0]).sum())
+
+    def behind(self, offset: int) -> int:
+        """This offset, or the first one behind the range that it is in."""
+        place = int(np.searchsorted(self.ends, offset, "right"))
+        return int(self.ends[place]) if place < len(self.edges) and self.firsts[place] <= offset else offset
+
+    def mask(self, frames: Frames) -> Mask:
+        """Which of these messages are aborted. What is of no transaction never is, whatever a range says."""
+        if not len(self.edges):
+            return np.zeros(len(frames), np.bool_)
+        offsets = frames.offsets
+        places = np.searchsorted(self.firsts, offsets, "right") - 1
+        return (places >= 0) & (offsets < self.ends[places]) & of_transactions(frames)[0]
+
+    def joined(self, ranges: Iterable[Range] | Edges) -> "Aborted":
+        """With these as well."""
+        added = as_edges(ranges)
+        if not len(added):
+            return self
+        if len(added) == 1 and (not len(self.edges) or added[0, 0] > self.edges[-1, 1]):  # as a rule
+            return replace(self, edges=np.concatenate((self.edges, added)))
+        return replace(self, edges=union(self.edges, added))
+
+    def _clipped(self, first: int, end: int) -> Edges:
+        low = int(np.searchsorted(self.ends, first, "right"))
+        high = max(low, int(np.searchsorted(self.firsts, end)))
+        return self.edges[low:high].clip(first, end)
+
+    def __repr__(self) -> str:
+        return f"<Aborted {self.edges.tolist()[:8]}, known from {self.since} to {self.until}>"
+
+
+def as_edges(ranges: Iterable[Range] | Edges) -> Edges:
+    return ranges if isinstance(ranges, np.ndarray) else np.array(list(ranges), np.int64).reshape(-1, 2)
+
+
+EMPTY = Aborted(as_edges(()))
+UNKNOWN = Aborted(as_edges(()), since=OFFSET_MAX)
+
+
+def union(*sets: Edges) -> Edges:
+    """What is in any of these; they may overlap."""
+    return _where([(edges, 1) for edges in sets], 1)
+
+
+def common(one: Edges, other: Edges) -> Edges:
+    """What is in both, none of which overlaps itself."""
+    return _where([(one, 1), (other, 1)], 2)
+
+
+def difference(one: Edges, other: Edges) -> Edges:
+    """What is in the first and not in the second, none of which overlaps itself."""
+    return _where([(one, 1), (other, -1)], 1)
+
+
+def _where(sets: Sequence[tuple[Edges, int]], least: int) -> Edges:
+    """The offsets where the weights of the ranges that hold them sum up to as much as this."""
+    points = np.concatenate([column for edges, _ in sets for column in (edges[:, 0], edges[:, 1])])
+    if not len(points):
+        return as_edges(())
+    steps = np.concatenate([np.full(len(edges), step) for edges, weight in sets for step in (weight, -weight)])
+    order = np.argsort(points, kind="stable")
+    points, sums = points[order], np.cumsum(steps[order])
+    is_last = np.append(points[1:] != points[:-1], True)  # of the steps at one point: what holds behind it
+    holds = sums[is_last] >= least
+    changes = np.diff(holds, prepend=False) != 0
+    edges: Edges = points[is_last][changes].reshape(-1, 2)
+    return edges
+
+
+# --- a segment of which nobody knows ---
+
+
+class Found(NamedTuple):
+    """What there is of transactions in a segment."""
+
+    aborted: Aborted
+    is_plain: bool
+    """Whether it holds neither messages of transactions nor control records."""
+    is_sure: bool = True
+    """Whether every marker that it took was found."""
+
+
+class Inquiry:
+    """What became of the messages of transactions in one segment: asked of the segment, and then of those behind it,
+    one after the other, until nothing is `undecided`. Changes in `survey` alone, which any thread may run."""
+
+    def __init__(self, below: int = OFFSET_MAX) -> None:
+        self._below = below  # what comes from here on is not asked for
+        self._aborted = as_edges(())
+        self.undecided = as_edges(())
+        self.is_plain = True
+        self._is_first = True
+
+    @property
+    def is_over(self) -> bool:
+        return not (self._is_first or len(self.undecided))
+
+    def survey(self, file: File, stretch: Stretch, index: Index | None = None) -> None:
+        """The segment itself, and later what follows: as far as it takes."""
+        gathered: list[Edges] = []
+        decisions: tuple[list[Range], list[Range]] = ([], [])
+        for piece in survey(file, stretch, index):
+            if isinstance(piece, Damage):
+                continue
+            messages, markers = of_transactions(piece)
+            if self._is_first:
+                self.is_plain = self.is_plain and not ((piece.flags & (frame.CONTROL | frame.TRANSACTIONAL)) != 0).any()
+                gathered.append(_runs(piece.offsets[messages]))
+            _note_decisions(piece, markers, decisions)
+            if not self._is_first and any(decisions):
+                self._decide(decisions)
+                decisions = ([], [])
+                if self.is_over:
+                    return
+        if self._is_first:
+            self.undecided = common(union(*gathered, as_edges(())), as_edges([(0, self._below)]))
+            self._is_first = False
+        self._decide(decisions)
+
+    def _decide(self, decisions: tuple[list[Range], list[Range]]) -> None:
+        committed, aborted = (union(as_edges(ranges)) for ranges in decisions)
+        self._aborted = union(self._aborted, common(self.undecided, aborted))
+        self.undecided = difference(difference(self.undecided, aborted), committed)
+
+    def found(self, stable: int) -> Found:
+        """What came of it, where everything below `stable` had been decided when it began."""
+        lost, following = self.undecided.clip(None, stable), self.undecided[self.undecided[:, 1] > stable]
+        until = max(stable, int(following[0, 0])) if len(following) else OFFSET_MAX
+        # It was decided and nobody can tell how: what is not known to be committed is not shown.
+        lost = lost[lost[:, 0] < lost[:, 1]]
+        return Found(Aborted.of(union(self._aborted, lost), until=until), self.is_plain, not len(lost))
+
+
+def _runs(offsets: Positions) -> Edges:
+    """Rising offsets as ranges."""
+    breaks = np.flatnonzero(np.diff(offsets) > 1)
+    if not len(offsets):
+        return as_edges(())
+    return np.stack((offsets[np.append(0, breaks + 1)], offsets[np.append(breaks, -1)] + 1), axis=1)
+
+
+def _note_decisions(frames: Frames, markers: Mask, decisions: tuple[list[Range], list[Range]]) -> None:
+    """Of commits, and of aborts. A marker that says nothing possible is as good as none."""
+    content = frames.buffer.data
+    for position in frames.positions[markers].tolist():
+        with suppress(FrameInvalid):
+            marker = decode_marker(frame.decode(content, position))
+            decisions[not marker.is_commit].extend(marker.ranges)
+
+
+# --- the file ---
+
+
+def dump(found: Found, first: int, end: int, size: int) -> bytes:
+    """The bytes of `.aborted`, for a segment from one offset to another, whose log has this size."""
+    aborted, is_plain, _ = found
+    head = _HEADER.pack(_MAGIC, _VERSION, _PLAIN if is_plain else 0, first, end, size, len(aborted))
+    content = head + aborted.firsts.astype(">i8").tobytes() + aborted.ends.astype(">i8").tobytes()
+    return content + _CRC.pack(crc32c(content))
+
+
+def load(content: bytes, first: int, end: int, size: int) -> Found | None:
+    """What these bytes tell, or None where they are not those of a segment with this beginning, end and size."""
+    body = content[: -_CRC.size]
+    if len(content) < _HEADER.size + _CRC.size or _CRC.pack(crc32c(body)) != content[-_CRC.size :]:
+        return None
+    magic, version, flags, *facts, count = _HEADER.unpack_from(body)
+    if (magic, version, *facts) != (_MAGIC, _VERSION, first, end, size) or len(body) != _HEADER.size + 16 * count:
+        return None
+    columns: Positions = np.frombuffer(body, ">i8", offset=_HEADER.size).astype(np.int64)
+    return Found(Aborted.of(columns.reshape(2, -1).T), bool(flags & _PLAIN))
+
+
+def store_aborted(disk: Disk, path: str, found: Found, first: int, end: int, size: int) -> None:
+    """Write the file anew. What a loss of power leaves of it is not believed."""
+    files.replace(disk, path, dump(found, first, end, size), durable=False)
+
+
+def load_aborted(disk: Disk, path: str, first: int, end: int, size: int) -> Found | None:
+    return load(files.read_all(disk, path), first, end, size) if disk.kind(path) == "file" else None

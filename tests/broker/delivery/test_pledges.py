@@ -1,0 +1,453 @@
+"""What is acknowledged in a transaction is nobody's until that has come to its end; then it is done, or comes again."""
+
+import errno
+
+import pytest
+
+from goqueue.broker.delivery.receipt import Receipt
+from goqueue.broker.delivery.settlement import Outcome, Verdict
+from goqueue.broker.transactions.whose import Whose
+from goqueue.errors import (
+    DiskFull,
+    GenerationStale,
+    GroupNameInvalid,
+    LeaseExpired,
+    OffsetOutOfRange,
+    PartitionNotFound,
+    PartitionNotOwned,
+    ReceiptInvalid,
+    TopicNotFound,
+    TransactionPending,
+)
+from goqueue.storage.frame import NORMAL
+from tests.broker.brokers import Told
+from tests.broker.delivery.test_receipt import receipts_of
+from tests.broker.groupwork import GATHERED, ORDERS, TRANSACTION, Team, offsets_of, values_of
+
+OTHER = Whose(8, 0)
+CRITICAL = 0
+
+
+def team_with(*values: str, in_flight_max: int = 1000) -> tuple[Team, str]:
+    team = Team()
+    team.publish(*values)
+    return team, team.join(in_flight_max=in_flight_max)
+
+
+def waiter(team: Team, member: str) -> list[str]:
+    """Has the member's name once it is woken."""
+    woken: list[str] = []
+    team.coordinator.membership.presence("team", member).waiting[lambda: woken.append(member)] = None
+    return woken
+
+
+# --- acknowledgements ---
+
+
+def test_what_is_pledged_comes_to_nobody_while_its_transaction_is_open() -> None:
+    team, one = team_with("a", "b", "c")
+    team.pledge(team.take(one), (0, 2), (2, 3))
+    team.due(29.0)
+    team.heartbeat(one)
+    team.due(29.0)
+    assert team.poll(one) == []
+    team.leave(one)
+    assert team.poll(team.join("two")) == []
+
+
+def test_what_was_pledged_is_done_once_the_transaction_is_committed_whatever_crashes() -> None:
+    team, one = team_with("a", "b", "c")
+    team.pledge(team.take(one), (0, 1), (2, 3))
+    team = team.crash()
+    team.redeem(is_commit=True)
+    team = team.crash()
+    assert (team.cursor().floor, team.cursor().settled()) == (1, [(2, 3)])
+    team.due(31.0)
+    assert values_of(team.poll(team.join("two"))) == ["b"]
+
+
+def test_what_was_pledged_comes_again_at_once_when_the_transaction_is_aborted_whatever_crashes() -> None:
+    team, one = team_with("a", "b", "c")
+    team.pledge(team.take(one), (0, 2))
+    team = team.crash()
+    team.redeem(is_commit=False)
+    team = team.crash()
+    again = team.take(one)
+    assert (values_of([again]), again.grant.deliveries, again.grant.failures) == (["a", "b"], 2, 1)
+
+
+def test_what_was_not_answered_may_be_pledged_or_not_and_the_transaction_ends_all_the_same() -> None:
+    team, one = team_with("a")
+    told = team.ask_to_pledge(one, team.statement("ack", team.take(one)))
+    team = team.crash()
+    assert told.all == []
+    team.redeem(is_commit=False)
+    assert team.cursor().pledged.count == 0
+
+
+def test_an_end_that_is_no_fault_of_the_messages_is_not_counted_against_them() -> None:
+    team, one = team_with("a")
+    team.pledge(team.take(one))
+    team.redeem(is_commit=False, failed=False)
+    again = team.take(one).grant
+    assert (again.deliveries, again.failures) == (2, 0)
+
+
+def test_the_end_may_be_told_again() -> None:
+    team, one = team_with("a", "b")
+    team.pledge(team.take(one, 1))
+    team.redeem(is_commit=True)
+    team.pledge(team.take(one, 1), whose=OTHER)
+    team.redeem(is_commit=True)
+    team.redeem(is_commit=False)
+    assert (team.cursor().floor, team.cursor().pledged.count) == (1, 1)
+    assert team.coordinator.settlement.counts.acks == 1
+
+
+def test_of_a_group_that_is_gone_nothing_is_left_to_be_redeemed() -> None:
+    team, one = team_with("a")
+    team.pledge(team.take(one))
+    team.leave(one)
+    told: Told[object] = Told()
+    team.coordinator.membership.delete("team", told)
+    team.redeem(is_commit=False)
+    assert team.coordinator.pledges.standing("team") == set()
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 0
+
+
+def test_an_ack_may_be_repeated_in_the_same_transaction_and_in_no_other() -> None:
+    team, one = team_with("a", "b", "c")
+    portion = team.take(one)
+    team.pledge(portion, (0, 2))
+    team.pledge(portion, (0, 2))
+    team.pledge(portion, (0, 3))
+    team.pledge(portion)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 3
+    with pytest.raises(LeaseExpired):
+        team.pledge(portion, (0, 1), whose=OTHER)
+    with pytest.raises(LeaseExpired):
+        team.ack(portion, (0, 1))
+
+
+@pytest.mark.parametrize("verb", ["ack", "nack", "reject", "release", "extend"])
+def test_its_lease_is_gone_for_whoever_speaks_of_it_without_the_transaction(verb: str) -> None:
+    team, one = team_with("a", "b")
+    portion = team.take(one)
+    team.pledge(portion, (0, 1))
+    if verb != "extend":
+        with pytest.raises(LeaseExpired):
+            team.say(verb, portion, (0, 1))  # type: ignore[arg-type]
+    team.pledge(portion, (1, 2))
+    with pytest.raises(LeaseExpired):
+        team.say(verb, portion, timeout=5.0)  # type: ignore[arg-type]
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 2
+
+
+def test_each_statement_is_taken_or_refused_for_itself() -> None:
+    team, one = team_with("a", "b")
+    portion = team.take(one)
+    told = team.ask_to_pledge(one, team.statement("ack", portion, [(5, 6)]), team.statement("ack", portion, [(0, 1)]))
+    team.running.flush()
+    assert [type(verdict) for verdict in told.result] == [LeaseExpired, Outcome]
+    told = team.ask_to_pledge("two", team.statement("ack", portion, [(1, 2)]))
+    team.running.flush()
+    assert isinstance(told.result[0], LeaseExpired)
+
+
+def test_what_is_pledged_leaves_room_for_more() -> None:
+    team, one = team_with("a", "b", "c", in_flight_max=2)
+    portion = team.take(one)
+    assert team.poll(one) == []
+    woken = waiter(team, one)
+    team.pledge(portion)
+    assert woken == [one]
+    assert values_of(team.poll(one)) == ["c"]
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_the_owner_is_woken_when_a_transaction_is_aborted(is_new: bool) -> None:
+    team, one = team_with("a")
+    if is_new:
+        team.pledge_offset(1, member=one)
+    else:
+        team.pledge(team.take(one))
+    woken = waiter(team, one)
+    team.redeem(is_commit=False)
+    assert woken == [one]
+    assert values_of(team.poll(one)) == ["a"]
+
+
+def test_a_disk_that_refuses_leaves_everything_as_it_was() -> None:
+    team, one = team_with("a")
+    portion = team.take(one)
+    told = team.ask_to_pledge(one, team.statement("ack", portion))
+    team.running.disk.fail("write", errno.ENOSPC)
+    team.running.flush()
+    assert isinstance(told.refusal, DiskFull)
+    ended = team.ask_to_redeem(is_commit=True)
+    team.running.flush()
+    assert ended.all == [None]
+    team.ack(portion)
+    assert team.cursor().floor == 1
+
+
+# --- what fails again and again ---
+
+
+def test_what_is_part_of_aborted_transactions_again_and_again_becomes_a_dead_letter() -> None:
+    team, one = team_with("poison", "b")
+    for failures in range(4):
+        portion = team.take(one, 1)
+        assert portion.grant.failures == failures
+        team.pledge(portion)
+        team.redeem(is_commit=False)
+    team.carry()
+    (letter,) = team.messages()
+    headers = dict(letter.headers)
+    assert (letter.value, headers["dlq.attempts"], headers["dlq.error"]) == (
+        b"poison",
+        b"4",
+        b"its transaction was aborted",
+    )
+    team = team.crash()
+    assert (team.cursor().floor, team.cursor().moving.count) == (1, 0)
+
+
+def test_a_message_with_one_chance_left_is_alone_after_an_aborted_transaction_too() -> None:
+    team, one = team_with("poison", "b")
+    for _ in range(3):
+        portion = team.take(one, 1)
+        team.pledge(portion)
+        team.redeem(is_commit=False)
+    assert values_of(team.poll(one)) == ["poison"]
+
+
+def test_a_dead_letter_is_tried_in_transactions_for_ever() -> None:
+    team = Team()
+    team.running.create("orders.dlq", 1)
+    team.publish("a", place=("orders.dlq", 0))
+    one = team.join(topics=("orders.dlq",))
+    for deliveries in range(1, 9):
+        portion = team.take(one)
+        assert portion.grant.deliveries == deliveries
+        team.pledge(portion)
+        team.redeem(is_commit=False)
+
+
+# --- receipts ---
+
+
+def pledge_receipts(team: Team, receipts: list[str], whose: Whose = TRANSACTION) -> list[Verdict]:
+    told: Told[list[Verdict]] = Told()
+    team.coordinator.pledges.receipts(receipts, None, whose, told)
+    team.running.flush()
+    return told.result
+
+
+def test_receipts_are_pledged_one_by_one_and_again_in_the_same_transaction() -> None:
+    team, one = team_with("a", "b", "c")
+    receipts = receipts_of(team.take(one))
+    for some in (receipts[:2], receipts[1:], receipts):
+        assert team.coordinator.pledges.groups_of(some) == ["team"]
+        assert [type(verdict) for verdict in pledge_receipts(team, some)] == [Outcome] * len(some)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 3
+    assert {type(verdict) for verdict in pledge_receipts(team, receipts, OTHER)} == {LeaseExpired}
+    team.redeem(is_commit=True)
+    assert team.coordinator.pledges.groups_of(receipts) == []
+    assert team.cursor().floor == 3
+
+
+def test_receipts_of_several_groups_are_pledged_together() -> None:
+    team, one = team_with("a")
+    others = Team(team.running, "others")
+    receipts = [*receipts_of(team.take(one)), *receipts_of(others.take(others.join()))]
+    assert team.coordinator.pledges.groups_of([*receipts, "nothing"]) == ["team", "others"]
+    assert [type(verdict) for verdict in pledge_receipts(team, [*receipts, "nothing"])] == [
+        Outcome,
+        Outcome,
+        ReceiptInvalid,
+    ]
+    assert [team.coordinator.pledges.standing(name) for name in ("team", "others")] == [{TRANSACTION}] * 2
+
+
+def test_a_receipt_of_another_delivery_is_not_taken() -> None:
+    team, one = team_with("a")
+    portion = team.take(one)
+    forged = str(Receipt(*ORDERS, 0, 2, portion.grant.id))
+    assert isinstance(pledge_receipts(team, [forged])[0], LeaseExpired)
+    pledge_receipts(team, receipts_of(portion))
+    assert isinstance(pledge_receipts(team, [forged])[0], LeaseExpired)
+    assert isinstance(pledge_receipts(team, [str(Receipt(*ORDERS, 1, 1, portion.grant.id))])[0], LeaseExpired)
+
+
+# --- offsets ---
+
+
+def test_an_offset_is_committed_with_the_transaction_and_not_before() -> None:
+    team, one = team_with("a", "b", "c")
+    team.poll(one, 1)
+    team.pledge_offset(2, member=one)
+    assert team.coordinator.offsets.committed("team") == {"orders": {0: 0}}
+    assert values_of(team.poll(one)) == ["c"]
+    team.redeem(is_commit=True)
+    team = team.crash()
+    assert team.coordinator.offsets.committed("team") == {"orders": {0: 2}}
+
+
+def test_an_offset_of_an_aborted_transaction_was_never_committed() -> None:
+    team, one = team_with("a", "b", "c")
+    team.take(one, 1)
+    team.pledge_offset(3, member=one)
+    team = team.crash()
+    team.redeem(is_commit=False)
+    assert team.coordinator.offsets.committed("team") == {"orders": {0: 0}}
+    tried, new = team.poll(one)
+    assert (values_of([tried]), tried.grant.deliveries, tried.grant.failures) == (["a"], 2, 1)
+    assert (values_of([new]), new.grant.deliveries, new.grant.failures) == (["b", "c"], 1, 0)
+
+
+def test_offsets_grow_in_a_transaction_and_never_shrink() -> None:
+    team, one = team_with("a", "b", "c")
+    for offset in (1, 3, 2):
+        team.pledge_offset(offset, member=one)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 3
+    team.redeem(is_commit=True)
+    assert team.cursor().floor == 3
+
+
+def test_who_names_no_member_needs_no_group() -> None:
+    team = Team()
+    team.publish("a", "b", "c")
+    team.pledge_offset(2)
+    assert team.coordinator.offsets.committed("team") == {"orders": {0: 0}}
+    team = team.crash()
+    team.redeem(is_commit=True)
+    assert team.coordinator.offsets.committed("team") == {"orders": {0: 2}}
+    assert values_of(team.poll(team.join())) == ["c"]
+
+
+def test_offsets_with_a_member_are_checked_as_always() -> None:
+    team, one = team_with("a", "b")
+    with pytest.raises(OffsetOutOfRange):
+        team.pledge_offset(3, member=one)
+    with pytest.raises(PartitionNotOwned):
+        team.pledge_offset(0, ("orders", 1), member=one)
+    with pytest.raises(GenerationStale):
+        team.pledge_offset(1, member=one, generation=9)
+    assert team.coordinator.pledges.standing("team") == set()
+
+
+def test_offsets_without_a_member_are_checked_before_anything_is_made() -> None:
+    team = Team(name="others")
+    with pytest.raises(OffsetOutOfRange):
+        team.pledge_offset(1)
+    with pytest.raises(PartitionNotFound):
+        team.pledge_offset(0, ("orders", 1))
+    with pytest.raises(TopicNotFound):
+        team.pledge_offset(0, ("__metadata", 0))
+    with pytest.raises(GroupNameInvalid):
+        Team(team.running, "__dead_letters").pledge_offset(0)
+    assert team.coordinator.ledger.group("others") is None
+
+
+def test_what_one_transaction_has_pledged_another_cannot_commit() -> None:
+    team, one = team_with("a", "b", "c")
+    team.pledge(team.take(one, 2), (1, 2))
+    with pytest.raises(TransactionPending, match="7-1"):
+        team.pledge_offset(3, member=one, whose=OTHER)
+    team.pledge_offset(1, member=one, whose=OTHER)
+    team.redeem(is_commit=True)
+    team.pledge_offset(3, member=one, whose=OTHER)
+    team.redeem(is_commit=True, whose=OTHER)
+    assert team.cursor().floor == 3
+
+
+def test_a_commit_outside_passes_around_what_is_pledged() -> None:
+    team, one = team_with("a", "b", "c")
+    team.pledge(team.take(one), (1, 2))
+    team.commit(one, 3)
+    assert (team.cursor().floor, team.cursor().settled()) == (1, [(2, 3)])
+    team.redeem(is_commit=False)
+    assert values_of(team.poll(one)) == ["b"]
+
+
+def test_a_reset_forgets_what_was_pledged() -> None:
+    team, one = team_with("a", "b")
+    team.pledge(team.take(one, 1))
+    team.reset("earliest")
+    team.redeem(is_commit=True)
+    assert values_of(team.poll(one)) == ["a", "b"]
+
+
+# --- lanes, keys ---
+
+
+def test_among_lanes_an_offset_pledges_what_was_handed_out_and_leaves_what_nobody_has_seen() -> None:
+    team = Team()
+    team.publish(*"abcdef", lanes=[NORMAL, NORMAL, CRITICAL, NORMAL, CRITICAL, NORMAL])
+    one = team.join()
+    team.poll(one, 3)
+    in_hand = {
+        offset
+        for lease in team.cursor().leases.values()
+        for offset, _ in [(o, 0) for f, e in lease.ranges() for o in range(f, e)]
+    }
+    team.pledge_offset(6, member=one)
+    pledged = {offset for offset in range(6) if offset in team.cursor().pledged}
+    assert pledged == in_hand
+    team.redeem(is_commit=True)
+    assert {offset for one_of in team.poll(one) for offset in offsets_of(one_of)} == set(range(6)) - in_hand
+
+
+def test_among_lanes_what_was_pledged_in_vain_keeps_its_lane() -> None:
+    team = Team()
+    team.publish(*"abcdef", lanes=[NORMAL, CRITICAL] * 3)
+    one = team.join()
+    lanes = {portion.grant.lane: offsets_of(portion) for portion in team.poll(one, 6)}
+    team.pledge_offset(6, member=one)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 6
+    team = team.crash()
+    team.redeem(is_commit=False)
+    again = team.poll(one, 6)
+    assert {portion.grant.lane: offsets_of(portion) for portion in again} == lanes
+    for portion in again:
+        team.pledge(portion)
+        team.pledge(portion)
+    team.redeem(is_commit=True)
+    assert team.cursor().floor == 6
+
+
+def test_what_nobody_had_seen_has_its_lanes_again_after_an_aborted_transaction() -> None:
+    team = Team()
+    team.publish(*"abcdef", lanes=[NORMAL, CRITICAL] * 3)
+    team.pledge_offset(6)
+    team.redeem(is_commit=False)
+    assert {portion.grant.lane for portion in team.poll(team.join(), 6)} == {NORMAL, CRITICAL}
+
+
+def test_later_messages_of_a_key_wait_for_a_pledged_one_that_has_failed_before() -> None:
+    team = Team()
+    one = team.join(order="key")
+    team.publish("a", key="k")
+    team.nack(team.take(one), delay=0.0)
+    team.pledge(team.take(one))
+    team.publish("b", key="k")
+    assert team.poll(one) == []
+    team.redeem(is_commit=True)
+    team.due()
+    assert values_of(team.poll(one)) == ["b"]
+
+
+def test_where_keys_keep_their_order_a_partition_is_given_up_when_what_is_pledged_there_has_come_to_its_end() -> None:
+    team = Team(partitions=2)
+    one = team.join("one", order="key")
+    for number in range(2):
+        team.publish("a", place=("orders", number), key="k")
+    for portion in team.poll(one):
+        team.pledge(portion)
+    told = team.ask_to_join("two", order="key")
+    team.due(GATHERED)
+    two = told.result[0]
+    assert (team.has(two), team.group.phase) == ([], "pending_revoke")
+    team.redeem(is_commit=False)
+    assert (len(team.has(two)), team.group.phase) == (1, "complete")
