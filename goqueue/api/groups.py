@@ -55,6 +55,7 @@ class PartitionLag(msgspec.Struct, kw_only=True):
     seconds: Annotated[float, msgspec.Meta(description="The age of the oldest message that is not done with.")]
     in_flight: int
     waiting: Annotated[int, msgspec.Meta(description="To be handed out again.")]
+    pledged: Annotated[int, msgspec.Meta(description="Acknowledged in transactions that are open.")]
     lost: Annotated[int, msgspec.Meta(description="Removed by retention before the group had them.")]
     rate: Annotated[float, msgspec.Meta(description="Messages done with in a second, over the last minute.")]
     incoming: Annotated[float, msgspec.Meta(description="Messages published in a second, over the last minute.")]
@@ -150,6 +151,7 @@ def _lag(lag: Lag) -> PartitionLag:
         seconds=round(lag.seconds, 3),
         in_flight=lag.leased,
         waiting=lag.waiting,
+        pledged=lag.pledged,
         lost=lag.lost,
         rate=round(lag.rate, 3),
         incoming=round(lag.incoming, 3),

@@ -59,9 +59,7 @@ def test_transactions_over_three_partitions_are_all_or_nothing_whoever_is_killed
         assert report.counts.aborted
 
 
-def test_what_is_consumed_and_transformed_is_done_once_whoever_is_killed(
-    tmp_path: Path, seed: str, kills: int
-) -> None:
+def test_what_is_consumed_and_transformed_is_done_once_whoever_is_killed(tmp_path: Path, seed: str, kills: int) -> None:
     with telling(f"seed {seed}, in {tmp_path}"), TransactionRun(tmp_path, seed, partitions=3) as run:
         run.read("read_committed")
         run.read("read_uncommitted")

@@ -97,7 +97,9 @@ class Life:
         after = set(read_offsets(partition))
         latest = {traffic.keys[offset]: offset for offset in sorted(before)}
         assert after <= before
-        assert {offset for offset in before if latest[traffic.keys[offset]] == offset or not traffic.keys[offset]} <= after
+        assert {
+            offset for offset in before if latest[traffic.keys[offset]] == offset or not traffic.keys[offset]
+        } <= after
         held = set(stored_offsets(partition))
         end = partition.log.segments[len(partition.log.sealed())].base_offset
         if partition.compacted_end == end:
