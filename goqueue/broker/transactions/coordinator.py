@@ -9,7 +9,6 @@ something only with the epoch of the transaction that it means; what was decided
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -18,6 +17,7 @@ from goqueue.broker.journal import Journal
 from goqueue.broker.producers import Mark
 from goqueue.broker.sync import synced
 from goqueue.broker.transactions import refusals
+from goqueue.broker.transactions.counts import Counts
 from goqueue.broker.transactions.places import Places
 from goqueue.broker.transactions.records import (
     Ended,
@@ -54,25 +54,6 @@ _HUNG_NS = round(TRANSACTION_HUNG_SECONDS * NANOSECONDS)
 _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
 
 NewProducer = Callable[[Told[int]], None]
-
-
-@dataclass(slots=True)
-class Counts:
-    """Since the broker started."""
-
-    committed: int = 0
-    aborted: dict[str, int] = field(default_factory=dict)
-    """By the reason."""
-    seconds: float = 0.0
-    """How long those that ended had lasted, all together."""
-
-    def note(self, ended: Ended) -> None:
-        self.seconds += max(0, ended.ended_ns - ended.began_ns) / NANOSECONDS
-        if ended.state == "complete_commit":
-            self.committed += 1
-        else:
-            reason = ended.reason if ended.reason in refusals.REASONS else "asked"
-            self.aborted[reason] = self.aborted.get(reason, 0) + 1
 
 
 class TransactionCoordinator:
@@ -367,8 +348,7 @@ class TransactionCoordinator:
         known = self.register.by_id.get(name)
         if known is None or known.state != "ongoing":
             return None
-        now_ns = self.clock.now_ns()
-        due_ns = min(self._seen.get(name, 0) + known.timeout_ns, known.began_ns + _MOST_NS)
+        now_ns, due_ns = self.clock.now_ns(), self.expires_ns(known)
         if now_ns < due_ns:
             return due_ns
         try:
@@ -376,6 +356,10 @@ class TransactionCoordinator:
         except GoQueueError:
             return now_ns + _AGAIN_NS
         return now_ns + _AGAIN_NS  # should it be refused later
+
+    def expires_ns(self, record: Registered) -> int:
+        """When one that is ongoing is aborted, if nothing more is heard of it."""
+        return min(self._seen.get(record.id, 0) + record.timeout_ns, record.began_ns + _MOST_NS)
 
     def _warn(self, name: str) -> int | None:
         known = self.register.by_id.get(name)

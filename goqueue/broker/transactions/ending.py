@@ -25,6 +25,8 @@ class Ending:
     """Of all transactions."""
 
     def __init__(self, coordinator: TransactionCoordinator, groups: Coordinator) -> None:
+        self.obstacles: dict[str, GoQueueError] = {}
+        """Why what is decided could not be carried out yet, by the id."""
         self._coordinator = coordinator
         self._groups = groups
         self._finding: set[Partition] = set()
@@ -66,6 +68,7 @@ class Ending:
         finally:
             self._under_way -= chosen
         for name, failure in failures.items():
+            self.obstacles[name] = failure
             self._coordinator.try_again(name)
             self._coordinator.tell(name, _pending(name, failure))
 
@@ -160,6 +163,7 @@ class Ending:
 
         coordinator.record(completed, settled)
         for record in completed:
+            self.obstacles.pop(record.id, None)
             coordinator.has_ended(record)
 
     def __repr__(self) -> str:

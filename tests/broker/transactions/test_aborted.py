@@ -2,16 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.topic import TopicSettings
 from goqueue.broker.upkeep import keep_up
 from goqueue.broker.work import run
-from goqueue.limits import ABORTED_HELD
-from goqueue.storage.aborted import EMPTY
 from goqueue.storage.retention import plan_expiry
 from tests.broker.brokers import Running
 from tests.broker.transactions.traffic import Traffic, read_offsets, stored_offsets
@@ -97,7 +93,9 @@ class Life:
         after = set(read_offsets(partition))
         latest = {traffic.keys[offset]: offset for offset in sorted(before)}
         assert after <= before
-        assert {offset for offset in before if latest[traffic.keys[offset]] == offset or not traffic.keys[offset]} <= after
+        assert {
+            offset for offset in before if latest[traffic.keys[offset]] == offset or not traffic.keys[offset]
+        } <= after
         held = set(stored_offsets(partition))
         end = partition.log.segments[len(partition.log.sealed())].base_offset
         if partition.compacted_end == end:
