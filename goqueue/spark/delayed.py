@@ -23,9 +23,8 @@ from goqueue.spark.reading import Broken, Run, Split, read
 from goqueue.storage.scan import Bytes, Frames, Positions
 from goqueue.storage.visit import LogView
 
-
 _OF_TRANSACTIONS = ("undecided", "aborted")  # as whoever reads what is not committed is told
-assert (UNDECIDED, ABORTED) == (len(STATES), len(STATES) + 1)
+assert (len(STATES), len(STATES) + 1) == (UNDECIDED, ABORTED)
 
 
 @dataclass(frozen=True, slots=True)
