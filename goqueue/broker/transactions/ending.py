@@ -4,7 +4,7 @@ It may be done again at any time: a partition in which nothing is open any more 
 crash all that was prepared is carried out once more, and what was ongoing is aborted.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.partition import Partition
@@ -25,6 +25,8 @@ class Ending:
     def __init__(self, coordinator: TransactionCoordinator, groups: Coordinator) -> None:
         self.obstacles: dict[str, GoQueueError] = {}
         """Why what is decided could not be carried out yet, by the id."""
+        self.on_obstacle: Callable[[str, GoQueueError], None] = lambda _, __: None
+        """Called when there is one where there was none."""
         self._coordinator = coordinator
         self._groups = groups
         self._finding: set[Partition] = set()
@@ -69,6 +71,8 @@ class Ending:
         finally:
             self._under_way -= chosen
         for name, failure in failures.items():
+            if name not in self.obstacles:
+                self.on_obstacle(name, failure)
             self.obstacles[name] = failure
             self._coordinator.try_again(name)
             self._coordinator.tell(name, _pending(name, failure))
