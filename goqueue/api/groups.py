@@ -11,6 +11,7 @@ from goqueue.broker.groups.assignors import Strategy
 from goqueue.broker.groups.group import Group, Order, Protocol
 from goqueue.broker.groups.lag import Lag
 from goqueue.broker.groups.statistics import RebalanceStats
+from goqueue.broker.view import Isolation
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
 from goqueue.quantities import format_time
@@ -71,6 +72,7 @@ class GroupDescription(msgspec.Struct, kw_only=True):
     protocol: Protocol
     assignment_strategy: Strategy
     order: Order
+    isolation: Isolation
     rebalance_state: RebalanceState
     members: list[MemberDescription]
     lag: Annotated[dict[str, dict[str, PartitionLag]], msgspec.Meta(description="By topic and partition.")]
@@ -127,6 +129,7 @@ async def describe(call: Call) -> GroupDescription:
         protocol=group.protocol,
         assignment_strategy=group.strategy,
         order=group.order,
+        isolation=group.isolation,
         rebalance_state=rebalance_state_of(call, group),
         members=[_member(call, group, name) for name in group.members],
         lag=by_topic,

@@ -35,7 +35,8 @@ TRANSACTION_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST", path="/producers/{producer}/heartbeat", handler=producers.heartbeat,
         summary="A sign of life of a producer", tag="transactions", permission="write",
-        body=producers.ProducerHeartbeat, answer=producers.HeartbeatTaken, errors=_NOT_ITS,
+        body=producers.ProducerHeartbeat, answer=producers.HeartbeatTaken,
+        errors=(*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted),
         example={"epoch": 3}, answer_example={"ok": True},
     ),
     Endpoint(
