@@ -15,7 +15,9 @@ from goqueue.errors import RequestInvalid
 from goqueue.limits import OFFSET_MAX, PARTITIONS_MAX
 
 _Offset = Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
-_Number = Annotated[str, msgspec.Meta(pattern=f"^(0|[1-9][0-9]{{0,8}}){END}", description="The number of a partition.")]
+PartitionNumber = Annotated[
+    str, msgspec.Meta(pattern=f"^(0|[1-9][0-9]{{0,8}}){END}", description="The number of a partition.")
+]
 
 
 class OffsetsQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,7 +31,7 @@ class CommittedOffsets(msgspec.Struct):
 class CommitRequest(msgspec.Struct, forbid_unknown_fields=True):
     member_id: MemberId
     offsets: Annotated[
-        dict[TopicName, dict[_Number, _Offset]],
+        dict[TopicName, dict[PartitionNumber, _Offset]],
         msgspec.Meta(description="By topic and partition: everything below is done with."),
     ]
     generation: Generation | None = None

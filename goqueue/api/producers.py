@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from goqueue.api.call import Call
-from goqueue.broker.transactions.records import Whose
+from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import ProducerNotFound
 from goqueue.limits import (

@@ -20,7 +20,8 @@ from goqueue.api.topics import new_topic
 from goqueue.broker.admission import RESERVED_HEADER_PREFIX, too_large
 from goqueue.broker.partition import Partition, Placement
 from goqueue.broker.topic import Topic
-from goqueue.broker.transactions.records import Spot, Whose
+from goqueue.broker.transactions.records import Spot
+from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicExists, TopicNotFound
 from goqueue.limits import DELAY_SECONDS_MAX, FRAME_HEADER_BYTES, PARTITIONS_MAX, PUBLISH_MESSAGES_MAX

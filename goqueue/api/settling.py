@@ -1,6 +1,6 @@
 """What consumers say of the messages they were handed: by receipts, one by one, or of whole leases."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -41,13 +41,13 @@ Reason = Annotated[
     str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX, description="Why; a dead letter has it in its headers.")
 ]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
-_Handle = Annotated[str, msgspec.Meta(max_length=400)]
+Handle = Annotated[str, msgspec.Meta(max_length=400)]
 
 
 class Receipts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    receipt_handle: _Handle | None = None
+    receipt_handle: Handle | None = None
     receipt_handles: (
-        Annotated[list[_Handle], msgspec.Meta(description=f"At most {RECEIPTS_MAX:,} with one request.")] | None
+        Annotated[list[Handle], msgspec.Meta(description=f"At most {RECEIPTS_MAX:,} with one request.")] | None
     ) = None
     consumer_id: Annotated[
         MemberId | None, msgspec.Meta(description="The member; what is leased to another one is refused then.")
@@ -136,7 +136,7 @@ async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> list[Result]:
     if not handles:
         problem = {"place": "receipt_handle", "problem": "is missing"}
         raise RequestInvalid("receipt_handle is missing", hint="or receipt_handles, a list of them", problems=[problem])
-    _refuse_too_many(len(handles), "receipt handles")
+    refuse_too_many(len(handles), "receipt handles")
     template = Statement(verb, "", 0, "", **said)
     settlement = call.runtime.broker.coordinator.settlement
     verdicts = await call.runtime.ask(partial(settlement.settle_receipts, handles, body.consumer_id, template))
@@ -160,7 +160,7 @@ def _result(handle: str, verdict: Verdict) -> Result:
     return Result(handle, None, verdict.dead_letter_topic, _deadline(verdict))
 
 
-def _refuse_too_many(count: int, what: str) -> None:
+def refuse_too_many(count: int, what: str) -> None:
     """What comes together is settled in one go, so that it may not be more than the loop can take in."""
     if count > RECEIPTS_MAX:
         raise RequestInvalid(
@@ -189,7 +189,7 @@ class LeaseRanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     topic: TopicName
     partition: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
-    lease: _Handle
+    lease: Handle
     ranges: Annotated[list[tuple[Offset, Offset]], msgspec.Meta(min_length=1)]
 
 
@@ -205,7 +205,7 @@ class RejectedRanges(LeaseRanges, forbid_unknown_fields=True, kw_only=True):
 class Extension(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     topic: TopicName
     partition: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
-    lease: _Handle
+    lease: Handle
     timeout: Visibility
 
 
@@ -246,28 +246,29 @@ async def settle(call: Call) -> SettleAnswer:
     body: SettleRequest = call.body
     coordinator, name = call.runtime.broker.coordinator, call.parameters["group"]
     coordinator.membership.check(name, body.member_id, body.generation)
-    _check_ranges(body)
+    check_ranges(
+        {"acks": body.acks, "nacks": body.nacks, "rejects": body.rejects, "releases": body.releases},
+        len(body.extensions),
+    )
+    refuse_too_many(sum(end - first for entry in body.rejects for first, end in entry.ranges), "rejected messages")
     statements = [
-        *(_statement("ack", one) for one in body.acks),
-        *(_statement("nack", one) for one in body.nacks),
-        *(_statement("reject", one) for one in body.rejects),
-        *(_statement("release", one) for one in body.releases),
-        *(_statement("extend", one) for one in body.extensions),
+        *(statement("ack", one) for one in body.acks),
+        *(statement("nack", one) for one in body.nacks),
+        *(statement("reject", one) for one in body.rejects),
+        *(statement("release", one) for one in body.releases),
+        *(statement("extend", one) for one in body.extensions),
     ]
     verdicts = await call.runtime.ask(partial(coordinator.settlement.settle, name, body.member_id, statements))
     await _arrived(call, verdicts)
-    left = iter([_settled(one.verb, verdict) for one, verdict in zip(statements, verdicts, strict=True)])
+    left = iter([settled(one.verb, verdict) for one, verdict in zip(statements, verdicts, strict=True)])
     parts = (body.acks, body.nacks, body.rejects, body.releases, body.extensions)
     return SettleAnswer(*([next(left) for _ in part] for part in parts))
 
 
-def _check_ranges(body: SettleRequest) -> None:
+def check_ranges(parts: Mapping[str, Sequence[LeaseRanges]], others: int = 0) -> None:
     """As many as can be taken in together, each of them with something in it."""
-    parts: dict[str, Sequence[LeaseRanges]] = {
-        "acks": body.acks, "nacks": body.nacks, "rejects": body.rejects, "releases": body.releases,
-    }  # fmt: skip
     count = sum(len(entry.ranges) for entries in parts.values() for entry in entries)
-    _refuse_too_many(count + len(body.extensions), "ranges and extensions")
+    refuse_too_many(count + others, "ranges and extensions")
     for name, entries in parts.items():
         for number, entry in enumerate(entries):
             for index, (first, end) in enumerate(entry.ranges):
@@ -276,7 +277,6 @@ def _check_ranges(body: SettleRequest) -> None:
                     problems = [{"place": place, "problem": problem}]
                     hint = "a range is its first offset, and the one behind its last"
                     raise RequestInvalid(f"{place} {problem}", hint=hint, problems=problems)
-    _refuse_too_many(sum(end - first for entry in body.rejects for first, end in entry.ranges), "rejected messages")
 
 
 def _apart(ranges: Iterable[Range]) -> tuple[Range, ...]:
@@ -290,7 +290,7 @@ def _apart(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(found)
 
 
-def _statement(verb: Verb, said: LeaseRanges | Extension) -> Statement:
+def statement(verb: Verb, said: LeaseRanges | Extension) -> Statement:
     delay, timeout = getattr(said, "delay", None), getattr(said, "timeout", None)
     return Statement(
         verb,
@@ -304,13 +304,14 @@ def _statement(verb: Verb, said: LeaseRanges | Extension) -> Statement:
     )
 
 
-def _settled(verb: Verb, verdict: Verdict) -> Settled:
+def settled(verb: Verb, verdict: Verdict) -> Settled:
+    """What became of it."""
     if isinstance(verdict, GoQueueError):
         return Settled(ErrorBody(**told(verdict)))
-    settled = Settled(dlq_topic=verdict.dead_letter_topic, new_deadline=_deadline(verdict))
+    result = Settled(dlq_topic=verdict.dead_letter_topic, new_deadline=_deadline(verdict))
     if verb == "nack":
-        settled.requeued, settled.dead_letters = verdict.requeued, len(verdict.moved)
-    return settled
+        result.requeued, result.dead_letters = verdict.requeued, len(verdict.moved)
+    return result
 
 
 # --- numbers ---
@@ -328,6 +329,9 @@ class ReliabilityStats(msgspec.Struct, kw_only=True):
     visibility_extensions: int
     in_flight: Annotated[int, msgspec.Meta(description="Messages that members have now.")]
     waiting: Annotated[int, msgspec.Meta(description="Messages that are to be handed out again.")]
+    pledged: Annotated[
+        int, msgspec.Meta(description="Messages acknowledged in transactions that have not come to their end.")
+    ]
     oldest_unacked_seconds: Annotated[
         float, msgspec.Meta(description="How long ago the oldest lease that stands was given.")
     ]
@@ -336,13 +340,14 @@ class ReliabilityStats(msgspec.Struct, kw_only=True):
 async def stats(call: Call) -> ReliabilityStats:
     coordinator = call.runtime.broker.coordinator
     counts, now_ns = coordinator.settlement.counts, coordinator.clock.now_ns()
-    in_flight = waiting = 0
+    in_flight = waiting = pledged = 0
     oldest_ns = now_ns
     for shelf in coordinator.ledger.shelves:
         for cursors in shelf.state.cursors.values():
             for cursor in cursors.values():
                 in_flight += cursor.leased
                 waiting += cursor.waiting.count
+                pledged += cursor.pledged.count
                 oldest_ns = min([oldest_ns, *(lease.grant.given_ns for lease in cursor.leases.values())])
     return ReliabilityStats(
         acks_total=counts.acks,
@@ -354,5 +359,6 @@ async def stats(call: Call) -> ReliabilityStats:
         visibility_extensions=counts.extensions,
         in_flight=in_flight,
         waiting=waiting,
+        pledged=pledged,
         oldest_unacked_seconds=round((now_ns - oldest_ns) / NANOSECONDS, 3),
     )

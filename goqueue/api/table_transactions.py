@@ -11,6 +11,10 @@ _UNAVAILABLE = (
 _NOT_ITS = (errors.ProducerNotFound, errors.ProducerFenced)
 _OPEN = (*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionFull)
 _NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy, errors.PartitionNotFound)
+_GROUP = (
+    errors.GroupNameInvalid, errors.GroupNotFound, errors.GroupFull, errors.MemberUnknown, errors.GenerationStale,
+    errors.PartitionNotOwned, errors.LeaseExpired, errors.ReceiptInvalid, errors.TransactionPending,
+)  # fmt: skip
 _ENDS = (
     *_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionPending, *_UNAVAILABLE,
 )  # fmt: skip
@@ -31,7 +35,8 @@ TRANSACTION_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST", path="/producers/{producer}/heartbeat", handler=producers.heartbeat,
         summary="A sign of life of a producer", tag="transactions", permission="write",
-        body=producers.ProducerHeartbeat, answer=producers.HeartbeatTaken, errors=_NOT_ITS,
+        body=producers.ProducerHeartbeat, answer=producers.HeartbeatTaken,
+        errors=(*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted),
         example={"epoch": 3}, answer_example={"ok": True},
     ),
     Endpoint(
@@ -59,6 +64,19 @@ TRANSACTION_ENDPOINTS: tuple[Endpoint, ...] = (
         body=transactions.AddPartition, answer=transactions.PartitionAdded,
         errors=(*_OPEN, *_NO_TOPIC, *_UNAVAILABLE),
         example={**_WHOSE, "topic": "orders", "partition": 1}, answer_example={"added": True, "transaction_id": "7-3"},
+    ),
+    Endpoint(
+        method="POST", path="/transactions/offsets", handler=transactions.offsets,
+        summary="Commit offsets of a group with the transaction", tag="transactions", permission="write",
+        body=transactions.OffsetsIn, answer=transactions.OffsetsTaken,
+        errors=(*_OPEN, *_NO_TOPIC, *_GROUP, errors.OffsetOutOfRange, *_UNAVAILABLE),
+        example={"producer_id": 7, "epoch": 3, "group": "billing", "offsets": {"orders": {"0": 1024}}},
+        answer_example={"ok": True, "transaction_id": "7-3"},
+    ),
+    Endpoint(
+        method="POST", path="/transactions/acks", handler=transactions.acks,
+        summary="Acknowledge messages with the transaction", tag="transactions", permission="write",
+        body=transactions.AcksIn, answer=transactions.AcksTaken, errors=(*_OPEN, *_GROUP, *_UNAVAILABLE),
     ),
     Endpoint(
         method="POST", path="/transactions/join", handler=transactions.join,

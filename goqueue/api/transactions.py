@@ -1,22 +1,31 @@
 """Transactions: what producers do in them."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import msgspec
 
 from goqueue.api.call import Call
-from goqueue.api.groups import TopicName
+from goqueue.api.groups import GroupName, TopicName
+from goqueue.api.members import Generation, MemberId
+from goqueue.api.offsets import PartitionNumber
 from goqueue.api.producers import Epoch, ProducerId, TransactionalId
 from goqueue.api.publishing import OutgoingMessage, topic_named, understood
+from goqueue.api.settling import Handle, LeaseRanges, Offset, Settled, check_ranges, refuse_too_many, settled, statement
+from goqueue.broker.delivery.settlement import Told, Verdict
 from goqueue.broker.partition import Placement
-from goqueue.broker.transactions.records import Ended, Registered, Spot, Whose
+from goqueue.broker.transactions.records import Ended, Registered, Spot
 from goqueue.broker.transactions.refusals import ASKED
 from goqueue.broker.transactions.states import State
+from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
+from goqueue.errors import RequestInvalid
 from goqueue.limits import (
     EPOCH_MAX,
     PARTITIONS_MAX,
     REASON_CHARACTERS_MAX,
+    RECEIPTS_MAX,
     SEQUENCE_COUNT,
     TRANSACTION_PARTICIPANTS_MAX,
 )
@@ -31,6 +40,18 @@ class Named(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     producer_id: ProducerId
     epoch: Epoch
     transactional_id: TransactionalId
+
+    @property
+    def whose(self) -> Whose:
+        return Whose(self.producer_id, self.epoch)
+
+
+class Unnamed(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The same, where the transactional id need not be said."""
+
+    producer_id: ProducerId
+    epoch: Epoch
+    transactional_id: TransactionalId | None = None
 
     @property
     def whose(self) -> Whose:
@@ -113,11 +134,42 @@ class EndedAnswer(msgspec.Struct):
     epoch: Annotated[int, msgspec.Meta(description="Of the next transaction.")]
 
 
+class OffsetsIn(Unnamed, forbid_unknown_fields=True, kw_only=True):
+    group: GroupName
+    offsets: Annotated[
+        dict[TopicName, dict[PartitionNumber, Offset]],
+        msgspec.Meta(description="By topic and partition: everything below is done with if it is committed."),
+    ]
+    member_id: MemberId | None = None
+    generation: Generation | None = None
+
+
+class OffsetsTaken(msgspec.Struct):
+    ok: bool
+    transaction_id: str
+
+
+class AcksIn(Unnamed, forbid_unknown_fields=True, kw_only=True):
+    """Receipts, or ranges of leases of a member."""
+
+    receipts: Annotated[list[Handle], msgspec.Meta(min_length=1, description=f"At most {RECEIPTS_MAX:,}.")] | None = (
+        None
+    )
+    group: GroupName | None = None
+    member_id: MemberId | None = None
+    acks: Annotated[list[LeaseRanges], msgspec.Meta(min_length=1)] | None = None
+
+
+class AcksTaken(msgspec.Struct):
+    results: Annotated[list[Settled], msgspec.Meta(description="One for each entry, in their order.")]
+    transaction_id: str
+
+
 async def begin(call: Call) -> Begun:
     body: Named = call.body
     coordinator = call.runtime.broker.transactions
     record = await call.runtime.decide(coordinator.begin(body.whose, body.transactional_id))
-    return Begun(record.whose.id, record.state, record.epoch, record.timeout_ns * 1000 // NANOSECONDS)
+    return Begun(str(record.whose), record.state, record.epoch, record.timeout_ns * 1000 // NANOSECONDS)
 
 
 async def publish(call: Call) -> PublishedIn:
@@ -139,7 +191,7 @@ async def add_partition(call: Call) -> PartitionAdded:
     body: AddPartition = call.body
     spot = Spot(body.topic, body.partition)
     record = await _enlist(call, body, [spot])
-    return PartitionAdded(True, record.whose.id)
+    return PartitionAdded(True, str(record.whose))
 
 
 async def _enlist(call: Call, body: Named, spots: list[Spot]) -> Registered:
@@ -147,12 +199,48 @@ async def _enlist(call: Call, body: Named, spots: list[Spot]) -> Registered:
     return await call.runtime.decide(coordinator.enlist(body.whose, spots, name=body.transactional_id))
 
 
+async def offsets(call: Call) -> OffsetsTaken:
+    """Committed with the transaction."""
+    body: OffsetsIn = call.body
+    coordinator, pledges = call.runtime.broker.transactions, call.runtime.broker.coordinator.pledges
+    wanted = {
+        (topic, int(number)): offset for topic, numbers in body.offsets.items() for number, offset in numbers.items()
+    }
+    work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=[body.group])
+    record = await call.runtime.decide(work)
+    pledge = partial(pledges.offsets, body.group, body.member_id, body.generation, wanted, body.whose)
+    await call.runtime.ask(pledge)
+    return OffsetsTaken(True, str(record.whose))
+
+
+async def acks(call: Call) -> AcksTaken:
+    """Acknowledged with the transaction."""
+    body: AcksIn = call.body
+    coordinator, pledges = call.runtime.broker.transactions, call.runtime.broker.coordinator.pledges
+    pledge: Callable[[Told], None]
+    if body.receipts is not None and body.acks is None:
+        refuse_too_many(len(body.receipts), "receipts")
+        groups = pledges.groups_of(body.receipts)
+        pledge = partial(pledges.receipts, body.receipts, body.member_id, body.whose)
+    elif body.acks is not None and body.receipts is None and body.group is not None and body.member_id is not None:
+        check_ranges({"acks": body.acks})
+        groups, statements = [body.group], [statement("ack", one) for one in body.acks]
+        pledge = partial(pledges.acks, body.group, body.member_id, statements, body.whose)
+    else:
+        problem = {"place": "acks", "problem": "or receipts: one of them is needed, and with acks group and member_id"}
+        raise RequestInvalid(f"acks {problem['problem']}", problems=[problem])
+    work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=groups)
+    record = await call.runtime.decide(work)
+    verdicts: list[Verdict] = await call.runtime.ask(pledge)
+    return AcksTaken([settled("ack", verdict) for verdict in verdicts], str(record.whose))
+
+
 async def join(call: Call) -> JoinedIn:
     body: Join = call.body
     coordinator = call.runtime.broker.transactions
     work = coordinator.join(body.whose, body.transactional_id, begin=body.begin)
     record, member = await call.runtime.decide(work)
-    return JoinedIn(member, record.whose.id)
+    return JoinedIn(member, str(record.whose))
 
 
 async def commit(call: Call) -> EndedAnswer:
@@ -176,6 +264,6 @@ def _ended(call: Call, body: Named, ended: Ended) -> EndedAnswer:
     """The next epoch is the one behind this end: somebody who has taken over since has another one."""
     following = ended.whose.epoch + 1
     if following <= EPOCH_MAX:
-        return EndedAnswer(ended.whose.id, ended.state, ended.whose.producer, following)
+        return EndedAnswer(str(ended.whose), ended.state, ended.whose.producer, following)
     known = call.runtime.broker.transactions.register.by_id[body.transactional_id]
-    return EndedAnswer(ended.whose.id, ended.state, known.producer, known.epoch)
+    return EndedAnswer(str(ended.whose), ended.state, known.producer, known.epoch)

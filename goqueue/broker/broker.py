@@ -127,7 +127,7 @@ class Broker:
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _INTERNAL_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self._clock, self.new_producer)
         self.transactions.open()
-        self.ending = Ending(self.transactions)
+        self.ending = Ending(self.transactions, self.coordinator)
 
     def _note_tear(self, partition: Partition) -> None:
         """Where that is refused nothing may be appended: nobody could tell any more where a torn batch ends."""

@@ -130,6 +130,12 @@ class Partition:
         return self.high_watermark if first is None else min(first, self.high_watermark)
 
     @property
+    def held_back(self) -> int:
+        """Offsets that those do not see who read what is committed."""
+        first = self.open.first_offset
+        return 0 if first is None else max(0, self.high_watermark - first)
+
+    @property
     def removable_end(self) -> int:
         """Nothing may be removed from here on: it is needed, or not decided yet."""
         needed_from = self.needed_from()

@@ -22,6 +22,7 @@ from goqueue.storage.scan import Frames, Positions
 
 Mask = NDArray[np.bool_]
 
+_STEP = 1024  # offsets: most transactions end soon
 _KINDS = np.uint8(frame.CONTROL | frame.TRANSACTIONAL)
 
 
@@ -91,15 +92,13 @@ class _Found:
         if self._looked_to <= frames.last_offset:
             self._looked_to = frames.last_offset + 1
             self._ahead = self._look_ahead(self._looked_to)
-        found = among(offsets, self._committed)
-        while not (found | among(offsets, self._aborted)).all():
-            seen = next(self._ahead, None)
-            if seen is None:
-                break
+        while not self._are_decided(offsets) and (seen := next(self._ahead, None)) is not None:
             self._looked_to = seen.last_offset + 1
             self._note(seen)
-            found = among(offsets, self._committed)
-        return found
+        return among(offsets, self._committed)
+
+    def _are_decided(self, offsets: Positions) -> bool:
+        return bool(among(offsets, np.concatenate((self._committed, self._aborted))).all())
 
     def _forget(self, below: int) -> None:
         self._committed = self._committed[self._committed[:, 1] > below]
@@ -112,20 +111,22 @@ class _Found:
             self._aborted = np.concatenate((self._aborted, ranges[~commits]))
 
     def _look_ahead(self, first: int) -> Iterator[Frames]:
-        """What follows in the log, up to where that ended when it was planned."""
+        """What follows in the log, up to where that ended when it was planned; a little at first, then more."""
         split = self._split
         horizon = self._logs.view(split.topic, split.partition).end if split.horizon is None else split.horizon
-        if first >= horizon:
-            return
-        for piece in read(self._logs, replace(split, first=first, end=horizon, begins=False)):
-            if isinstance(piece, Run):
-                yield piece.frames
-            elif isinstance(piece, Broken) and self._fails_on_loss:
-                raise piece.error
+        step = _STEP
+        while first < horizon:
+            end = min(first + step, horizon)
+            for piece in read(self._logs, replace(split, first=first, end=end, begins=False)):
+                if isinstance(piece, Run):
+                    yield piece.frames
+                elif isinstance(piece, Broken) and self._fails_on_loss:
+                    raise piece.error
+            first, step = end, 2 * step
 
 
 def among(offsets: Positions, ranges: Positions) -> Mask:
-    """Which of these offsets lie in ranges, a row for each of which says where it begins and where it ends."""
-    begun = np.searchsorted(np.sort(ranges[:, 0]), offsets, side="right")
-    inside: Mask = begun > np.searchsorted(np.sort(ranges[:, 1]), offsets, side="right")
+    """Which of these rising offsets lie in ranges, a row for each of which says where it begins and where it ends."""
+    begun, over = (np.bincount(np.searchsorted(offsets, edges), minlength=len(offsets) + 1) for edges in ranges.T)
+    inside: Mask = np.cumsum((begun - over)[:-1]) > 0
     return inside

@@ -17,7 +17,7 @@ from tests.brokers import Answer, ask, create, publish, read
 from tests.processes import Served
 
 MIB = 1024 * 1024
-INTERNAL = {"__metadata", "__consumer_offsets"}
+INTERNAL = {"__metadata", "__consumer_offsets", "__transactions"}
 
 
 @pytest.fixture

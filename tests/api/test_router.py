@@ -21,7 +21,7 @@ def path_of(row: Endpoint, member: str) -> str:
         "assignment": f"?member_id={member}",
         "poll": f"?member_id={member}&timeout=0",
     }
-    path = row.path.format(topic="t", partition=0, group="g", segment=0, offset=0)
+    path = row.path.format(topic="t", partition=0, group="g", segment=0, offset=0, transactional_id="app")
     return path + needed.get(row.path.rpartition("/")[2], "")
 
 
@@ -30,6 +30,7 @@ def test_every_path_is_also_below_v1_and_answers_head(broker: LocalBroker, row: 
     create(broker.url, "t")
     publish(broker.url, "t", "x")
     publish(broker.url, "t", "later", delay="1h")
+    assert ask(broker.url, "POST", "/producers/init", {"transactional_id": "app"}).status == 200
     path = path_of(row, Member(broker.url, "g", topics=["t"]).join().id)
     plain, versioned = (ask(broker.url, "GET", prefix + path) for prefix in ("", "/v1"))
     assert (plain.status, versioned.status) == (200, 200)

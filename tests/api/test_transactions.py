@@ -98,7 +98,7 @@ def test_what_is_open_holds_back_what_comes_behind_it_until_it_ends(url: str) ->
     assert (after["last_stable"], after["high_watermark"]) == (3, 3)  # with the marker
     assert listed["transactional_id"] == "app-1"
     assert listed["partitions"] == [
-        {"topic": "t", "partition": 0, "delayed": False, "first_offset": 0, "held_back": 2},
+        {"topic": "t", "partition": 0, "delayed": False, "first_offset": 0, "messages": 2, "held_back": 2},
     ]
     assert done(ask(url, "GET", "/transactions"))["transactions"] == []
 
@@ -157,7 +157,7 @@ def test_a_partition_can_be_named_before_anything_is_written_there(url: str) -> 
     done(call(url, "begin", whose))
     assert done(call(url, "add-partition", whose, topic="t", partition=1))["added"]
     assert of(url)["partitions"] == [
-        {"topic": "t", "partition": 1, "delayed": False, "first_offset": None, "held_back": 0}
+        {"topic": "t", "partition": 1, "delayed": False, "first_offset": None, "messages": 0, "held_back": 0}
     ]
     refused(call(url, "add-partition", whose, topic="t", partition=7), 404, "partition_not_found")
     refused(call(url, "add-partition", whose, topic="nix", partition=0), 404, "topic_not_found")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Any, TypeVar
 
-from goqueue.broker.delivery.changes import Place, Range, Whose
+from goqueue.broker.delivery.changes import Place, Range
 from goqueue.broker.delivery.claims import Statement, Verb
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.settlement import Outcome, Verdict
@@ -13,6 +13,7 @@ from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.membership import Wish
 from goqueue.broker.groups.offsets import Reset, ResetWish, Target
+from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Work, run
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError

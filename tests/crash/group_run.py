@@ -110,6 +110,9 @@ class Worker:
 class GroupRun:
     """One broker on one port, and all that goes on around it. At the end of its block no process is left."""
 
+    topics: tuple[str, ...] = (TOPIC,)
+    """What is read at the end."""
+
     def __init__(self, path: Path, seed: str, partitions: int) -> None:
         self.seed = seed
         self.chance = Random(seed)
@@ -235,7 +238,8 @@ class GroupRun:
 
     def judge(self, *, in_order: bool = True) -> tuple[list[Event], Report]:
         """Write down what the broker has in the end, and hold all that was seen against each other."""
-        self._record_log()
+        for topic in self.topics:
+            self._record_log(topic)
         self._record_dead_letters()
         offsets = self._client.group_offsets(GROUP)[TOPIC]
         self._seen.record(*(Settled(GROUP, TOPIC, partition, floor) for partition, floor in offsets.items()))
@@ -247,16 +251,16 @@ class GroupRun:
     def __str__(self) -> str:
         return f"seed {self.seed}, {sum(self._lives.values())} processes"
 
-    def _record_log(self) -> None:
-        with self._client.reader(TOPIC, start="earliest", until="now") as reader:
+    def _record_log(self, topic: str) -> None:
+        with self._client.reader(topic, start="earliest", until="now") as reader:
             for messages in reader.batches():
                 self._seen.record(
                     *(
-                        Stored(TOPIC, message.partition, message.offset, (message.value or b"").decode())
+                        Stored(topic, message.partition, message.offset, (message.value or b"").decode())
                         for message in messages
                     )
                 )
-            self._seen.record(*(End(TOPIC, partition, end) for partition, end in reader.positions.items()))
+            self._seen.record(*(End(topic, partition, end) for partition, end in reader.positions.items()))
 
     def _record_dead_letters(self) -> None:
         try:

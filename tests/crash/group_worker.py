@@ -7,7 +7,7 @@ on with its work: whoever wants to kill it in the middle of something waits for 
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, Self
@@ -15,7 +15,7 @@ from typing import Any, Self
 from goqueue.client import Batch, Delivered
 from goqueue.client.consuming import Consuming
 from goqueue.client.intervals import Intervals
-from goqueue.testing.history import Acked, Acking, Event, Joined, Left, Nacked, Received, Recorder, Rejecting
+from goqueue.testing.history import Acked, Acking, Event, Isolation, Joined, Left, Nacked, Received, Recorder, Rejecting
 
 NACK_SECONDS = 0.05
 
@@ -45,6 +45,12 @@ class Job:
     """Whether its members leave after a while, and others come."""
     forgives: bool = True
     """Whether something may come too late, because its lease was over or its membership was."""
+    transactional_id: str = ""
+    timeout: str = "60s"
+    """Of a transaction of which nothing is heard."""
+    aborts: float = 0.0
+    """The part of its transactions that it aborts."""
+    isolation: Isolation = "read_committed"
 
     def to_argument(self) -> str:
         return json.dumps(asdict(self))
@@ -124,19 +130,27 @@ class Watch:
 
     # --- settling ---
 
+    def pledging(self, name: str, messages: Iterable[Delivered]) -> None:
+        """Messages of one lease are to be acknowledged with the commit of a transaction."""
+        for fields in self._ranges(messages):
+            self._seen.record(Acking(*fields, name))
+
     def saying(self, action: str, messages: Iterable[Delivered]) -> None:
         """`ack`, `nack` or `reject` is about to be said of messages of one lease."""
         before, after = _EVENTS[action]
-        of = list(messages)
-        if not of:
-            return
-        member = self._polls[of[0]._lease.held.leased.lease].member
-        for first, end in Intervals((message.offset, message.offset + 1) for message in of).ranges():
-            fields = self._group, member, of[0].topic, of[0].partition, first, end
+        for fields in self._ranges(messages):
             if before is not None:
                 self._seen.record(before(*fields))
             if after is not None:
                 self._unanswered.append(after(*fields))
+
+    def _ranges(self, messages: Iterable[Delivered]) -> Iterator[tuple[str, str, str, int, int, int]]:
+        """What is said of settled offsets, for each range of them."""
+        of = list(messages)
+        if of:
+            member = self._polls[of[0]._lease.held.leased.lease].member
+            for first, end in Intervals((message.offset, message.offset + 1) for message in of).ranges():
+                yield self._group, member, of[0].topic, of[0].partition, first, end
 
     def answered(self) -> None:
         """All that was said is durable."""

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from goqueue.broker.delivery.changes import Range, Whose
+from goqueue.broker.delivery.changes import Range
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.ranges import RangeMap
+from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import LeaseExpired
 from goqueue.quantities import quoted
 

@@ -8,7 +8,7 @@ What must stay true: what was answered is durable; a message is pledged by one t
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from goqueue.broker.delivery.changes import CursorChange, Place, Pledged, Redeemed, Retry, Whose
+from goqueue.broker.delivery.changes import CursorChange, Place, Pledged, Redeemed, Retry
 from goqueue.broker.delivery.claims import Statement, expired, lease_of, left_of
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.receipt import Receipt, parse_receipt
@@ -16,6 +16,7 @@ from goqueue.broker.delivery.settlement import Outcome, Settlement, Told, Verdic
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.groups.offsets import Offsets
 from goqueue.broker.groups.presence import Left
+from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import Clock
 from goqueue.errors import GoQueueError, ReceiptInvalid, TransactionPending
 

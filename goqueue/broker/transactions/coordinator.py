@@ -9,7 +9,6 @@ something only with the epoch of the transaction that it means; what was decided
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -18,6 +17,7 @@ from goqueue.broker.journal import Journal
 from goqueue.broker.producers import Mark
 from goqueue.broker.sync import synced
 from goqueue.broker.transactions import refusals
+from goqueue.broker.transactions.counts import Counts
 from goqueue.broker.transactions.places import Places
 from goqueue.broker.transactions.records import (
     Ended,
@@ -26,13 +26,13 @@ from goqueue.broker.transactions.records import (
     Registered,
     Spot,
     Touched,
-    Whose,
     check_transactional_id,
     decode_record,
     encode_record,
 )
 from goqueue.broker.transactions.register import Register
 from goqueue.broker.transactions.states import OPEN, PREPARED, following
+from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock, SteadyClock
 from goqueue.errors import GoQueueError
@@ -54,25 +54,6 @@ _HUNG_NS = round(TRANSACTION_HUNG_SECONDS * NANOSECONDS)
 _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
 
 NewProducer = Callable[[Told[int]], None]
-
-
-@dataclass(slots=True)
-class Counts:
-    """Since the broker started."""
-
-    committed: int = 0
-    aborted: dict[str, int] = field(default_factory=dict)
-    """By the reason."""
-    seconds: float = 0.0
-    """How long those that ended had lasted, all together."""
-
-    def note(self, ended: Ended) -> None:
-        self.seconds += max(0, ended.ended_ns - ended.began_ns) / NANOSECONDS
-        if ended.state == "complete_commit":
-            self.committed += 1
-        else:
-            reason = ended.reason if ended.reason in refusals.REASONS else "asked"
-            self.aborted[reason] = self.aborted.get(reason, 0) + 1
 
 
 class TransactionCoordinator:
@@ -97,6 +78,8 @@ class TransactionCoordinator:
         self._new_producer = new_producer
         self._seen: dict[str, int] = {}
         """When something was heard last of those that are ongoing."""
+        self._closing: set[str] = set()
+        """Those that are about to be committed."""
         self._waiting: dict[str, list[Promise[Ended]]] = {}
         """Those who want to know how it ended, when it has everywhere."""
         self._expiry = self.deadlines.kind(self._expire)
@@ -253,6 +236,8 @@ class TransactionCoordinator:
         """The transaction, as long as it is open."""
         known = self.current(whose)
         refusals.refuse_unless_ongoing(known)
+        if known.id in self._closing:
+            raise refusals.closing(known)
         return known
 
     def check_mark(self, whose: Whose, mark: Mark) -> None:
@@ -275,6 +260,22 @@ class TransactionCoordinator:
         reason: str = refusals.ASKED,
     ) -> Work[Ended]:
         """Decide it, and go on when it has ended everywhere; asked again, the answer is the same."""
+        known = self._to_end(whose, name, is_commit=is_commit)
+        if is_commit and isinstance(known, Registered) and known.state == "ongoing":
+            if counted is not None and (strangers := set(counted) - set(known.members)):
+                raise refusals.no_members(known, sorted(strangers))
+            yield from self._secure(known)
+            known = self._to_end(whose, name, is_commit=is_commit)
+        if isinstance(known, Ended):
+            return known
+        ended = self._completion(name)
+        if known.state == "ongoing":
+            self.prepare(known, is_commit=is_commit, counted=counted, note=note, reason="" if is_commit else reason)
+        result: Ended = yield ended
+        return result
+
+    def _to_end(self, whose: Whose, name: str, *, is_commit: bool) -> Registered | Ended:
+        """The transaction while it is open, or how it has ended if that is what is asked for."""
         known = self.register.by_id.get(name)
         if known is None:
             raise refusals.unknown(whose, name, None)
@@ -282,18 +283,20 @@ class TransactionCoordinator:
             return refusals.answered_again(known.last, is_commit=is_commit)
         if known.whose != whose:
             raise refusals.of_another_epoch(known, whose)
-        if known.state == "ongoing":
-            if counted is not None and (strangers := set(counted) - set(known.members)):
-                raise refusals.no_members(known, sorted(strangers))
-        elif known.state not in PREPARED:
-            raise refusals.not_open(known)
-        elif (known.state == "prepare_commit") != is_commit:
+        if known.state in PREPARED and (known.state == "prepare_commit") != is_commit:
             raise refusals.decided_otherwise(known)
-        ended = self._completion(name)
-        if known.state == "ongoing":
-            self.prepare(known, is_commit=is_commit, counted=counted, note=note, reason="" if is_commit else reason)
-        result: Ended = yield ended
-        return result
+        if known.state not in OPEN:
+            raise refusals.not_open(known)
+        return known
+
+    def _secure(self, known: Registered) -> Work[None]:
+        """What is to be committed is on the device before the decision can be; nothing more comes to it meanwhile."""
+        self._closing.add(known.id)
+        try:
+            for log, end in self.places.ends(known):
+                yield from synced(log, end, self.on_wait)
+        finally:
+            self._closing.discard(known.id)
 
     def prepare(
         self,
@@ -367,8 +370,7 @@ class TransactionCoordinator:
         known = self.register.by_id.get(name)
         if known is None or known.state != "ongoing":
             return None
-        now_ns = self.clock.now_ns()
-        due_ns = min(self._seen.get(name, 0) + known.timeout_ns, known.began_ns + _MOST_NS)
+        now_ns, due_ns = self.clock.now_ns(), self.expires_ns(known)
         if now_ns < due_ns:
             return due_ns
         try:
@@ -376,6 +378,10 @@ class TransactionCoordinator:
         except GoQueueError:
             return now_ns + _AGAIN_NS
         return now_ns + _AGAIN_NS  # should it be refused later
+
+    def expires_ns(self, record: Registered) -> int:
+        """When one that is ongoing is aborted, if nothing more is heard of it."""
+        return min(self._seen.get(record.id, 0) + record.timeout_ns, record.began_ns + _MOST_NS)
 
     def _warn(self, name: str) -> int | None:
         known = self.register.by_id.get(name)

@@ -1,19 +1,22 @@
 """Where a transaction writes: partitions and delayed logs, by their names."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 from goqueue.broker.delay.office import Office
 from goqueue.broker.delay.postman import Postman
+from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic
-from goqueue.broker.transactions.records import Spot, Touched
+from goqueue.broker.transactions.records import Registered, Spot, Touched
+from goqueue.storage.log import Log
 
 
 class Logs(Protocol):
     """What is needed of the broker."""
 
     office: Office
+    coordinator: Coordinator
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -21,6 +24,17 @@ class Logs(Protocol):
     def for_publishing(self, name: str) -> Topic: ...
 
     def scheduling(self, partition: Partition) -> Postman: ...
+
+
+class Held(NamedTuple):
+    """What a transaction has in one partition."""
+
+    first_offset: int | None = None
+    """None while it has nothing there."""
+    messages: int = 0
+    """Of its own."""
+    held_back: int = 0
+    """Offsets that nobody sees who reads what is committed: its own, and what others have behind them."""
 
 
 class Places:
@@ -49,7 +63,35 @@ class Places:
         delays = self._logs.office.delays(partition)
         return None if delays is None else delays.inbox
 
-    def held_back(self) -> int:
-        """Offsets that nobody sees who reads what is committed, in all partitions together."""
-        partitions = (partition for topic in self._logs.topics.values() for partition in topic.partitions)
-        return sum(partition.high_watermark - partition.last_stable for partition in partitions)
+    def held_by(self, record: Registered, touched: Touched) -> Held:
+        partition = self.partition(touched)
+        if partition is None or not len(partition.open):
+            return Held()
+        whose = (record.whose, *((member, 0) for member in record.members))
+        opened = [one for one in (partition.open.of(*one) for one in whose) if one is not None]
+        if not opened:
+            return Held()
+        first = min(one.first_offset for one in opened)
+        messages = sum(end - start for one in opened for start, end in one.ranges)
+        return Held(first, messages, max(0, partition.high_watermark - first))
+
+    def ends(self, record: Registered) -> Iterator[tuple[Log, int]]:
+        """The logs that a transaction has written to, and where what it has written there ends."""
+        whose = (record.whose, *((member, 0) for member in record.members))
+        for touched in record.partitions:
+            if (partition := self.partition(touched)) is not None:
+                opened = (partition.open.of(*one) for one in whose)
+                yield partition.log, max((one.ranges[-1][1] for one in opened if one is not None), default=0)
+        for group in record.groups:
+            log = self._logs.coordinator.ledger.shelf(group).log
+            yield log, log.next_offset
+
+    def held_back(self) -> Iterator[tuple[Partition, int]]:
+        """Where there are offsets that nobody sees who reads what is committed, and how many.
+
+        Nothing may change while it goes on.
+        """
+        for topic in self._logs.topics.values():
+            for partition in topic.partitions:
+                if count := partition.held_back:
+                    yield partition, count

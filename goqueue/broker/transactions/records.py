@@ -6,23 +6,13 @@ from typing import NamedTuple
 import msgspec
 
 from goqueue.broker.transactions.states import State
+from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import RequestInvalid
 from goqueue.limits import TRANSACTIONAL_ID_CHARACTERS_MAX
 from goqueue.quantities import quoted
 from goqueue.storage import frame
 
 _FIT = re.compile(r"[A-Za-z0-9._:@-]+")
-
-
-class Whose(NamedTuple):
-    """One transaction: the epoch is another one after each end."""
-
-    producer: int
-    epoch: int
-
-    @property
-    def id(self) -> str:
-        return f"{self.producer}-{self.epoch}"
 
 
 class Spot(NamedTuple):

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from goqueue.broker.producers import Mark
-from goqueue.broker.transactions.records import Ended, Registered, Whose
+from goqueue.broker.transactions.records import Ended, Registered
+from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import (
     FrameInvalid,
     GoQueueError,
@@ -60,18 +61,18 @@ def _over(last: Ended) -> GoQueueError:
     if last.state == "complete_abort":
         return aborted(last.whose, last.reason)
     return TransactionNotOpen(
-        f"transaction {last.whose.id} was committed before",
+        f"transaction {last.whose} was committed before",
         hint="the answer of the commit says with which epoch the next one begins",
-        transaction_id=last.whose.id,
+        transaction_id=str(last.whose),
         state=last.state,
     )
 
 
 def aborted(whose: Whose, reason: str) -> TransactionAborted:
     return TransactionAborted(
-        f"transaction {whose.id} was aborted: {why(reason)}",
+        f"transaction {whose} was aborted: {why(reason)}",
         hint="nothing of it is seen by anybody; do it again in a new transaction",
-        transaction_id=whose.id,
+        transaction_id=str(whose),
         reason=reason,
     )
 
@@ -80,7 +81,7 @@ def answered_again(last: Ended, *, is_commit: bool) -> Ended:
     """What was answered the first time, if that was what is asked now."""
     if last.reason == FENCED:
         raise ProducerFenced(
-            f"transaction {last.whose.id} was aborted: {why(FENCED)}",
+            f"transaction {last.whose} was aborted: {why(FENCED)}",
             hint="only after a new init this producer may go on",
         )
     if (last.state == "complete_commit") != is_commit:
@@ -92,7 +93,7 @@ def not_open(known: Registered) -> TransactionNotOpen:
     return TransactionNotOpen(
         f"producer {known.producer} has begun no transaction with epoch {known.epoch}",
         hint="POST /transactions/begin opens one",
-        transaction_id=known.whose.id,
+        transaction_id=str(known.whose),
         state=known.state,
     )
 
@@ -110,10 +111,14 @@ def decided_otherwise(known: Registered) -> GoQueueError:
     """An end that is being carried out already."""
     if known.state == "prepare_abort":
         return aborted(known.whose, known.reason)
+    return closing(known)
+
+
+def closing(known: Registered) -> TransactionNotOpen:
     return TransactionNotOpen(
-        f"transaction {known.whose.id} is being committed",
+        f"transaction {known.whose} is being committed",
         hint="wait for the answer to the commit",
-        transaction_id=known.whose.id,
+        transaction_id=str(known.whose),
         state=known.state,
     )
 
@@ -128,7 +133,7 @@ def outside(known: Registered, producer: int) -> TransactionNotOpen:
 def foreign_mark(whose: Whose, mark: Mark) -> FrameInvalid:
     return FrameInvalid(
         f"a batch has the mark of producer {mark.producer} with epoch {mark.epoch}, which is not of transaction"
-        f" {whose.id}",
+        f" {whose}",
         hint="the mark has the producer and the epoch of the transaction, or a member of it and epoch 0",
     )
 
@@ -136,7 +141,7 @@ def foreign_mark(whose: Whose, mark: Mark) -> FrameInvalid:
 def no_members(known: Registered, strangers: Sequence[int]) -> RequestInvalid:
     problem = {
         "place": "members",
-        "problem": f"names {strangers[0]}, which has not joined transaction {known.whose.id}",
+        "problem": f"names {strangers[0]}, which has not joined transaction {known.whose}",
     }
     return RequestInvalid(
         f"members {problem['problem']}", hint="name what POST /transactions/join has given", problems=[problem]
@@ -152,7 +157,7 @@ def too_many_ids() -> TransactionFull:
 
 def too_large(record: Registered) -> TransactionFull:
     return TransactionFull(
-        f"transaction {record.whose.id} would touch {len(record.partitions)} partitions and {len(record.groups)} groups"
+        f"transaction {record.whose} would touch {len(record.partitions)} partitions and {len(record.groups)} groups"
         f" with {len(record.members)} members, together at most {TRANSACTION_PARTICIPANTS_MAX} are allowed",
         hint="commit, and go on in another one",
     )

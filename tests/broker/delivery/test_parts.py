@@ -17,10 +17,10 @@ from goqueue.broker.delivery.changes import (
     Retry,
     Settled,
     Stands,
-    Whose,
 )
 from goqueue.broker.delivery.parts import in_parts, joined
 from goqueue.broker.groups.state import Groups, encode_record
+from goqueue.broker.transactions.whose import Whose
 from goqueue.limits import OFFSET_MAX, REASON_CHARACTERS_MAX, STANDS_BYTES
 
 WHOSE = ("team", "orders", 0)

@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
-from goqueue.broker.delivery.changes import Whose
 from goqueue.broker.delivery.receipt import Receipt
 from goqueue.broker.delivery.settlement import Outcome, Verdict
+from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import (
     DiskFull,
     GenerationStale,

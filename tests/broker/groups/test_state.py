@@ -22,10 +22,10 @@ from goqueue.broker.delivery.changes import (
     Rewound,
     Settled,
     Stands,
-    Whose,
 )
 from goqueue.broker.groups.group import Group, GroupDeleted, Member
 from goqueue.broker.groups.state import Groups, Record, decode_record, encode_record
+from goqueue.broker.transactions.whose import Whose
 from goqueue.storage import frame
 
 WHOSE = ("team", "orders", 0)

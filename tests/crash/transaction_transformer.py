@@ -1,0 +1,59 @@
+"""A process that consumes, transforms and produces: what it has read is done when what it made of that is committed.
+
+It ends when it is told to, or when another one has taken over its transactional id.
+"""
+
+import threading
+from contextlib import suppress
+from random import Random
+
+from goqueue.client.transaction import TransactionalProducer
+from goqueue.errors import ProducerFenced
+from goqueue.testing.history import Recorder
+from tests.crash.group_watched import WatchedClient, WatchedConsumer
+from tests.crash.group_worker import Job, Watch, when_told_to_end
+from tests.crash.transaction_worker import Writer
+
+MESSAGES_MAX = 20
+WORK_SECONDS = 0.05
+
+
+def transform(job: Job, consumer: WatchedConsumer, writer: Writer) -> None:
+    chance, working = Random(job.seed), threading.Event()
+    for batch in consumer.batches():
+        consumer.watch.received(consumer, batch)
+        with writer.transaction() as written:
+            for message in batch:
+                written.send(f"{(message.value or b'').decode()} in {written.name}", chance)
+            working.wait(chance.uniform(0, WORK_SECONDS))
+            written.acknowledge(batch, consumer.watch)
+            if chance.random() < job.aborts:
+                written.give_up()
+            written.await_answers()
+
+
+def main() -> None:
+    job = Job.from_argument()
+    wishes = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
+    with Recorder(job.history, job.name) as seen, WatchedClient(job.url) as client, suppress(ProducerFenced):
+        watch = Watch(seen, job.group)
+        consumer: WatchedConsumer = client.watched(
+            watch,
+            job.group,
+            [job.topic],
+            client_id=job.name,
+            session_timeout=job.session,
+            visibility_timeout=job.visibility,
+            max_messages=MESSAGES_MAX,
+            on_assigned=lambda _: watch.assigned(consumer),
+            on_lost=lambda _: watch.assigned(consumer),
+        )
+        when_told_to_end(consumer.stop)
+        with client.producer(**wishes) as producer, consumer:
+            assert isinstance(producer, TransactionalProducer)
+            transform(job, consumer, Writer(job, producer, seen))
+        watch.left()
+
+
+if __name__ == "__main__":
+    main()
