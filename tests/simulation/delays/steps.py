@@ -33,7 +33,7 @@ class DelaySteps:
         self._actions: dict[Callable[[], None], int] = {
             self.schedule: 16,
             self.transactions.schedule: 10,
-            self.transactions.end: 6,
+            self.transactions.end: 12,
             self.publish: 4,
             self.cancel: 5,
             self.reschedule: 5,
@@ -174,6 +174,7 @@ class DelaySteps:
 
     def shift_some(self) -> None:
         number, some = self._some()
+        some = [one for one in some if one.transaction is None]  # its commit may have moved it
         shift_ns = self.random.choice((-100, 5, 1000)) * NANOSECONDS
         for one in some:
             one.dues |= {due + shift_ns for due in one.dues}
