@@ -154,11 +154,11 @@ def test_a_plain_log_is_not_read_but_for_the_time_of_the_oldest(queue: Queue) ->
     assert jobs_of(count_between(View(queue.partition), 1, 9)) == (8, 0)
 
 
-def test_after_a_start_one_look_tells_that_nothing_was_compacted(queue: Queue) -> None:
+def test_after_a_start_it_is_found_out_once_that_offsets_can_be_counted(queue: Queue) -> None:
     for number in range(10):
         queue.publish(b"%d" % number + LARGE)
     queue = queue.restarted()
-    assert jobs_of(count_between(View(queue.partition), 0, 10)) == (10, 1)
+    assert run(count_between(View(queue.partition), 0, 10)) == 10
     assert jobs_of(count_between(View(queue.partition), 0, 10)) == (10, 0)
 
 
@@ -207,20 +207,8 @@ def test_offsets_that_compaction_took_are_not_left(queue: Queue) -> None:
     compacted(queue)
     assert queue.left(0) == Backlog(7, *queue.times(1))
     assert queue.left(2, (3, 4), (6, 8)) == Backlog(4, *queue.times(5))
-    assert [run(count_between(View(queue.partition), 0, end)) for end in range(12)] == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        2,
-        3,
-        3,
-        4,
-        5,
-        6,
-        7,
-    ]
+    counts = [run(count_between(View(queue.partition), 0, end)) for end in range(12)]
+    assert counts == [0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7]
 
 
 def test_so_it_is_after_a_start(queue: Queue) -> None:

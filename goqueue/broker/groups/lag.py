@@ -88,22 +88,13 @@ def left_of(cursor: Cursor, view: View) -> Work[Backlog]:
     messages = left.messages + sum(stop - first for first, stop in taken) + ahead.messages
     firsts = [first for first, _ in taken]
     for lane, head in enumerate(heads):
-        messages += yield from _count_between_heads(view, lane, head, min(end, reach))
+        messages += yield from view.count_in_lane(lane, head, min(end, reach))
         following = yield from view.partition.lanes.next(lane, head, end)
         firsts += [] if following is None else [following]
     oldest_ns = left.oldest_ns
     if oldest_ns is None and firsts and messages:
         oldest_ns = yield from _time_from(view, min(firsts))
     return Backlog(messages, oldest_ns)
-
-
-def _count_between_heads(view: View, lane: int, head: int, reach: int) -> Work[int]:
-    """What was not handed out of a lane, of the stretch where other lanes were."""
-    lanes = view.partition.lanes
-    count = yield from lanes.count(lane, head, reach, OFFSET_MAX)
-    for first, end in (yield from view.hidden(head, reach)) if count else ():
-        count -= yield from lanes.count(lane, first, end, OFFSET_MAX)
-    return count
 
 
 def _time_from(view: View, offset: int) -> Work[int | None]:

@@ -111,6 +111,10 @@ def decided_otherwise(known: Registered) -> GoQueueError:
     """An end that is being carried out already."""
     if known.state == "prepare_abort":
         return aborted(known.whose, known.reason)
+    return closing(known)
+
+
+def closing(known: Registered) -> TransactionNotOpen:
     return TransactionNotOpen(
         f"transaction {known.whose} is being committed",
         hint="wait for the answer to the commit",
