@@ -18,12 +18,13 @@ from goqueue.errors import (
 )
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker
-from tests.client.either import KINDS, entered, run, settled
+from tests.client.either import KINDS, entered, refused, run, settled
 from tests.client.peers import Asked
 from tests.client.relay import once, relay
 from tests.client.test_with_broker import successor
 
 __all__ = ["broker"]
+
 
 def values(url: str, topic: str, **wishes: Any) -> list[str]:
     """All of them, in no order of partitions."""
@@ -69,12 +70,11 @@ def test_an_exception_aborts_and_goes_on(broker: LocalBroker, kind: Any) -> None
 
     async def scenario(client: Any) -> None:
         async with entered(client.producer(transactional_id="p")) as producer:
-            with pytest.raises(Failure):
-                async with entered(producer.transaction()) as tx:
-                    await settled(tx.send("a", "never"))
-                    await settled(producer.flush())
-                    await settled(tx.send("a", "neither"))
-                    raise Failure("no good")
+            async with refused(Failure), entered(producer.transaction()) as tx:
+                await settled(tx.send("a", "never"))
+                await settled(producer.flush())
+                await settled(tx.send("a", "neither"))
+                raise Failure("no good")
             async with entered(producer.transaction()) as tx:
                 await settled(tx.send("a", "then"))
         assert (await settled(client.transaction("p")))["last"]["state"] == "complete_commit"
@@ -89,10 +89,9 @@ def test_operators_are_told_why_a_block_was_aborted(broker: LocalBroker, kind: A
 
     async def scenario(client: Any) -> Any:
         async with entered(client.producer(transactional_id="p")) as producer:
-            with pytest.raises(Failure):
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "never"))).result())
-                    raise Failure("no good")
+            async with refused(Failure), entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "never"))).result())
+                raise Failure("no good")
             return (await settled(client.transaction("p")))["last"]
 
     assert "Failure: no good" in run(kind, broker.url, scenario)["reason"]
@@ -182,12 +181,11 @@ def test_a_message_that_failed_aborts_the_others_at_the_commit(broker: LocalBrok
 
     async def scenario(client: Any) -> None:
         async with entered(client.producer(transactional_id="p")) as producer:
-            with pytest.raises(TopicNotFound):
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "first"))).result())
-                    await settled((await settled(tx.send("b", "known"))).result())
-                    await settled(client.delete_topic("b"))
-                    await settled(tx.send("b", "gone"))
+            async with refused(TopicNotFound), entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "first"))).result())
+                await settled((await settled(tx.send("b", "known"))).result())
+                await settled(client.delete_topic("b"))
+                await settled(tx.send("b", "gone"))
             async with entered(producer.transaction()) as tx:
                 await settled(tx.send("a", "second"))
 
@@ -201,13 +199,12 @@ def test_nothing_more_is_taken_once_something_has_failed(broker: LocalBroker, ki
 
     async def scenario(client: Any) -> None:
         async with entered(client.producer(transactional_id="p")) as producer:
-            with pytest.raises(TopicNotFound):
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("b", "known"))).result())
-                    await settled(client.delete_topic("b"))
-                    failed = await settled((await settled(tx.send("b", "gone"))).exception())
-                    assert isinstance(failed, TopicNotFound)
-                    await settled(tx.send("a", "in vain"))
+            async with refused(TopicNotFound), entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("b", "known"))).result())
+                await settled(client.delete_topic("b"))
+                failed = await settled((await settled(tx.send("b", "gone"))).exception())
+                assert isinstance(failed, TopicNotFound)
+                await settled(tx.send("a", "in vain"))
             await settled(producer.close())
 
     run(kind, broker.url, scenario)
@@ -238,11 +235,10 @@ def test_an_abort_that_fails_does_not_hide_the_exception(tmp_path: Path, kind: A
 
     async def scenario(client: Any) -> None:
         async with entered(client.producer(transactional_id="p")) as producer:
-            with pytest.raises(Failure) as error:
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "lost"))).result())
-                    local.stop()
-                    raise Failure("the application's own")
+            async with refused(Failure) as error, entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "lost"))).result())
+                local.stop()
+                raise Failure("the application's own")
             assert "could not be aborted" in "".join(error.value.__notes__)
 
     run(kind, local.url, scenario, timeout="300ms")
@@ -263,15 +259,13 @@ def test_one_transaction_at_a_time(broker: LocalBroker, kind: Any) -> None:
             async with entered(producer.transaction()) as tx:
                 with pytest.raises(RequestInvalid, match="one at a time"):
                     producer.transaction()
-                with pytest.raises(RequestInvalid, match="one at a time"):
-                    async with entered(later):
-                        raise AssertionError
+                async with refused(RequestInvalid, match="one at a time"), entered(later):
+                    raise AssertionError
                 await settled(tx.send("a", "x"))
             with pytest.raises(RequestInvalid, match=f"{tx.id} is over"):
                 await settled(tx.send("a", "y"))
-            with pytest.raises(RequestInvalid, match=f"{tx.id} is over"):
-                async with entered(tx):
-                    raise AssertionError
+            async with refused(RequestInvalid, match=f"{tx.id} is over"), entered(tx):
+                raise AssertionError
             with pytest.raises(RequestInvalid, match="in transactions only") as error:
                 await settled(producer.send("a", "y"))
             assert "tx.send" in (error.value.hint or "")
@@ -297,10 +291,9 @@ def test_closing_the_producer_inside_of_a_block_aborts(broker: LocalBroker, kind
 
     async def scenario(client: Any) -> None:
         producer = client.producer(transactional_id="p")
-        with pytest.raises(TransactionAborted, match="closed"):
-            async with entered(producer.transaction()) as tx:
-                await settled((await settled(tx.send("a", "x"))).result())
-                await settled(producer.close())
+        async with refused(TransactionAborted, match="closed"), entered(producer.transaction()) as tx:
+            await settled((await settled(tx.send("a", "x"))).result())
+            await settled(producer.close())
         with pytest.raises(RequestInvalid, match="closed"):
             producer.transaction()
         assert (await settled(client.transaction("p")))["last"]["state"] == "complete_abort"
@@ -344,15 +337,14 @@ def test_whoever_takes_the_id_fences_the_one_before(broker: LocalBroker, kind: A
 
     async def scenario(client: Any) -> None:
         async with entered(client.producer(transactional_id="p")) as former:
-            with pytest.raises(ProducerFenced):
-                async with entered(former.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "former"))).result())
-                    async with (
-                        entered(client.producer(transactional_id="p")) as latter,
-                        entered(latter.transaction()) as other,
-                    ):
-                        await settled(other.send("a", "latter"))
-                    await settled(tx.send("a", "former"))
+            async with refused(ProducerFenced), entered(former.transaction()) as tx:
+                await settled((await settled(tx.send("a", "former"))).result())
+                async with (
+                    entered(client.producer(transactional_id="p")) as latter,
+                    entered(latter.transaction()) as other,
+                ):
+                    await settled(other.send("a", "latter"))
+                await settled(tx.send("a", "former"))
             for use in (former.transaction, lambda: former.send("a", "x")):
                 with pytest.raises(ProducerFenced):
                     await settled(use())
@@ -367,15 +359,17 @@ def test_an_operator_lists_and_aborts_transactions(broker: LocalBroker, kind: An
 
     async def scenario(client: Any) -> None:
         async with entered(client.producer(transactional_id="p")) as producer:
-            with pytest.raises(TransactionAborted, match="it was in the way") as error:
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "x", partition=1))).result())
-                    (one,) = await settled(client.transactions())
-                    assert (one["transaction_id"], one["state"], one["held_back"]) == (tx.id, "ongoing", 1)
-                    assert [spot["partition"] for spot in one["partitions"]] == [1]
-                    whose = one["transactional_id"], one["producer_id"], one["epoch"]
-                    ended = await settled(client.abort_transaction(*whose, reason="it was in the way"))
-                    assert ended["state"] == "complete_abort"
+            async with (
+                refused(TransactionAborted, match="it was in the way") as error,
+                entered(producer.transaction()) as tx,
+            ):
+                await settled((await settled(tx.send("a", "x", partition=1))).result())
+                (one,) = await settled(client.transactions())
+                assert (one["transaction_id"], one["state"], one["held_back"]) == (tx.id, "ongoing", 1)
+                assert [spot["partition"] for spot in one["partitions"]] == [1]
+                whose = one["transactional_id"], one["producer_id"], one["epoch"]
+                ended = await settled(client.abort_transaction(*whose, reason="it was in the way"))
+                assert ended["state"] == "complete_abort"
             assert error.value.details["transaction_id"] == tx.id
             assert await settled(client.transactions()) == []
             (one,) = await settled(client.transactions("all", "p", limit=5))
@@ -470,11 +464,10 @@ def test_a_restart_in_the_middle_aborts_and_the_next_transaction_goes_on(tmp_pat
 
     async def scenario(client: Any) -> None:
         async with entered(client.producer(transactional_id="p")) as producer:
-            with pytest.raises(TransactionAborted) as error:
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "before"))).result())
-                    second = successor(first, str(tmp_path)).start()
-                    await settled(tx.send("a", "after"))
+            async with refused(TransactionAborted) as error, entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "before"))).result())
+                second = successor(first, str(tmp_path)).start()
+                await settled(tx.send("a", "after"))
             assert error.value.details["reason"] == "restart"
             try:
                 async with entered(producer.transaction()) as tx:
@@ -493,12 +486,11 @@ def test_a_commit_over_a_restart_tells_that_it_was_aborted(tmp_path: Path, kind:
 
     async def scenario(client: Any) -> None:
         async with entered(client.producer(transactional_id="p")) as producer:
-            with pytest.raises(TransactionAborted):
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "before"))).result())
-                    second = successor(first, str(tmp_path))
-                    starting = threading.Thread(target=second.start)
-                    starting.start()
+            async with refused(TransactionAborted), entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "before"))).result())
+                second = successor(first, str(tmp_path))
+                starting = threading.Thread(target=second.start)
+                starting.start()
             await asyncio.to_thread(starting.join)
             try:
                 assert values(second.url, "a") == []
@@ -553,12 +545,14 @@ def test_an_open_transaction_is_kept_alive_and_an_idle_producer_says_nothing(bro
         between.before = look
 
         async def scenario(client: Any) -> None:
-            async with entered(client.producer(transactional_id="p", transaction_timeout=1)) as producer:
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "x"))).result())
-                    for _ in range(5):
-                        beaten.clear()
-                        assert await asyncio.to_thread(beaten.wait, 10)
+            async with (
+                entered(client.producer(transactional_id="p", transaction_timeout=1)) as producer,
+                entered(producer.transaction()) as tx,
+            ):
+                await settled((await settled(tx.send("a", "x"))).result())
+                for _ in range(5):
+                    beaten.clear()
+                    assert await asyncio.to_thread(beaten.wait, 10)
 
         run(kind, between.peer.url, scenario)
         assert len(between.asked("/heartbeat")) <= 6
