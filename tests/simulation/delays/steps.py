@@ -178,6 +178,7 @@ class DelaySteps:
         shift_ns = self.random.choice((-100, 5, 1000)) * NANOSECONDS
         for one in some:
             one.dues |= {due + shift_ns for due in one.dues}
+            one.shifts |= {before + shift_ns for before in one.shifts}
         delays = self.world.postman(number).delays
         offsets = np.array(sorted(one.offset or 0 for one in some), np.int64)
         work = delays.reschedule_many(offsets, lambda dues: dues + shift_ns)
