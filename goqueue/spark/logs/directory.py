@@ -66,12 +66,15 @@ class DirectoryLogs:
         return _DISK.is_locked(f"{self.name}/lock")
 
     def touched(self) -> dict[tuple[str, int], int]:
-        """Of a broker at work: in a directory at rest, what is open will never be committed."""
-        if self.isolation != READ_COMMITTED or not self._is_live():
+        """Of a broker at work: in a directory at rest, what is open will never be committed.
+
+        In a delayed log nobody waits for what is open.
+        """
+        if self.isolation != READ_COMMITTED or self.is_delayed or not self._is_live():
             return {}
         found: dict[tuple[str, int], int] = {}
         for spot, _, since in self._transactions.touched():
-            if spot.is_delayed == self.is_delayed:
+            if not spot.is_delayed:
                 place = (spot.topic, spot.partition)
                 found[place] = min(since, found.get(place, since))
         return found
