@@ -20,7 +20,7 @@ from goqueue.client import publications, transactions
 from goqueue.client.accumulator import Accumulator
 from goqueue.client.calls import Call, Script
 from goqueue.client.delivered import Batch as Leased
-from goqueue.client.delivered import Delivered
+from goqueue.client.delivered import Delivered, reason_of
 from goqueue.client.delivery import Batch
 from goqueue.client.dispatch import Dispatch, Step
 from goqueue.client.pledges import Member, Places, Pledges
@@ -39,7 +39,6 @@ from goqueue.errors import (
     TransactionNotOpen,
     TransientError,
 )
-from goqueue.limits import REASON_CHARACTERS_MAX
 
 BEATS = 3
 """Heartbeats within the timeout of a transaction that nothing else is heard of."""
@@ -236,7 +235,7 @@ class TransactionalDispatch(Dispatch):
             yield from self._commit()
             return
         try:
-            yield from self.abort(f"{type(cause).__name__}: {cause.sentence}"[:REASON_CHARACTERS_MAX])
+            yield from self.abort(reason_of(cause))
         except GoQueueError as error:
             cause.add_note(unaborted(error))
         raise cause

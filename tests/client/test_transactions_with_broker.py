@@ -1,7 +1,10 @@
 """Transactions of both clients with a broker: all of one is seen, or nothing of it, whatever happens meanwhile."""
 
 import asyncio
+import os
 import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,9 @@ from typing import Any
 import pytest
 
 from goqueue.client import AsyncClient, Client
+from goqueue.client.transaction import TransactionalProducer
 from goqueue.errors import (
+    BrokerUnreachable,
     ProducerFenced,
     ProducerNotFound,
     RequestInvalid,
@@ -17,13 +22,14 @@ from goqueue.errors import (
     TransactionAborted,
 )
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
-from tests.client.either import KINDS, entered, refused, run, settled
-from tests.client.peers import Asked
+from tests.brokers import broker, nobody
+from tests.client.either import KINDS, each, entered, refused, run, settled
+from tests.client.peers import Asked, Reply, refusal
 from tests.client.relay import once, relay
+from tests.client.test_interruptions import Interruption, interrupts
 from tests.client.test_with_broker import successor
 
-__all__ = ["broker"]
+__all__ = ["broker", "interrupts", "nobody"]
 
 
 def values(url: str, topic: str, **wishes: Any) -> list[str]:
@@ -60,6 +66,37 @@ def test_what_is_sent_in_a_transaction_is_seen_when_it_is_committed(broker: Loca
                 assert receipt.offset is not None
                 assert (values(broker.url, "a"), values(broker.url, "b")) == ([], [])
             assert (values(broker.url, "a"), values(broker.url, "b")) == (list("01234"), list("xyz"))
+
+    run(kind, broker.url, scenario)
+
+
+@KINDS
+def test_whoever_reads_what_is_not_committed_sees_all_of_it(broker: LocalBroker, kind: Any) -> None:
+    make(broker.url, "a", partitions=1)
+
+    async def scenario(client: Any) -> None:
+        async def seen(topic: str, **wishes: Any) -> list[bytes]:
+            reader = await settled(client.reader(topic, **wishes))
+            return [message.value async for message in each(reader)]
+
+        async with entered(client.producer(transactional_id="p")) as producer:
+            async with entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "aborted"))).result())
+                await settled(tx.abort())
+            async with entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "open"))).result())
+                assert await seen("a", isolation="read_uncommitted") == [b"aborted", b"open"]
+                assert await seen("a") == []
+                async with entered(client.consumer("g", "a", isolation="read_uncommitted")) as consumer:
+                    async for message in each(consumer):
+                        message.ack()
+                        if message.value == b"open":
+                            break
+            assert await seen("a") == [b"open"]
+            with pytest.raises(RequestInvalid, match="isolation"):
+                await settled(client.reader("a", isolation="serializable"))
+            with pytest.raises(RequestInvalid, match="isolation"):
+                client.consumer("g", "a", isolation="serializable")
 
     run(kind, broker.url, scenario)
 
@@ -454,6 +491,31 @@ def test_a_publication_that_comes_after_the_abort_is_of_no_transaction(broker: L
     assert values(broker.url, "a") == ["then"]
 
 
+@KINDS
+def test_an_end_that_is_still_being_carried_out_is_asked_for_again(broker: LocalBroker, kind: Any) -> None:
+    make(broker.url, "a")
+    with relay(broker.url) as between:
+
+        def pending(asked: Asked) -> Reply:
+            is_new = "/transactions/" in asked.target and asked.target not in refused_once
+            refused_once.add(asked.target)
+            return refusal("transaction_pending", 503) if is_new else None
+
+        refused_once: set[str] = set()
+        between.instead = pending
+
+        async def scenario(client: Any) -> None:
+            async with entered(client.producer(transactional_id="p")) as producer:
+                for end in ("abort", "commit"):
+                    async with entered(producer.transaction()) as tx:
+                        await settled((await settled(tx.send("a", end))).result())
+                        await settled(getattr(tx, end)())
+
+        run(kind, between.peer.url, scenario)
+        assert len(between.asked("/transactions/")) == 4
+    assert values(broker.url, "a") == ["commit"]
+
+
 # --- restarts ---
 
 
@@ -557,3 +619,74 @@ def test_an_open_transaction_is_kept_alive_and_an_idle_producer_says_nothing(bro
         run(kind, between.peer.url, scenario)
         assert len(between.asked("/heartbeat")) <= 6
     assert values(broker.url, "a") == ["x"]
+
+
+# --- threads, and what ends them ---
+
+
+def test_several_threads_send_in_one_transaction(broker: LocalBroker) -> None:
+    make(broker.url, "a", "b")
+    with Client(broker.url) as client, client.producer(transactional_id="p") as producer:
+        with producer.transaction() as tx, ThreadPoolExecutor(4) as threads:
+            for number in range(200):
+                threads.submit(tx.send, "ab"[number % 2], f"{number}", key=f"{number}")
+        found = values(broker.url, "a") + values(broker.url, "b")
+    assert Counter(found) == dict.fromkeys(map(str, range(200)), 1)
+
+
+@pytest.mark.parametrize("part", ["/topics/a/messages?", "/transactions/commit"])
+def test_a_commit_that_is_interrupted_leaves_a_producer_that_can_be_used(
+    broker: LocalBroker, interrupts: int, part: str
+) -> None:
+    make(broker.url, "a")
+    interrupted: list[str] = []
+
+    def interrupt(asked: Asked) -> None:
+        if part in asked.target and not interrupted:
+            interrupted.append(asked.target)
+            os.kill(os.getpid(), interrupts)
+
+    with relay(broker.url) as between, Client(between.peer.url) as client:
+        between.before = interrupt
+        with client.producer(transactional_id="p") as producer:
+            with pytest.raises(Interruption):
+                in_one(producer, "interrupted")
+            in_one(producer, "then")
+            assert client.transactions() == []
+    assert values(broker.url, "a")[-1] == "then"
+
+
+def in_one(producer: TransactionalProducer, value: str) -> None:
+    with producer.transaction() as tx:
+        tx.send("a", value)
+
+
+def test_in_a_child_the_transaction_is_the_parents(broker: LocalBroker) -> None:
+    make(broker.url, "a")
+    with Client(broker.url) as client, client.producer(transactional_id="p") as producer:
+        with producer.transaction() as tx:
+            tx.send("a", "parent").result()
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    tx.commit()
+                except RequestInvalid as error:
+                    status = 0 if "forked" in error.sentence else 2
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0
+        assert values(broker.url, "a") == ["parent"]
+
+
+@KINDS
+def test_where_nobody_answers_a_transaction_cannot_be_begun(nobody: str, kind: Any) -> None:
+    async def scenario(client: Any) -> None:
+        async with (
+            entered(client.producer(transactional_id="p")) as producer,
+            refused(BrokerUnreachable),
+            entered(producer.transaction()),
+        ):
+            raise AssertionError
+
+    run(kind, nobody, scenario, timeout="300ms")
