@@ -229,11 +229,5 @@ class Lender:
 
 
 def _lane(content: Slice) -> int:
-    """Of messages that are all in one, which no marker between them is."""
-    for buffer in content.buffers:
-        position = 0
-        while position < len(buffer):
-            if not buffer[position + frame.AT_FLAGS] & frame.CONTROL:
-                return buffer[position + frame.AT_PRIORITY]
-            position += frame.measure(buffer, position)
-    return frame.NORMAL
+    """Of messages that are all in one."""
+    return content.buffers[0][frame.AT_PRIORITY] if content.buffers else frame.NORMAL
