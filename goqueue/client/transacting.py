@@ -264,7 +264,7 @@ class TransactionalDispatch(Dispatch):
 
     def abort(self, reason: str | None = None, *, failed: bool = False) -> Script[None]:
         """Have nothing of it count. `failed` if whoever worked on the messages has."""
-        self._reason = reason if failed else None
+        self._reason = (reason or "its transaction was aborted") if failed else None
         if not self._asked or self._aborted or self._fence is not None:
             return
         try:
@@ -277,6 +277,8 @@ class TransactionalDispatch(Dispatch):
 
     def over(self) -> Callable[[], None]:
         """It has come to its end, or nobody knows how. Gives what tells the consumers."""
+        if self.phase is Phase.OPEN:
+            self.ending()  # interrupted before it came to that
         if self._asked:
             self.accumulator.become(self._following)
         self.failures.forget()
