@@ -70,8 +70,14 @@ class BrokerLogs:
         return OpenSegment(_RemoteFile(self, topic, partition, segment), index)
 
     def decided(self, topic: str, partition: int, first: int, end: int) -> Decided:
-        found = self.client.aborted(topic, partition, first, end, delayed=self.is_delayed)
-        return Decided(found.ranges, found.last_stable)
+        ranges: list[tuple[int, int]] = []
+        with _gone_with_its_topic():
+            while True:
+                found = self.client.aborted(topic, partition, first, end, delayed=self.is_delayed)
+                ranges += found.ranges
+                if found.next is None:
+                    return Decided(ranges, found.last_stable)
+                first = found.next
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         place = f"{self.name}/topics/{topic}/partitions/{partition}/segments/{segment.base_offset}"

@@ -1,6 +1,6 @@
 """What a place with logs can be asked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -18,7 +18,7 @@ READ_UNCOMMITTED: Isolation = "read_uncommitted"
 class Decided:
     """What is known of the transactions in a range of offsets."""
 
-    aborted: tuple[tuple[int, int], ...]
+    aborted: Sequence[tuple[int, int]]
     """Their messages: from the first offset up to, not including, the second."""
     end: int
     """From here on some may be open."""
