@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.client import Client
-from goqueue.client.transaction import TransactionalProducer
+from goqueue.client import Client, Producer
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Selection, make_plan
-from goqueue.spark.points import EARLIEST, Bound
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask, broker, create, publish
-from tests.spark.stock import rows
+from tests.spark.stock import rows, splits
 from tests.spark.test_stream import batches, connections, reader
 
 __all__ = ["broker", "connections"]
@@ -37,22 +34,21 @@ class Shop:
         finally:
             logs.client.close()
 
-    def seen(self, **wishes: str) -> list[list[str]]:
+    def seen(self) -> list[list[str]]:
         """The values that a batch read finds, in each of the two places."""
         with self.places() as both:
-            return [values(logs, **wishes) for logs in both]
+            return [values(logs) for logs in both]
 
 
-def abort(producer: TransactionalProducer, value: str) -> None:
+def abort(producer: Producer, value: str) -> None:
     """Send it in a transaction that comes to nothing."""
     with producer.transaction() as transaction:
         transaction.send("orders", value).result()
         transaction.abort()
 
 
-def values(logs: Logs, start: int = 0, split_bytes: int | None = None) -> list[str]:
-    plan = make_plan(logs, Selection(), Bound(start) if start else EARLIEST)
-    return [row["value"].decode() for row in rows(logs, plan.splits(logs, split_bytes=split_bytes))]
+def values(logs: Logs) -> list[str]:
+    return [row["value"].decode() for row in rows(logs, splits(logs))]
 
 
 @pytest.fixture
