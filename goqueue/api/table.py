@@ -146,7 +146,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             *_NO_TOPIC, errors.PartitionNotFound,
             errors.FrameInvalid, errors.ChecksumMismatch, errors.MessageTooLarge, errors.ProducerFenced,
             errors.SequenceOutOfOrder, errors.BrokerOverloaded, errors.ProducerNotFound, errors.TransactionNotOpen,
-            errors.TransactionAborted, errors.TransactionFull, *_UNAVAILABLE,
+            errors.TransactionAborted, errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE,
         ),
         example={"messages": [_MESSAGE]}, answer_example=_STORED,
     ),

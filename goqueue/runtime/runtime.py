@@ -32,7 +32,7 @@ from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
 from goqueue.limits import FILTER_REST_SECONDS, IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
-from goqueue.runtime import group_journal
+from goqueue.runtime import group_journal, transaction_journal
 from goqueue.runtime.attendant import Attendant
 from goqueue.runtime.courier import Courier
 from goqueue.runtime.notary import Notary
@@ -106,6 +106,7 @@ class Runtime:
             self.broker.open()
             self.broker.coordinator.rebalancer.on_complete = self._observe_rebalance
             group_journal.listen(self.broker.coordinator)
+            transaction_journal.listen(self.broker, self.metrics.transaction_seconds)
         except BaseException:
             self.store.close()
             raise

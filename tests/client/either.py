@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
@@ -26,6 +26,17 @@ async def entered(manager: Any) -> AsyncIterator[Any]:
     else:
         with manager as found:
             yield found
+
+
+def refused(error: type[BaseException], match: str | None = None) -> "AbstractAsyncContextManager[Any, bool]":
+    """What `pytest.raises` does, beside another context of the same block."""
+    return cast("AbstractAsyncContextManager[Any, bool]", _refused(error, match))
+
+
+@asynccontextmanager
+async def _refused(error: type[BaseException], match: str | None) -> AsyncIterator[Any]:
+    with pytest.raises(error, match=match) as found:
+        yield found
 
 
 async def each(iterable: Any) -> AsyncIterator[Any]:

@@ -37,7 +37,7 @@ class Relay:
         if self.loses(asked):
             self.lost.append(asked)
             return None
-        kept = [f"{name}: {text}" for name, text in response.getheaders() if name.lower() not in {"content-length"}]
+        kept = [f"{name}: {text}" for name, text in response.getheaders() if name.lower() != "content-length"]
         head = "\r\n".join((f"HTTP/1.1 {response.status} Passed on", f"Content-Length: {len(body)}", *kept, "", ""))
         return head.encode("latin-1") + body
 

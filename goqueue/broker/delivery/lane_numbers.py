@@ -51,4 +51,4 @@ def _add(found: list[LaneNumbers], cursor: Cursor) -> None:
     for lease in cursor.leases.values():
         found[lease.grant.lane].in_flight += lease.left.count
     for first, end, retry in cursor.waiting.runs():
-        found[retry.lane].waiting += end - first
+        found[retry.turn].waiting += end - first

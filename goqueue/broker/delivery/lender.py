@@ -13,7 +13,7 @@ from goqueue.broker.delivery.keys import KeyOrder
 from goqueue.broker.delivery.rules import Rules
 from goqueue.broker.delivery.served import Served
 from goqueue.broker.delivery.settlement import Settlement
-from goqueue.broker.delivery.slices import Slice, cut, without
+from goqueue.broker.delivery.slices import Slice, cut, of_one_lane, without
 from goqueue.broker.delivery.taking import Portion, Taking
 from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.ledger import Ledger
@@ -25,6 +25,7 @@ from goqueue.broker.work import Work
 from goqueue.clock import Clock
 from goqueue.limits import OFFSET_MAX, POLL_LEASES_MAX
 from goqueue.storage import frame
+from goqueue.storage.lanes import NO_LANE
 
 _ROOM = 2  # times what messages take on average: whoever wants few is not read much for
 
@@ -102,6 +103,10 @@ class Lender:
         read = yield from view.read(first, size, skip_damage=taking.wish.skip_damage)
         dense = partition.is_dense(first, min(end, read.next_offset))
         content = cut(read, first, min(end, view.end), messages, dense=dense)
+        tried = retry or Retry(0, 0, 0, 0, NO_LANE)
+        if tried.lane == NO_LANE:
+            content = of_one_lane(content) if retry is not None else content
+            tried = tried._replace(lane=_lane(content))
         stretches, held = [content], list[Range]()
         if retry is None:
             stretches, held = yield from self.unblocked(taking, place, content)
@@ -110,10 +115,9 @@ class Lender:
         if not self._may_have(taking, place, first, retry, sum(one.count for one in stretches)):
             return False
         gaps = [gap for one in stretches for gap in one.gaps]
-        lane = _lane(content)
         heads = self._heads(taking, place, first)
-        change = Leased(taking.name, *place, grants=[], held=held, gaps=gaps, heads=heads, lane=lane)
-        self.record(taking, place, change, stretches, retry or Retry(0, 0, 0, 0, lane))
+        change = Leased(taking.name, *place, grants=[], held=held, gaps=gaps, heads=heads, lane=tried.lane)
+        self.record(taking, place, change, stretches, tried)
         return retry is not None
 
     def unblocked(self, taking: Taking, place: Place, content: Slice) -> Work[tuple[list[Slice], list[Range]]]:

@@ -10,15 +10,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from goqueue.broker.delivery.changes import Place, Stands, Whose
+from goqueue.broker.delivery.changes import Place, Retry, Stands
 from goqueue.broker.delivery.claims import Verb
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.taking import Portion
 from goqueue.broker.groups.state import decode_record, encode_record
+from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import LeaseExpired, TransactionPending
 from goqueue.limits import RETRIES_MAX
 from goqueue.storage import frame
 from goqueue.storage.frame import NORMAL
+from goqueue.storage.lanes import NO_LANE
 from goqueue.testing.disk import Keep
 from tests.broker.brokers import Running
 from tests.broker.groupwork import GATHERED, Team, nanoseconds, offsets_of
@@ -63,8 +65,6 @@ class Twin:
 
     def __init__(self) -> None:
         self.known: list[Known] = []
-        self.lanes: list[int] = []
-        """What messages were published with; the group may have forgotten that."""
         self.leases: dict[str, Lent] = {}
         self.lost = 0
         self.is_open = False
@@ -104,7 +104,7 @@ class Twin:
                 self.pledge(offset, whose)
 
     def redeem(self, whose: Whose, now_ns: int, *, is_commit: bool, failed: bool, is_laned: bool) -> None:
-        """From the end: what nobody has seen is new again where all behind it is; else its lane is forgotten."""
+        """From the end: what nobody has seen is new again where all behind it is."""
         for offset in range(len(self.known) - 1, -1, -1):
             one = self.known[offset]
             is_last = not is_laned and all(other.state == "new" for other in self.known[offset + 1 :])
@@ -115,12 +115,12 @@ class Twin:
             elif one.deliveries:
                 self.settle(offset, "waiting", now_ns, failed)
             else:
-                self.known[offset] = Known(lane=one.lane) if is_last else Known("waiting")
+                self.known[offset] = Known("new" if is_last else "waiting", one.lane)
 
     def reset(self, floor: int) -> None:
         self.is_open = True
         self.leases.clear()
-        self.known = [Known("done" if offset < floor else "new", lane) for offset, lane in enumerate(self.lanes)]
+        self.known = [Known("done" if offset < floor else "new", one.lane) for offset, one in enumerate(self.known)]
 
 
 class Delivery(RuleBasedStateMachine):
@@ -197,7 +197,6 @@ class Delivery(RuleBasedStateMachine):
         self.team.publish(*values, place=place, lanes=lanes)
         self.published += len(lanes)
         self.twins[place].known += [Known(lane=lane) for lane in lanes]
-        self.twins[place].lanes += lanes
 
     @precondition(lambda self: self.members)
     @rule(data=st.data(), most=st.integers(1, 5), visibility=st.sampled_from([1.0, 4.0, 30.0]))
@@ -443,10 +442,9 @@ def _told_of(cursor: Cursor, offset: int, lane: int) -> Known:
         found.append(Known("moving", lane))
     if (pledge := cursor.pledged.get(offset)) is not None:
         tried = pledge.tried
-        known_lane = tried.lane if tried.deliveries else lane  # of what nobody has seen it is not known
-        found.append(Known("pledged", known_lane, tried.deliveries, tried.failures, whose=pledge.whose))
+        found.append(Known("pledged", _lane_of(tried, lane), tried.deliveries, tried.failures, whose=pledge.whose))
     if (retry := cursor.waiting.get(offset)) is not None:
-        found.append(Known("waiting", retry.lane, retry.deliveries, retry.failures, retry.due_ns))
+        found.append(Known("waiting", _lane_of(retry, lane), retry.deliveries, retry.failures, retry.due_ns))
     grants = [lease.grant for lease in cursor.leases.values() if lease.left.get(offset)]
     found += [Known("leased", grant.lane, grant.deliveries, grant.failures, 0, grant.id) for grant in grants]
     head = cursor.position if cursor.heads is None else cursor.heads[lane]
@@ -456,6 +454,11 @@ def _told_of(cursor: Cursor, offset: int, lane: int) -> Known:
         found.append(Known("done", lane))
     assert len(found) == 1, f"{offset} is in {found}"
     return found[0]
+
+
+def _lane_of(retry: Retry, lane: int) -> int:
+    """Of what nobody has looked at the cursor does not know it."""
+    return lane if retry.lane == NO_LANE else retry.lane
 
 
 TestDelivery: Any = Delivery.TestCase
