@@ -100,6 +100,7 @@ TRANSACTION_HUNG_SECONDS = 30.0  # half of what a silent one is given: by then s
 EPOCH_MAX = 2**15 - 1  # of a producer; then it gets a new id
 MARKER_RANGES_MAX = 65_536  # of one control record: a megabyte
 ABORTED_RANGES_KEPT = 1024  # of aborted messages of one sealed segment, in memory always: 16 KiB
+ABORTED_RANGES_MAX = 10_000  # told in one answer: some milliseconds
 ABORTED_HELD = 8  # sealed segments with more of them that one partition has in memory
 
 # --- lanes ---

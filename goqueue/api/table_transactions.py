@@ -8,16 +8,14 @@ _UNAVAILABLE = (
     errors.LogFenced, errors.LogClosed, errors.DiskFull, errors.DiskFailed, errors.FilesExhausted,
     errors.BrokerStopping,
 )  # fmt: skip
-_NOT_ITS = (errors.ProducerNotFound, errors.ProducerFenced)
+_NOT_ITS = (errors.ProducerNotFound, errors.ProducerFenced, errors.TransactionPending)
 _OPEN = (*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionFull)
 _NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy, errors.PartitionNotFound)
 _GROUP = (
     errors.GroupNameInvalid, errors.GroupNotFound, errors.GroupFull, errors.MemberUnknown, errors.GenerationStale,
-    errors.PartitionNotOwned, errors.LeaseExpired, errors.ReceiptInvalid, errors.TransactionPending,
+    errors.PartitionNotOwned, errors.LeaseExpired, errors.ReceiptInvalid,
 )  # fmt: skip
-_ENDS = (
-    *_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionPending, *_UNAVAILABLE,
-)  # fmt: skip
+_ENDS = (*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, *_UNAVAILABLE)
 _WHOSE = {"producer_id": 7, "epoch": 3, "transactional_id": "orders-1"}
 _ENDED = {"transaction_id": "7-3", "state": "complete_commit", "producer_id": 7, "epoch": 4}
 

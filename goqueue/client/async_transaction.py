@@ -149,6 +149,8 @@ class AsyncTransactionalProducer(AsyncProducer):
                 current._leave(closing=True)
                 await self._abort("its producer was closed")
         finally:
+            if not self._task.done():
+                self._refusal = self._closed()
             await super().close(timeout)
             self._ends.close()
 

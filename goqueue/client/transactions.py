@@ -40,6 +40,10 @@ class _Identity(msgspec.Struct):
     epoch: int
 
 
+class _Joined(msgspec.Struct):
+    member_id: int
+
+
 class _Results(msgspec.Struct):
     results: list[Facts]
 
@@ -82,9 +86,19 @@ def offsets(
     return _post("offsets", whose, body)
 
 
-def commit(whose: Whose) -> Call[Identity]:
-    """Gives the producer id and epoch of the next transaction."""
-    return _end("commit", whose, {})
+def join(whose: Whose, *, begin: bool = False) -> Call[int]:
+    """Another producer id, whose messages are of this transaction; its marks have epoch 0."""
+    content = (msgspec.json.encode(whose.facts() | {"begin": begin}),)
+    return Call("POST", "/transactions/join", lambda answer: decoded(answer, _Joined).member_id, content, JSON)
+
+
+def commit(whose: Whose, members: Sequence[int] | None = None, note: str = "") -> Call[Identity]:
+    """Gives the producer id and epoch of the next transaction.
+
+    Of those who have joined, only `members` count where they are named. The note is kept with it.
+    """
+    more: Facts = {} if members is None else {"members": members}
+    return _end("commit", whose, more | ({"note": note} if note else {}))
 
 
 def abort(whose: Whose, reason: str | None) -> Call[Identity]:

@@ -187,11 +187,13 @@ class _Logs:
         """That lie there and are not on their way back."""
         first, end = partition.earliest, partition.last_stable
         cursor = redrive_cursor(self._ledger, topic, partition.number)
+        hidden = partition.aborted.roughly(first if cursor is None else max(first, cursor.position), end)
         if cursor is None:
-            return max(0, end - first)
+            return max(0, end - first - hidden)
         first = max(first, cursor.floor)
         gone = sum(behind - start for start, behind, _ in cursor.acked.within(first, end))
-        return max(0, end - first - gone - sum(stop - start for start, stop, _ in cursor.moving.within(first, end)))
+        moving = sum(stop - start for start, stop, _ in cursor.moving.within(first, end))
+        return max(0, end - first - gone - moving - hidden)
 
 
 def _damages(runtime: Runtime) -> Iterator[DamagedRange]:

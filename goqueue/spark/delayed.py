@@ -16,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from goqueue.broker.delay.columns import news_in
-from goqueue.broker.delay.records import Rescheduled
-from goqueue.broker.delay.schedule import NEVER, STATE, STATES, Mask, Schedule
+from goqueue.broker.delay.records import Ended, Rescheduled, Settled
+from goqueue.broker.delay.schedule import ABORTED, NEVER, STATE, STATES, UNDECIDED, Mask, Schedule
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.reading import Broken, Run, Split, read
 from goqueue.storage.scan import Bytes, Frames, Positions
 from goqueue.storage.visit import LogView
+
+_OF_TRANSACTIONS = ("undecided", "aborted")  # as whoever reads what is not committed is told
+assert (len(STATES), len(STATES) + 1) == (UNDECIDED, ABORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Fates:
     def state(self, offsets: Positions) -> pa.Array:
         """The same."""
         rows, absent = self._find(offsets)
-        return pa.array(STATES).take(pa.array(self.states[rows], mask=absent))
+        return pa.array((*STATES, *_OF_TRANSACTIONS)).take(pa.array(self.states[rows], mask=absent))
 
     def _find(self, offsets: Positions) -> tuple[Positions, Mask]:
         rows = np.searchsorted(self.offsets, offsets)
@@ -84,12 +87,17 @@ def _apply(schedule: Schedule, frames: Frames, end: int) -> None:
     """What the broker would know after these frames, of messages below an offset."""
     news = news_in((frames.buffer.data[int(frames.positions[0]) : frames.end],))
     wanted = news.offsets < end
-    schedule.add(news.offsets[wanted], news.dues[wanted], news.priorities[wanted])
+    schedule.add(news.offsets[wanted], news.dues[wanted], news.priorities[wanted], news.states[wanted])
     for record in news.records:
-        if isinstance(record, Rescheduled):
-            schedule.move(record.offsets, record.dues)
-        else:
-            schedule.settle(record.offsets, record.state)
+        match record:
+            case Rescheduled():
+                schedule.move(record.offsets, record.dues)
+            case Settled():
+                schedule.settle(record.offsets, record.state)
+            case Ended(is_commit=True):
+                schedule.commit(record.firsts, record.ends, record.time_ns)
+            case Ended():
+                schedule.abort(record.firsts, record.ends)
 
 
 def _stands(before: LogView, after: LogView) -> bool:

@@ -194,7 +194,7 @@ class Inquiry:
             messages, markers = of_transactions(piece)
             if self._is_first:
                 self.is_plain = self.is_plain and not ((piece.flags & (frame.CONTROL | frame.TRANSACTIONAL)) != 0).any()
-                gathered.append(_runs(piece.offsets[messages]))
+                gathered.append(runs_of(piece.offsets[messages]))
             _note_decisions(piece, markers, decisions)
             if not self._is_first and any(decisions):
                 self._decide(decisions)
@@ -220,7 +220,7 @@ class Inquiry:
         return Found(Aborted.of(union(self._aborted, lost), until=until), self.is_plain, not len(lost))
 
 
-def _runs(offsets: Positions) -> Edges:
+def runs_of(offsets: Positions) -> Edges:
     """Rising offsets as ranges."""
     breaks = np.flatnonzero(np.diff(offsets) > 1)
     if not len(offsets):

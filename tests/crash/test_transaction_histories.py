@@ -1,11 +1,10 @@
-"""Transactions of real processes, some of them killed or stopped for too long, and the broker as well: all or nothing."""
+"""Transactions of real processes, some of them killed or stopped for too long, and the broker as well."""
 
 import random
 from pathlib import Path
 
 import pytest
 
-from tests.crash.group_run import TOPIC
 from tests.crash.life import telling
 from tests.crash.transaction_run import TransactionRun
 
@@ -48,7 +47,8 @@ def test_transactions_over_three_partitions_are_all_or_nothing_whoever_is_killed
     with telling(f"seed {seed}, in {tmp_path}"), TransactionRun(tmp_path, seed, partitions=1) as run:
         run.read("read_committed")
         run.read("read_uncommitted")
-        writers = [run.write(f"writer-{number}", timeout=TIMEOUT, aborts=0.1) for number in range(4)]
+        for number in range(4):
+            run.write(f"writer-{number}", timeout=TIMEOUT, aborts=0.1)
         for _ in range(kills):
             disturb(run)
         run.end([worker for worker in run.workers if worker.job.transactional_id])

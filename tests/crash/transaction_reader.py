@@ -1,4 +1,4 @@
-"""A process that reads the outputs of all transactions from their beginning to the messages that say where the end is."""
+"""A process that reads the outputs of all transactions, from their beginning to the messages that say: the end."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -38,10 +38,14 @@ def main() -> None:
     job, over = Job.from_argument(), threading.Event()
     when_told_to_end(over.set)
     wishes = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
-    with Recorder(job.history, job.name) as seen, Client(job.url) as client, suppress(ProducerFenced):
-        with client.producer(**wishes) as producer:
-            assert isinstance(producer, TransactionalProducer)
-            write(job, Writer(job, producer, seen), over)
+    with (
+        Recorder(job.history, job.name) as seen,
+        Client(job.url) as client,
+        suppress(ProducerFenced),
+        client.producer(**wishes) as producer,
+    ):
+        assert isinstance(producer, TransactionalProducer)
+        write(job, Writer(job, producer, seen), over)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Messages of transactions: nobody sees what was aborted or is open, however a log is cut and whatever it went through."""
+"""Messages of transactions: nobody sees what was aborted or is open, however a log is cut."""
 
 import tempfile
 from dataclasses import replace

@@ -154,7 +154,7 @@ class Delays:
         """Apply what the log says from where the state is."""
         while (began := self.applied) < self.inbox.high_watermark:
             start = max(began, self.inbox.earliest)
-            read = yield from self.inbox.read(start, READ_BYTES, skip_damage=True)
+            read = yield from self.inbox.read_uncommitted(start, READ_BYTES, skip_damage=True)
             job = partial(news_in, read.buffers)
             found: News | None = None
             if read.buffers:
@@ -275,7 +275,7 @@ class Delays:
         """The messages whose copies stand in this part of the topic; their offsets here rise."""
         arrived = [NONE]
         while (offset := max(offset, self.partition.earliest)) < end:
-            read = yield from self.partition.read(offset, READ_BYTES, skip_damage=True)
+            read = yield from self.partition.read_uncommitted(offset, READ_BYTES, skip_damage=True)
             if not read.buffers:
                 break
             arrived.append((yield partial(origins_in, read.buffers)))

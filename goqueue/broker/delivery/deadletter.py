@@ -292,7 +292,7 @@ class Undertaker:
         search = self._search(group, place, target, moves[doubtful[0]])
         search.next, start = max(search.next, target.earliest), origin_of(group, place)
         while search.next < target.high_watermark:
-            read = yield from target.read(search.next, READ_BYTES, skip_damage=True)
+            read = yield from target.read_uncommitted(search.next, READ_BYTES, skip_damage=True)
             for buffer in read.buffers:
                 found: list[tuple[int, int]] = yield partial(lambda content: list(origins_in(content, start)), buffer)
                 search.found |= {offset: at for offset, at in found if offset in unsure}
@@ -316,7 +316,7 @@ class Undertaker:
         if origin is None:
             return None
         try:
-            read = yield from origin.partitions[number].read(offset, 1, skip_damage=True)
+            read = yield from origin.partitions[number].read_uncommitted(offset, 1, skip_damage=True)
         except OffsetOutOfRange:
             return None
         message = frame.decode(read.buffers[0]) if read.buffers else None

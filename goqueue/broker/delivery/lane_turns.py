@@ -91,7 +91,7 @@ class LaneTurns:
             return
         shares = self._shares.setdefault(taking.name, {}).setdefault(place, Shares())
         size = max(partition.message_bytes, shares.message_bytes)
-        end, wanted = partition.last_stable, min(taking.messages, max(1, taking.bytes // size))
+        end, wanted = lender.view(taking.name, place).end, min(taking.messages, max(1, taking.bytes // size))
         heads = [_head(cursor, lane) for lane in LANES]
         new = [0] * PRIORITY_COUNT
         for lane in LANES:
@@ -144,7 +144,8 @@ class LaneTurns:
         if spans[0][0] < partition.earliest:
             lender.pass_over(taking.name, place, partition)
             return
-        found = yield from gather(partition, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
+        view = lender.view(taking.name, place)
+        found = yield from gather(view, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
         cursor = lender.cursor(taking, place)
         count = found.content.count if found.content is not None else 0
         if cursor is None or cursor.heads is None or not lender.owns(taking, partition, count):
@@ -165,12 +166,15 @@ class LaneTurns:
         cursor = lender.cursor(taking, place)
         if cursor is None or taking.is_full:
             return 0
-        head, new, end = _head(cursor, lane), ahead.counts, ahead.end
-        spans = yield from partition.lanes.spans(lane, head, end, min(most, taking.messages), LANE_SPANS_MAX)
-        if not spans:
+        head, new, end, view = _head(cursor, lane), ahead.counts, ahead.end, lender.view(taking.name, place)
+        start = yield from view.seen_from(head)
+        spans = yield from partition.lanes.spans(lane, start, end, min(most, taking.messages), LANE_SPANS_MAX)
+        if not spans and start == head:
             return 0
-        found = yield from gather(partition, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
-        through, held = found.head(spans, new[lane], end), list[Range]()
+        found, through, held = Gathered(None, end), end, list[Range]()
+        if spans:
+            found = yield from gather(view, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
+            through = found.head(spans, new[lane], end)
         stretches = [found.content] if found.content is not None else []
         if found.content is not None:
             stretches, held = yield from lender.unblocked(taking, place, found.content)

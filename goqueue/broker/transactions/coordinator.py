@@ -78,6 +78,8 @@ class TransactionCoordinator:
         self._new_producer = new_producer
         self._seen: dict[str, int] = {}
         """When something was heard last of those that are ongoing."""
+        self._closing: set[str] = set()
+        """Those that are about to be committed."""
         self._waiting: dict[str, list[Promise[Ended]]] = {}
         """Those who want to know how it ended, when it has everywhere."""
         self._expiry = self.deadlines.kind(self._expire)
@@ -234,6 +236,8 @@ class TransactionCoordinator:
         """The transaction, as long as it is open."""
         known = self.current(whose)
         refusals.refuse_unless_ongoing(known)
+        if known.id in self._closing:
+            raise refusals.closing(known)
         return known
 
     def check_mark(self, whose: Whose, mark: Mark) -> None:
@@ -256,6 +260,22 @@ class TransactionCoordinator:
         reason: str = refusals.ASKED,
     ) -> Work[Ended]:
         """Decide it, and go on when it has ended everywhere; asked again, the answer is the same."""
+        known = self._to_end(whose, name, is_commit=is_commit)
+        if is_commit and isinstance(known, Registered) and known.state == "ongoing":
+            if counted is not None and (strangers := set(counted) - set(known.members)):
+                raise refusals.no_members(known, sorted(strangers))
+            yield from self._secure(known)
+            known = self._to_end(whose, name, is_commit=is_commit)
+        if isinstance(known, Ended):
+            return known
+        ended = self._completion(name)
+        if known.state == "ongoing":
+            self.prepare(known, is_commit=is_commit, counted=counted, note=note, reason="" if is_commit else reason)
+        result: Ended = yield ended
+        return result
+
+    def _to_end(self, whose: Whose, name: str, *, is_commit: bool) -> Registered | Ended:
+        """The transaction while it is open, or how it has ended if that is what is asked for."""
         known = self.register.by_id.get(name)
         if known is None:
             raise refusals.unknown(whose, name, None)
@@ -263,18 +283,20 @@ class TransactionCoordinator:
             return refusals.answered_again(known.last, is_commit=is_commit)
         if known.whose != whose:
             raise refusals.of_another_epoch(known, whose)
-        if known.state == "ongoing":
-            if counted is not None and (strangers := set(counted) - set(known.members)):
-                raise refusals.no_members(known, sorted(strangers))
-        elif known.state not in PREPARED:
-            raise refusals.not_open(known)
-        elif (known.state == "prepare_commit") != is_commit:
+        if known.state in PREPARED and (known.state == "prepare_commit") != is_commit:
             raise refusals.decided_otherwise(known)
-        ended = self._completion(name)
-        if known.state == "ongoing":
-            self.prepare(known, is_commit=is_commit, counted=counted, note=note, reason="" if is_commit else reason)
-        result: Ended = yield ended
-        return result
+        if known.state not in OPEN:
+            raise refusals.not_open(known)
+        return known
+
+    def _secure(self, known: Registered) -> Work[None]:
+        """What is to be committed is on the device before the decision can be; nothing more comes to it meanwhile."""
+        self._closing.add(known.id)
+        try:
+            for log, end in self.places.ends(known):
+                yield from synced(log, end, self.on_wait)
+        finally:
+            self._closing.discard(known.id)
 
     def prepare(
         self,

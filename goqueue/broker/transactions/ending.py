@@ -5,7 +5,6 @@ crash all that was prepared is carried out once more, and what was ongoing is ab
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 
 from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.partition import Partition
@@ -18,7 +17,6 @@ from goqueue.broker.transactions.refusals import RESTART
 from goqueue.broker.transactions.states import PREPARED
 from goqueue.broker.work import Promise, Work
 from goqueue.errors import GoQueueError, TransactionPending
-from goqueue.storage.log import Log
 
 
 class Ending:
@@ -62,9 +60,12 @@ class Ending:
         self._under_way |= chosen
         failures: dict[str, GoQueueError] = {}
         try:
-            yield from self._sync_before(records)
+            log = self._coordinator.journal.log
+            yield from synced(log, log.readable_end, self._coordinator.on_wait)  # the decision, before anybody sees it
             failures = yield from self._end_everywhere(records)
-            yield from self._complete([record for record in records if record.id not in failures])
+            ended = [record for record in records if record.id not in failures]
+            yield from self._sync_markers(ended)
+            yield from self._complete(ended)
         except GoQueueError as error:
             failures = dict.fromkeys(chosen, error)
         finally:
@@ -76,18 +77,12 @@ class Ending:
             self._coordinator.try_again(name)
             self._coordinator.tell(name, _pending(name, failure))
 
-    def _sync_before(self, records: Sequence[Registered]) -> Work[None]:
-        """The decision, and what it is about, are on the device before anybody sees the end of it."""
-        coordinator = self._coordinator
-        logs: dict[Log, None] = {coordinator.journal.log: None}
-        for record in records:
-            if record.state == "prepare_commit":
-                partitions = (coordinator.places.partition(touched) for touched in record.partitions)
-                logs |= {partition.log: None for partition in partitions if partition is not None}
-                logs |= {self._groups.ledger.shelf(group).log: None for group in record.groups}
+    def _sync_markers(self, records: Sequence[Registered]) -> Work[None]:
+        """That it has ended is recorded when a crash cannot take the end from any of the logs any more."""
+        places = self._coordinator.places
+        logs = {log: None for record in records for log, _ in places.ends(record)}
         for log in logs:
-            with suppress(GoQueueError):  # one that takes nothing is told of where its marker is refused
-                yield from synced(log, log.readable_end, coordinator.on_wait)
+            yield from synced(log, log.readable_end, self._coordinator.on_wait)
 
     # --- markers ---
 

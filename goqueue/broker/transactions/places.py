@@ -5,15 +5,18 @@ from typing import NamedTuple, Protocol
 
 from goqueue.broker.delay.office import Office
 from goqueue.broker.delay.postman import Postman
+from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic
 from goqueue.broker.transactions.records import Registered, Spot, Touched
+from goqueue.storage.log import Log
 
 
 class Logs(Protocol):
     """What is needed of the broker."""
 
     office: Office
+    coordinator: Coordinator
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -71,6 +74,17 @@ class Places:
         first = min(one.first_offset for one in opened)
         messages = sum(end - start for one in opened for start, end in one.ranges)
         return Held(first, messages, max(0, partition.high_watermark - first))
+
+    def ends(self, record: Registered) -> Iterator[tuple[Log, int]]:
+        """The logs that a transaction has written to, and where what it has written there ends."""
+        whose = (record.whose, *((member, 0) for member in record.members))
+        for touched in record.partitions:
+            if (partition := self.partition(touched)) is not None:
+                opened = (partition.open.of(*one) for one in whose)
+                yield partition.log, max((one.ranges[-1][1] for one in opened if one is not None), default=0)
+        for group in record.groups:
+            log = self._logs.coordinator.ledger.shelf(group).log
+            yield log, log.next_offset
 
     def held_back(self) -> Iterator[tuple[Partition, int]]:
         """Where there are offsets that nobody sees who reads what is committed, and how many.

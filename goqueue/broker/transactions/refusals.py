@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from goqueue.broker.producers import Mark
 from goqueue.broker.transactions.records import Ended, Registered
+from goqueue.broker.transactions.states import PREPARED
 from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import (
     FrameInvalid,
@@ -14,6 +15,7 @@ from goqueue.errors import (
     TransactionAborted,
     TransactionFull,
     TransactionNotOpen,
+    TransactionPending,
 )
 from goqueue.limits import TRANSACTION_PARTICIPANTS_MAX, TRANSACTIONAL_IDS_MAX
 from goqueue.quantities import quoted
@@ -46,14 +48,26 @@ def unknown(whose: Whose, name: str | None, known: Registered | None) -> GoQueue
 
 
 def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
-    """It is over, or somebody else's."""
+    """It is over, or somebody else's; or nobody remembers yet that it has begun."""
     last = known.last
+    if known.state in PREPARED and whose.epoch == known.epoch + 1:
+        return _not_ended_again(known, whose)
     if last is not None and last.whose == whose and last.reason != FENCED:
         return _over(last)
     return ProducerFenced(
         f"producer {known.producer} has epoch {known.epoch} by now, this call has {whose.epoch}",
         hint="another producer has taken over this transactional id; only after a new init this one may go on",
         epoch=known.epoch,
+    )
+
+
+def _not_ended_again(known: Registered, whose: Whose) -> TransactionPending:
+    """An end is answered before its record is durable, since it is found out again after a crash: until then the
+    epoch that was given with the answer is not known."""
+    return TransactionPending(
+        f"transaction {known.whose} is being ended once more, and {whose} can go on behind it",
+        hint="ask again in a moment",
+        retry_after=1,
     )
 
 
@@ -111,6 +125,10 @@ def decided_otherwise(known: Registered) -> GoQueueError:
     """An end that is being carried out already."""
     if known.state == "prepare_abort":
         return aborted(known.whose, known.reason)
+    return closing(known)
+
+
+def closing(known: Registered) -> TransactionNotOpen:
     return TransactionNotOpen(
         f"transaction {known.whose} is being committed",
         hint="wait for the answer to the commit",

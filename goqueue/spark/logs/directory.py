@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from goqueue.delay import LOG_NAME
 from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
 from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment
+from goqueue.spark.logs.transactions import Transactions
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
 from goqueue.storage.segment import Segment, load_index
@@ -17,7 +19,7 @@ _DISK = SystemDisk()
 _HINT = "name a directory that a broker has used, or a copy of one"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DirectoryLogs:
     """Executors find it under the same path."""
 
@@ -39,6 +41,13 @@ class DirectoryLogs:
             raise DataDirectoryForeign(f"{place} is not a GoQueue data directory: it holds no logs", hint=_HINT)
         return cls(place, is_delayed=is_delayed, isolation=isolation)
 
+    @cached_property
+    def _transactions(self) -> Transactions:
+        return Transactions(DirectoryLogs(self.name))
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_transactions"}
+
     def topics(self) -> dict[str, tuple[int, ...]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
         for log in find_logs(_DISK, f"{self.name}/logs"):
@@ -51,7 +60,21 @@ class DirectoryLogs:
         directory = self._directory(topic, partition)
         if _DISK.kind(directory) != "directory":
             return LogView()
-        return visit(_DISK, directory, is_live=_DISK.is_locked(f"{self.name}/lock"))
+        return visit(_DISK, directory, is_live=self._is_live())
+
+    def _is_live(self) -> bool:
+        return _DISK.is_locked(f"{self.name}/lock")
+
+    def touched(self) -> dict[tuple[str, int], int]:
+        """Of a broker at work: in a directory at rest, what is open will never be committed."""
+        if self.isolation != READ_COMMITTED or not self._is_live():
+            return {}
+        found: dict[tuple[str, int], int] = {}
+        for spot, _, since in self._transactions.touched():
+            if spot.is_delayed == self.is_delayed:
+                place = (spot.topic, spot.partition)
+                found[place] = min(since, found.get(place, since))
+        return found
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         found = Segment(self._directory(topic, partition), segment.base_offset, segment.size)

@@ -1,5 +1,6 @@
 """What a place with logs can be asked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -50,6 +51,10 @@ class Logs(Protocol):
 
     def view(self, topic: str, partition: int) -> LogView:
         """What may be read of a partition at this moment."""
+        ...
+
+    def touched(self) -> Mapping[tuple[str, int], int]:
+        """Partitions in which transactions may be open, where a view does not tell, and from which offset on."""
         ...
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:

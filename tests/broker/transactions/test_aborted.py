@@ -1,17 +1,15 @@
-"""What is aborted stays hidden: through segments, restarts, crashes, compaction, retention, and with caches of garbage."""
+"""What is aborted stays hidden: through segments, restarts, crashes, compaction, retention and caches of garbage."""
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.topic import TopicSettings
 from goqueue.broker.upkeep import keep_up
 from goqueue.broker.work import run
-from goqueue.limits import ABORTED_HELD
-from goqueue.storage.aborted import EMPTY
 from goqueue.storage.retention import plan_expiry
 from tests.broker.brokers import Running
 from tests.broker.transactions.traffic import Traffic, read_offsets, stored_offsets
@@ -21,9 +19,9 @@ PRODUCERS = st.sampled_from([1, 2, 3])
 KEYS = st.sampled_from([None, b"a", b"b", b"c"])
 
 
-def started(**given: object) -> Traffic:
+def started(**chosen: Any) -> Traffic:
     running = Running()
-    running.create(**given)
+    running.create(**chosen)
     return Traffic(running)
 
 
@@ -121,7 +119,7 @@ class Life:
         hidden = traffic.hidden(first, end)
         ranges = run(partition.aborted.within(first, end))
         assert [offset for start, stop in ranges for offset in range(start, stop)] == hidden
-        assert all(one[1] < two[0] for one, two in zip(ranges, ranges[1:], strict=False))
+        assert all(one[1] < two[0] for one, two in pairwise(ranges))
         assert run(partition.aborted.within(first, end, 2)) == ranges[:2]
         assert run(partition.aborted.count(first, end)) == len(hidden)
         assert first == end or partition.aborted.is_clean(first, end) == (not hidden)

@@ -127,7 +127,8 @@ def read_messages(partition: Partition, offset: int | None = None, max_bytes: in
         found = [frame.decode(buffer, place) for buffer in read.buffers for place in frame.walk(buffer)]
         wanted = [message for message in found if not message.flags & frame.CONTROL]
         if not wanted:
-            assert not read.buffers and read.next_offset >= partition.last_stable
+            assert not read.buffers
+            assert read.next_offset >= partition.last_stable
             return
         yield from wanted
         offset = read.next_offset

@@ -38,6 +38,8 @@ class Scheduled:
     dues: set[int]
     """When it may be due: several while nobody knows what came of changing that."""
     asked_ns: int
+    shifts: set[int] = field(default_factory=lambda: {0})
+    """By how much it may have been shifted, from whatever it was due."""
     offset: int | None = None
     """In the delayed log, once that was answered."""
     is_refused: bool = False
@@ -66,8 +68,10 @@ class Scheduled:
 
     def may_be_due(self, due_ns: int) -> bool:
         """What was committed later than it was due is due then."""
-        by_commit = self.transaction is not None and min(self.dues) < due_ns <= self.transaction.ended_ns
-        return due_ns in self.dues or by_commit
+        if due_ns in self.dues:
+            return True
+        ended_ns, first_ns = self.transaction.ended_ns if self.transaction is not None else 0, min(self.dues)
+        return any(first_ns < due_ns - shift <= ended_ns for shift in self.shifts)
 
     def __repr__(self) -> str:
         return (

@@ -33,7 +33,7 @@ class DelaySteps:
         self._actions: dict[Callable[[], None], int] = {
             self.schedule: 16,
             self.transactions.schedule: 10,
-            self.transactions.end: 6,
+            self.transactions.end: 12,
             self.publish: 4,
             self.cancel: 5,
             self.reschedule: 5,
@@ -174,9 +174,11 @@ class DelaySteps:
 
     def shift_some(self) -> None:
         number, some = self._some()
+        some = [one for one in some if one.transaction is None]  # its commit may have moved it
         shift_ns = self.random.choice((-100, 5, 1000)) * NANOSECONDS
         for one in some:
             one.dues |= {due + shift_ns for due in one.dues}
+            one.shifts |= {before + shift_ns for before in one.shifts}
         delays = self.world.postman(number).delays
         offsets = np.array(sorted(one.offset or 0 for one in some), np.int64)
         work = delays.reschedule_many(offsets, lambda dues: dues + shift_ns)
