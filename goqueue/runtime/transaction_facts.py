@@ -40,7 +40,8 @@ def _patience_ns(record: Registered) -> int:
 
 def _facts(broker: Broker, record: Registered, now_ns: int) -> TransactionFacts:
     transactions, obstacle = broker.transactions, broker.ending.obstacles.get(record.id)
-    held = [(touched.spot, transactions.places.held_by(record, touched)) for touched in record.partitions]
+    now = [touched for touched in record.partitions if not touched.spot.is_delayed]
+    held = [(touched.spot, transactions.places.held_by(record, touched)) for touched in now]
     is_open = record.state == "ongoing"
     return TransactionFacts(
         name=record.id,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _REASON = "an operator has ended it"
 
 _COLUMNS = (
-    Column("TRANSACTIONAL-ID", "name"),
+    Column("ID", "name"),
     Column("TRANSACTION", "transaction_id"),
     Column("MESSAGES", "messages", format_count),
     Column("HELD-BACK", "held_back", format_count),

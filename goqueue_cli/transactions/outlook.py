@@ -22,12 +22,13 @@ def duration(seconds: float) -> str:
 
 
 def touched(places: list[Row]) -> str:
-    """`orders/0-2 payments/1`, and behind it where messages wait for their time."""
+    """`orders/0-2 payments/1 (delayed)`: what stands in brackets is behind where messages wait for their time."""
     found = [
-        partitions((one["topic"], one["partition"]) for one in places if one["delayed"] is late) for late in (0, 1)
+        partitions((one["topic"], one["partition"]) for one in places if one["delayed"] is late)
+        for late in (False, True)
     ]
-    now, later = found
-    return now if later == "-" else f"{later} (delayed)" if now == "-" else f"{now} {later} (delayed)"
+    named = [text for text in (found[0], f"{found[1]} (delayed)") if not text.startswith("-")]
+    return " ".join(named) or "-"
 
 
 def ending(last: Mapping[str, Any]) -> str:
@@ -36,7 +37,7 @@ def ending(last: Mapping[str, Any]) -> str:
 
 
 COLUMNS = (
-    Column("TRANSACTIONAL-ID", "name"),
+    Column("ID", "name"),
     Column("STATE", "state"),
     Column("AGE", "age_seconds", duration),
     Column("IDLE", "idle_seconds", duration),
@@ -73,7 +74,7 @@ def advice(rows: list[Row]) -> Iterator[str]:
     hung = [row for row in rows if row["state"] == "ongoing" and row["age_seconds"] >= TRANSACTION_HUNG_SECONDS]
     for row in [row for row in hung if row["held_back"]][:_ADVISED]:
         yield (
-            f"{row['name']}: {_count(row['held_back'])} not seen by anybody until it ends; "
+            f"{row['name']}: {format_count(row['held_back'], 'message')} held back until it ends; "
             f"`goqueue-cli transaction describe {row['name']}` tells more"
         )
 
@@ -117,14 +118,11 @@ def consequences(row: Row) -> Iterator[str]:
     """What it means to abort it now."""
     yield f"transaction {row['transaction_id']} of {row['name']}, open for {duration(row['age_seconds'])}:"
     if row["messages"]:
-        yield f"  {_count(row['messages'], 'go and is', 'go and are')} never seen: {touched(row['partitions'])}"
+        count = format_count(row["messages"], "message")
+        yield f"  {count} of its own gone: {touched(row['partitions'])}"
     others = row["held_back"] - row["messages"]
     if others > 0:
-        yield f"  {_count(others)} of others seen behind it, unless an older transaction holds them back"
-    for group, count in (row["pledged"] or {}).items():
-        yield f"  {_count(count)} handed out again that group {group} had acknowledged in it"
+        yield f"  {format_count(others, 'message')} of others behind it seen, unless an older transaction is in front"
+    for group, acked in (row["pledged"] or {}).items():
+        yield f"  {format_count(acked, 'message')} handed out again that group {group} has acknowledged in it"
     yield "  its producer is told when it speaks next, and has to do all of it again"
-
-
-def _count(count: int, singular: str = "is", plural: str = "are") -> str:
-    return f"{format_count(count, 'message')} {singular if count == 1 else plural}"
