@@ -334,8 +334,8 @@ class Interrupted:
     def touched(self) -> Mapping[tuple[str, int], int]:
         return self.of.touched()
 
-    def decided(self, topic: str, partition: int, first: int, end: int) -> Decided | None:
-        return self.of.decided(topic, partition, first, end)
+    def decided(self, split: Split) -> Decided | None:
+        return self.of.decided(split)
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         self.act(segment)
