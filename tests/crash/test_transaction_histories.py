@@ -8,7 +8,7 @@ import pytest
 from tests.crash.life import telling
 from tests.crash.transaction_run import TransactionRun
 
-SHARE = 16
+SHARE = 25
 """One kill here for so many of the storage engine alone."""
 NOTES_MAX = 60
 TIMEOUT = "1s"
