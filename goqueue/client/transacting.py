@@ -20,7 +20,7 @@ from goqueue.client import publications, transactions
 from goqueue.client.accumulator import Accumulator
 from goqueue.client.calls import Call, Script
 from goqueue.client.delivered import Batch as Leased
-from goqueue.client.delivered import Delivered
+from goqueue.client.delivered import Delivered, reason_of
 from goqueue.client.delivery import Batch
 from goqueue.client.dispatch import Dispatch, Step
 from goqueue.client.pledges import Member, Places, Pledges
@@ -39,7 +39,6 @@ from goqueue.errors import (
     TransactionNotOpen,
     TransientError,
 )
-from goqueue.limits import REASON_CHARACTERS_MAX
 
 BEATS = 3
 """Heartbeats within the timeout of a transaction that nothing else is heard of."""
@@ -239,7 +238,7 @@ class TransactionalDispatch(Dispatch):
             yield from self._commit()
             return
         try:
-            yield from self.abort(f"{type(cause).__name__}: {cause.sentence}"[:REASON_CHARACTERS_MAX])
+            yield from self.abort(reason_of(cause))
         except GoQueueError as error:
             cause.add_note(unaborted(error))
         raise cause
@@ -268,7 +267,7 @@ class TransactionalDispatch(Dispatch):
 
     def abort(self, reason: str | None = None, *, failed: bool = False) -> Script[None]:
         """Have nothing of it count. `failed` if whoever worked on the messages has."""
-        self._reason = reason if failed else None
+        self._reason = (reason or "its transaction was aborted") if failed else None
         if not self._asked or self._aborted or self._fence is not None:
             return
         try:
@@ -281,6 +280,8 @@ class TransactionalDispatch(Dispatch):
 
     def over(self) -> Callable[[], None]:
         """It has come to its end, or nobody knows how. Gives what tells the consumers."""
+        if self.phase is Phase.OPEN:
+            self.ending()  # interrupted before it came to that
         if self._asked:
             self._former = self.accumulator.identity
             self.accumulator.become(self._following)
