@@ -81,6 +81,8 @@ class TransactionalDispatch(Dispatch):
         self._beat_backoff = Backoff()
         self._committed = False
         self._following: Identity | None = None
+        self._former: Identity | None = None
+        """Of a transaction of which nobody has said what follows: nobody else may have taken over since."""
         self._reason: str | None = None
 
     # --- what is told ---
@@ -164,7 +166,7 @@ class TransactionalDispatch(Dispatch):
             return None, None, []
         if now_ns < self._not_before_ns:
             return None, self._until(self._not_before_ns, now_ns), []
-        call = transactions.init(self._transactional_id, self._timeout_seconds)
+        call = transactions.init(self._transactional_id, self._timeout_seconds, self._former)
         return Step(call, [], self.accumulator.rules.delivery_timeout), None, []
 
     def _publication(self, topic: str, sections: list[bytes]) -> Call[list[publications.Section]]:
@@ -206,6 +208,7 @@ class TransactionalDispatch(Dispatch):
             self._unidentified, self._backoff.attempts = None, 0
             return []
         self._unidentified = outcome
+        self._hear(outcome)
         if isinstance(outcome, TransientError):
             self._not_before_ns = self._clock.monotonic_ns() + int(self._backoff.next(outcome) * NANOSECONDS)
         else:
@@ -280,6 +283,7 @@ class TransactionalDispatch(Dispatch):
         if self.phase is Phase.OPEN:
             self.ending()  # interrupted before it came to that
         if self._asked:
+            self._former = self.accumulator.identity
             self.accumulator.become(self._following)
         self.failures.forget()
         self._move(Phase.IDLE)

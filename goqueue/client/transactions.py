@@ -57,9 +57,14 @@ class _Listed(msgspec.Struct):
 # --- for producers ---
 
 
-def init(transactional_id: str, timeout_seconds: float) -> Call[Identity]:
-    """The producer id and epoch of the next transaction; what a predecessor left open is aborted by then."""
-    body = {"transactional_id": transactional_id, "transaction_timeout_ms": round(timeout_seconds * 1000)}
+def init(transactional_id: str, timeout_seconds: float, former: Identity | None = None) -> Call[Identity]:
+    """The producer id and epoch of the next transaction; what a predecessor left open is aborted by then.
+
+    With what a producer had before it is refused if another one has taken over since.
+    """
+    body: Facts = {"transactional_id": transactional_id, "transaction_timeout_ms": round(timeout_seconds * 1000)}
+    if former is not None:
+        body |= {"producer_id": former[0], "epoch": former[1]}
     return Call("POST", "/producers/init", _identity, (msgspec.json.encode(body),), JSON)
 
 
