@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from goqueue.spark.extract import Extract
 from goqueue.spark.inspections.catalogue import INSPECTIONS
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs, OpenSegment
+from goqueue.spark.logs.port import Decided, Isolation, Logs, OpenSegment
 from goqueue.spark.plan import Selection, make_plan
 from goqueue.spark.reading import Split
 from goqueue.storage import frame, scan
@@ -300,8 +300,15 @@ class Interrupted:
     def name(self) -> str:
         return self.of.name
 
+    @property
+    def isolation(self) -> Isolation:
+        return self.of.isolation
+
     def topics(self) -> dict[str, tuple[int, ...]]:
         return self.of.topics()
+
+    def touched(self) -> Mapping[tuple[str, int], int]:
+        return self.of.touched()
 
     def view(self, topic: str, partition: int) -> LogView:
         return self.of.view(topic, partition)
@@ -309,6 +316,11 @@ class Interrupted:
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         self.act(segment)
         return self.of.open(topic, partition, segment)
+
+    def decided(
+        self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
+    ) -> Decided | None:
+        return self.of.decided(topic, partition, first, end, segments)
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return self.of.path(topic, partition, segment)

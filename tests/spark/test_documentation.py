@@ -64,7 +64,7 @@ def commands() -> list[str]:
 def orders(broker: LocalBroker) -> LocalBroker:
     """What the examples read and write."""
     with Client(broker.url) as client:
-        for name in ("orders", "orders-again", "orders-copy"):
+        for name in ("orders", "orders-again", "orders-copy", "orders-enriched"):
             client.create_topic(name, 2)
         for number in range(ORDERS):
             client.publish("orders", f'{{"total": {number}}}', key=f"customer-{number % 2}")
@@ -81,7 +81,8 @@ def test_every_example_of_the_page_runs(
     assert known["spark"] is spark
     assert spark.catalog.dropTempView("paid")
     with Client(orders.url) as client:
-        assert [client.topic(name).total_messages for name in ("orders-again", "orders-copy")] == [ORDERS, ORDERS]
+        copies = ("orders-again", "orders-copy", "orders-enriched")
+        assert [client.topic(name).total_messages for name in copies] == [ORDERS] * 3
     assert "customer-1" in capsys.readouterr().out
 
 
