@@ -56,9 +56,8 @@ class Outcomes:
 
     def _known(self) -> "_Told | _Found":
         if self._source is None:
-            split = self._split
-            told = self._logs.decided(split.topic, split.partition, split.first, split.end)
-            found = _Found(self._logs, split, fails_on_loss=self._fails_on_loss)
+            told = self._logs.decided(self._split)
+            found = _Found(self._logs, self._split, fails_on_loss=self._fails_on_loss)
             self._source = found if told is None else _Told(told)
         return self._source
 

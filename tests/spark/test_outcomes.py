@@ -18,7 +18,7 @@ from tests.spark.stock import Sent, Stock, logs_of, rows, splits
 steps = st.one_of(
     st.tuples(st.sampled_from(["plain", "first", "second", "third"]), st.integers(1, 40)),
     st.tuples(st.sampled_from(["commit", "abort"]), st.integers(0, 2)),
-    st.tuples(st.just("roll"), st.just(0)),
+    st.tuples(st.sampled_from(["roll", "compact"]), st.just(0)),
 )
 
 
@@ -28,18 +28,23 @@ class Played:
     def __init__(self, path: Path, *, segment_bytes: int) -> None:
         self.stock = Stock(path, segment_bytes=segment_bytes).create("t")
         self.open: dict[str, list[range]] = {"first": [], "second": [], "third": []}
+        self.aborted: list[tuple[int, int]] = []
 
     def play(self, step: str, number: int) -> None:
         match step:
             case "roll":
                 self.stock.roll("t")
+            case "compact":
+                below = min((pieces[0].start for pieces in self.open.values() if pieces), default=None)
+                self.stock.compact("t", below=below, aborted=self.aborted)
             case "commit" | "abort":
                 name = list(self.open)[number]
                 if pieces := self.open[name]:
                     self.stock.end("t", *pieces, is_commit=step == "commit", producer=number)
+                    self.aborted += [(one.start, one.stop) for one in pieces if step == "abort"]
                     self.open[name] = []
             case name:
-                messages = [Sent(b"%d of %s" % (one, name.encode()), b"k") for one in range(number)]
+                messages = [Sent(b"%d of %s" % (one, name.encode()), b"%d" % (one % 30)) for one in range(number)]
                 if name in self.open:
                     messages = [replace(one, is_transactional=True) for one in messages]
                 appended = self.stock.append("t", *messages)

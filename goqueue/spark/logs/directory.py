@@ -6,8 +6,10 @@ from functools import cached_property
 
 from goqueue.delay import LOG_NAME
 from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
-from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment
+from goqueue.spark.logs.port import READ_COMMITTED, Decided, Isolation, OpenSegment
 from goqueue.spark.logs.transactions import Transactions
+from goqueue.spark.reading import Split
+from goqueue.storage.aborted import load_aborted
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
 from goqueue.storage.segment import Segment, load_index
@@ -66,12 +68,15 @@ class DirectoryLogs:
         return _DISK.is_locked(f"{self.name}/lock")
 
     def touched(self) -> dict[tuple[str, int], int]:
-        """Of a broker at work: in a directory at rest, what is open will never be committed."""
-        if self.isolation != READ_COMMITTED or not self._is_live():
+        """Of a broker at work: in a directory at rest, what is open will never be committed.
+
+        In a delayed log nobody waits for what is open.
+        """
+        if self.isolation != READ_COMMITTED or self.is_delayed or not self._is_live():
             return {}
         found: dict[tuple[str, int], int] = {}
         for spot, _, since in self._transactions.touched():
-            if spot.is_delayed == self.is_delayed:
+            if not spot.is_delayed:
                 place = (spot.topic, spot.partition)
                 found[place] = min(since, found.get(place, since))
         return found
@@ -88,8 +93,16 @@ class DirectoryLogs:
         index = load_index(_DISK, found) if path == found.path else None  # one without entries can have a mark
         return OpenSegment(file, Index() if index is None else index)
 
-    def decided(self, topic: str, partition: int, first: int, end: int) -> None:
-        """The markers in the log say it."""
+    def decided(self, split: Split) -> Decided | None:
+        """What the broker has found out of its sealed segments, where it has kept that for all of these."""
+        ranges: list[tuple[int, int]] = []
+        for one in split.segments:
+            segment = Segment(self._directory(split.topic, split.partition), one.base_offset)
+            found = load_aborted(_DISK, segment.aborted_path, one.base_offset, one.next_offset, one.size)
+            if found is None:
+                return None
+            ranges += found.aborted.within(split.first, split.end)
+        return Decided(ranges, split.end)
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return Segment(self._directory(topic, partition), segment.base_offset).path

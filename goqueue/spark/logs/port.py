@@ -1,12 +1,15 @@
 """What a place with logs can be asked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
 from goqueue.storage.visit import LogView, SegmentView
+
+if TYPE_CHECKING:
+    from goqueue.spark.reading import Split
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 READ_COMMITTED: Isolation = "read_committed"
@@ -18,7 +21,7 @@ READ_UNCOMMITTED: Isolation = "read_uncommitted"
 class Decided:
     """What is known of the transactions in a range of offsets."""
 
-    aborted: tuple[tuple[int, int], ...]
+    aborted: Sequence[tuple[int, int]]
     """Their messages: from the first offset up to, not including, the second."""
     end: int
     """From here on some may be open."""
@@ -61,7 +64,7 @@ class Logs(Protocol):
         """One of its segments; SegmentNotFound where it has been removed or replaced since it was viewed."""
         ...
 
-    def decided(self, topic: str, partition: int, first: int, end: int) -> Decided | None:
+    def decided(self, split: "Split") -> Decided | None:
         """What became of the transactions whose messages lie there; None where the log itself has to tell."""
         ...
 

@@ -116,7 +116,7 @@ class TransactionalWriter(DataSourceArrowWriter):
         with carried():
             commit(self._options, messages)
 
-    def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
+    def abort(self, messages: "list[WriterCommitMessage | None]") -> None:  # noqa: ARG002 - whoever has succeeded
         with client_of(self._options) as client:
             abort(client, self._turn.whose)
 
@@ -146,11 +146,11 @@ class TransactionalStreamWriter(DataSourceStreamArrowWriter):
                 return Idle()
             return write_in(self._options, self._turn, identity.note_of_batch(query, batch), iterator)
 
-    def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803 - Spark's name
+    def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: ARG002, N803
         with carried():
             commit(self._options, messages)
 
-    def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803 - as above
+    def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: ARG002, N803
         """Where no task has succeeded, nobody here knows the epoch, and the broker is asked."""
         joined = [message.turn.whose for message in messages if isinstance(message, Joined)]
         with suppress(GoQueueError), client_of(self._options) as client:
