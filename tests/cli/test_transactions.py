@@ -123,7 +123,7 @@ def test_the_oldest_come_first_and_those_that_are_not_open_behind(
 def test_what_is_no_state_is_told_with_the_nearest(broker: LocalBroker) -> None:
     done = cli(broker.url, "transaction", "list", "--state", "ongoin")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "error: --state 'ongoin' is no state\nhint: did you mean ongoing?\n"
+    assert done.err == "error: --state: there is no 'ongoin'\nhint: did you mean ongoing?\n"
     assert cli(broker.url, "transaction", "list", "--all", "--state", "empty").code == 2
 
 
