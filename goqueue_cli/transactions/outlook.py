@@ -11,7 +11,6 @@ from goqueue.quantities import format_count, format_duration
 Row = dict[str, Any]
 
 OPEN = ("ongoing", "prepare_commit", "prepare_abort")
-STATES = (*OPEN, "empty", "complete_commit", "complete_abort")
 
 _ADVISED = 3  # transactions that a list says something of
 
