@@ -81,7 +81,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.client",
         "goqueue.broker.catalog",
         "goqueue.broker.delay.columns",
-        "goqueue.broker.delay.records",
+        "goqueue.broker.delay.news",
         "goqueue.broker.delay.schedule",
         "goqueue.broker.delivery.changes",
         "goqueue.broker.delivery.cursor",

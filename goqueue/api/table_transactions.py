@@ -24,7 +24,7 @@ TRANSACTION_ENDPOINTS: tuple[Endpoint, ...] = (
         method="POST", path="/producers/init", handler=producers.init,
         summary="A new producer id, or the next epoch of a transactional id", tag="transactions", permission="write",
         body=producers.NewProducer, answer=producers.ProducerIdentity,
-        errors=(errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE),
+        errors=(errors.ProducerFenced, errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE),
         example={"transactional_id": "orders-1"},
         answer_example={
             "producer_id": 7, "epoch": 3, "transactional_id": "orders-1", "transaction_timeout_ms": 60000,

@@ -254,7 +254,7 @@ class Partition:
         """Say of those that have something open here how they ended; `done` hears when that is durable."""
         markers = self.open.markers(ends)
         if not markers:
-            done(None)
+            done(self.log.fence)  # what a fenced log has refused may stand in it: that is known after the next start
             return
         self.commit()
         content = bytearray(b"".join(one for marker in markers for one in marker.encode()))

@@ -82,7 +82,7 @@ class AsyncTransaction(Transacted):
     async def abort(self, reason: str | None = None) -> None:
         """Have nothing of it count. What was acknowledged in it is handed out again."""
         self._leave()
-        await self._producer._abort(reason)
+        await self._producer._abort(reason, failed=True)
 
     async def __aenter__(self) -> Self:
         await self._producer._begin(self)

@@ -51,14 +51,15 @@ class _Journal:
 
     def _held_back(self, record: Registered) -> str:
         places = self._broker.transactions.places
-        held = {touched.spot: places.held_by(record, touched) for touched in record.partitions}
+        now = [touched for touched in record.partitions if not touched.spot.is_delayed]
+        held = {touched.spot: places.held_by(record, touched) for touched in now}
         found = [f"{spot.topic}/{spot.partition}" for spot, one in held.items() if one.held_back]
         more = ", …" if len(found) > _PLACES_NAMED else ""
         groups = f"; groups wait with it: {', '.join(record.groups[:_PLACES_NAMED])}" if record.groups else ""
         if not found:
             return f"it holds no messages back{groups}"
         count = _count(held.values())
-        return f"{count} of {', '.join(found[:_PLACES_NAMED])}{more} are seen by nobody until it ends{groups}"
+        return f"it holds {count} of {', '.join(found[:_PLACES_NAMED])}{more} back{groups}"
 
     def _expiry(self, record: Registered, now_ns: int) -> str:
         transactions = self._broker.transactions

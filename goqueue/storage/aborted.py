@@ -25,13 +25,14 @@ from goqueue.storage import disk as files
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk, File
 from goqueue.storage.index import Index
-from goqueue.storage.marker import Range, decode_marker, of_transactions
+from goqueue.storage.marker import Range, decode_marker, of_transactions, ranges_in
 from goqueue.storage.scan import Frames, Positions
 from goqueue.storage.survey import Damage, Stretch, survey
 
 _MAGIC, _VERSION, _PLAIN = b"GQAB", 1, 0x01
 _HEADER = struct.Struct(">4sHHQQQI")
 _CRC = struct.Struct(">I")
+_KINDS = frame.CONTROL | frame.TRANSACTIONAL
 
 Edges = NDArray[np.int64]
 """Ranges as rows: the first offset, and the one behind the last."""
@@ -186,30 +187,34 @@ class Inquiry:
 
     def survey(self, file: File, stretch: Stretch, index: Index | None = None) -> None:
         """The segment itself, and later what follows: as far as it takes."""
-        gathered: list[Edges] = []
-        decisions: tuple[list[Range], list[Range]] = ([], [])
+        runs: list[Edges] = []
+        decided: list[Edges] = []
+        aborted: list[Edges] = []
         for piece in survey(file, stretch, index):
             if isinstance(piece, Damage):
                 continue
             messages, markers = of_transactions(piece)
+            if markers.any():
+                ranges, commits = _decisions(piece)
+                decided.append(ranges)
+                aborted.append(ranges[~commits])
             if self._is_first:
-                self.is_plain = self.is_plain and not ((piece.flags & (frame.CONTROL | frame.TRANSACTIONAL)) != 0).any()
-                gathered.append(runs_of(piece.offsets[messages]))
-            _note_decisions(piece, markers, decisions)
-            if not self._is_first and any(decisions):
-                self._decide(decisions)
-                decisions = ([], [])
+                self.is_plain = self.is_plain and not (piece.flags & _KINDS).any()
+                runs.append(runs_of(piece.offsets[messages]))
+            elif decided:
+                self._decide(decided, aborted)
                 if self.is_over:
                     return
+                decided, aborted = [], []
         if self._is_first:
-            self.undecided = common(union(*gathered, as_edges(())), as_edges([(0, self._below)]))
+            self.undecided = common(union(EMPTY.edges, *runs), as_edges([(0, self._below)]))
             self._is_first = False
-        self._decide(decisions)
+        self._decide(decided, aborted)
 
-    def _decide(self, decisions: tuple[list[Range], list[Range]]) -> None:
-        committed, aborted = (union(as_edges(ranges)) for ranges in decisions)
-        self._aborted = union(self._aborted, common(self.undecided, aborted))
-        self.undecided = difference(difference(self.undecided, aborted), committed)
+    def _decide(self, decided: list[Edges], aborted: list[Edges]) -> None:
+        if decided:
+            self._aborted = union(self._aborted, common(self.undecided, union(*aborted)))
+            self.undecided = difference(self.undecided, union(*decided))
 
     def found(self, stable: int) -> Found:
         """What came of it, where everything below `stable` had been decided when it began."""
@@ -228,13 +233,23 @@ def runs_of(offsets: Positions) -> Edges:
     return np.stack((offsets[np.append(0, breaks + 1)], offsets[np.append(breaks, -1)] + 1), axis=1)
 
 
-def _note_decisions(frames: Frames, markers: Mask, decisions: tuple[list[Range], list[Range]]) -> None:
-    """Of commits, and of aborts. A marker that says nothing possible is as good as none."""
-    content = frames.buffer.data
-    for position in frames.positions[markers].tolist():
-        with suppress(FrameInvalid):
-            marker = decode_marker(frame.decode(content, position))
-            decisions[not marker.is_commit].extend(marker.ranges)
+def _decisions(frames: Frames) -> tuple[Edges, Mask]:
+    """The ranges in these markers, and which of them were committed. One that says nothing possible is as good as none.
+
+    What one marker says of a message, no other one contradicts.
+    """
+    try:
+        ranges, commits = ranges_in(frames)
+    except FrameInvalid:
+        found: list[tuple[int, int, bool]] = []
+        for position in frames.positions[of_transactions(frames)[1]].tolist():
+            with suppress(FrameInvalid):
+                marker = decode_marker(frame.decode(frames.buffer.data, position))
+                found += [(*one, marker.is_commit) for one in marker.ranges]
+        table = np.array(found, np.int64).reshape(-1, 3)
+        ranges, commits = table[:, :2], table[:, 2] != 0
+    rising = (ranges[:, 0] >= 0) & (ranges[:, 0] < ranges[:, 1])
+    return ranges[rising], commits[rising]
 
 
 # --- the file ---

@@ -27,6 +27,11 @@ def init(url: str, name: str = "app-1", **fields: Any) -> Whose:
     return {name: answer.json[name] for name in ("producer_id", "epoch", "transactional_id")}
 
 
+def call_init(url: str, whose: Whose) -> Answer:
+    """By somebody who had this before."""
+    return ask(url, "POST", "/producers/init", whose)
+
+
 def call(url: str, what: str, whose: Whose, **fields: Any) -> Answer:
     return ask(url, "POST", f"/transactions/{what}", {**whose, **fields})
 
@@ -183,6 +188,40 @@ def test_whoever_takes_the_id_aborts_what_its_predecessor_left_and_fences_it(url
     done(call(url, "begin", heir))
     put(url, heir, "kept")
     done(call(url, "commit", heir))
+
+
+def test_a_zombie_whose_transaction_timed_out_does_not_take_the_id_back(url: str) -> None:
+    zombie = init(url)
+    done(call(url, "begin", zombie))
+    done(call(url, "abort", zombie, reason="timeout"))
+    heir = init(url)
+    refused(call_init(url, zombie), 409, "producer_fenced", "by now")
+    done(call(url, "begin", heir))
+    refused(call_init(url, zombie), 409, "producer_fenced")
+
+
+def test_who_names_the_epoch_that_it_had_goes_on_and_is_answered_the_same_again(url: str) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    following = done(call_init(url, whose))  # what was open is aborted
+    assert following["epoch"] == whose["epoch"] + 2
+    assert of(url)["last"]["state"] == "complete_abort"
+    assert done(call_init(url, whose)) == following
+    done(call(url, "begin", whose | {"epoch": following["epoch"]}))
+    refused(call_init(url, whose), 409, "producer_fenced")
+
+
+def test_who_had_an_epoch_that_has_ended_goes_on(url: str) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    ended = done(call(url, "commit", whose))
+    assert done(call_init(url, whose))["epoch"] == ended["epoch"] + 1
+
+
+@pytest.mark.parametrize("left_out", ["transactional_id", "producer_id", "epoch"])
+def test_half_of_what_a_producer_had_is_refused(url: str, left_out: str) -> None:
+    whose = {name: value for name, value in init(url).items() if name != left_out}
+    refused(call_init(url, whose), 400, "request_invalid")
 
 
 def test_an_epoch_that_was_never_given_out_is_refused(url: str) -> None:

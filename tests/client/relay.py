@@ -19,11 +19,16 @@ class Relay:
     loses: Callable[[Asked], bool] = lambda _: False
     before: Callable[[Asked], object] = lambda _: None
     """Called with each request before it is passed on."""
+    instead: Callable[[Asked], Reply] = lambda _: None
+    """May answer what is not passed on then."""
     lost: list[Asked] = field(default_factory=list)
     peer: Peer = field(init=False)
 
     def answer(self, asked: Asked) -> Reply:
         self.before(asked)
+        own = self.instead(asked)
+        if own is not None:
+            return own
         connection = http.client.HTTPConnection(urlsplit(self.target).netloc, timeout=30)
         try:
             passed_on = {name: text for name, text in asked.headers.items() if name in _PASSED_ON}

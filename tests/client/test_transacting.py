@@ -287,9 +287,11 @@ def test_after_an_abort_that_was_lost_the_next_epoch_is_asked_for() -> None:
     sender = Sender()
     sender.add()
     sender.deliver()
+    former = sender.accumulator.identity
     with pytest.raises(BrokerUnreachable):
         sender.abort(LOST)
-    assert asked(sender.step().call)[0] == "/producers/init"
+    path, body = asked(sender.step().call)
+    assert (path, (body["producer_id"], body["epoch"])) == ("/producers/init", former)
 
 
 def test_what_comes_back_late_is_of_no_transaction() -> None:
@@ -336,7 +338,17 @@ def fenced_while_it_aborts(sender: Sender) -> None:
         sender.abort(FENCED)
 
 
-@pytest.mark.parametrize("fence", [fenced_while_it_sends, fenced_while_it_commits, fenced_while_it_aborts])
+def fenced_while_it_asks_how_to_go_on(sender: Sender) -> None:
+    sender.deliver()
+    with pytest.raises(TransactionAborted):
+        sender.commit(ABORTED)
+    sender.dispatch.done(sender.step(), FENCED)
+
+
+FENCES = (fenced_while_it_sends, fenced_while_it_commits, fenced_while_it_aborts, fenced_while_it_asks_how_to_go_on)
+
+
+@pytest.mark.parametrize("fence", FENCES)
 def test_a_fenced_producer_says_so_from_then_on(fence: Callable[[Sender], None]) -> None:
     sender = Sender()
     sender.add()

@@ -22,10 +22,10 @@ __all__ = ["broker"]
 EAGER = {"until_idle": "300ms", "wait": "200ms"}
 
 
-def fill(url: str, count: int, partitions: int = 1, **settings: Any) -> None:
+def fill(url: str, count: int, partitions: int = 1) -> None:
     """Messages 0 to `count` in each partition of `in`, and a topic `out`."""
     with Client(url) as client:
-        client.create_topic("in", partitions=partitions, **settings)
+        client.create_topic("in", partitions=partitions)
         client.create_topic("out", partitions=2)
         with client.producer() as producer:
             for partition in range(partitions):

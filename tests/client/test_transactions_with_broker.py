@@ -1,7 +1,9 @@
 """Transactions of both clients with a broker: all of one is seen, or nothing of it, whatever happens meanwhile."""
 
 import asyncio
-import threading
+import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,9 @@ from typing import Any
 import pytest
 
 from goqueue.client import AsyncClient, Client
+from goqueue.client.transaction import TransactionalProducer
 from goqueue.errors import (
+    BrokerUnreachable,
     ProducerFenced,
     ProducerNotFound,
     RequestInvalid,
@@ -17,13 +21,13 @@ from goqueue.errors import (
     TransactionAborted,
 )
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
-from tests.client.either import KINDS, entered, refused, run, settled
+from tests.brokers import broker, nobody
+from tests.client.either import KINDS, each, entered, refused, run, settled
 from tests.client.peers import Asked
-from tests.client.relay import once, relay
-from tests.client.test_with_broker import successor
+from tests.client.relay import relay
+from tests.client.test_interruptions import Interruption, interrupts
 
-__all__ = ["broker"]
+__all__ = ["broker", "interrupts", "nobody"]
 
 
 def values(url: str, topic: str, **wishes: Any) -> list[str]:
@@ -60,6 +64,37 @@ def test_what_is_sent_in_a_transaction_is_seen_when_it_is_committed(broker: Loca
                 assert receipt.offset is not None
                 assert (values(broker.url, "a"), values(broker.url, "b")) == ([], [])
             assert (values(broker.url, "a"), values(broker.url, "b")) == (list("01234"), list("xyz"))
+
+    run(kind, broker.url, scenario)
+
+
+@KINDS
+def test_whoever_reads_what_is_not_committed_sees_all_of_it(broker: LocalBroker, kind: Any) -> None:
+    make(broker.url, "a", partitions=1)
+
+    async def scenario(client: Any) -> None:
+        async def seen(topic: str, **wishes: Any) -> list[bytes]:
+            reader = await settled(client.reader(topic, **wishes))
+            return [message.value async for message in each(reader)]
+
+        async with entered(client.producer(transactional_id="p")) as producer:
+            async with entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "aborted"))).result())
+                await settled(tx.abort())
+            async with entered(producer.transaction()) as tx:
+                await settled((await settled(tx.send("a", "open"))).result())
+                assert await seen("a", isolation="read_uncommitted") == [b"aborted", b"open"]
+                assert await seen("a") == []
+                async with entered(client.consumer("g", "a", isolation="read_uncommitted")) as consumer:
+                    async for message in each(consumer):
+                        message.ack()
+                        if message.value == b"open":
+                            break
+            assert await seen("a") == [b"open"]
+            with pytest.raises(RequestInvalid, match="isolation"):
+                await settled(client.reader("a", isolation="serializable"))
+            with pytest.raises(RequestInvalid, match="isolation"):
+                client.consumer("g", "a", isolation="serializable")
 
     run(kind, broker.url, scenario)
 
@@ -384,176 +419,72 @@ def test_an_operator_lists_and_aborts_transactions(broker: LocalBroker, kind: An
     assert values(broker.url, "a") == ["y"]
 
 
-# --- answers that are lost ---
+# --- threads, and what ends them ---
 
 
-LOSSES = ["/producers/init", "/topics/a/messages?", "/transactions/commit"]
+def test_several_threads_send_in_one_transaction(broker: LocalBroker) -> None:
+    make(broker.url, "a", "b")
+    with Client(broker.url) as client, client.producer(transactional_id="p") as producer:
+        with producer.transaction() as tx, ThreadPoolExecutor(4) as threads:
+            for number in range(200):
+                threads.submit(tx.send, "ab"[number % 2], f"{number}", key=f"{number}")
+        found = values(broker.url, "a") + values(broker.url, "b")
+    assert Counter(found) == dict.fromkeys(map(str, range(200)), 1)
 
 
-@KINDS
-@pytest.mark.parametrize("part", LOSSES)
-def test_an_answer_that_is_lost_changes_nothing(broker: LocalBroker, kind: Any, part: str) -> None:
+@pytest.mark.parametrize("part", ["/topics/a/messages?", "/transactions/commit"])
+def test_a_commit_that_is_interrupted_leaves_a_producer_that_can_be_used(
+    broker: LocalBroker, interrupts: int, part: str
+) -> None:
     make(broker.url, "a")
-    with relay(broker.url, once(part)) as between:
+    interrupted: list[str] = []
 
-        async def scenario(client: Any) -> None:
-            async with entered(client.producer(transactional_id="p")) as producer:
-                for number in range(3):
-                    async with entered(producer.transaction()) as tx:
-                        await settled(tx.send_many("a", [f"{number}a", f"{number}b"], partition=0))
+    def interrupt(asked: Asked) -> None:
+        if part in asked.target and not interrupted:
+            interrupted.append(asked.target)
+            os.kill(os.getpid(), interrupts)
 
-        run(kind, between.peer.url, scenario)
-        assert len(between.lost) == 1
-    assert values(broker.url, "a") == ["0a", "0b", "1a", "1b", "2a", "2b"]
+    with relay(broker.url) as between, Client(between.peer.url) as client:
+        between.before = interrupt
+        with client.producer(transactional_id="p") as producer:
+            with pytest.raises(Interruption):
+                in_one(producer, "interrupted")
+            in_one(producer, "then")
+            assert client.transactions() == []
+    assert values(broker.url, "a")[-1] == "then"
 
 
-@KINDS
-def test_an_abort_whose_answer_is_lost_is_one(broker: LocalBroker, kind: Any) -> None:
+def in_one(producer: TransactionalProducer, value: str) -> None:
+    with producer.transaction() as tx:
+        tx.send("a", value)
+
+
+def test_in_a_child_the_transaction_is_the_parents(broker: LocalBroker) -> None:
     make(broker.url, "a")
-    with relay(broker.url, once("/transactions/abort")) as between:
-
-        async def scenario(client: Any) -> None:
-            async with entered(client.producer(transactional_id="p")) as producer:
-                async with entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("a", "never"))).result())
-                    await settled(tx.abort())
-                async with entered(producer.transaction()) as tx:
-                    await settled(tx.send("a", "then"))
-
-        run(kind, between.peer.url, scenario)
-        assert len(between.asked("/transactions/abort")) == 2
-        assert len(between.asked("/producers/init")) == 1
-    assert values(broker.url, "a") == ["then"]
-
-
-@KINDS
-def test_a_publication_that_comes_after_the_abort_is_of_no_transaction(broker: LocalBroker, kind: Any) -> None:
-    """The request that was to begin it is held back on its way, until the next transaction is open."""
-    make(broker.url, "a")
-    on_its_way, go_on = threading.Event(), threading.Event()
-
-    def hold(asked: Asked) -> None:
-        if "begin=true" in asked.target and not on_its_way.is_set():
-            on_its_way.set()
-            go_on.wait()
-
-    with relay(broker.url) as between:
-        between.before = hold
-
-        async def scenario(client: Any) -> None:
-            async with entered(client.producer(transactional_id="p")) as producer:
-                async with entered(producer.transaction()) as tx:
-                    await settled(tx.send("a", "late"))
-                    await asyncio.to_thread(on_its_way.wait)
-                    await settled(tx.abort())
-                go_on.set()
-                async with entered(producer.transaction()) as tx:
-                    await settled(tx.send("a", "then"))
-
-        run(kind, between.peer.url, scenario)
-    assert values(broker.url, "a") == ["then"]
-
-
-# --- restarts ---
+    with Client(broker.url) as client, client.producer(transactional_id="p") as producer:
+        with producer.transaction() as tx:
+            tx.send("a", "parent").result()
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    tx.commit()
+                except RequestInvalid as error:
+                    status = 0 if "forked" in error.sentence else 2
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0
+        assert values(broker.url, "a") == ["parent"]
 
 
 @KINDS
-def test_a_restart_in_the_middle_aborts_and_the_next_transaction_goes_on(tmp_path: Path, kind: Any) -> None:
-    first = LocalBroker(str(tmp_path)).start()
-    make(first.url, "a")
-
+def test_where_nobody_answers_a_transaction_cannot_be_begun(nobody: str, kind: Any) -> None:
     async def scenario(client: Any) -> None:
-        async with entered(client.producer(transactional_id="p")) as producer:
-            async with refused(TransactionAborted) as error, entered(producer.transaction()) as tx:
-                await settled((await settled(tx.send("a", "before"))).result())
-                second = successor(first, str(tmp_path)).start()
-                await settled(tx.send("a", "after"))
-            assert error.value.details["reason"] == "restart"
-            try:
-                async with entered(producer.transaction()) as tx:
-                    await settled(tx.send("a", "then"))
-                assert values(second.url, "a") == ["then"]
-            finally:
-                second.stop()
+        async with (
+            entered(client.producer(transactional_id="p")) as producer,
+            refused(BrokerUnreachable),
+            entered(producer.transaction()),
+        ):
+            raise AssertionError
 
-    run(kind, first.url, scenario)
-
-
-@KINDS
-def test_a_commit_over_a_restart_tells_that_it_was_aborted(tmp_path: Path, kind: Any) -> None:
-    first = LocalBroker(str(tmp_path)).start()
-    make(first.url, "a")
-
-    async def scenario(client: Any) -> None:
-        async with entered(client.producer(transactional_id="p")) as producer:
-            async with refused(TransactionAborted), entered(producer.transaction()) as tx:
-                await settled((await settled(tx.send("a", "before"))).result())
-                second = successor(first, str(tmp_path))
-                starting = threading.Thread(target=second.start)
-                starting.start()
-            await asyncio.to_thread(starting.join)
-            try:
-                assert values(second.url, "a") == []
-            finally:
-                second.stop()
-
-    run(kind, first.url, scenario)
-
-
-@KINDS
-def test_a_commit_whose_answer_was_lost_with_the_broker_is_known_afterwards(tmp_path: Path, kind: Any) -> None:
-    first = LocalBroker(str(tmp_path)).start()
-    make(first.url, "a")
-    later: list[LocalBroker] = []
-
-    def restart(asked: Asked) -> bool:
-        """Loses the answer to the first commit together with the broker."""
-        if "/transactions/commit" in asked.target and not later:
-            later.append(successor(first, str(tmp_path)).start())
-            return True
-        return False
-
-    with relay(first.url, restart) as between:
-
-        async def scenario(client: Any) -> None:
-            async with entered(client.producer(transactional_id="p")) as producer:
-                for value in ("first", "second"):
-                    async with entered(producer.transaction()) as tx:
-                        await settled(tx.send("a", value, partition=0))
-
-        try:
-            run(kind, between.peer.url, scenario)
-            assert len(between.lost) == 1
-            assert values(first.url, "a") == ["first", "second"]
-        finally:
-            later[0].stop()
-
-
-# --- heartbeats ---
-
-
-@KINDS
-def test_an_open_transaction_is_kept_alive_and_an_idle_producer_says_nothing(broker: LocalBroker, kind: Any) -> None:
-    make(broker.url, "a")
-    beaten = threading.Event()
-
-    def look(asked: Asked) -> None:
-        if asked.target.endswith("/heartbeat"):
-            beaten.set()
-
-    with relay(broker.url) as between:
-        between.before = look
-
-        async def scenario(client: Any) -> None:
-            async with (
-                entered(client.producer(transactional_id="p", transaction_timeout=1)) as producer,
-                entered(producer.transaction()) as tx,
-            ):
-                await settled((await settled(tx.send("a", "x"))).result())
-                for _ in range(5):
-                    beaten.clear()
-                    assert await asyncio.to_thread(beaten.wait, 10)
-
-        run(kind, between.peer.url, scenario)
-        assert len(between.asked("/heartbeat")) <= 6
-    assert values(broker.url, "a") == ["x"]
+    run(kind, nobody, scenario, timeout="300ms")

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 from goqueue.errors import ProducerNotFound
@@ -50,7 +51,9 @@ class TransactionRun(GroupRun):
             self._await("timed out", lambda: self._state(worker)["state"] not in OPEN)
 
     def replace(self, worker: Worker) -> None:
-        """It is stopped, another one takes over its transactional id, and then it goes on."""
+        """It is stopped, another one takes over its transactional id, and then it goes on; it was at work before."""
+        history = Path(worker.job.history)
+        self._await("at work", lambda: history.exists() and history.stat().st_size > 0)
         self.workers.remove(worker)
         self._zombies.append(worker)
         with worker.stopped():

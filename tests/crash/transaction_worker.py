@@ -1,5 +1,6 @@
 """What the processes with transactions have in common: where they write, and what they write down of how it ended."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
@@ -7,7 +8,14 @@ from random import Random
 from goqueue.client import Batch
 from goqueue.client.delivery import Delivery
 from goqueue.client.transaction import Transaction, TransactionalProducer
-from goqueue.errors import GroupNotFound, LeaseExpired, MemberUnknown, TransactionAborted, TransientError
+from goqueue.errors import (
+    GroupNotFound,
+    LeaseExpired,
+    MemberUnknown,
+    ProducerFenced,
+    TransactionAborted,
+    TransientError,
+)
 from goqueue.testing.history import Aborted, Begun, Committed, Committing, Published, Publishing, Recorder
 from tests.crash.group_worker import Job, Watch, tell
 
@@ -22,6 +30,15 @@ DELAY_SECONDS = 0.3
 def end_of(topic: str, partition: int) -> str:
     """The value of the last message of an output."""
     return f"the end of {topic}/{partition}"
+
+
+@contextmanager
+def until_fenced() -> Iterator[None]:
+    """Another process has taken over the transactional id: whoever was not to be replaced shows what it was told."""
+    try:
+        yield
+    except ProducerFenced as error:
+        sys.stderr.write(f"{error}\n")
 
 
 class GivenUpError(Exception):

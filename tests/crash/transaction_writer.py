@@ -4,15 +4,13 @@ It also ends where another one has taken over its transactional id: then it was 
 """
 
 import threading
-from contextlib import suppress
 from random import Random
 
 from goqueue.client import Client
 from goqueue.client.transaction import TransactionalProducer
-from goqueue.errors import ProducerFenced
 from goqueue.testing.history import Recorder
 from tests.crash.group_worker import Job, when_told_to_end
-from tests.crash.transaction_worker import Writer
+from tests.crash.transaction_worker import Writer, until_fenced
 
 MESSAGES_MAX = 12
 PACE_SECONDS = 0.03
@@ -41,7 +39,7 @@ def main() -> None:
     with (
         Recorder(job.history, job.name) as seen,
         Client(job.url) as client,
-        suppress(ProducerFenced),
+        until_fenced(),
         client.producer(**wishes) as producer,
     ):
         assert isinstance(producer, TransactionalProducer)

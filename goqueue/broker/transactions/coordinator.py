@@ -105,17 +105,25 @@ class TransactionCoordinator:
 
     # --- producers ---
 
-    def init(self, name: str, timeout_ns: int) -> Work[Registered]:
-        """A producer with this id. Whoever had it before is fenced, and what it has left open is aborted."""
+    def init(self, name: str, timeout_ns: int, former: Whose | None = None) -> Work[Registered]:
+        """A producer with this id. Whoever had it before is fenced, and what it has left open is aborted.
+
+        With what it had itself it goes on, unless it is the one that was fenced meanwhile.
+        """
         check_transactional_id(name)
         while True:
             known = self.register.by_id.get(name)
+            if known is not None and former is not None:
+                if known.former == former and known.state == "empty":  # its answer was lost
+                    yield self._durable([])
+                    return known
+                refusals.refuse_unless_former(known, former)
             if known is not None and known.state in OPEN:
                 yield from self._end_of(known, refusals.FENCED)
                 continue
             if known is None and len(self.register) >= TRANSACTIONAL_IDS_MAX:
                 raise refusals.too_many_ids()
-            record = yield from self._raised(name, known, timeout_ns)
+            record = yield from self._raised(name, known, timeout_ns, former)
             if self.register.by_id.get(name) is known:
                 yield self._durable([record])
                 return record
@@ -127,11 +135,11 @@ class TransactionCoordinator:
             self.prepare(known, is_commit=False, reason=reason)
         yield ended
 
-    def _raised(self, name: str, known: Registered | None, timeout_ns: int) -> Work[Registered]:
+    def _raised(self, name: str, known: Registered | None, timeout_ns: int, former: Whose | None) -> Work[Registered]:
         """As it is after `init`."""
         last = known.last if known is not None else None
         whose = yield from self.next_whose(known)
-        return Registered(name, *whose, "empty", timeout_ns, self.clock.now_ns(), last=last)
+        return Registered(name, *whose, "empty", timeout_ns, self.clock.now_ns(), last=last, former=former)
 
     def next_whose(self, known: Registered | None) -> Work[Whose]:
         """The next epoch; with the largest one the producer's numbers are used up, and it gets another."""

@@ -34,7 +34,8 @@ class Held(NamedTuple):
     messages: int = 0
     """Of its own."""
     held_back: int = 0
-    """Offsets that nobody sees who reads what is committed: its own, and what others have behind them."""
+    """Offsets that nobody sees who reads what is committed: its own, and what others have behind them. What others
+    have delayed waits for its time alone."""
 
 
 class Places:
@@ -73,7 +74,8 @@ class Places:
             return Held()
         first = min(one.first_offset for one in opened)
         messages = sum(end - start for one in opened for start, end in one.ranges)
-        return Held(first, messages, max(0, partition.high_watermark - first))
+        behind = messages if touched.spot.is_delayed else max(0, partition.high_watermark - first)
+        return Held(first, messages, behind)
 
     def ends(self, record: Registered) -> Iterator[tuple[Log, int]]:
         """The logs that a transaction has written to, and where what it has written there ends."""

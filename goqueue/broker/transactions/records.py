@@ -66,6 +66,8 @@ class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field=
     """Why it is aborted."""
     note: str = ""
     last: Ended | None = None
+    former: Whose | None = None
+    """What whoever has called `init` had before, if it said so: asked once more, the answer is the same."""
 
     @property
     def whose(self) -> Whose:

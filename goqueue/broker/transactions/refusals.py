@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from goqueue.broker.producers import Mark
 from goqueue.broker.transactions.records import Ended, Registered
-from goqueue.broker.transactions.states import PREPARED
+from goqueue.broker.transactions.states import COMPLETE, PREPARED
 from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import (
     FrameInvalid,
@@ -59,6 +59,18 @@ def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
         hint="another producer has taken over this transactional id; only after a new init this one may go on",
         epoch=known.epoch,
     )
+
+
+def refuse_unless_former(known: Registered, former: Whose) -> None:
+    """Whoever had this epoch may go on if nobody has taken over since: it is open still, or has just ended."""
+    last = known.last
+    has_ended = known.state in COMPLETE and last is not None and last.whose == former
+    if known.whose != former and not has_ended:
+        raise ProducerFenced(
+            f"transactional id {quoted(known.id)} has {known.whose} by now, and not what follows {former}",
+            hint="another producer has taken over; only an init that names no epoch takes it back",
+            epoch=known.epoch,
+        )
 
 
 def _not_ended_again(known: Registered, whose: Whose) -> TransactionPending:
