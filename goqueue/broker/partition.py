@@ -24,7 +24,7 @@ from goqueue.broker.transactions.hiding import begins_with_message, hidden
 from goqueue.broker.transactions.opened import End, OpenTransactions
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
-from goqueue.limits import FRAME_HEADER_BYTES, READ_BYTES_MAX
+from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX, READ_BYTES_MAX
 from goqueue.storage import scan
 from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk, read_all
@@ -291,7 +291,8 @@ class Partition:
         """
         skipped: tuple[Damage, ...] = ()
         while True:
-            limit = self.last_stable
+            first = self.open.first_offset
+            limit = OFFSET_MAX if first is None else first  # what is not visible, the log does not give anyway
             found = self.log.locate(offset, max_bytes, skip_damage=skip_damage, limit=limit)
             if found.next_offset == offset:
                 return Read((), offset, skipped)

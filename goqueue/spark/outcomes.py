@@ -1,8 +1,9 @@
 """Which frames are messages to whoever reads: no control records, and of transactions what was committed.
 
-A broker is asked, once for a split, and only if that has messages of transactions. In a directory the log itself says
-it: the marker that ends a transaction stands behind its messages, and names them. So a task that comes upon messages
-of transactions looks ahead in its log until their markers are found, and reads on where it was.
+A broker is asked, once for a split, and only if that has messages of transactions. Of a directory it may have kept
+beside sealed segments what was aborted in them. Otherwise the log itself says it: the marker that ends a transaction
+stands behind its messages, and names them. So a task that comes upon such messages looks ahead in its log until their
+markers are found, and reads on where it was.
 
 What must stay true: whoever reads the same plan twice sees the same messages. So nothing is looked at behind the end
 that a log had when the plan was made: what was open there counts as open, even if it has been committed since.
@@ -56,8 +57,9 @@ class Outcomes:
 
     def _known(self) -> "_Told | _Found":
         if self._source is None:
-            told = self._logs.decided(self._split)
-            found = _Found(self._logs, self._split, fails_on_loss=self._fails_on_loss)
+            split = self._split
+            told = self._logs.decided(split.topic, split.partition, split.first, split.end, split.segments)
+            found = _Found(self._logs, split, fails_on_loss=self._fails_on_loss)
             self._source = found if told is None else _Told(told)
         return self._source
 

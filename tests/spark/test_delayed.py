@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -321,6 +321,10 @@ class Interrupted:
     def name(self) -> str:
         return self.of.name
 
+    @property
+    def isolation(self) -> Isolation:
+        return self.of.isolation
+
     def topics(self) -> dict[str, tuple[int, ...]]:
         return self.of.topics()
 
@@ -334,12 +338,14 @@ class Interrupted:
     def touched(self) -> Mapping[tuple[str, int], int]:
         return self.of.touched()
 
-    def decided(self, split: Split) -> Decided | None:
-        return self.of.decided(split)
-
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         self.act(segment)
         return self.of.open(topic, partition, segment)
+
+    def decided(
+        self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
+    ) -> Decided | None:
+        return self.of.decided(topic, partition, first, end, segments)
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return self.of.path(topic, partition, segment)

@@ -46,7 +46,8 @@ class AbortedIndex:
         """These were aborted: their marker stands, and readers may see it."""
         for first, end in ranges:
             for segment, start, stop in self._parts(first, end):
-                segment.aborted = (segment.aborted or UNKNOWN).joined([(start, stop)])
+                known = segment.aborted if segment.aborted is not None else UNKNOWN
+                segment.aborted = known.joined([(start, stop)])
 
     def is_clean(self, first: int, end: int) -> bool:
         """Whether it is known that nothing of this stretch, which ends below `last_stable`, is aborted."""

@@ -1,6 +1,7 @@
 """Logs of a data directory, or of a copy of one. Nothing is written, and a broker may be at work in it."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,7 +9,6 @@ from goqueue.delay import LOG_NAME
 from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
 from goqueue.spark.logs.port import READ_COMMITTED, Decided, Isolation, OpenSegment
 from goqueue.spark.logs.transactions import Transactions
-from goqueue.spark.reading import Split
 from goqueue.storage.aborted import load_aborted
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
@@ -93,16 +93,18 @@ class DirectoryLogs:
         index = load_index(_DISK, found) if path == found.path else None  # one without entries can have a mark
         return OpenSegment(file, Index() if index is None else index)
 
-    def decided(self, split: Split) -> Decided | None:
+    def decided(
+        self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
+    ) -> Decided | None:
         """What the broker has found out of its sealed segments, where it has kept that for all of these."""
         ranges: list[tuple[int, int]] = []
-        for one in split.segments:
-            segment = Segment(self._directory(split.topic, split.partition), one.base_offset)
+        for one in segments:
+            segment = Segment(self._directory(topic, partition), one.base_offset)
             found = load_aborted(_DISK, segment.aborted_path, one.base_offset, one.next_offset, one.size)
             if found is None:
                 return None
-            ranges += found.aborted.within(split.first, split.end)
-        return Decided(ranges, split.end)
+            ranges += found.aborted.within(first, end)
+        return Decided(ranges, end)
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return Segment(self._directory(topic, partition), segment.base_offset).path
