@@ -321,10 +321,6 @@ class Interrupted:
     def name(self) -> str:
         return self.of.name
 
-    @property
-    def isolation(self) -> Isolation:
-        return self.of.isolation
-
     def topics(self) -> dict[str, tuple[int, ...]]:
         return self.of.topics()
 
