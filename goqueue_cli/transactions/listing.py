@@ -78,7 +78,7 @@ def list_transactions(  # noqa: PLR0913 - flags, each given by name
         raise UsageInvalid("--all and --state contradict each other", hint="give one of the two")
     refuse_empty(*([topic] if topic is not None else ()))
     wished = "all" if everything else state
-    columns = (*outlook.COLUMNS, outlook.LAST._replace(wide=not everything))
+    columns = outlook.columns_for(everything=everything)
 
     def look(client: "Client") -> list[Row]:
         asked = limit if glob is None and topic is None else _LIMIT_MAX
