@@ -75,7 +75,8 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.storage",
     ),
     "goqueue.runtime": ("goqueue.broker", "goqueue.cluster", "goqueue.observe", "goqueue.storage"),
-    # What groups, topics, producers and delayed logs record is understood by the broker's own rules, not by copies.
+    # What groups, topics, producers, transactions and delayed logs record is understood by the broker's own rules, not
+    # by copies of them.
     "goqueue.spark": (
         "goqueue.client",
         "goqueue.broker.catalog",
@@ -90,6 +91,8 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.broker.groups.state",
         "goqueue.broker.producers",
         "goqueue.broker.topic",
+        "goqueue.broker.transactions.records",
+        "goqueue.broker.transactions.states",
         "goqueue.storage",
     ),
     "goqueue.broker": ("goqueue.storage",),

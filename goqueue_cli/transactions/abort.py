@@ -65,7 +65,7 @@ def abort(
       goqueue-cli transaction abort orders-1 --dry-run
       goqueue-cli transaction abort orders-1 --reason 'till 4 hangs'
       goqueue-cli transaction abort orders-1 --transaction 7-3 --yes
-      goqueue-cli transaction abort orders-1 orders-2 --confirm 'orders-1 orders-2'
+      goqueue-cli transaction abort orders-1 orders-2 --yes
 
     Its messages go, what groups acknowledged in it is handed out again, what waited behind it is seen, and its producer
     is told. It shows that and asks, where somebody can answer; elsewhere it needs --yes, and in a protected context

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,11 +13,10 @@ from goqueue.console.failure import doing
 from goqueue.console.figures import ago, second
 from goqueue.console.groups import UsageInvalid
 from goqueue.console.names import refuse_empty
-from goqueue.console.nearest import nearest
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
 from goqueue.console.watch import EveryFlag, WatchFlag, watch
-from goqueue.quantities import format_count, format_duration, parse_time, quoted
+from goqueue.quantities import format_count, format_duration, parse_time
 from goqueue_cli import content
 from goqueue_cli.nearest import naming_transactions
 from goqueue_cli.transactions import outlook
@@ -32,22 +31,14 @@ _LIMIT_MAX = 10_000
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The transactional ids.")]
 _Glob = Annotated[str | None, typer.Argument(metavar="GLOB", help="Only ids that fit, such as 'orders-*'.")]
 
+State = Literal["ongoing", "prepare_commit", "prepare_abort", "empty", "complete_commit", "complete_abort"]
+
 _PARTITIONS = (
     Column("PARTITION", "name"),
     Column("FIRST", "first_offset", format_count),
     Column("MESSAGES", "messages", format_count),
     Column("HELD-BACK", "held_back", format_count),
 )
-
-
-def _state(text: str) -> str:
-    if text in outlook.STATES:
-        return text
-    guess = nearest(text, outlook.STATES)
-    raise UsageInvalid(
-        f"--state {quoted(text)} is no state",
-        hint=f"did you mean {guess}?" if guess else f"states: {', '.join(outlook.STATES)}",
-    )
 
 
 @session_flags
@@ -58,8 +49,7 @@ def list_transactions(  # noqa: PLR0913 - flags, each given by name
         str | None, typer.Option("--topic", metavar="TOPIC", help="Only those that have touched this topic.")
     ] = None,
     state: Annotated[
-        str | None,
-        typer.Option("--state", metavar="STATE", parser=_state, help="Only those that are ongoing, prepare_commit, …"),
+        State | None, typer.Option("--state", metavar="STATE", help="Only those in it; ongoing, for example.")
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also the ids of which nothing is open, the latest used first.")
@@ -88,7 +78,7 @@ def list_transactions(  # noqa: PLR0913 - flags, each given by name
         raise UsageInvalid("--all and --state contradict each other", hint="give one of the two")
     refuse_empty(*([topic] if topic is not None else ()))
     wished = "all" if everything else state
-    columns = (*outlook.COLUMNS, outlook.LAST._replace(wide=not everything))
+    columns = outlook.columns_for(everything=everything)
 
     def look(client: "Client") -> list[Row]:
         asked = limit if glob is None and topic is None else _LIMIT_MAX

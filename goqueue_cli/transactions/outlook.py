@@ -11,7 +11,6 @@ from goqueue.quantities import format_count, format_duration
 Row = dict[str, Any]
 
 OPEN = ("ongoing", "prepare_commit", "prepare_abort")
-STATES = (*OPEN, "empty", "complete_commit", "complete_abort")
 
 _ADVISED = 3  # transactions that a list says something of
 
@@ -36,7 +35,7 @@ def ending(last: Mapping[str, Any]) -> str:
     return f"{'committed' if last['state'] == 'complete_commit' else 'aborted'} {ago(last['ended_at'])}"
 
 
-COLUMNS = (
+_COLUMNS = (
     Column("ID", "name"),
     Column("STATE", "state"),
     Column("AGE", "age_seconds", duration),
@@ -50,7 +49,15 @@ COLUMNS = (
     Column("MEMBERS", "members", lambda members: format_count(len(members)), wide=True),
     Column("TIMEOUT", "timeout_seconds", format_duration, wide=True),
 )
-LAST = Column("LAST", "last", ending)
+_LAST = Column("LAST", "last", ending)
+_ROOM = {"partitions", "groups"}
+"""What is left out of a narrow table that says how others have ended."""
+
+
+def columns_for(*, everything: bool) -> tuple[Column, ...]:
+    if not everything:
+        return (*_COLUMNS, _LAST._replace(wide=True))
+    return (*(one._replace(wide=one.wide or one.field in _ROOM) for one in _COLUMNS), _LAST)
 
 
 def row_of(found: Row) -> Row:

@@ -8,7 +8,7 @@ import pytest
 from tests.crash.life import telling
 from tests.crash.transaction_run import TransactionRun
 
-SHARE = 16
+SHARE = 25
 """One kill here for so many of the storage engine alone."""
 NOTES_MAX = 60
 TIMEOUT = "1s"
@@ -33,12 +33,12 @@ def disturb(run: TransactionRun) -> None:
     chosen = run.chance.choice([worker for worker in run.workers if worker.job.transactional_id])
     if kind == "broker":
         run.kill_broker()
-    elif kind == "killed":
-        run.kill(chosen)
     elif kind == "timed out":
         run.let_time_out(chosen)
-    else:
+    elif kind == "replaced" and run.has_begun(chosen):
         run.replace(chosen)
+    else:
+        run.kill(chosen)
 
 
 def test_transactions_over_three_partitions_are_all_or_nothing_whoever_is_killed(

@@ -22,6 +22,8 @@ from tests.crash.group_worker import Job, Watch, tell
 OUTPUTS = {"x": 2, "y": 1}
 """Topics, and how many partitions each has."""
 PLACES = [(topic, partition) for topic, partitions in OUTPUTS.items() for partition in range(partitions)]
+PATIENCE_SECONDS = 120.0
+"""What a process stays for without an answer: on a busy machine a broker that is killed all the time is mostly away."""
 DELAYED = 0.05
 """The part of the messages that is to come later."""
 DELAY_SECONDS = 0.3

@@ -10,7 +10,7 @@ from goqueue.client import Client
 from goqueue.client.transaction import TransactionalProducer
 from goqueue.testing.history import Recorder
 from tests.crash.group_worker import Job, when_told_to_end
-from tests.crash.transaction_worker import Writer, until_fenced
+from tests.crash.transaction_worker import PATIENCE_SECONDS, Writer, until_fenced
 
 MESSAGES_MAX = 12
 PACE_SECONDS = 0.03
@@ -38,7 +38,7 @@ def main() -> None:
     wishes = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
     with (
         Recorder(job.history, job.name) as seen,
-        Client(job.url) as client,
+        Client(job.url, timeout=PATIENCE_SECONDS) as client,
         until_fenced(),
         client.producer(**wishes) as producer,
     ):

@@ -98,7 +98,7 @@ class LaneTurns:
             new[lane] = yield from partition.lanes.count(lane, heads[lane], end, wanted + 1)
         tried, now_ns = [0] * PRIORITY_COUNT, lender.now_ns()
         if not lender.ledger.ordered(taking.name):  # there keys decide what comes first, and it has been taken
-            tried = [_due_count(cursor, lane, wanted, now_ns) for lane in LANES]
+            tried = [self._due_count(cursor, lane, wanted, now_ns) for lane in LANES]
         ready = [min(wanted, one + other) for one, other in zip(new, tried, strict=True)]
         late = shares.passed_over(rules, ready, now_ns)
         given, taken, before = shares.divide(rules, ready, wanted, now_ns), [0] * PRIORITY_COUNT, taking.bytes
@@ -120,6 +120,14 @@ class LaneTurns:
             raise failure
 
     # --- what is to be tried again ---
+
+    def _due_count(self, cursor: Cursor, lane: int, most: int, now_ns: int) -> int:
+        """How many messages of a lane are due, of those that were tried as the first of them was; there may be more.
+        One that must be handed out alone has no share: its turn comes when it has waited longest."""
+        due = cursor.waiting.next_due_of(lane)
+        if due is None or due[0] > now_ns or self._lender.is_lone(cursor.place, due[2].failures):
+            return 0
+        return sum(end - first for first, end in _alike(cursor, due[1][0], due[2], most))
 
     def _take_tried(self, taking: Taking, place: Place, lane: int, most: int) -> Work[int]:
         """Those of the lane that are due, one kind of retry after the other; how many were taken."""
@@ -194,14 +202,6 @@ class LaneTurns:
 
 def _head(cursor: Cursor, lane: int) -> int:
     return cursor.heads[lane] if cursor.heads is not None else cursor.position
-
-
-def _due_count(cursor: Cursor, lane: int, most: int, now_ns: int) -> int:
-    """How many messages of a lane are due, of those that were tried as the first of them was; there may be more."""
-    due = cursor.waiting.next_due_of(lane)
-    if due is None or due[0] > now_ns:
-        return 0
-    return sum(end - first for first, end in _alike(cursor, due[1][0], due[2], most))
 
 
 def _alike(cursor: Cursor, first: int, retry: Retry, most: int) -> Iterator[Range]:

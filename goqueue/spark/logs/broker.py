@@ -12,7 +12,6 @@ from goqueue.client import Client
 from goqueue.errors import SegmentNotFound, TopicNotFound
 from goqueue.limits import SCAN_CHUNK_BYTES
 from goqueue.spark.logs.port import READ_COMMITTED, Decided, Isolation, OpenSegment
-from goqueue.spark.reading import Split
 from goqueue.storage.disk import Buffer
 from goqueue.storage.index import Index
 from goqueue.storage.visit import LogView, SegmentView
@@ -71,12 +70,17 @@ class BrokerLogs:
             column.frombytes(values.tobytes())
         return OpenSegment(_RemoteFile(self, topic, partition, segment), index)
 
-    def decided(self, split: Split) -> Decided:
+    def waits(self) -> bool:
+        return not self.is_delayed
+
+    def decided(self, topic: str, partition: int, first: int, end: int, _: Sequence[SegmentView]) -> Decided | None:
+        """In a delayed log nobody waits for what is open, so that markers say it of each message."""
+        if self.is_delayed:
+            return None
         ranges: list[tuple[int, int]] = []
-        first = split.first
         with _gone_with_its_topic():
             while True:
-                found = self.client.aborted(split.topic, split.partition, first, split.end, delayed=self.is_delayed)
+                found = self.client.aborted(topic, partition, first, end)
                 ranges += found.ranges
                 if found.next is None:
                     return Decided(ranges, found.last_stable)

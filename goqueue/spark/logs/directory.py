@@ -1,6 +1,7 @@
 """Logs of a data directory, or of a copy of one. Nothing is written, and a broker may be at work in it."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -8,7 +9,6 @@ from goqueue.delay import LOG_NAME
 from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
 from goqueue.spark.logs.port import READ_COMMITTED, Decided, Isolation, OpenSegment
 from goqueue.spark.logs.transactions import Transactions
-from goqueue.spark.reading import Split
 from goqueue.storage.aborted import load_aborted
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
@@ -67,18 +67,20 @@ class DirectoryLogs:
     def _is_live(self) -> bool:
         return _DISK.is_locked(f"{self.name}/lock")
 
-    def touched(self) -> dict[tuple[str, int], int]:
-        """Of a broker at work: in a directory at rest, what is open will never be committed.
+    def waits(self) -> bool:
+        """Where a broker is at work: in a directory at rest, what is open will never be committed.
 
         In a delayed log nobody waits for what is open.
         """
-        if self.isolation != READ_COMMITTED or self.is_delayed or not self._is_live():
-            return {}
+        return not self.is_delayed and self._is_live()
+
+    def touched(self) -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
-        for spot, _, since in self._transactions.touched():
-            if not spot.is_delayed:
-                place = (spot.topic, spot.partition)
-                found[place] = min(since, found.get(place, since))
+        if self.isolation == READ_COMMITTED and self.waits():
+            for spot, _, since in self._transactions.touched():
+                if not spot.is_delayed:
+                    place = (spot.topic, spot.partition)
+                    found[place] = min(since, found.get(place, since))
         return found
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
@@ -93,16 +95,18 @@ class DirectoryLogs:
         index = load_index(_DISK, found) if path == found.path else None  # one without entries can have a mark
         return OpenSegment(file, Index() if index is None else index)
 
-    def decided(self, split: Split) -> Decided | None:
+    def decided(
+        self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
+    ) -> Decided | None:
         """What the broker has found out of its sealed segments, where it has kept that for all of these."""
         ranges: list[tuple[int, int]] = []
-        for one in split.segments:
-            segment = Segment(self._directory(split.topic, split.partition), one.base_offset)
+        for one in segments:
+            segment = Segment(self._directory(topic, partition), one.base_offset)
             found = load_aborted(_DISK, segment.aborted_path, one.base_offset, one.next_offset, one.size)
             if found is None:
                 return None
-            ranges += found.aborted.within(split.first, split.end)
-        return Decided(ranges, split.end)
+            ranges += found.aborted.within(first, end)
+        return Decided(ranges, end)
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return Segment(self._directory(topic, partition), segment.base_offset).path

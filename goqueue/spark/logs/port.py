@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
 from goqueue.storage.visit import LogView, SegmentView
-
-if TYPE_CHECKING:
-    from goqueue.spark.reading import Split
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 READ_COMMITTED: Isolation = "read_committed"
@@ -64,7 +61,13 @@ class Logs(Protocol):
         """One of its segments; SegmentNotFound where it has been removed or replaced since it was viewed."""
         ...
 
-    def decided(self, split: "Split") -> Decided | None:
+    def waits(self) -> bool:
+        """Whether what is planned ends before whatever is open, so that all that is read is decided."""
+        ...
+
+    def decided(
+        self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
+    ) -> Decided | None:
         """What became of the transactions whose messages lie there; None where the log itself has to tell."""
         ...
 

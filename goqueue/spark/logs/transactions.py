@@ -8,7 +8,6 @@ as if it were open: whoever plans looks into the logs themselves.
 import time
 from typing import TYPE_CHECKING
 
-from goqueue.broker.broker import TRANSACTIONS
 from goqueue.broker.transactions.records import Record, Registered, Touched, decode_record
 from goqueue.broker.transactions.states import OPEN
 from goqueue.clock import NANOSECONDS
@@ -18,6 +17,7 @@ from goqueue.storage import frame
 if TYPE_CHECKING:
     from goqueue.spark.logs.port import Logs
 
+_LOG = "__transactions"
 _ENDED_NS = 10 * NANOSECONDS  # markers are synced within a second, unless somebody has set more
 
 
@@ -40,11 +40,11 @@ class Transactions:
         return [touched for record in records for touched in record.partitions]
 
     def _read_on(self) -> None:
-        view = self._logs.view(TRANSACTIONS, 0)
+        view = self._logs.view(_LOG, 0)
         first = max(self._read_to, view.earliest)
-        if first >= view.end:
+        if first >= view.end:  # nothing is new, or the mark cannot be read for a moment
             return
-        for piece in read(self._logs, Split(TRANSACTIONS, 0, first, view.end, view.size, view.segments)):
+        for piece in read(self._logs, Split(_LOG, 0, first, view.end, view.size, view.segments)):
             if isinstance(piece, Run):
                 for position in piece.frames.positions.tolist():
                     self._apply(decode_record(frame.decode(piece.frames.buffer.data, position)))
