@@ -11,7 +11,7 @@ from goqueue.api.groups import GroupName, TopicName
 from goqueue.api.members import Generation, MemberId
 from goqueue.api.offsets import PartitionNumber
 from goqueue.api.producers import Epoch, ProducerId, TransactionalId
-from goqueue.api.publishing import OutgoingMessage, topic_named, understood
+from goqueue.api.publishing import OutgoingMessage, inbox, topic_named, understood
 from goqueue.api.settling import Handle, LeaseRanges, Offset, Settled, check_ranges, refuse_too_many, settled, statement
 from goqueue.broker.delivery.settlement import Told, Verdict
 from goqueue.broker.partition import Placement
@@ -182,7 +182,7 @@ async def publish(call: Call) -> PublishedIn:
     partition, is_delayed = content.partition or topic.place(content.key), content.due_ns is not None
     spot = Spot(topic.name, partition.number, is_delayed)
     await call.runtime.decide(coordinator.enlist(whose, [spot], name=body.transactional_id))
-    chosen, _ = coordinator.places.find(spot)
+    chosen = inbox(call, partition) if is_delayed else partition  # by now its name may be that of another one
     placement: Placement = await (await call.runtime.notary.offer(whose, chosen, [content.frame], body.sequence))
     return PublishedIn(partition.number, placement.first_offset, placement.duplicate, is_delayed)
 

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,11 @@ class Aborted:
     def ends(self) -> Positions:
         return self.edges[:, 1]
 
+    @property
+    def bounds(self) -> Range:
+        """The first offset of all, and the one behind the last."""
+        return (int(self.edges[0, 0]), int(self.edges[-1, 1])) if len(self.edges) else (0, 0)
+
     def __len__(self) -> int:
         """How many ranges."""
         return len(self.edges)
@@ -81,11 +87,11 @@ class Aborted:
 
     def within(self, first: int, end: int) -> list[Range]:
         """The ranges of this stretch, clipped to it."""
-        return [(start, stop) for start, stop in self._clipped(first, end).tolist()]
+        return [(start, stop) for start, stop in self.clipped(first, end).tolist()]
 
     def count(self, first: int, end: int) -> int:
         """How many offsets of this stretch are aborted."""
-        clipped = self._clipped(first, end)
+        clipped = self.clipped(first, end)
         return int((clipped[:, 1] - clipped[:, 0]).sum())
 
     def behind(self, offset: int) -> int:
@@ -102,15 +108,15 @@ class Aborted:
         return (places >= 0) & (offsets < self.ends[places]) & of_transactions(frames)[0]
 
     def joined(self, ranges: Iterable[Range] | Edges) -> "Aborted":
-        """With these as well."""
+        """With these as well. What stands before all of them, which as a rule is most, is copied as it is."""
         added = as_edges(ranges)
         if not len(added):
             return self
-        if len(added) == 1 and (not len(self.edges) or added[0, 0] > self.edges[-1, 1]):  # as a rule
-            return replace(self, edges=np.concatenate((self.edges, added)))
-        return replace(self, edges=union(self.edges, added))
+        place = int(np.searchsorted(self.ends, added[:, 0].min()))
+        return replace(self, edges=np.concatenate((self.edges[:place], union(self.edges[place:], added))))
 
-    def _clipped(self, first: int, end: int) -> Edges:
+    def clipped(self, first: int, end: int) -> Edges:
+        """What of them lies in this stretch."""
         low = int(np.searchsorted(self.ends, first, "right"))
         high = max(low, int(np.searchsorted(self.firsts, end)))
         return self.edges[low:high].clip(first, end)
@@ -120,7 +126,9 @@ class Aborted:
 
 
 def as_edges(ranges: Iterable[Range] | Edges) -> Edges:
-    return ranges if isinstance(ranges, np.ndarray) else np.array(list(ranges), np.int64).reshape(-1, 2)
+    if isinstance(ranges, np.ndarray):
+        return ranges
+    return np.fromiter(chain.from_iterable(ranges), np.int64).reshape(-1, 2)
 
 
 EMPTY = Aborted(as_edges(()))

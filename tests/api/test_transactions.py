@@ -427,3 +427,26 @@ def test_lists_of_topics_say_what_is_held_back(url: str) -> None:
     done(call(url, "abort", whose))
     [row] = done(ask(url, "GET", "/topics?details=true"))["details"]
     assert row["held_back"] == 0
+
+
+# --- topics that come and go meanwhile ---
+
+
+@pytest.mark.parametrize("fields", [{}, {"delay": "10ms"}])
+def test_a_topic_that_was_made_anew_in_the_middle_is_another_one_of_the_transaction(
+    url: str, fields: dict[str, Any]
+) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    put(url, whose, "lost with its topic", **fields)
+    done(ask(url, "DELETE", "/topics/t"))
+    create(url, "t")
+    put(url, whose, "kept", **fields)
+
+    open_before = of(url)["partitions"]
+    done(call(url, "commit", whose))
+
+    assert [one["messages"] for one in open_before] == [0, 1]
+    assert done(ask(url, "GET", "/transactions/stats"))["held_back"] == 0
+    found = done(ask(url, "GET", "/topics/t/partitions/0/messages?wait=5"))["messages"]
+    assert [one["value"] for one in found] == ["kept"]

@@ -61,6 +61,7 @@ def test_what_is_aborted_is_told_as_a_set_tells_it(
     for one in later:
         aborted = aborted.joined([one])
     first, end = sorted((first, end))
+    assert aborted.edges.tolist() == Aborted.of(ranges).joined(later).edges.tolist()
     known = offsets_of(as_edges([*ranges, *later]))
     wanted = known & set(range(first, end))
     assert is_tidy(aborted.edges)

@@ -44,10 +44,11 @@ class AbortedIndex:
 
     def note(self, ranges: Iterable[Range]) -> None:
         """These were aborted: their marker stands, and readers may see it."""
-        for first, end in ranges:
-            for segment, start, stop in self._parts(first, end):
+        noted = Aborted.of(ranges)
+        for segment, first, end in self._parts(*noted.bounds):
+            if len(part := noted.clipped(first, end)):
                 known = segment.aborted if segment.aborted is not None else UNKNOWN
-                segment.aborted = known.joined([(start, stop)])
+                segment.aborted = known.joined(part)
 
     def is_clean(self, first: int, end: int) -> bool:
         """Whether it is known that nothing of this stretch, which ends below `last_stable`, is aborted."""

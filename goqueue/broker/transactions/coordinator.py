@@ -179,7 +179,7 @@ class TransactionCoordinator:
         known = self.current(whose, name)
         record = self._begun(known) if begin and known.state not in OPEN else known
         refusals.refuse_unless_ongoing(record)
-        touched = [self._touched(spot) for spot in dict.fromkeys(spots) if not record.touches(spot)]
+        touched = self._touched_anew(record, spots)
         groups = [group for group in dict.fromkeys(groups) if group not in record.groups]
         if touched or groups or members:
             record = replace(
@@ -212,10 +212,15 @@ class TransactionCoordinator:
             last=known.last,
         )
 
-    def _touched(self, spot: Spot) -> Touched:
-        partition, topic_ns = self.places.find(spot)
-        partition.log.refuse_unless_open()
-        return Touched(spot, topic_ns, partition.log_end)
+    def _touched_anew(self, record: Registered, spots: Iterable[Spot]) -> list[Touched]:
+        """What of this it has not touched yet. A topic that was made anew meanwhile is another one."""
+        found = ((spot, *self.places.find(spot)) for spot in dict.fromkeys(spots))
+        wanted = {(spot, topic_ns): partition for spot, partition, topic_ns in found}
+        for touched in record.partitions if wanted else ():
+            wanted.pop((touched.spot, touched.topic_ns), None)
+        for partition in wanted.values():
+            partition.log.refuse_unless_open()
+        return [Touched(*place, partition.log_end) for place, partition in wanted.items()]
 
     def join(self, whose: Whose, name: str | None, *, begin: bool) -> Work[tuple[Registered, int]]:
         """Another producer, whose messages are of this transaction if they count at its end."""

@@ -73,9 +73,6 @@ class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field=
     def whose(self) -> Whose:
         return Whose(self.producer, self.epoch)
 
-    def touches(self, spot: Spot) -> bool:
-        return any(touched.spot == spot for touched in self.partitions)
-
 
 class Forgotten(msgspec.Struct, frozen=True, tag="transactional_id_forgotten", tag_field="record"):
     """Nobody has used it for long."""
