@@ -12,6 +12,9 @@ Row = dict[str, Any]
 
 OPEN = ("ongoing", "prepare_commit", "prepare_abort")
 
+PASSING = ("age_seconds", "idle_seconds", "expires_in_seconds")
+"""What is different at every look, and no news."""
+
 _ADVISED = 3  # transactions that a list says something of
 
 
