@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.errors import LeaseExpired, TransactionAborted
+from goqueue.errors import GoQueueError, LeaseExpired, ProducerFenced, TransactionAborted
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import broker
 from tests.client.either import KINDS, each, entered, refused, run, settled
@@ -61,6 +61,63 @@ def test_an_abort_whose_answer_is_lost_is_one(broker: LocalBroker, kind: Any) ->
         assert len(between.asked("/transactions/abort")) == 2
         assert len(between.asked("/producers/init")) == 1
     assert values(broker.url, "a") == ["then"]
+
+
+@KINDS
+def test_an_epoch_that_is_given_and_lost_is_given_again(broker: LocalBroker, kind: Any) -> None:
+    """The next epoch is asked for after an abort by an operator, and the first answer does not arrive."""
+    make(broker.url, "a")
+    asked_once: list[str] = []
+
+    def loses(asked: Asked) -> bool:
+        if asked.target == "/producers/init":
+            asked_once.append(asked.target)
+        return len(asked_once) == 2 and asked.target == "/producers/init"
+
+    with relay(broker.url, loses) as between:
+
+        async def scenario(client: Any) -> None:
+            async with entered(client.producer(transactional_id="p")) as producer:
+                async with refused(TransactionAborted), entered(producer.transaction()) as tx:
+                    await settled((await settled(tx.send("a", "never"))).result())
+                    producer_id, epoch = map(int, tx.id.split("-"))
+                    await settled(client.abort_transaction("p", producer_id, epoch))
+                async with entered(producer.transaction()) as tx:
+                    await settled(tx.send("a", "then"))
+
+        run(kind, between.peer.url, scenario)
+        assert len(asked_once) == 3
+    assert values(broker.url, "a") == ["then"]
+
+
+@KINDS
+def test_a_producer_that_was_replaced_does_not_take_its_id_back(broker: LocalBroker, kind: Any) -> None:
+    """Not even where its own transaction had been aborted before."""
+    make(broker.url, "a")
+
+    async def scenario(client: Any) -> None:
+        async with entered(client.producer(transactional_id="p")) as former:
+            tx = former.transaction()
+            await entering(tx)
+            await settled((await settled(tx.send("a", "former"))).result())
+            producer_id, epoch = map(int, tx.id.split("-"))
+            await settled(client.abort_transaction("p", producer_id, epoch))
+            async with entered(client.producer(transactional_id="p")) as latter:
+                async with entered(latter.transaction()) as other:
+                    await settled(other.send("a", "latter"))
+                async with refused(GoQueueError):
+                    await settled(tx.commit())
+                async with refused(ProducerFenced), entered(former.transaction()):
+                    raise AssertionError
+                async with entered(latter.transaction()) as other:
+                    await settled(other.send("a", "still there"))
+
+    run(kind, broker.url, scenario)
+    assert values(broker.url, "a") == ["latter", "still there"]
+
+
+async def entering(tx: Any) -> None:
+    await settled(tx.__aenter__() if hasattr(tx, "__aenter__") else tx.__enter__())
 
 
 @KINDS
