@@ -89,7 +89,7 @@ def list_transactions(  # noqa: PLR0913 - flags, each given by name
 
     with doing("list the transactions"), session.client() as client:
         if watched:
-            watch(session, lambda: look(client), columns, every=every)
+            watch(session, lambda: look(client), columns, every=every, passes=outlook.PASSING)
             return
         rows = look(client)
     session.write(rows, columns)

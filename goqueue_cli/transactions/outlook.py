@@ -7,6 +7,9 @@ from goqueue.console.transactions import Row, duration, ending, touched
 from goqueue.limits import TRANSACTION_HUNG_SECONDS
 from goqueue.quantities import format_count, format_duration
 
+PASSING = ("age_seconds", "idle_seconds", "expires_in_seconds")
+"""What is different at every look, and no news."""
+
 _ADVISED = 3  # transactions that a list says something of
 
 
