@@ -136,7 +136,7 @@ def body(coordinator: TransactionCoordinator, record: Registered) -> Transaction
         groups=list(record.groups),
         members=list(record.members),
         age_seconds=age_ns / NANOSECONDS,
-        idle_seconds=coordinator.idle_ns(record) / NANOSECONDS,
+        idle_seconds=coordinator.patience.idle_ns(record) / NANOSECONDS,
         timeout_seconds=record.timeout_ns / NANOSECONDS,
         held_back=sum(one.held_back for one in partitions),
         reason=why(record.reason) if record.reason else "",

@@ -181,8 +181,8 @@ async def publish(call: Call) -> PublishedIn:
     [content] = understood([body], topic, call.runtime.clock.now_ns(), is_transactional=True)
     partition, is_delayed = content.partition or topic.place(content.key), content.due_ns is not None
     spot = Spot(topic.name, partition.number, is_delayed)
+    chosen, _ = coordinator.places.find(spot)  # before: a topic that is made anew meanwhile is another one
     await call.runtime.decide(coordinator.enlist(whose, [spot], name=body.transactional_id))
-    chosen, _ = coordinator.places.find(spot)
     placement: Placement = await (await call.runtime.notary.offer(whose, chosen, [content.frame], body.sequence))
     return PublishedIn(partition.number, placement.first_offset, placement.duplicate, is_delayed)
 

@@ -1,19 +1,22 @@
-"""Where a transaction writes: partitions and delayed logs, by their names."""
+"""Where a transaction writes: partitions and delayed logs, by their names, and the logs of groups."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 from goqueue.broker.delay.office import Office
 from goqueue.broker.delay.postman import Postman
+from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic
-from goqueue.broker.transactions.records import Spot, Touched
+from goqueue.broker.transactions.records import Registered, Spot, Touched
+from goqueue.storage.log import Log
 
 
 class Logs(Protocol):
     """What is needed of the broker."""
 
     office: Office
+    coordinator: Coordinator
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -48,6 +51,13 @@ class Places:
             return partition
         delays = self._logs.office.delays(partition)
         return None if delays is None else delays.inbox
+
+    def logs(self, record: Registered) -> list[Log]:
+        """All that the transaction has written to."""
+        partitions = (self.partition(touched) for touched in record.partitions)
+        shelves = (self._logs.coordinator.ledger.shelf(group) for group in record.groups)
+        logs = [partition.log for partition in partitions if partition is not None] + [one.log for one in shelves]
+        return list(dict.fromkeys(logs))
 
     def held_back(self) -> int:
         """Offsets that nobody sees who reads what is committed, in all partitions together."""

@@ -71,8 +71,9 @@ class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field=
     def whose(self) -> Whose:
         return Whose(self.producer, self.epoch)
 
-    def touches(self, spot: Spot) -> bool:
-        return any(touched.spot == spot for touched in self.partitions)
+    def touches(self, spot: Spot, topic_ns: int) -> bool:
+        """Whether that is known; a topic that was made anew under its name is another one."""
+        return any(touched.spot == spot and touched.topic_ns == topic_ns for touched in self.partitions)
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="transactional_id_forgotten", tag_field="record"):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from goqueue.broker.producers import Mark
 from goqueue.broker.transactions.records import Ended, Registered
+from goqueue.broker.transactions.states import PREPARED
 from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import (
     FrameInvalid,
@@ -14,6 +15,7 @@ from goqueue.errors import (
     TransactionAborted,
     TransactionFull,
     TransactionNotOpen,
+    TransactionPending,
 )
 from goqueue.limits import TRANSACTION_PARTICIPANTS_MAX, TRANSACTIONAL_IDS_MAX
 from goqueue.quantities import quoted
@@ -50,10 +52,21 @@ def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
     last = known.last
     if last is not None and last.whose == whose and last.reason != FENCED:
         return _over(last)
+    if known.state in PREPARED and whose == Whose(known.producer, known.epoch + 1):
+        return pending(known)
     return ProducerFenced(
         f"producer {known.producer} has epoch {known.epoch} by now, this call has {whose.epoch}",
         hint="another producer has taken over this transactional id; only after a new init this one may go on",
         epoch=known.epoch,
+    )
+
+
+def pending(known: Registered) -> TransactionPending:
+    """Its producer was told already how it has ended; then a crash came, or the disk refused to record that."""
+    return TransactionPending(
+        f"transaction {known.whose} has ended, and that is not recorded yet",
+        hint="ask again in a moment",
+        retry_after=1,
     )
 
 
