@@ -69,7 +69,7 @@ class Broker:
         """Logs that no topic knows: they are left alone, and named to the operator."""
         self._catalog = Catalog()
         self._journal: Journal[Record]
-        self._next_producer = 0
+        self._next_producer = self._producers_below = 0
         self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
         """Called with what is to be kept in a moment, never at once: then it is looked again whether something was
         synced."""
@@ -83,7 +83,7 @@ class Broker:
         log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
         self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record)
         self._journal.replay()
-        self._next_producer = self._catalog.producer_ids_below
+        self._next_producer = self._producers_below = self._catalog.producer_ids_below
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
         for record in self._catalog.topics.values():
@@ -317,7 +317,7 @@ class Broker:
 
     def new_producer(self, told: Told[int]) -> None:
         """An id that nobody else has had, or will have."""
-        if self._next_producer < self._catalog.producer_ids_below and not self._awaiting_ids:
+        if self._next_producer < self._producers_below and not self._awaiting_ids:
             self._next_producer += 1
             told(self._next_producer - 1)
             return
@@ -334,7 +334,9 @@ class Broker:
 
         def durable(error: GoQueueError | None) -> None:
             waiting, self._awaiting_ids = self._awaiting_ids, []
-            self._next_producer = max(self._next_producer, first)
+            if error is None:
+                self._next_producer = max(self._next_producer, first)
+                self._producers_below = self._catalog.producer_ids_below
             for told in waiting:
                 try:
                     told(error) if error else self.new_producer(told)

@@ -162,13 +162,13 @@ class Consumer:
         assert not done, f"what is done never comes back: {self.group} was handed {done} of {place}"
         for transaction, pledge in world.model.pledges(self.group, place):
             mine = pledge.offsets & offsets
-            if mine and pledge.is_answered and transaction.is_committed:
-                is_before = transaction.known_at < tick
-                assert not is_before, f"what is committed never comes back: {mine} of {place}, {transaction}"
+            if not mine or pledge.answered_at is None or pledge.answered_at >= tick:
+                continue
+            is_before = transaction.is_committed and transaction.known_at < tick
+            assert not is_before, f"what is committed never comes back: {mine} of {place}, {transaction}"
             record = world.transactions.register.by_id.get(transaction.id)
             is_open = record is not None and record.whose == transaction.whose and record.state == "ongoing"
-            is_mine = mine and pledge.is_answered and is_open and transaction.outcome is None
-            assert not is_mine, f"what is pledged is nobody else's: {mine} of {place}, {transaction}"
+            assert not is_open, f"what is pledged is nobody else's: {mine} of {place}, {transaction}"
         if self.is_draining:
             progress.drained |= offsets
 
@@ -225,7 +225,7 @@ class Consumer:
                 if isinstance(verdict, GoQueueError):
                     self.refused("a pledge", verdict)
             if taken:
-                pledge.is_answered = True
+                pledge.answered_at = self.world.tick
                 hand.left -= offsets
 
         groups = pledges.groups_of(receipts) if by_receipts else [self.group]
@@ -253,7 +253,7 @@ class Consumer:
             coordinator.pledges.offsets(self.group, None, None, {(where.topic, where.number): offset}, whose, told)
 
         def answered(_: object) -> None:
-            pledge.is_answered = True
+            pledge.answered_at = self.world.tick
 
         producer.pledge("offsets", [self.group], ask, answered)
 

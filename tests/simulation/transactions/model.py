@@ -117,7 +117,12 @@ class Pledge:
     group: str
     place: Place
     offsets: frozenset[int]
-    is_answered: bool = False
+    answered_at: int | None = None
+    """At which tick."""
+
+    @property
+    def is_answered(self) -> bool:
+        return self.answered_at is not None
 
 
 @dataclass(eq=False)

@@ -106,8 +106,9 @@ class Incarnation:
                 transaction.has_ended("abort", world.tick)
                 self._lose(whose)
             case ProducerFenced() | ProducerNotFound():
-                assert self.is_replaced or self.whose != whose, f"nobody is fenced who is alone: {self.name} {error!r}"
-                self.is_over = True
+                if self.whose == whose and not self.is_starting:  # else it has begun again itself
+                    assert self.is_replaced, f"nobody is fenced who is alone: {self.name} {error!r}"
+                    self.is_over = True
             case TransactionNotOpen():
                 is_ending = transaction is None or bool(transaction.asked) or self.transaction is not transaction
                 assert is_ending, f"what was begun is open: {transaction} {error!r}"
@@ -213,7 +214,9 @@ class Incarnation:
     def _published(self, whose: Whose, batch: Batch) -> Work[Placement]:
         """What the shell does for a publish."""
         coordinator, world = self.coordinator, self.world
-        partition, _ = coordinator.places.find(batch.spot)
+        partition, created_ns = coordinator.places.find(batch.spot)
+        if created_ns != batch.messages[0].place.where.created_ns:  # whoever sends to the new one sends something else
+            raise TopicNotFound("it was made anew meanwhile")
         yield from coordinator.enlist(whose, [batch.spot], name=self.name, begin=True)
         if partition.producers is None:
             yield from partition.load_producers(world.disk)

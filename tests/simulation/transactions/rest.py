@@ -84,6 +84,8 @@ def _check_all_or_nothing(world: TransactionWorld) -> None:
     }
     for transaction in world.model.transactions.values():
         _check_transaction(transaction, seen)
+        if transaction.outcome is None and "commit" in transaction.asked:
+            _find_out(world, transaction, seen)
     for (group, where), progress in world.model.progress.items():
         place = world.model.places[where]
         if group in GROUPS and place in seen:
@@ -97,6 +99,22 @@ def _check_transaction(transaction: Transaction, seen: dict[Place, set[int]]) ->
         elif message.is_certain and message.due_ns is not None and message.place in seen:
             is_gone = message.place.may_expire or message.place.was_compacted
             assert message.seen is not None or is_gone, f"what was scheduled comes: {message}"
+
+
+def _find_out(world: TransactionWorld, transaction: Transaction, seen: dict[Place, set[int]]) -> None:
+    """Of one that nobody was told the end of, and no reader has seen: all groups were done with it, or none was."""
+    came_back = set[bool]()
+    for pledge in transaction.pledges:
+        progress = world.model.of(pledge.group, pledge.place)
+        others = set(progress.acked) | progress.maybe
+        for other, one in world.model.pledges(pledge.group, pledge.place):
+            others |= one.offsets if other is not transaction else set()
+        offsets = pledge.offsets & seen.get(pledge.place, set()) if pledge.is_answered else set()
+        came_back |= {offset in progress.drained for offset in offsets - others}
+    assert len(came_back) <= 1, f"all or nothing: some of what {transaction} has pledged came back"
+    has_messages = any(one.is_owed and one.counts and one.due_ns is None for one in transaction.messages)
+    if came_back == {False} and not has_messages:
+        transaction.has_ended("commit", world.tick)
 
 
 def _check_progress(world: TransactionWorld, group: str, place: Place, progress: Progress, seen: set[int]) -> None:

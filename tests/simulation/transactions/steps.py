@@ -31,7 +31,7 @@ class TransactionSteps:
         self.plain: list[Plain] = []
         self.consumers = [Consumer(world, group, f"{group}-{number}") for group in GROUPS for number in range(2)]
         self.is_counted_by_broker = {name: self.random.random() < 0.3 for name in NAMES}
-        self._actions: dict[Callable[[], None], int] = BrokerSteps(world).actions | {
+        self._actions: dict[Callable[[], None], float] = BrokerSteps(world).actions | {
             self.start: 10,
             self.begin: 3,
             self.send: 26,
@@ -71,7 +71,12 @@ class TransactionSteps:
         before = self.current.get(name)
         if before is not None and before.is_starting and self.random.random() < 0.8:
             return
-        if before is not None and before.is_lost and not before.is_over and self.random.random() < 0.5:
+        if (
+            before is not None
+            and before.is_lost
+            and not (before.is_over or before.is_starting)
+            and self.random.random() < 0.5
+        ):
             for one in (before, *self.ghosts):
                 one.is_replaced |= one.name == name and one is not before
             before.start()
@@ -208,7 +213,8 @@ class TransactionSteps:
         if ghost.transaction is not None and self.random.random() < 0.5:
             ghost.end("commit")
         elif place is not None and not (ghost.transaction and ghost.transaction.asked):
-            ghost.send(place, self._messages(place, delayed=False), counted_by_broker=False)
+            messages = self._messages(place, delayed=False)
+            ghost.send(place, messages, counted_by_broker=self.is_counted_by_broker[ghost.name])
 
     def abort_by_hand(self) -> None:
         """An operator does."""

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from goqueue.broker.delay.sweep import sweep
@@ -10,8 +11,15 @@ from goqueue.errors import TopicBusy, TopicExists, TopicNotFound
 from tests.simulation.transactions.checks import check_rested
 from tests.simulation.transactions.world import TOPICS, TransactionWorld
 
-FAILING = ("write", "write", "sync", "sync", "create", "rename", "remove", "sync_directory", "truncate")
-PATHS = ("*", "*", "*__transactions*", "*orders*", "*__consumer_offsets*")
+FAILING = ("write", "write", "sync", "sync", "sync", "create", "rename", "remove", "sync_directory", "truncate")
+PATHS = ("*", "*__transactions*", "*orders*", "*orders*", "*prices*", "*__consumer_offsets*")
+KINDS: tuple[dict[str, float], ...] = (
+    {},
+    {"crash_soon": 3, "crash": 3, "recreate": 0, "refuse": 0, "fill": 0},
+    {"refuse": 6, "heal": 3, "fill": 0, "recreate": 0},
+    {"recreate": 10, "refuse": 0, "fill": 0},
+)
+"""Lives in which there is more of one than of another."""
 SECONDS = (*(0.01, 0.1, 0.5, 3) * 5, 40, 100, 1000)
 
 
@@ -21,7 +29,8 @@ class BrokerSteps:
     def __init__(self, world: TransactionWorld) -> None:
         self.world = world
         self.random = world.random
-        self.actions: dict[Callable[[], None], int] = {
+        kind = self.random.choice(KINDS)
+        actions: dict[Callable[[], None], int] = {
             self.go_on: 60,
             self.recover: 12,
             self.carry_out: 20,
@@ -46,6 +55,7 @@ class BrokerSteps:
             self.crash: 1,
             self.stop: 1,
         }
+        self.actions = {action: weight * kind.get(action.__name__, 1) for action, weight in actions.items()}
 
     # --- what the broker does by itself ---
 
@@ -73,7 +83,7 @@ class BrokerSteps:
 
     def settle_all(self) -> None:
         """A quiet moment."""
-        self.world.settle(rounds=2)
+        self.world.settle(rounds=2, sync=self.random.random() < 0.2)
 
     def call_due(self) -> None:
         self.world.call_due()
@@ -123,15 +133,15 @@ class BrokerSteps:
         self.world.attempt("forgetting", self.world.transactions.forget_unused)
 
     def recreate(self) -> None:
-        """A topic goes, and another one of its name comes."""
+        """A topic goes, and another one of its name comes, at once or later."""
         name, broker = self.random.choice(list(TOPICS)), self.world.broker
-        try:
+        with suppress(TopicBusy, TopicExists, TopicNotFound):  # it is under way already, or its logs are still to go
             if name in broker.topics:
                 self.world.attempt(f"the deletion of {name}", lambda: broker.delete_topic(name, lambda _: None))
-            else:
-                self.world.attempt(f"the creation of {name}", lambda: self.world.create(name))
-        except (TopicBusy, TopicExists, TopicNotFound):  # it is under way already, or its logs are still to go
-            pass
+                if self.random.random() < 0.5:
+                    return
+                self.world.flush()
+            self.world.attempt(f"the creation of {name}", lambda: self.world.create(name))
 
     def check(self) -> None:
         self.world.check()

@@ -168,12 +168,12 @@ class TransactionWorld:
         self.rounds[name] = Doing(self, name, begin(), over, refused)
         self.rounds[name].step()
 
-    def settle(self, rounds: int = 60) -> None:
+    def settle(self, rounds: int, *, sync: bool = True) -> None:
         """Let everything that is on its way come to its end, as far as nobody has to wait for a time to come."""
         for _ in range(rounds):
             self.recover()
             self.commit()
-            self.flush()
+            self.flush(sync=sync)
             self.carry_out()
             for doing in list(self.works):
                 while doing.is_ready:
