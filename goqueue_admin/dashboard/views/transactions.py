@@ -128,7 +128,7 @@ def line_key(line: TransactionLine) -> str:
 
 
 def columns(*, with_closed: bool) -> tuple[Column[TransactionLine], ...]:
-    found = (
+    found: tuple[Column[TransactionLine], ...] = (
         Column("ID", line_key, width=14, grows=True, tone=lambda line: tone(line.told)),
         Column("STATE", lambda line: line.state, width=9, grows=True, tone=lambda line: state_tone(line.told)),
         Column("AGE", _of_open("age_seconds"), duration, 6, right=True, tone=lambda line: tone(line.told)),
