@@ -112,7 +112,8 @@ class TransactionClient(GroupClient):
 
     async def transaction_stats(self) -> dict[str, Any]:
         self._note("transaction_stats")
-        return {**STATS, "active_transactions": self.total}
+        prepared = STATS["prepared"] if self.total else 0
+        return {**STATS, "active_transactions": self.total, "prepared": prepared}
 
     async def abort_transaction(
         self, transactional_id: str, producer_id: int, epoch: int, reason: str | None = None
