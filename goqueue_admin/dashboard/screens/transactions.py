@@ -46,7 +46,7 @@ class TransactionsPage(Page):
     def body(self) -> Iterator[Widget]:
         yield Figures()
         yield Figures(id="ended")
-        yield Table(views.columns(with_closed=False), views.line_key, empty=_EMPTY[self._state])
+        yield Table(views.columns(), views.line_key, empty=_EMPTY[self._state])
 
     def show(self, known: Known) -> None:
         found, stats = known.get(self._asked), known.facts(questions.TRANSACTIONS)
@@ -82,7 +82,6 @@ class TransactionsPage(Page):
         """Also the ids of which nothing is open, or not any more."""
         self._state = _STATES[1 - _STATES.index(self._state)]
         table = self.query_one(Table)
-        table.columns = views.columns(with_closed=self._state == "all")
         table.empty = _EMPTY[self._state]
         table.refuse("asking …")
         self._drawn = None

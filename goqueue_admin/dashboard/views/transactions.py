@@ -22,6 +22,12 @@ _PLACES = 20
 
 _MARKS = {"": "●", "warn": "▲", "bad": "◆"}
 """A shape besides the colour."""
+_WORDS = {
+    "prepare_commit": "committing",
+    "prepare_abort": "aborting",
+    "complete_commit": "committed",
+    "complete_abort": "aborted",
+}
 
 
 def others(one: Told) -> int:
@@ -48,11 +54,10 @@ def is_near(one: Told) -> bool:
     return left is not None and left <= NEAR_SHARE * one["timeout_seconds"]
 
 
-def state(one: Told) -> str:
+def mark(one: Told) -> str:
     if not is_open(one):
-        return f"○ {one['state']}"
-    mark = "◐" if one["state"] != "ongoing" and not one["obstacle"] else _MARKS[tone(one)]
-    return f"{mark} {one['state']}"
+        return "○"
+    return "◐" if one["state"] != "ongoing" and not one["obstacle"] else _MARKS[tone(one)]
 
 
 def state_tone(one: Told) -> str:
@@ -74,7 +79,8 @@ def open_figures(stats: Told, one_is_bad: bool) -> list[Figure]:
         is_hung = oldest >= TRANSACTION_HUNG_SECONDS and stats["held_back"]
         colour = "bad" if one_is_bad else "warn" if is_hung else ""
         told.append(Figure(duration(oldest), "the oldest", colour))
-        told.append(Figure(numbers.count(stats["held_back"]), "messages held back", colour))
+        noun = "message held back" if stats["held_back"] == 1 else "messages held back"
+        told.append(Figure(numbers.count(stats["held_back"]), noun, colour))
     if stats["prepared"]:
         told.append(Figure(numbers.count(stats["prepared"]), "being ended"))
     return told
@@ -115,7 +121,12 @@ class TransactionLine:
 def lines(found: Sequence[Told] | None) -> list[TransactionLine] | None:
     if found is None:
         return None
-    return [TransactionLine(one, _touched(one["partitions"]), state(one)) for one in found]
+    return [TransactionLine(one, _touched(one["partitions"]), _state(one)) for one in found]
+
+
+def _state(one: Told) -> str:
+    """In a word that is short enough for a narrow terminal."""
+    return f"{mark(one)} {_WORDS.get(one['state'], one['state'])}"
 
 
 def _touched(places: Sequence[Told]) -> str:
@@ -127,21 +138,19 @@ def line_key(line: TransactionLine) -> str:
     return line.name
 
 
-def columns(*, with_closed: bool) -> tuple[Column[TransactionLine], ...]:
-    found: tuple[Column[TransactionLine], ...] = (
+def columns() -> tuple[Column[TransactionLine], ...]:
+    return (
         Column("ID", line_key, width=14, grows=True, tone=lambda line: tone(line.told)),
-        Column("STATE", lambda line: line.state, width=9, grows=True, tone=lambda line: state_tone(line.told)),
+        Column("STATE", lambda line: line.state, width=12, tone=lambda line: state_tone(line.told)),
         Column("AGE", _of_open("age_seconds"), duration, 6, right=True, tone=lambda line: tone(line.told)),
         Column("IDLE", _of_open("idle_seconds"), duration, 6, right=True, rank=3),
         Column("LEFT", _of_open("expires_in_seconds"), duration, 6, right=True, rank=1, tone=_left_tone),
         Column("HELD BACK", _of_open("held_back"), numbers.count, 9, right=True, tone=_held_tone),
-        Column("PARTITIONS", _touched_by, width=13, grows=True, rank=2),
+        Column("PARTITIONS", _touched_by, width=11, grows=True, rank=2),
         Column("GROUPS", lambda line: " ".join(line.told["groups"]) or None, width=8, grows=True, rank=4),
         Column("OWN", _of_open("messages"), numbers.count, 8, right=True, rank=5),
-        Column("TRANSACTION", lambda line: line.told["transaction_id"], width=11, rank=6, tone=_muted),
+        Column("TRANSACTION", lambda line: line.told["transaction_id"], width=11, rank=6, tone=lambda _: "muted"),
     )
-    last = Column("LAST", _last_verb, width=9, rank=1, tone=_last_tone)
-    return (*found[:2], last, *found[2:]) if with_closed else found
 
 
 def _touched_by(line: TransactionLine) -> str | None:
@@ -161,19 +170,6 @@ def _held_tone(line: TransactionLine) -> str:
     return tone(line.told) if is_open(line.told) and tone(line.told) == "bad" else ""
 
 
-def _last_verb(line: TransactionLine) -> str | None:
-    return verb(line.told["last"]) if line.told["last"] else None
-
-
-def _last_tone(line: TransactionLine) -> str:
-    return "warn" if _last_verb(line) == "aborted" else "muted"
-
-
-def _muted(line: TransactionLine) -> str:
-    del line
-    return "muted"
-
-
 # --- one ---
 
 
@@ -181,7 +177,7 @@ def figures(one: Told) -> list[Figure]:
     """How it stands now."""
     if not one:
         return []
-    told = [Figure(state(one), "", state_tone(one))]
+    told = [Figure(f"{mark(one)} {one['state']}", "", state_tone(one))]
     if not is_open(one):
         return told
     told.append(Figure(duration(one["age_seconds"]), "open", tone(one)))
