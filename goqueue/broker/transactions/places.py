@@ -68,8 +68,7 @@ class Places:
         partition = self.partition(touched)
         if partition is None or not len(partition.open):
             return Held()
-        whose = (record.whose, *((member, 0) for member in record.members))
-        opened = [one for one in (partition.open.of(*one) for one in whose) if one is not None]
+        opened = [one for _, one in partition.open.among(record.epochs)]
         if not opened:
             return Held()
         first = min(one.first_offset for one in opened)
@@ -79,11 +78,10 @@ class Places:
 
     def ends(self, record: Registered) -> Iterator[tuple[Log, int]]:
         """The logs that a transaction has written to, and where what it has written there ends."""
-        whose = (record.whose, *((member, 0) for member in record.members))
+        epochs = record.epochs
         for touched in record.partitions:
             if (partition := self.partition(touched)) is not None:
-                opened = (partition.open.of(*one) for one in whose)
-                yield partition.log, max((one.ranges[-1][1] for one in opened if one is not None), default=0)
+                yield partition.log, max((one.ranges[-1][1] for _, one in partition.open.among(epochs)), default=0)
         for group in record.groups:
             log = self._logs.coordinator.ledger.shelf(group).log
             yield log, log.next_offset
