@@ -16,7 +16,7 @@ from goqueue.api.settling import Handle, LeaseRanges, Offset, Settled, check_ran
 from goqueue.broker.delivery.settlement import Told, Verdict
 from goqueue.broker.partition import Placement
 from goqueue.broker.transactions.records import Ended, Registered, Spot
-from goqueue.broker.transactions.refusals import ASKED
+from goqueue.broker.transactions.refusals import in_words
 from goqueue.broker.transactions.states import State
 from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
@@ -254,8 +254,7 @@ async def commit(call: Call) -> EndedAnswer:
 async def abort(call: Call) -> EndedAnswer:
     body: Abort = call.body
     coordinator = call.runtime.broker.transactions
-    reason = body.reason or ASKED
-    work = coordinator.end(body.whose, body.transactional_id, is_commit=False, reason=reason)
+    work = coordinator.end(body.whose, body.transactional_id, is_commit=False, reason=in_words(body.reason))
     ended = await call.runtime.notary.in_time(call.runtime.decide(work), body.transactional_id)
     return _ended(call, body, ended)
 

@@ -450,3 +450,17 @@ def test_a_topic_that_was_made_anew_in_the_middle_is_another_one_of_the_transact
     assert done(ask(url, "GET", "/transactions/stats"))["held_back"] == 0
     found = done(ask(url, "GET", "/topics/t/partitions/0/messages?wait=5"))["messages"]
     assert [one["value"] for one in found] == ["kept"]
+
+
+@pytest.mark.parametrize("reason", ["asked", "fenced", "timeout", "restart"])
+def test_a_reason_in_words_of_the_broker_is_somebody_s_words_all_the_same(url: str, reason: str) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    ended = done(call(url, "abort", whose, reason=reason))
+
+    again = done(call(url, "abort", whose, reason=reason))
+    details = refused(call(url, "commit", whose), 409, "transaction_aborted")
+
+    assert again == ended
+    assert details["reason"] == f"'{reason}'"
+    assert done(ask(url, "GET", "/transactions/stats"))["aborted_by_reason"] == {"asked": 1}

@@ -94,22 +94,23 @@ class Ending:
 
     def _end_everywhere(self, records: Sequence[Registered]) -> Work[dict[str, GoQueueError]]:
         """Write the markers; whose were refused, and why."""
-        ends: dict[Partition, list[tuple[str, End]]] = {}
+        ends = {record.id: _ends(record) for record in records}
+        names: dict[Partition, list[str]] = {}
         for record in records:
             for touched in record.partitions:
                 partition = self._coordinator.places.partition(touched)
                 if partition is not None:
-                    ends.setdefault(partition, []).extend((record.id, end) for end in _ends(record))
+                    names.setdefault(partition, []).append(record.id)
         failures: dict[str, GoQueueError] = {}
         written: list[_Written] = []
-        for partition, named in ends.items():
+        for partition, here in names.items():
             try:
                 yield from self._be_sure(partition)
                 promise: Promise[None] = Promise()
-                partition.end_transactions([end for _, end in named], promise)
-                written.append(_Written(partition.log, [name for name, _ in named], promise))
+                partition.end_transactions([end for name in here for end in ends[name]], promise)
+                written.append(_Written(partition.log, here, promise))
             except GoQueueError as error:
-                failures |= {name: error for name, _ in named}
+                failures |= dict.fromkeys(here, error)
         for one in (*written, *self._redeemed(records)):
             try:
                 yield one.promise
@@ -150,8 +151,7 @@ class Ending:
             for touched in record.partitions:
                 partition = self._coordinator.places.partition(touched)
                 if partition is not None:
-                    epochs = self._unfound.setdefault(partition, {})
-                    epochs.update((end.producer, end.epoch) for end in _ends(record))
+                    self._unfound.setdefault(partition, {}).update(record.epochs)
 
     # --- the end ---
 

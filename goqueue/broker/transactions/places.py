@@ -68,8 +68,7 @@ class Places:
         partition = self.partition(touched)
         if partition is None or not len(partition.open):
             return Held()
-        whose = (record.whose, *((member, 0) for member in record.members))
-        opened = [one for one in (partition.open.of(*one) for one in whose) if one is not None]
+        opened = [one for _, one in partition.open.among(record.epochs)]
         if not opened:
             return Held()
         first = min(one.first_offset for one in opened)

@@ -73,6 +73,11 @@ class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field=
     def whose(self) -> Whose:
         return Whose(self.producer, self.epoch)
 
+    @property
+    def epochs(self) -> dict[int, int]:
+        """Of the marks in its batches, by their producers."""
+        return {self.producer: self.epoch, **dict.fromkeys(self.members, 0)}
+
 
 class Forgotten(msgspec.Struct, frozen=True, tag="transactional_id_forgotten", tag_field="record"):
     """Nobody has used it for long."""

@@ -29,6 +29,11 @@ REASONS = {
 }
 
 
+def in_words(text: str) -> str:
+    """What somebody has said as a reason; it is never taken for one of the broker's own, which mean more."""
+    return quoted(text) if text in REASONS else text or ASKED
+
+
 def why(reason: str) -> str:
     return REASONS.get(reason, reason)
 
