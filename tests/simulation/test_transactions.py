@@ -22,8 +22,10 @@ def live(seed: int) -> Model:
     steps = TransactionSteps(world)
     try:
         for _ in range(STEPS):
-            survive(world, steps)
-        come_to_rest(world)
+            if not world.is_damaged:
+                survive(world, steps)
+        if not world.is_damaged:
+            come_to_rest(world)
     except BaseException as failure:
         failure.add_note(f"repeat it with --seed {seed}\n  " + "\n  ".join((*world.story[-TOLD:], repr(world.disk))))
         raise

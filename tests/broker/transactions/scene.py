@@ -14,8 +14,8 @@ from goqueue.errors import GoQueueError
 from goqueue.storage import scan
 from goqueue.storage.flusher import Mode
 from goqueue.testing.disk import Keep
-from tests.broker.brokers import Running, Told, values
-from tests.broker.transactions.traffic import transactional
+from tests.broker.brokers import Running, Told
+from tests.broker.transactions.traffic import read_messages, transactional
 
 T = TypeVar("T")
 
@@ -64,7 +64,11 @@ class Scene:
             self.do(self.running.broker.ending.carry_out(self.decided.pop(0)))
 
     def do(self, work: Work[T]) -> T:
-        return run(work, self.flush)
+        return run(work, self._settle)
+
+    def _settle(self) -> None:
+        for _ in range(3):
+            self.flush()
 
     def due(self, seconds: float) -> None:
         """Let so much time pass, and happen what is due then."""
@@ -138,8 +142,8 @@ class Scene:
     # --- what is seen ---
 
     def seen(self, spot: Spot = ORDERS) -> list[bytes]:
-        """By readers of what is committed, who can read up to the end only where nothing is open."""
-        return values(self.partition(spot)) if not self.is_held_back(spot) else []
+        """By readers of what is committed."""
+        return [message.value for message in read_messages(self.partition(spot))]
 
     def is_held_back(self, spot: Spot = ORDERS) -> bool:
         partition = self.partition(spot)

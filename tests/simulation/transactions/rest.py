@@ -16,6 +16,8 @@ def come_to_rest(world: TransactionWorld) -> None:
     world.disk.heal()
     world.disk.capacity_bytes = None
     world.crash()
+    if world.is_damaged:
+        return
     _wait(world)
     check_rested(world)
     world.check()
