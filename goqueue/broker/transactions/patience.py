@@ -5,13 +5,14 @@ from collections.abc import Callable
 from goqueue.broker.deadlines import Deadlines
 from goqueue.broker.transactions.records import Registered
 from goqueue.broker.transactions.register import Register
-from goqueue.broker.transactions.states import OPEN, PREPARED
+from goqueue.broker.transactions.states import PREPARED
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
 from goqueue.limits import TRANSACTION_HUNG_SECONDS, TRANSACTION_SECONDS_MAX
 
 _AGAIN_NS = NANOSECONDS
 _MOST_NS = round(TRANSACTION_SECONDS_MAX * NANOSECONDS)
+_ALL = ""
 _HUNG_NS = round(TRANSACTION_HUNG_SECONDS * NANOSECONDS)
 
 
@@ -35,6 +36,8 @@ class Patience:
         self._go_on = go_on
         self._heard: dict[str, int] = {}
         """When something was heard last of those that are ongoing."""
+        self._looked_ns = 0
+        """When it was looked last for those that are open for long."""
         self._expiry = self.deadlines.kind(self._expire)
         self._alarm = self.deadlines.kind(self._warn)
         self._repeat = self.deadlines.kind(self._again)
@@ -43,7 +46,7 @@ class Patience:
         """Its transaction begins."""
         self._heard[known.id] = now_ns
         self.deadlines.add(now_ns + min(known.timeout_ns, _MOST_NS), self._expiry, known.id)
-        self.deadlines.add(now_ns + _HUNG_NS, self._alarm, known.id)
+        self.deadlines.add(now_ns + _HUNG_NS, self._alarm, _ALL)
 
     def hear(self, name: str) -> None:
         """It is alive."""
@@ -78,13 +81,16 @@ class Patience:
             return now_ns + _AGAIN_NS
         return now_ns + _AGAIN_NS  # should it be refused later
 
-    def _warn(self, name: str) -> int | None:
-        known = self._register.by_id.get(name)
-        if known is not None and known.state in OPEN:
+    def _warn(self, _: str) -> int | None:
+        """One look for all of them, of which the oldest is the first."""
+        now_ns, looked_ns = self._clock.now_ns(), self._looked_ns
+        self._looked_ns = now_ns
+        for known in self._register.open_ones():
             due_ns = known.began_ns + _HUNG_NS
-            if self._clock.now_ns() < due_ns:
-                return due_ns
-            self.on_hung(known)
+            if due_ns > now_ns:
+                return max(due_ns, now_ns + _AGAIN_NS)
+            if due_ns > looked_ns:
+                self.on_hung(known)
         return None
 
     def _again(self, name: str) -> None:
