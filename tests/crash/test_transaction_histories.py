@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.group_run import TOPIC
 from tests.crash.life import telling
 from tests.crash.transaction_run import TransactionRun
 

@@ -2,16 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.topic import TopicSettings
 from goqueue.broker.upkeep import keep_up
 from goqueue.broker.work import run
-from goqueue.limits import ABORTED_HELD
-from goqueue.storage.aborted import EMPTY
 from goqueue.storage.retention import plan_expiry
 from tests.broker.brokers import Running
 from tests.broker.transactions.traffic import Traffic, read_offsets, stored_offsets

@@ -1,5 +1,7 @@
 """Finding again what was open: whatever a crash has torn, and wherever reads end, nobody else's messages are taken."""
 
+from itertools import pairwise
+
 import pytest
 
 from goqueue.broker.producers import Mark
@@ -30,7 +32,7 @@ def found(*parts: bytes, epochs: dict[int, int] | None = None, end: int = 1000, 
     scan.stamp(scan.batch(content), 0, 1)
     edges = [int(frames.positions[len(frames) * number // reads]) for number in range(reads)] + [len(content)]
     finding = Finding({7: 0} if epochs is None else epochs, end)
-    for first, behind in zip(edges, edges[1:], strict=False):
+    for first, behind in pairwise(edges):
         finding.look(Read((memoryview(content)[first:behind],), 0))
     return finding.opened
 
