@@ -4,7 +4,7 @@ _goqueue_cli_at() {
     children="" flags="" values="" places=""
     case $1 in
         '')
-            children='bench completion config consume delayed dlq group publish topic undo'
+            children='bench completion config consume delayed dlq group publish topic transaction undo'
             flags='-s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color --version --debug -h --help'
             values=' -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             ;;
@@ -73,8 +73,8 @@ _goqueue_cli_at() {
             values=' -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             ;;
         'consume')
-            flags='--partition --from --to -n --last -f --follow --limit --where --group --visibility --until-idle --confirm --format --skip-damage -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
-            values=' --partition= --from=earliest|latest --to=earliest|latest|now -n= --last= --limit= --where= --group=groups --visibility= --until-idle= --confirm=groups --format= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            flags='--partition --from --to -n --last -f --follow --limit --where --group --visibility --until-idle --confirm --format --isolation --skip-damage -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
+            values=' --partition= --from=earliest|latest --to=earliest|latest|now -n= --last= --limit= --where= --group=groups --visibility= --until-idle= --confirm=groups --format= --isolation=read_committed|read_uncommitted -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='topics'
             ;;
         'delayed')
@@ -189,8 +189,8 @@ _goqueue_cli_at() {
             places='groups'
             ;;
         'publish'|'produce')
-            flags='--key --key-separator --header --partition --priority --delay --at --file --whole --jsonl --keep-partitions --template --first --seed --count --rate --dry-run -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
-            values=' --key= --key-separator= --header= --partition= --priority=critical|high|normal|low|background --delay= --at= --file=files --template= --first= --seed= --count= --rate= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            flags='--key --key-separator --header --partition --priority --delay --at --file --whole --jsonl --keep-partitions --template --first --seed --count --rate --transactional-id --dry-run -s --server -c --context -o --output --no-headers --timeout --api-key --api-key-file --color -h --help'
+            values=' --key= --key-separator= --header= --partition= --priority=critical|high|normal|low|background --delay= --at= --file=files --template= --first= --seed= --count= --rate= --transactional-id= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='topics -+'
             ;;
         'topic')
@@ -235,6 +235,25 @@ _goqueue_cli_at() {
         'topic watch')
             flags='--internal --every -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
             values=' --every= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='-'
+            ;;
+        'transaction')
+            children='abort describe list'
+            flags='-h --help'
+            ;;
+        'transaction abort')
+            flags='--transaction --reason --dry-run -y --yes --confirm -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --transaction= --reason= --confirm= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='transactions+'
+            ;;
+        'transaction describe')
+            flags='-s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
+            places='transactions+'
+            ;;
+        'transaction list')
+            flags='--topic --state --all --limit -w --watch --every -s --server -c --context -o --output --no-headers --sort-by --timeout --api-key --api-key-file --color -h --help'
+            values=' --topic=topics --state=ongoing|prepare_commit|prepare_abort|empty|complete_commit|complete_abort --limit= --every= -s= --server= -c=contexts --context=contexts -o=table|wide|name|json|jsonl|yaml|csv --output=table|wide|name|json|jsonl|yaml|csv --sort-by= --timeout= --api-key= --api-key-file=files --color=auto|always|never'
             places='-'
             ;;
         'undo')

@@ -2,8 +2,8 @@
 
 # The commands so far, and how many other words there are behind them.
 function __goqueue_cli_path
-    set -l taking --api-key --api-key-file --at --batch --buckets --color --confirm --context --count --delay --duration --error --every --file --first --for --format --from --group --header --key --key-separator --last --limit --messages --output --partition --partitions --priority --producers --rate --save --seed --server --set --shift --size --skip --sort-by --state --target --template --timeout --to --topic --unset --until-idle --visibility --warm-up --where -c -g -n -o -s
-    set -l paths 'bench' 'bench compare' 'bench consume' 'bench latency' 'bench publish' 'completion' 'config' 'config create' 'config delete' 'config describe' 'config edit' 'config list' 'config use' 'config view' 'consume' 'delayed' 'delayed cancel' 'delayed deliver' 'delayed describe' 'delayed list' 'delayed reschedule' 'delayed stats' 'delayed timeline' 'dlq' 'dlq browse' 'dlq describe' 'dlq errors' 'dlq list' 'dlq redrive' 'dlq sample' 'dlq show' 'group' 'group delete' 'group describe' 'group lag' 'group list' 'group reset' 'group wait' 'group watch' 'produce' 'publish' 'topic' 'topic alter' 'topic compact' 'topic create' 'topic delete' 'topic describe' 'topic edit' 'topic list' 'topic priorities' 'topic watch' 'undo'
+    set -l taking --api-key --api-key-file --at --batch --buckets --color --confirm --context --count --delay --duration --error --every --file --first --for --format --from --group --header --isolation --key --key-separator --last --limit --messages --output --partition --partitions --priority --producers --rate --reason --save --seed --server --set --shift --size --skip --sort-by --state --target --template --timeout --to --topic --transaction --transactional-id --unset --until-idle --visibility --warm-up --where -c -g -n -o -s
+    set -l paths 'bench' 'bench compare' 'bench consume' 'bench latency' 'bench publish' 'completion' 'config' 'config create' 'config delete' 'config describe' 'config edit' 'config list' 'config use' 'config view' 'consume' 'delayed' 'delayed cancel' 'delayed deliver' 'delayed describe' 'delayed list' 'delayed reschedule' 'delayed stats' 'delayed timeline' 'dlq' 'dlq browse' 'dlq describe' 'dlq errors' 'dlq list' 'dlq redrive' 'dlq sample' 'dlq show' 'group' 'group delete' 'group describe' 'group lag' 'group list' 'group reset' 'group wait' 'group watch' 'produce' 'publish' 'topic' 'topic alter' 'topic compact' 'topic create' 'topic delete' 'topic describe' 'topic edit' 'topic list' 'topic priorities' 'topic watch' 'transaction' 'transaction abort' 'transaction describe' 'transaction list' 'undo'
     set -l path
     set -l number 0
     set -l skip 0
@@ -47,6 +47,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at ""' -a dlq -d 'Find dead letters, s
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a group -d 'See how far behind groups are, and have them read on from elsewhere.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a publish -d 'Publish messages to a topic.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a topic -d 'Create, list, watch, edit, compact and delete topics.'
+complete -c goqueue-cli -n '__goqueue_cli_at ""' -a transaction -d 'See which transactions are open, what they hold back, and end those that hang.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -a undo -d 'Undo a reset, or list what can be undone.'
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at ""' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
@@ -197,6 +198,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l visibility -d 'How lo
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l until-idle -d 'End when nothing has come for so long, with --group' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l confirm -d 'Do not ask in a protected context, with --group' -x -a '(__goqueue_cli_live groups)'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l format -d 'How to print a message' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l isolation -d 'read_uncommitted shows messages of open and aborted transactions too' -x -a 'read_committed read_uncommitted'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -l skip-damage -d 'Read around what cannot be read'
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "consume"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
@@ -543,6 +545,7 @@ complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l first -d 'W
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l seed -d 'Make the same messages whenever N is the same' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l count -d 'End after N messages' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l rate -d 'Publish N messages a second' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l transactional-id -d 'Publish all of it in one transaction, or nothing' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -l dry-run -d 'Only show what would be done'
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -s s -l server -d 'The broker' -x
 complete -c goqueue-cli -n '__goqueue_cli_at "publish" "produce"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
@@ -663,6 +666,51 @@ complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -l api-key -d 'What 
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -l api-key-file -d 'The file that has the key' -r -F
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -l color -d 'When to use colours' -x -a 'auto always never'
 complete -c goqueue-cli -n '__goqueue_cli_at "topic watch"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction"' -a abort -d 'Abort open transactions: nobody ever sees anything of them.'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction"' -a describe -d 'Show all about transactions, and what happens next.'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction"' -a list -d 'List the open transactions, the oldest first.'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l transaction -d 'Only if it is this one, as in 7-3' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l reason -d 'Why' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l dry-run -d 'Only show what would be done'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -s y -l yes -d 'Do it without asking'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l confirm -d 'Do it without asking, in a protected context too' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction abort"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction describe"' -s h -l help -d 'Show this message and exit'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l topic -d 'Only those that have touched this topic' -x -a '(__goqueue_cli_live topics)'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l state -d 'Only those in it' -x -a 'ongoing prepare_commit prepare_abort empty complete_commit complete_abort'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l all -d 'Also the ids of which nothing is open, the latest used first'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l limit -d 'At most so many' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -s w -l watch -d 'Look again and again until ^C'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l every -d 'How long to wait between two looks' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -s s -l server -d 'The broker' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -s c -l context -d 'The context to use' -x -a '(__goqueue_cli_live contexts)'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l no-headers -d 'Leave out the line of titles'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l sort-by -d 'Sort by a field or a title of a column' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l timeout -d 'How long to wait' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l api-key -d 'What the broker knows you by' -x
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l api-key-file -d 'The file that has the key' -r -F
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -l color -d 'When to use colours' -x -a 'auto always never'
+complete -c goqueue-cli -n '__goqueue_cli_at "transaction list"' -s h -l help -d 'Show this message and exit'
 complete -c goqueue-cli -n '__goqueue_cli_at "undo"' -l dry-run -d 'Only show what would be done'
 complete -c goqueue-cli -n '__goqueue_cli_at "undo"' -s y -l yes -d 'Do it without asking'
 complete -c goqueue-cli -n '__goqueue_cli_at "undo"' -l confirm -d 'Do it without asking, in a protected context too' -x

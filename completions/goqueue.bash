@@ -47,43 +47,43 @@ _goqueue_at() {
             flags='-h --help'
             ;;
         'spark-inspect compaction')
-            flags='--keys --top --approx -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --top= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--keys --top --approx -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --top= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect dlq')
-            flags='--by --since --top -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --by=error|origin|group|hour --since= --top= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--by --since --top -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --by=error|origin|group|hour --since= --top= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect export')
-            flags='--out --format --partition-by --columns --json --json-schema --infer --compression --overwrite --skip-damage -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --out= --format=parquet|json|csv --partition-by= --columns= --json-schema= --infer= --compression= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--out --format --partition-by --columns --json --json-schema --infer --compression --overwrite --skip-damage -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --out= --format=parquet|json|csv --partition-by= --columns= --json-schema= --infer= --compression= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect forecast')
-            flags='--disk --at -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --disk= --at= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--disk --at -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --disk= --at= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect gaps')
-            flags='--max --content -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --max= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--max --content -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --max= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect keys')
-            flags='--top --approx --plot -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --top= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--top --approx --plot -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --top= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect lag')
-            flags='-g --group --window --at -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' -g=groups --group=groups --window= --at= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='-g --group --window --at -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' -g=groups --group=groups --window= --at= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect latency')
-            flags='--header --field --bucket --plot -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --header= --field=files --bucket= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--header --field --bucket --plot -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --header= --field=files --bucket= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect package')
@@ -92,8 +92,8 @@ _goqueue_at() {
             places='files'
             ;;
         'spark-inspect replay')
-            flags='--into -s --server --server-key --query --keep-partitions --rate --id --json-schema --infer --skip-damage --dry-run -y --yes --confirm -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --into=topics -s= --server= --server-key= --query= --rate= --id= --json-schema= --infer= --confirm= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--into -s --server --server-key --query --keep-partitions --rate --id --json-schema --infer --skip-damage --dry-run -y --yes --confirm -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --into=topics -s= --server= --server-key= --query= --rate= --id= --json-schema= --infer= --confirm= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect run')
@@ -102,43 +102,43 @@ _goqueue_at() {
             places='-'
             ;;
         'spark-inspect sizes')
-            flags='--histogram --biggest --plot -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --histogram=frame|value|key|headers --biggest= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--histogram --biggest --plot -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --histogram=frame|value|key|headers --biggest= --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect skew')
-            flags='-u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='-u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect sql')
-            flags='--limit --json-schema --infer --no-json --explain --skip-damage -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --limit= --json-schema= --infer= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--limit --json-schema --infer --no-json --explain --skip-damage -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --limit= --json-schema= --infer= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect stream')
-            flags='--checkpoint --out --into -s --server --server-key --format --partition-by --keep-partitions --query --json-schema --infer --available-now --every --max-per-batch --skip-damage -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --checkpoint=directories --out= --into=topics -s= --server= --server-key= --format=parquet|json|csv --partition-by= --query= --json-schema= --infer= --every= --max-per-batch= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--checkpoint --out --into -s --server --server-key --format --partition-by --keep-partitions --query --json-schema --infer --available-now --every --max-per-batch --skip-damage -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --checkpoint=directories --out= --into=topics -s= --server= --server-key= --format=parquet|json|csv --partition-by= --query= --json-schema= --infer= --every= --max-per-batch= -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect summary')
-            flags='-u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='-u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect timeline')
-            flags='--bucket --by --plot -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --bucket= --by=topic|partition|priority --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--bucket --by --plot -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --bucket= --by=topic|partition|priority --plot=files -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect usage')
-            flags='--by --by-header --per -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' --by=topic|partition|producer|group --by-header= --per=day|hour -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--by --by-header --per -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' --by=topic|partition|producer|group --by-header= --per=day|hour -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'spark-inspect verify')
-            flags='--index -u --url --api-key --from --to -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
-            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
+            flags='--index -u --url --api-key --from --to --isolation -o --output --sort-by --no-headers --master --remote --conf --memory -h --help'
+            values=' -u= --url= --api-key= --from=earliest|latest --to=earliest|latest|now --isolation=read_committed|read_uncommitted -o=table|wide|json|jsonl|yaml|csv|parquet --output=table|wide|json|jsonl|yaml|csv|parquet --sort-by= --master= --remote= --conf= --memory='
             places='-+'
             ;;
         'version')

@@ -2,7 +2,7 @@
 
 # The commands so far, and how many other words there are behind them.
 function __goqueue_path
-    set -l taking --api-key --at --biggest --bucket --by --by-header --checkpoint --columns --compression --conf --config --confirm --data-dir --disk --every --field --for --format --from --group --groups-max-in-flight --groups-max-retries --groups-max-retry-delay --groups-retention --groups-retry-delay --groups-revocation-timeout --groups-session-timeout --groups-visibility-timeout --header --histogram --host --id --infer --into --jobs --json-schema --limit --log-format --log-level --log-requests --master --max --max-per-batch --memory --out --output --partition-by --per --plot --port --query --rate --remote --server --server-connections --server-idle-timeout --server-in-flight-bytes --server-key --server-request-bytes --server-stop-timeout --set --since --sort-by --storage-flush --storage-flush-interval --storage-segment-age --storage-segment-bytes --storage-tail-bytes --storage-upkeep-interval --to --top --topics-auto-create --topics-max-message-bytes --topics-partitions --topics-retention --url --window -g -o -s -u
+    set -l taking --api-key --at --biggest --bucket --by --by-header --checkpoint --columns --compression --conf --config --confirm --data-dir --disk --every --field --for --format --from --group --groups-max-in-flight --groups-max-retries --groups-max-retry-delay --groups-retention --groups-retry-delay --groups-revocation-timeout --groups-session-timeout --groups-visibility-timeout --header --histogram --host --id --infer --into --isolation --jobs --json-schema --limit --log-format --log-level --log-requests --master --max --max-per-batch --memory --out --output --partition-by --per --plot --port --query --rate --remote --server --server-connections --server-idle-timeout --server-in-flight-bytes --server-key --server-request-bytes --server-stop-timeout --set --since --sort-by --storage-flush --storage-flush-interval --storage-segment-age --storage-segment-bytes --storage-tail-bytes --storage-upkeep-interval --to --top --topics-auto-create --topics-max-message-bytes --topics-partitions --topics-retention --url --window -g -o -s -u
     set -l paths 'completion' 'config' 'config check' 'config show' 'config template' 'demo' 'fsck' 'serve' 'spark-inspect' 'spark-inspect compaction' 'spark-inspect dlq' 'spark-inspect export' 'spark-inspect forecast' 'spark-inspect gaps' 'spark-inspect keys' 'spark-inspect lag' 'spark-inspect latency' 'spark-inspect package' 'spark-inspect replay' 'spark-inspect run' 'spark-inspect sizes' 'spark-inspect skew' 'spark-inspect sql' 'spark-inspect stream' 'spark-inspect summary' 'spark-inspect timeline' 'spark-inspect usage' 'spark-inspect verify' 'version'
     set -l path
     set -l number 0
@@ -159,6 +159,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect compaction"' -s u -l url -d 
 complete -c goqueue -n '__goqueue_at "spark-inspect compaction"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect compaction"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect compaction"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect compaction"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect compaction"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect compaction"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect compaction"' -l no-headers -d 'Leave out the line of titles'
@@ -174,6 +175,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect dlq"' -s u -l url -d 'Read a
 complete -c goqueue -n '__goqueue_at "spark-inspect dlq"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect dlq"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect dlq"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect dlq"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect dlq"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect dlq"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect dlq"' -l no-headers -d 'Leave out the line of titles'
@@ -196,6 +198,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect export"' -s u -l url -d 'Rea
 complete -c goqueue -n '__goqueue_at "spark-inspect export"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect export"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect export"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect export"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect export"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect export"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect export"' -l no-headers -d 'Leave out the line of titles'
@@ -210,6 +213,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect forecast"' -s u -l url -d 'R
 complete -c goqueue -n '__goqueue_at "spark-inspect forecast"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect forecast"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect forecast"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect forecast"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect forecast"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect forecast"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect forecast"' -l no-headers -d 'Leave out the line of titles'
@@ -224,6 +228,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect gaps"' -s u -l url -d 'Read 
 complete -c goqueue -n '__goqueue_at "spark-inspect gaps"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect gaps"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect gaps"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect gaps"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect gaps"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect gaps"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect gaps"' -l no-headers -d 'Leave out the line of titles'
@@ -239,6 +244,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect keys"' -s u -l url -d 'Read 
 complete -c goqueue -n '__goqueue_at "spark-inspect keys"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect keys"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect keys"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect keys"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect keys"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect keys"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect keys"' -l no-headers -d 'Leave out the line of titles'
@@ -254,6 +260,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect lag"' -s u -l url -d 'Read a
 complete -c goqueue -n '__goqueue_at "spark-inspect lag"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect lag"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect lag"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect lag"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect lag"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect lag"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect lag"' -l no-headers -d 'Leave out the line of titles'
@@ -270,6 +277,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect latency"' -s u -l url -d 'Re
 complete -c goqueue -n '__goqueue_at "spark-inspect latency"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect latency"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect latency"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect latency"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect latency"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect latency"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect latency"' -l no-headers -d 'Leave out the line of titles'
@@ -298,6 +306,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect replay"' -s u -l url -d 'Rea
 complete -c goqueue -n '__goqueue_at "spark-inspect replay"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect replay"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect replay"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect replay"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect replay"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect replay"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect replay"' -l no-headers -d 'Leave out the line of titles'
@@ -322,6 +331,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect sizes"' -s u -l url -d 'Read
 complete -c goqueue -n '__goqueue_at "spark-inspect sizes"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect sizes"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect sizes"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect sizes"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect sizes"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect sizes"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect sizes"' -l no-headers -d 'Leave out the line of titles'
@@ -334,6 +344,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect skew"' -s u -l url -d 'Read 
 complete -c goqueue -n '__goqueue_at "spark-inspect skew"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect skew"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect skew"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect skew"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect skew"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect skew"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect skew"' -l no-headers -d 'Leave out the line of titles'
@@ -352,6 +363,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect sql"' -s u -l url -d 'Read a
 complete -c goqueue -n '__goqueue_at "spark-inspect sql"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect sql"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect sql"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect sql"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect sql"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect sql"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect sql"' -l no-headers -d 'Leave out the line of titles'
@@ -379,6 +391,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect stream"' -s u -l url -d 'Rea
 complete -c goqueue -n '__goqueue_at "spark-inspect stream"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect stream"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect stream"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect stream"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect stream"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect stream"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect stream"' -l no-headers -d 'Leave out the line of titles'
@@ -391,6 +404,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -s u -l url -d 'Re
 complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect summary"' -l no-headers -d 'Leave out the line of titles'
@@ -406,6 +420,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect timeline"' -s u -l url -d 'R
 complete -c goqueue -n '__goqueue_at "spark-inspect timeline"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect timeline"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect timeline"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect timeline"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect timeline"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect timeline"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect timeline"' -l no-headers -d 'Leave out the line of titles'
@@ -421,6 +436,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect usage"' -s u -l url -d 'Read
 complete -c goqueue -n '__goqueue_at "spark-inspect usage"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect usage"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect usage"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect usage"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect usage"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect usage"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect usage"' -l no-headers -d 'Leave out the line of titles'
@@ -434,6 +450,7 @@ complete -c goqueue -n '__goqueue_at "spark-inspect verify"' -s u -l url -d 'Rea
 complete -c goqueue -n '__goqueue_at "spark-inspect verify"' -l api-key -d 'What the broker knows you by' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect verify"' -l from -d 'Begin at earliest, an offset, a time, a day, or -24h' -x -a 'earliest latest'
 complete -c goqueue -n '__goqueue_at "spark-inspect verify"' -l to -d 'End before now, an offset, a time, a day, or -24h' -x -a 'earliest latest now'
+complete -c goqueue -n '__goqueue_at "spark-inspect verify"' -l isolation -d 'Whether messages of open and of aborted transactions are seen' -x -a 'read_committed read_uncommitted'
 complete -c goqueue -n '__goqueue_at "spark-inspect verify"' -s o -l output -d 'How to print' -x -a 'table wide json jsonl yaml csv parquet'
 complete -c goqueue -n '__goqueue_at "spark-inspect verify"' -l sort-by -d 'Sort by a field or a title of a column' -x
 complete -c goqueue -n '__goqueue_at "spark-inspect verify"' -l no-headers -d 'Leave out the line of titles'

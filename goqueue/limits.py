@@ -100,6 +100,7 @@ TRANSACTION_HUNG_SECONDS = 30.0  # half of what a silent one is given: by then s
 EPOCH_MAX = 2**15 - 1  # of a producer; then it gets a new id
 MARKER_RANGES_MAX = 65_536  # of one control record: a megabyte
 ABORTED_RANGES_KEPT = 1024  # of aborted messages of one sealed segment, in memory always: 16 KiB
+ABORTED_RANGES_MAX = 10_000  # told in one answer: some milliseconds
 ABORTED_HELD = 8  # sealed segments with more of them that one partition has in memory
 
 # --- lanes ---
@@ -249,6 +250,7 @@ LETTERS_MANY = 1_000  # of one topic: no single message is wrong then, but whoev
 ORDEAL_DELIVERIES = 10  # of one message: three times as many as its retries allow by default
 ORDEALS_LOOKED_AT = 1_000  # leases and retries of one place, the first ones: a place may have a hundred thousand
 DELAYED_LATE_SECONDS = 30.0  # of a delayed message: mostly it is milliseconds, and after a start some seconds
+TRANSACTION_STUCK_SECONDS = 10.0  # that the end of a transaction is decided and not carried out: mostly milliseconds
 UNCLEAN_START_SECONDS = 24 * 3600.0  # that it is worth telling
 
 # --- names ---
@@ -280,4 +282,5 @@ assert DISK_FREE_NEEDED_BYTES < DISK_FREE_LEAST_BYTES < DISK_FREE_LOW_BYTES
 assert 0 < DISK_FREE_LEAST < DISK_FREE_LOW < 1
 assert LOOP_SLOW_SECONDS < LOOP_STUCK_SECONDS < FLUSH_STUCK_SECONDS
 assert JOIN_GATHER_SECONDS < GROUP_REBALANCE_SECONDS < REVOCATION_SECONDS < GROUP_STUCK_SECONDS
+assert TRANSACTION_STUCK_SECONDS < TRANSACTION_HUNG_SECONDS < TRANSACTION_SECONDS
 assert ORDEAL_DELIVERIES > RETRIES_MAX + 1

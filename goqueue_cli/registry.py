@@ -53,6 +53,17 @@ _DLQ = """Find dead letters, see why they failed, and send them back.
 A dead letter is a message that a group has given up. Those of topic orders lie in topic orders.dlq.
 """
 
+_TRANSACTION = """See which transactions are open, what they hold back, and end those that hang.
+
+\b
+  goqueue-cli transaction list
+  goqueue-cli transaction describe orders-1
+  goqueue-cli transaction abort orders-1 --dry-run
+
+Producers begin and end transactions; `publish --transactional-id` does so as well. Until one has ended, nobody who
+reads sees its messages, nor what others have published behind them.
+"""
+
 PROGRAM = Program(
     name="goqueue-cli",
     root="goqueue_cli.root:goqueue_cli",
@@ -196,8 +207,34 @@ PROGRAM = Program(
             "Watch the topics: what comes in, and how they grow.",
             "read",
         ),
+        Command(
+            "transaction abort",
+            "goqueue_cli.transactions.abort:abort",
+            "Abort open transactions: nobody ever sees anything of them.",
+            "danger",
+        ),
+        Command(
+            "transaction describe",
+            "goqueue_cli.transactions.listing:describe",
+            "Show all about transactions, and what happens next.",
+            "read",
+        ),
+        Command(
+            "transaction list",
+            "goqueue_cli.transactions.listing:list_transactions",
+            "List the open transactions, the oldest first.",
+            "read",
+        ),
         Command("undo", "goqueue_cli.undo:undo", "Undo a reset, or list what can be undone.", "danger"),
     ),
-    groups={"bench": _BENCH, "config": CONFIG, "delayed": _DELAYED, "dlq": _DLQ, "group": _GROUP, "topic": _TOPIC},
+    groups={
+        "bench": _BENCH,
+        "config": CONFIG,
+        "delayed": _DELAYED,
+        "dlq": _DLQ,
+        "group": _GROUP,
+        "topic": _TOPIC,
+        "transaction": _TRANSACTION,
+    },
     aliases={"dlq show": "dlq browse", "produce": "publish", "topic alter": "topic edit"},
 )

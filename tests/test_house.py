@@ -75,12 +75,13 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.storage",
     ),
     "goqueue.runtime": ("goqueue.broker", "goqueue.cluster", "goqueue.observe", "goqueue.storage"),
-    # What groups, topics, producers and delayed logs record is understood by the broker's own rules, not by copies.
+    # What groups, topics, producers, transactions and delayed logs record is understood by the broker's own rules, not
+    # by copies of them.
     "goqueue.spark": (
         "goqueue.client",
         "goqueue.broker.catalog",
         "goqueue.broker.delay.columns",
-        "goqueue.broker.delay.records",
+        "goqueue.broker.delay.news",
         "goqueue.broker.delay.schedule",
         "goqueue.broker.delivery.changes",
         "goqueue.broker.delivery.cursor",
@@ -90,6 +91,8 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.broker.groups.state",
         "goqueue.broker.producers",
         "goqueue.broker.topic",
+        "goqueue.broker.transactions.records",
+        "goqueue.broker.transactions.states",
         "goqueue.storage",
     ),
     "goqueue.broker": ("goqueue.storage",),

@@ -11,6 +11,7 @@ from goqueue.broker.groups.assignors import Strategy
 from goqueue.broker.groups.group import Group, Order, Protocol
 from goqueue.broker.groups.lag import Lag
 from goqueue.broker.groups.statistics import RebalanceStats
+from goqueue.broker.view import Isolation
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
 from goqueue.quantities import format_time
@@ -55,6 +56,7 @@ class PartitionLag(msgspec.Struct, kw_only=True):
     seconds: Annotated[float, msgspec.Meta(description="The age of the oldest message that is not done with.")]
     in_flight: int
     waiting: Annotated[int, msgspec.Meta(description="To be handed out again.")]
+    pledged: Annotated[int, msgspec.Meta(description="Acknowledged in transactions that have not come to their end.")]
     lost: Annotated[int, msgspec.Meta(description="Removed by retention before the group had them.")]
     rate: Annotated[float, msgspec.Meta(description="Messages done with in a second, over the last minute.")]
     incoming: Annotated[float, msgspec.Meta(description="Messages published in a second, over the last minute.")]
@@ -70,6 +72,7 @@ class GroupDescription(msgspec.Struct, kw_only=True):
     protocol: Protocol
     assignment_strategy: Strategy
     order: Order
+    isolation: Isolation
     rebalance_state: RebalanceState
     members: list[MemberDescription]
     lag: Annotated[dict[str, dict[str, PartitionLag]], msgspec.Meta(description="By topic and partition.")]
@@ -126,6 +129,7 @@ async def describe(call: Call) -> GroupDescription:
         protocol=group.protocol,
         assignment_strategy=group.strategy,
         order=group.order,
+        isolation=group.isolation,
         rebalance_state=rebalance_state_of(call, group),
         members=[_member(call, group, name) for name in group.members],
         lag=by_topic,
@@ -150,6 +154,7 @@ def _lag(lag: Lag) -> PartitionLag:
         seconds=round(lag.seconds, 3),
         in_flight=lag.leased,
         waiting=lag.waiting,
+        pledged=lag.pledged,
         lost=lag.lost,
         rate=round(lag.rate, 3),
         incoming=round(lag.incoming, 3),

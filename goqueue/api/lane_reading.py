@@ -7,7 +7,7 @@ from goqueue.api.call import Call
 from goqueue.api.frames import starts
 from goqueue.api.text import Message, content_of, shown
 from goqueue.broker.delivery.lane_reading import LanePage, read_lanes
-from goqueue.broker.partition import Partition
+from goqueue.broker.view import View
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import RequestInvalid
 from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
@@ -29,21 +29,21 @@ class LaneWish:
     skip_damage: bool
 
 
-async def by_priority(call: Call, partition: Partition, wish: LaneWish) -> tuple[list[Message], list[int]]:
+async def by_priority(call: Call, view: View, wish: LaneWish) -> tuple[list[Message], list[int]]:
     """The next messages, and where each priority goes on."""
     heads, runtime = _heads(wish), call.runtime
-    rules = runtime.broker.topic(partition.topic).lane_rules
+    rules = runtime.broker.topic(view.partition.topic).lane_rules
     until_ns = runtime.clock.monotonic_ns() + round(wish.wait * NANOSECONDS)
     while True:
         given = (heads, wish.limit, wish.max_bytes, rules)
-        page = await runtime.perform(read_lanes(partition, *given, skip_damage=wish.skip_damage))
+        page = await runtime.perform(read_lanes(view, *given, skip_damage=wish.skip_damage))
         if not page.slices and page.heads != heads:  # what was there is gone, and more lies behind
             heads = page.heads
             continue
         left = (until_ns - runtime.clock.monotonic_ns()) / NANOSECONDS
         if page.slices or left <= 0 or runtime.is_stopping:
             break
-        await runtime.read(partition, partition.last_stable, 1, wait=left)
+        await runtime.read(view, view.end, 1, wait=left)
     return await asyncio.get_running_loop().run_in_executor(None, _told, page, wish.max_bytes)
 
 

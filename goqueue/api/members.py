@@ -11,6 +11,7 @@ from goqueue.api.scalars import Duration
 from goqueue.broker.groups.assignors import Strategy
 from goqueue.broker.groups.group import Group, Order, Protocol, Start
 from goqueue.broker.groups.membership import Wish
+from goqueue.broker.view import Isolation
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import (
     CLIENT_ID_CHARACTERS_MAX,
@@ -57,6 +58,10 @@ class JoinRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ] = None
     start: Annotated[
         Start | None, msgspec.Meta(description="Where partitions are read from that the group never read.")
+    ] = None
+    isolation: Annotated[
+        Isolation | None,
+        msgspec.Meta(description="With `read_uncommitted`, messages of transactions come before those have ended."),
     ] = None
     max_in_flight: (
         Annotated[
@@ -163,6 +168,7 @@ async def _join(call: Call, *, confirms: bool) -> Joined:
         strategy=body.assignment_strategy,
         order=body.order,
         start=body.start,
+        isolation=body.isolation,
         confirms=confirms,
         is_named=body.client_id != UNNAMED,
     )

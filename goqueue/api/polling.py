@@ -195,6 +195,8 @@ def _messages(portion: Portion) -> Iterator[LentMessage]:
     grant = portion.grant
     for buffer in portion.content.buffers:
         for position in starts(buffer):
+            if buffer[position + frame.AT_FLAGS] & frame.CONTROL:
+                continue
             found = frame.decode(buffer, position)
             receipt = Receipt(portion.topic, portion.partition, found.offset, grant.deliveries, grant.id)
             text = shown(found, content_of(found), portion.partition)

@@ -8,7 +8,7 @@ import msgspec
 from goqueue.api.call import Call
 from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import ProducerNotFound
+from goqueue.errors import ProducerNotFound, RequestInvalid
 from goqueue.limits import (
     EPOCH_MAX,
     TRANSACTION_SECONDS,
@@ -46,6 +46,22 @@ class NewProducer(msgspec.Struct, forbid_unknown_fields=True):
 
     transactional_id: TransactionalId | None = None
     transaction_timeout_ms: TimeoutMs = round(TRANSACTION_SECONDS * 1000)
+    producer_id: Annotated[
+        ProducerId | None,
+        msgspec.Meta(description="With the epoch what this producer had before: refused if it was replaced since."),
+    ] = None
+    epoch: Epoch | None = None
+
+    @property
+    def former(self) -> Whose | None:
+        if self.producer_id is None and self.epoch is None:
+            return None
+        if self.producer_id is None or self.epoch is None or self.transactional_id is None:
+            problem = {"place": "producer_id", "problem": "goes with an epoch and a transactional_id"}
+            raise RequestInvalid(
+                f"producer_id {problem['problem']}", hint="name all three, or none of them", problems=[problem]
+            )
+        return Whose(self.producer_id, self.epoch)
 
 
 class ProducerIdentity(msgspec.Struct, omit_defaults=True):
@@ -66,10 +82,11 @@ class HeartbeatTaken(msgspec.Struct):
 
 async def init(call: Call) -> ProducerIdentity:
     body: NewProducer = call.body
+    former = body.former
     if body.transactional_id is None:
         return ProducerIdentity(await call.runtime.new_producer(), 0)
     coordinator, timeout_ms = call.runtime.broker.transactions, body.transaction_timeout_ms
-    work = coordinator.init(body.transactional_id, timeout_ms * _MILLISECOND_NS)
+    work = coordinator.init(body.transactional_id, timeout_ms * _MILLISECOND_NS, former)
     record = await call.runtime.notary.in_time(call.runtime.decide(work), body.transactional_id)
     return ProducerIdentity(record.producer, record.epoch, record.id, timeout_ms)
 

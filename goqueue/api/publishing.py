@@ -177,10 +177,15 @@ async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> li
 def _offer(call: Call, target: _Target, frames: list[bytes]) -> _Offered:
     partition, is_delayed = target
     try:
-        chosen = call.runtime.broker.scheduling(partition).delays.inbox if is_delayed else partition
+        chosen = inbox(call, partition) if is_delayed else partition
         return call.runtime.offer(chosen, frames, sum(map(len, frames)))
     except GoQueueError as error:  # others may have been taken already
         return error
+
+
+def inbox(call: Call, partition: Partition) -> Partition:
+    """Where messages for this one wait for their time."""
+    return call.runtime.broker.scheduling(partition).delays.inbox
 
 
 async def _offer_in(
@@ -192,7 +197,7 @@ async def _offer_in(
     notary = call.runtime.notary
     answers: dict[_Target, _Offered] = {}
     for (partition, is_delayed), frames in batches.items():
-        chosen = call.runtime.broker.scheduling(partition).delays.inbox if is_delayed else partition
+        chosen = inbox(call, partition) if is_delayed else partition
         answers[partition, is_delayed] = await notary.offer(whose, chosen, frames)
     return answers
 
@@ -356,7 +361,7 @@ async def _hand_over(
     try:
         partition = topic.partition(number)
         if is_delayed:
-            partition = call.runtime.broker.scheduling(partition).delays.inbox
+            partition = inbox(call, partition)
         if whose is not None:
             return await call.runtime.notary.publish(whose, partition, content, topic.settings.max_message_bytes)
         return await call.runtime.publish(partition, content, topic.settings.max_message_bytes)

@@ -21,6 +21,7 @@ from goqueue.api.sections import CHECKSUM_HEADER, checksum_of
 from goqueue.api.text import Message, content_of, shown
 from goqueue.broker.filters.search import Search, Wish
 from goqueue.broker.partition import Partition
+from goqueue.broker.view import Isolation, View
 from goqueue.errors import LogClosed, RequestInvalid
 from goqueue.limits import (
     FILTER_SCAN_BYTES,
@@ -49,9 +50,9 @@ class Wait(Duration, most=WAIT_SECONDS_MAX):
 
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=READ_MESSAGES_MAX, description="The most messages in a JSON answer.")]
-Isolation = Annotated[
-    Literal["read_committed", "read_uncommitted"],
-    msgspec.Meta(description="Whether messages of open transactions are seen."),
+AsIsolation = Annotated[
+    Isolation,
+    msgspec.Meta(description="With read_uncommitted, messages of open and of aborted transactions are seen as well."),
 ]
 
 
@@ -59,7 +60,7 @@ class TopicReadQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     limit: Limit = READ_MESSAGES
     from_time: Time | None = None
     to_time: Time | None = None
-    isolation: Isolation = "read_committed"
+    isolation: AsIsolation = "read_committed"
     skip_damage: Annotated[bool, msgspec.Meta(description="Pass over damaged ranges instead of refusing.")] = False
     filter: Filters = []
 
@@ -121,7 +122,7 @@ async def read(call: Call) -> Messages | Response:
         if query.order == "priority":
             wait = 0.0 if query.wait is None else float(query.wait)
             wish = LaneWish(offset, query.positions, query.limit, query.max_bytes, wait, query.skip_damage)
-            messages, heads = await by_priority(call, partition, wish)
+            messages, heads = await by_priority(call, View(partition, query.isolation), wish)
             call.app.metrics.topic(partition.topic).messages_read += len(messages)
             return Messages(messages, min(heads), ",".join(map(str, heads)))
         found, search = await _find(call, partition, offset, query, as_frames=as_frames)
@@ -155,8 +156,8 @@ async def _find(
     """What is asked for, and how it was looked for where there are filters."""
     wait = 0.0 if query.wait is None else float(query.wait)
     if not query.filter:
-        read = await call.runtime.read(partition, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage)
-        return read, None
+        view = View(partition, query.isolation)
+        return await call.runtime.read(view, offset, query.max_bytes, wait=wait, skip_damage=query.skip_damage), None
     wish = _wish(query, query.max_bytes, limit=None if as_frames else query.limit)
     search = await call.runtime.search(Search(partition, offset, wish, call.runtime.clock), wait=wait)
     return search.found, search
@@ -172,6 +173,7 @@ def _wish(query: TopicReadQuery, max_bytes: int, limit: int | None, scan_bytes: 
         until_ns=None if query.to_time is None else int(query.to_time),
         scan_bytes=scan_bytes,
         skip_damage=query.skip_damage,
+        isolation=query.isolation,
     )
 
 
@@ -208,6 +210,7 @@ def _as_frames(partition: Partition, found: Read, search: Search | None) -> Resp
     headers = (
         ("x-goqueue-next-offset", str(found.next_offset)),
         ("x-goqueue-high-watermark", str(partition.high_watermark)),
+        ("x-goqueue-last-stable", str(partition.last_stable)),
         ("x-goqueue-first-offset", str(partition.earliest)),
         (CHECKSUM_HEADER, checksum_of(found.buffers)),
     )
@@ -294,25 +297,23 @@ async def read_topic(call: Call) -> TopicMessages:
 
 
 async def _part(call: Call, partition: Partition, query: TopicReadQuery, max_bytes: int, wish: Wish | None) -> _Part:
-    start = partition.earliest
+    start, view = partition.earliest, View(partition, query.isolation)
     if query.from_time is not None:
         start = await call.runtime.perform(partition.offset_for_time(int(query.from_time)))
     if wish is None:
         search = None
-        found = await call.runtime.read(partition, start, max_bytes, skip_damage=query.skip_damage)
+        found = await call.runtime.read(view, start, max_bytes, skip_damage=query.skip_damage)
     else:
         search = await call.runtime.search(Search(partition, start, wish, call.runtime.clock))
         found = search.found
     _count(call, partition, found, search)
     given = (found, query, max_bytes, partition.number, search)
     part = _messages(*given) if _is_brief(found, search) else await _on_a_thread(_messages, *given)
-    return _Part(partition, start, part, _horizon(partition, part, found, query, search))
+    return _Part(partition, start, part, _horizon(view, part, found, query, search))
 
 
-def _horizon(
-    partition: Partition, part: Messages, found: Read, query: TopicReadQuery, search: Search | None
-) -> str | None:
-    if part.next_offset >= partition.last_stable or len(part.messages) == query.limit:
+def _horizon(view: View, part: Messages, found: Read, query: TopicReadQuery, search: Search | None) -> str | None:
+    if part.next_offset >= view.end or len(part.messages) == query.limit:
         return None
     if search is not None:
         return None if search.is_past_end or search.last_ns is None else format_time(search.last_ns)

@@ -11,7 +11,7 @@ from goqueue.api.sections import CHECKSUM_HEADER
 from goqueue.broker.partition import Partition
 from goqueue.broker.work import Work
 from goqueue.errors import LogClosed
-from goqueue.limits import OFFSET_MAX, READ_BYTES_MAX, SEGMENT_READ_BYTES
+from goqueue.limits import ABORTED_RANGES_MAX, OFFSET_MAX, READ_BYTES_MAX, SEGMENT_READ_BYTES
 from goqueue.quantities import quoted
 from goqueue.storage.raw import Raw, not_found
 
@@ -41,6 +41,17 @@ class LogQuery(SegmentQuery, forbid_unknown_fields=True, kw_only=True):
     max_bytes: Annotated[int, msgspec.Meta(ge=1, le=READ_BYTES_MAX)] = SEGMENT_READ_BYTES
 
 
+class AbortedQuery(SegmentsQuery, forbid_unknown_fields=True, kw_only=True):
+    first: Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX, description="Where to begin.")] = 0
+    end: (
+        Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX, description="The first offset that is not asked about.")]
+        | None
+    ) = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=ABORTED_RANGES_MAX, description="The most ranges.")] = (
+        ABORTED_RANGES_MAX
+    )
+
+
 class Segment(msgspec.Struct):
     base_offset: int
     next_offset: int
@@ -58,6 +69,26 @@ class PartitionSegments(msgspec.Struct):
     high_watermark: int
     last_stable: int
     segments: list[Segment]
+
+
+class PartitionAborted(msgspec.Struct, omit_defaults=True):
+    ranges: Annotated[
+        list[tuple[int, int]], msgspec.Meta(description="Each with its first offset and the one behind its last.")
+    ]
+    last_stable: Annotated[int, msgspec.Meta(description="What comes from here on is not decided yet.")]
+    high_watermark: int
+    next: Annotated[int, msgspec.Meta(description="Where to go on, if there are more ranges.")] | None = None
+
+
+async def list_aborted(call: Call) -> PartitionAborted:
+    partition, query = _partition(call), call.query
+    if partition is None:
+        return PartitionAborted([], 0, 0)
+    last_stable, high_watermark = partition.last_stable, partition.high_watermark
+    end = last_stable if query.end is None else min(query.end, last_stable)
+    ranges = await _performed(call, partition, partition.aborted.within(query.first, end, query.limit + 1))
+    following = ranges[query.limit][0] if len(ranges) > query.limit else None
+    return PartitionAborted(ranges[: query.limit], last_stable, high_watermark, following)
 
 
 async def list_segments(call: Call) -> PartitionSegments:

@@ -329,6 +329,9 @@ class ReliabilityStats(msgspec.Struct, kw_only=True):
     visibility_extensions: int
     in_flight: Annotated[int, msgspec.Meta(description="Messages that members have now.")]
     waiting: Annotated[int, msgspec.Meta(description="Messages that are to be handed out again.")]
+    pledged: Annotated[
+        int, msgspec.Meta(description="Messages acknowledged in transactions that have not come to their end.")
+    ]
     oldest_unacked_seconds: Annotated[
         float, msgspec.Meta(description="How long ago the oldest lease that stands was given.")
     ]
@@ -337,13 +340,14 @@ class ReliabilityStats(msgspec.Struct, kw_only=True):
 async def stats(call: Call) -> ReliabilityStats:
     coordinator = call.runtime.broker.coordinator
     counts, now_ns = coordinator.settlement.counts, coordinator.clock.now_ns()
-    in_flight = waiting = 0
+    in_flight = waiting = pledged = 0
     oldest_ns = now_ns
     for shelf in coordinator.ledger.shelves:
         for cursors in shelf.state.cursors.values():
             for cursor in cursors.values():
                 in_flight += cursor.leased
                 waiting += cursor.waiting.count
+                pledged += cursor.pledged.count
                 oldest_ns = min([oldest_ns, *(lease.grant.given_ns for lease in cursor.leases.values())])
     return ReliabilityStats(
         acks_total=counts.acks,
@@ -355,5 +359,6 @@ async def stats(call: Call) -> ReliabilityStats:
         visibility_extensions=counts.extensions,
         in_flight=in_flight,
         waiting=waiting,
+        pledged=pledged,
         oldest_unacked_seconds=round((now_ns - oldest_ns) / NANOSECONDS, 3),
     )

@@ -120,6 +120,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         errors=(*_NO_TOPIC, errors.PartitionNotFound, errors.LogFenced, errors.LogClosed),
     ),
     Endpoint(
+        method="GET", path="/topics/{topic}/partitions/{partition}/aborted", handler=segments.list_aborted,
+        summary="The offsets of messages whose transactions were aborted", tag="segments",
+        permission="read", query=segments.AbortedQuery, answer=segments.PartitionAborted,
+        errors=(*_NO_TOPIC, errors.PartitionNotFound, *_UNREADABLE),
+    ),
+    Endpoint(
         method="GET", path="/topics/{topic}/partitions/{partition}/segments/{segment}/log",
         handler=segments.read_log, summary="Bytes of a segment as they are on disk; their checksums are not verified",
         tag="segments", permission="read", query=segments.LogQuery, answer_type=segments.OCTETS,
@@ -140,7 +146,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             *_NO_TOPIC, errors.PartitionNotFound,
             errors.FrameInvalid, errors.ChecksumMismatch, errors.MessageTooLarge, errors.ProducerFenced,
             errors.SequenceOutOfOrder, errors.BrokerOverloaded, errors.ProducerNotFound, errors.TransactionNotOpen,
-            errors.TransactionAborted, errors.TransactionFull, *_UNAVAILABLE,
+            errors.TransactionAborted, errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE,
         ),
         example={"messages": [_MESSAGE]}, answer_example=_STORED,
     ),

@@ -8,16 +8,14 @@ _UNAVAILABLE = (
     errors.LogFenced, errors.LogClosed, errors.DiskFull, errors.DiskFailed, errors.FilesExhausted,
     errors.BrokerStopping,
 )  # fmt: skip
-_NOT_ITS = (errors.ProducerNotFound, errors.ProducerFenced)
+_NOT_ITS = (errors.ProducerNotFound, errors.ProducerFenced, errors.TransactionPending)
 _OPEN = (*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionFull)
 _NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy, errors.PartitionNotFound)
 _GROUP = (
     errors.GroupNameInvalid, errors.GroupNotFound, errors.GroupFull, errors.MemberUnknown, errors.GenerationStale,
-    errors.PartitionNotOwned, errors.LeaseExpired, errors.ReceiptInvalid, errors.TransactionPending,
+    errors.PartitionNotOwned, errors.LeaseExpired, errors.ReceiptInvalid,
 )  # fmt: skip
-_ENDS = (
-    *_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionPending, *_UNAVAILABLE,
-)  # fmt: skip
+_ENDS = (*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, *_UNAVAILABLE)
 _WHOSE = {"producer_id": 7, "epoch": 3, "transactional_id": "orders-1"}
 _ENDED = {"transaction_id": "7-3", "state": "complete_commit", "producer_id": 7, "epoch": 4}
 
@@ -26,7 +24,7 @@ TRANSACTION_ENDPOINTS: tuple[Endpoint, ...] = (
         method="POST", path="/producers/init", handler=producers.init,
         summary="A new producer id, or the next epoch of a transactional id", tag="transactions", permission="write",
         body=producers.NewProducer, answer=producers.ProducerIdentity,
-        errors=(errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE),
+        errors=(errors.ProducerFenced, errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE),
         example={"transactional_id": "orders-1"},
         answer_example={
             "producer_id": 7, "epoch": 3, "transactional_id": "orders-1", "transaction_timeout_ms": 60000,

@@ -39,6 +39,7 @@ class TopicRow(msgspec.Struct, kw_only=True):
     bytes_per_second: _Rate
     read_per_second: _Rate
     faults: Annotated[int, msgspec.Meta(description="Partitions that take no messages.")]
+    held_back: Annotated[int, msgspec.Meta(description="Offsets that readers do not see behind open transactions.")]
 
 
 class TopicNames(msgspec.Struct, omit_defaults=True):
@@ -81,4 +82,5 @@ def _row(call: Call, topic: Topic) -> TopicRow:
         bytes_per_second=rates.published_bytes if rates else None,
         read_per_second=rates.read if rates else None,
         faults=sum(partition.log.fence is not None for partition in topic.partitions),
+        held_back=sum(partition.held_back for partition in topic.partitions),
     )

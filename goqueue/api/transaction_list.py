@@ -1,5 +1,10 @@
-"""Transactions as operators see them: how long they are open, and what they hold back."""
+"""Transactions as operators see them: how long they are open, and what they hold back.
 
+The rows are made in slices, and everybody else is served in between.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,10 +14,13 @@ from goqueue.api.producers import TransactionalId
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.records import Ended, Registered, Touched
 from goqueue.broker.transactions.refusals import why
+from goqueue.broker.transactions.register import Register
 from goqueue.broker.transactions.states import OPEN, State
+from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import ProducerNotFound
 from goqueue.quantities import format_time, quoted
+from goqueue.runtime.slices import Slices
 
 _ROWS = 1_000
 _Chosen = Literal[
@@ -31,6 +39,7 @@ class TouchedBody(msgspec.Struct):
     partition: int
     delayed: bool
     first_offset: Annotated[int | None, msgspec.Meta(description="Of its first message here; null while it has none.")]
+    messages: Annotated[int, msgspec.Meta(description="Of its own here, so far.")]
     held_back: Annotated[int, msgspec.Meta(description="Offsets that readers do not see because of it.")]
 
 
@@ -56,8 +65,20 @@ class TransactionBody(msgspec.Struct, kw_only=True):
     age_seconds: float
     idle_seconds: Annotated[float, msgspec.Meta(description="Since something was heard of it.")]
     timeout_seconds: float
+    expires_in_seconds: Annotated[
+        float | None,
+        msgspec.Meta(description="Until it is aborted, if nothing is heard of it; null where none is open."),
+    ]
+    messages: Annotated[int, msgspec.Meta(description="Of its own, in all partitions together.")]
     held_back: Annotated[int, msgspec.Meta(description="In all partitions together.")]
+    pledged: Annotated[
+        dict[str, int] | None,
+        msgspec.Meta(description="Messages of each group that it acknowledges; null in lists."),
+    ] = None
     reason: Annotated[str, msgspec.Meta(description="Why it is being aborted.")]
+    obstacle: Annotated[
+        str | None, msgspec.Meta(description="Why what is decided could not be carried out yet, where it was tried.")
+    ]
     last: Annotated[EndedBody | None, msgspec.Meta(description="The transaction before this one.")]
 
 
@@ -80,26 +101,41 @@ class TransactionStats(msgspec.Struct, kw_only=True):
 
 async def browse(call: Call) -> TransactionList:
     query: ListQuery = call.query
-    coordinator = call.runtime.broker.transactions
-    register = coordinator.register
+    chosen = list(_chosen(call.runtime.broker.transactions.register, query))
+    slices, rows = Slices(), list[TransactionBody]()
+    for record in chosen[: query.limit]:
+        rows.append(body(call, record))
+        await slices.rest()
+    return TransactionList(rows, len(chosen))
+
+
+def _chosen(register: Register, query: ListQuery) -> Iterator[Registered]:
+    """The oldest of those that are open come first, then the others, the one that was used last before all."""
+    found: Iterable[Registered]
     if query.transactional_id is not None:
         known = register.by_id.get(query.transactional_id)
-        found = [] if known is None else [known]
-    elif query.state == "open":
-        found = list(register.open_ones())
+        found = () if known is None else (known,)
+    elif query.state == "open" or query.state in OPEN:
+        found = register.open_ones()
     else:
-        found = list(register.by_id.values())
+        found = chain(register.open_ones(), register.closed_ones())
     states = OPEN if query.state == "open" else {query.state}
-    chosen = [one for one in found if query.state == "all" or one.state in states]
-    return TransactionList([body(coordinator, one) for one in chosen[: query.limit]], len(chosen))
+    return (one for one in found if query.state == "all" or one.state in states)
 
 
 async def describe(call: Call) -> TransactionBody:
-    coordinator, name = call.runtime.broker.transactions, call.parameters["transactional_id"]
-    known = coordinator.register.by_id.get(name)
+    name = call.parameters["transactional_id"]
+    known = call.runtime.broker.transactions.register.by_id.get(name)
     if known is None:
         raise ProducerNotFound(f"there is no transactional id {quoted(name)}", hint="GET /transactions?state=all")
-    return body(coordinator, known)
+    found = body(call, known)
+    found.pledged = {group: _pledged(call, group, known.whose) for group in known.groups}
+    return found
+
+
+def _pledged(call: Call, group: str, whose: Whose) -> int:
+    cursors = call.runtime.broker.coordinator.ledger.cursors(group).values()
+    return sum(end - first for cursor in cursors for first, end, _ in cursor.pledged_by(whose))
 
 
 async def stats(call: Call) -> TransactionStats:
@@ -117,14 +153,15 @@ async def stats(call: Call) -> TransactionStats:
         prepared=sum(one.state != "ongoing" for one in open_ones),
         transactional_ids=len(coordinator.register),
         oldest_age_seconds=max(((now_ns - one.began_ns) / NANOSECONDS for one in open_ones), default=0.0),
-        held_back=coordinator.places.held_back(),
+        held_back=sum(count for _, count in coordinator.places.held_back()),
     )
 
 
-def body(coordinator: TransactionCoordinator, record: Registered) -> TransactionBody:
-    is_open = record.state in OPEN
+def body(call: Call, record: Registered) -> TransactionBody:
+    coordinator, obstacle = call.runtime.broker.transactions, call.runtime.broker.ending.obstacles.get(record.id)
+    is_open, now_ns = record.state in OPEN, coordinator.clock.now_ns()
     partitions = [_touched(coordinator, record, touched) for touched in record.partitions]
-    age_ns = coordinator.clock.now_ns() - record.began_ns if is_open else 0
+    left_ns = coordinator.patience.expires_ns(record) - now_ns if record.state == "ongoing" else None
     return TransactionBody(
         transaction_id=str(record.whose),
         transactional_id=record.id,
@@ -135,25 +172,21 @@ def body(coordinator: TransactionCoordinator, record: Registered) -> Transaction
         partitions=partitions,
         groups=list(record.groups),
         members=list(record.members),
-        age_seconds=age_ns / NANOSECONDS,
+        age_seconds=(now_ns - record.began_ns) / NANOSECONDS if is_open else 0.0,
         idle_seconds=coordinator.patience.idle_ns(record) / NANOSECONDS,
         timeout_seconds=record.timeout_ns / NANOSECONDS,
+        expires_in_seconds=None if left_ns is None else max(0, left_ns) / NANOSECONDS,
+        messages=sum(one.messages for one in partitions),
         held_back=sum(one.held_back for one in partitions),
         reason=why(record.reason) if record.reason else "",
+        obstacle=None if obstacle is None else obstacle.sentence,
         last=None if record.last is None else _ended(record.last),
     )
 
 
 def _touched(coordinator: TransactionCoordinator, record: Registered, touched: Touched) -> TouchedBody:
-    partition, spot = coordinator.places.partition(touched), touched.spot
-    first: int | None = None
-    held_back = 0
-    if partition is not None:
-        whose = (record.whose, *((member, 0) for member in record.members))
-        opened = (partition.open.of(*one) for one in whose)
-        first = min((one.first_offset for one in opened if one is not None), default=None)
-        held_back = 0 if first is None else max(0, partition.high_watermark - first)
-    return TouchedBody(spot.topic, spot.partition, spot.is_delayed, first, held_back)
+    held, spot = coordinator.places.held_by(record, touched), touched.spot
+    return TouchedBody(spot.topic, spot.partition, spot.is_delayed, held.first_offset, held.messages, held.held_back)
 
 
 def _ended(last: Ended) -> EndedBody:

@@ -11,12 +11,12 @@ from goqueue.api.groups import GroupName, TopicName
 from goqueue.api.members import Generation, MemberId
 from goqueue.api.offsets import PartitionNumber
 from goqueue.api.producers import Epoch, ProducerId, TransactionalId
-from goqueue.api.publishing import OutgoingMessage, topic_named, understood
+from goqueue.api.publishing import OutgoingMessage, inbox, topic_named, understood
 from goqueue.api.settling import Handle, LeaseRanges, Offset, Settled, check_ranges, refuse_too_many, settled, statement
 from goqueue.broker.delivery.settlement import Told, Verdict
 from goqueue.broker.partition import Placement
 from goqueue.broker.transactions.records import Ended, Registered, Spot
-from goqueue.broker.transactions.refusals import ASKED
+from goqueue.broker.transactions.refusals import in_words
 from goqueue.broker.transactions.states import State
 from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
@@ -181,8 +181,8 @@ async def publish(call: Call) -> PublishedIn:
     [content] = understood([body], topic, call.runtime.clock.now_ns(), is_transactional=True)
     partition, is_delayed = content.partition or topic.place(content.key), content.due_ns is not None
     spot = Spot(topic.name, partition.number, is_delayed)
-    chosen, _ = coordinator.places.find(spot)  # before: a topic that is made anew meanwhile is another one
     await call.runtime.decide(coordinator.enlist(whose, [spot], name=body.transactional_id))
+    chosen = inbox(call, partition) if is_delayed else partition  # by now its name may be that of another one
     placement: Placement = await (await call.runtime.notary.offer(whose, chosen, [content.frame], body.sequence))
     return PublishedIn(partition.number, placement.first_offset, placement.duplicate, is_delayed)
 
@@ -254,8 +254,7 @@ async def commit(call: Call) -> EndedAnswer:
 async def abort(call: Call) -> EndedAnswer:
     body: Abort = call.body
     coordinator = call.runtime.broker.transactions
-    reason = body.reason or ASKED
-    work = coordinator.end(body.whose, body.transactional_id, is_commit=False, reason=reason)
+    work = coordinator.end(body.whose, body.transactional_id, is_commit=False, reason=in_words(body.reason))
     ended = await call.runtime.notary.in_time(call.runtime.decide(work), body.transactional_id)
     return _ended(call, body, ended)
 

@@ -24,7 +24,7 @@ from goqueue.broker.transactions.hiding import begins_with_message, hidden
 from goqueue.broker.transactions.opened import End, OpenTransactions
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
-from goqueue.limits import FRAME_HEADER_BYTES, READ_BYTES_MAX
+from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX, READ_BYTES_MAX
 from goqueue.storage import scan
 from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk, read_all
@@ -128,6 +128,12 @@ class Partition:
         """The end for those who read what is committed: where the oldest open transaction begins."""
         first = self.open.first_offset
         return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    @property
+    def held_back(self) -> int:
+        """Offsets that those do not see who read what is committed."""
+        first = self.open.first_offset
+        return 0 if first is None else max(0, self.high_watermark - first)
 
     @property
     def removable_end(self) -> int:
@@ -248,7 +254,7 @@ class Partition:
         """Say of those that have something open here how they ended; `done` hears when that is durable."""
         markers = self.open.markers(ends)
         if not markers:
-            done(None)
+            done(self.log.fence)  # what a fenced log has refused may stand in it: that is known after the next start
             return
         self.commit()
         content = bytearray(b"".join(one for marker in markers for one in marker.encode()))
@@ -285,7 +291,8 @@ class Partition:
         """
         skipped: tuple[Damage, ...] = ()
         while True:
-            limit = self.last_stable
+            first = self.open.first_offset
+            limit = OFFSET_MAX if first is None else first  # what is not visible, the log does not give anyway
             found = self.log.locate(offset, max_bytes, skip_damage=skip_damage, limit=limit)
             if found.next_offset == offset:
                 return Read((), offset, skipped)

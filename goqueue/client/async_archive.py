@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from goqueue.client import segments
 from goqueue.client.calls import Call
-from goqueue.client.segments import PartitionSegments
+from goqueue.client.segments import PartitionAborted, PartitionSegments
 from goqueue.limits import SEGMENT_READ_BYTES
 
 T = TypeVar("T")
@@ -21,9 +21,18 @@ class AsyncArchive(ABC):
     async def segments(self, topic: str, partition: int, *, delayed: bool = False) -> PartitionSegments:
         """The segments of a partition, oldest first: its log as files, as far as readers see it.
 
-        With `delayed` this and the next two are about its delayed log; there are none where nothing was ever scheduled.
+        With `delayed` this and the next three are about its delayed log, which is there once something was scheduled.
         """
         return await self.call(segments.listed(topic, partition, delayed=delayed))
+
+    async def aborted(
+        self, topic: str, partition: int, first: int = 0, end: int | None = None, *, delayed: bool = False
+    ) -> PartitionAborted:
+        """Which messages from one offset up to another were aborted with their transactions, as far as is decided.
+
+        The bytes of segments hold them still. Where there are very many it says at which offset to go on: `next`.
+        """
+        return await self.call(segments.aborted(topic, partition, first, end, delayed=delayed))
 
     async def segment_bytes(
         self,

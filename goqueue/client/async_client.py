@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from goqueue.client import address, endpoints, insight, publications
 from goqueue.client.async_archive import AsyncArchive
@@ -129,6 +129,10 @@ class AsyncClient(AsyncArchive, AsyncSchedule, AsyncLedger):
             publications.publish(topic, value, key, headers, partition, priority, delay=delay, deliver_at=deliver_at)
         )
 
+    @overload
+    def producer(self, *, transactional_id: str, **options: Any) -> AsyncTransactionalProducer: ...
+    @overload
+    def producer(self, **options: Any) -> AsyncProducer: ...
     def producer(self, **options: Any) -> AsyncProducer:
         """A producer, inside a running loop; `goqueue.client.Options` lists what may be said.
 

@@ -21,8 +21,8 @@ class AsyncLedger(ABC):
     ) -> list[dict[str, Any]]:
         """Those that are open or being ended, with what each has touched and holds back.
 
-        With a `state` those in it, be it "empty", "ongoing", "prepare_commit", "prepare_abort", "complete_commit" or
-        "complete_abort".
+        With a `state` those in it: "empty", "ongoing", "prepare_commit", "prepare_abort", "complete_commit",
+        "complete_abort", or "all".
         """
         return await self.call(transactions.listed(state, transactional_id, limit))
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from goqueue.client.accumulator import Topic
 from goqueue.client.asynchronous import AsyncConnection
@@ -18,9 +18,6 @@ from goqueue.client.producing import Options, Producing, callbacks_of
 from goqueue.clock import SystemClock
 from goqueue.errors import GoQueueError, OperatorError, RequestInvalid
 from goqueue.storage.frame import NORMAL
-
-if TYPE_CHECKING:
-    from goqueue.client.async_transaction import AsyncTransaction
 
 
 class AsyncDelivery(Settling):
@@ -190,7 +187,7 @@ class AsyncProducer(Producing):
             self._work.set()
         return batch, first, piece.positions
 
-    def transaction(self) -> "AsyncTransaction":
+    def transaction(self) -> Any:
         """A block whose messages count together or not at all, of a producer with a transactional id."""
         raise self._not_transactional()
 

@@ -82,7 +82,7 @@ class AsyncTransaction(Transacted):
     async def abort(self, reason: str | None = None) -> None:
         """Have nothing of it count. What was acknowledged in it is handed out again."""
         self._leave()
-        await self._producer._abort(reason)
+        await self._producer._abort(reason, failed=True)
 
     async def __aenter__(self) -> Self:
         await self._producer._begin(self)
@@ -149,6 +149,8 @@ class AsyncTransactionalProducer(AsyncProducer):
                 current._leave(closing=True)
                 await self._abort("its producer was closed")
         finally:
+            if not self._task.done():
+                self._refusal = self._closed()
             await super().close(timeout)
             self._ends.close()
 

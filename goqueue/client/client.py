@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from goqueue.client import address, endpoints, insight
 from goqueue.client.archive import Archive
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from goqueue.client.producer import Producer
     from goqueue.client.reader import Reader
     from goqueue.client.reading import Place
+    from goqueue.client.transaction import TransactionalProducer
 
 T = TypeVar("T")
 
@@ -128,6 +129,10 @@ class Client(Archive, Schedule, Ledger):
             publications.publish(topic, value, key, headers, partition, priority, delay=delay, deliver_at=deliver_at)
         )
 
+    @overload
+    def producer(self, *, transactional_id: str, **options: Any) -> "TransactionalProducer": ...
+    @overload
+    def producer(self, **options: Any) -> "Producer": ...
     def producer(self, **options: Any) -> "Producer":
         """A producer; `goqueue.client.Options` lists what may be said.
 

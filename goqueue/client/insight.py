@@ -29,6 +29,8 @@ class TopicDetails(msgspec.Struct, frozen=True, kw_only=True):
     read_per_second: float | None = 0.0
     faults: int = 0
     """Partitions that take no messages."""
+    held_back: int = 0
+    """Offsets that readers do not see behind open transactions."""
 
 
 class GroupDetails(msgspec.Struct, frozen=True, kw_only=True):

@@ -200,10 +200,11 @@ class Leases:
             self.stats.acked += count(ranges)
         elif fate is Fate.UNSAID:
             held.take_back(ranges, reason)
+            self._alert()
         elif fate is Fate.BACK and self.order is not None:
             self.order.left(held, ranges)
             self.order.told(held, ranges)
-        self._alert()
+            self._alert()
 
     # --- what is sent ---
 

@@ -35,6 +35,7 @@ _WORDS = {
     "assignment_strategy": (None, "sticky", "range", "round_robin"),
     "order": (None, "none", "key"),
     "start": (None, "earliest", "latest"),
+    "isolation": (None, "read_committed", "read_uncommitted"),
 }
 _COUNTS: dict[str, tuple[float, float]] = {
     "max_messages": (1, IN_FLIGHT_MESSAGES_MAX),
@@ -64,6 +65,7 @@ class ConsumerOptions:
     assignment_strategy: str | None = None
     order: str | None = None
     start: str | None = None
+    isolation: str | None = None
     max_in_flight: int | None = None
     max_messages: int = 1_000
     max_bytes: int = MIB
@@ -128,6 +130,7 @@ class ConsumerOptions:
             "assignment_strategy": self.assignment_strategy,
             "order": self.order,
             "start": self.start,
+            "isolation": self.isolation,
             "max_in_flight": self.max_in_flight or min(ANSWERS_IN_FLIGHT * self.max_messages, IN_FLIGHT_MESSAGES_MAX),
         }
         return {name: value for name, value in said.items() if value is not None}

@@ -133,6 +133,7 @@ class Pledges:
         for pledge in self._pledges.values():
             fate = Fate.UNSAID if not pledge.told else Fate.DONE if committed else Fate.BACK
             pledge.become(fate, reason)
+        self._pledges.clear()  # what has its lease has it extended
 
 
 def _leased(given: object) -> list[tuple[Lease, list[Range]]]:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from goqueue.client.accumulator import Topic
 from goqueue.client.blocking import Connection
@@ -18,9 +18,6 @@ from goqueue.client.producing import Options, Producing, callbacks_of
 from goqueue.clock import SystemClock
 from goqueue.errors import GoQueueError, OperatorError, RequestInvalid
 from goqueue.storage.frame import NORMAL
-
-if TYPE_CHECKING:
-    from goqueue.client.transaction import Transaction
 
 
 class Producer(Producing):
@@ -148,7 +145,7 @@ class Producer(Producing):
                 self._wake()
         return batch, first, piece.positions
 
-    def transaction(self) -> "Transaction":
+    def transaction(self) -> Any:
         """A block whose messages count together or not at all, of a producer with a transactional id."""
         raise self._not_transactional()
 

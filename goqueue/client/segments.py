@@ -36,8 +36,24 @@ class PartitionSegments(msgspec.Struct, frozen=True, kw_only=True):
     segments: list[SegmentInfo]
 
 
+class PartitionAborted(msgspec.Struct, frozen=True, kw_only=True):
+    """Offsets of messages whose transactions were aborted, as ranges: the first, and the one behind the last."""
+
+    ranges: list[tuple[int, int]]
+    last_stable: int
+    """What comes from here on is not decided yet."""
+    high_watermark: int
+    next: int | None = None
+    """Where to go on, if there are more ranges."""
+
+
 def listed(topic: str, partition: int, *, delayed: bool) -> Call[PartitionSegments]:
     return ask("GET", _path(topic, partition) + _query(delayed=delayed), PartitionSegments)
+
+
+def aborted(topic: str, partition: int, first: int, end: int | None, *, delayed: bool) -> Call[PartitionAborted]:
+    path = f"/topics/{quote(topic)}/partitions/{partition}/aborted"
+    return ask("GET", path + _query(first=first, end=end, delayed=delayed), PartitionAborted)
 
 
 def content(

@@ -20,7 +20,7 @@ from goqueue.client import publications, transactions
 from goqueue.client.accumulator import Accumulator
 from goqueue.client.calls import Call, Script
 from goqueue.client.delivered import Batch as Leased
-from goqueue.client.delivered import Delivered
+from goqueue.client.delivered import Delivered, reason_of
 from goqueue.client.delivery import Batch
 from goqueue.client.dispatch import Dispatch, Step
 from goqueue.client.pledges import Member, Places, Pledges
@@ -39,7 +39,6 @@ from goqueue.errors import (
     TransactionNotOpen,
     TransientError,
 )
-from goqueue.limits import REASON_CHARACTERS_MAX
 
 BEATS = 3
 """Heartbeats within the timeout of a transaction that nothing else is heard of."""
@@ -82,6 +81,8 @@ class TransactionalDispatch(Dispatch):
         self._beat_backoff = Backoff()
         self._committed = False
         self._following: Identity | None = None
+        self._former: Identity | None = None
+        """Of a transaction of which nobody has said what follows: nobody else may have taken over since."""
         self._reason: str | None = None
 
     # --- what is told ---
@@ -165,7 +166,7 @@ class TransactionalDispatch(Dispatch):
             return None, None, []
         if now_ns < self._not_before_ns:
             return None, self._until(self._not_before_ns, now_ns), []
-        call = transactions.init(self._transactional_id, self._timeout_seconds)
+        call = transactions.init(self._transactional_id, self._timeout_seconds, self._former)
         return Step(call, [], self.accumulator.rules.delivery_timeout), None, []
 
     def _publication(self, topic: str, sections: list[bytes]) -> Call[list[publications.Section]]:
@@ -207,6 +208,7 @@ class TransactionalDispatch(Dispatch):
             self._unidentified, self._backoff.attempts = None, 0
             return []
         self._unidentified = outcome
+        self._hear(outcome)
         if isinstance(outcome, TransientError):
             self._not_before_ns = self._clock.monotonic_ns() + int(self._backoff.next(outcome) * NANOSECONDS)
         else:
@@ -236,7 +238,7 @@ class TransactionalDispatch(Dispatch):
             yield from self._commit()
             return
         try:
-            yield from self.abort(f"{type(cause).__name__}: {cause.sentence}"[:REASON_CHARACTERS_MAX])
+            yield from self.abort(reason_of(cause))
         except GoQueueError as error:
             cause.add_note(unaborted(error))
         raise cause
@@ -265,7 +267,7 @@ class TransactionalDispatch(Dispatch):
 
     def abort(self, reason: str | None = None, *, failed: bool = False) -> Script[None]:
         """Have nothing of it count. `failed` if whoever worked on the messages has."""
-        self._reason = reason if failed else None
+        self._reason = (reason or "its transaction was aborted") if failed else None
         if not self._asked or self._aborted or self._fence is not None:
             return
         try:
@@ -278,7 +280,10 @@ class TransactionalDispatch(Dispatch):
 
     def over(self) -> Callable[[], None]:
         """It has come to its end, or nobody knows how. Gives what tells the consumers."""
+        if self.phase is Phase.OPEN:
+            self.ending()  # interrupted before it came to that
         if self._asked:
+            self._former = self.accumulator.identity
             self.accumulator.become(self._following)
         self.failures.forget()
         self._move(Phase.IDLE)

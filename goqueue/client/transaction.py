@@ -82,7 +82,7 @@ class Transaction(Transacted):
     def abort(self, reason: str | None = None) -> None:
         """Have nothing of it count. What was acknowledged in it is handed out again."""
         self._leave()
-        self._producer._abort(reason)
+        self._producer._abort(reason, failed=True)
 
     def __enter__(self) -> Self:
         self._producer._begin(self)

@@ -9,6 +9,8 @@ import msgspec
 from goqueue.client.address import quote
 from goqueue.client.calls import Answer, Call
 from goqueue.client.endpoints import JSON, GroupOffsets, ask, decoded, offset_texts
+from goqueue.errors import RequestInvalid
+from goqueue.limits import REASON_CHARACTERS_MAX
 
 Facts = dict[str, Any]
 
@@ -40,6 +42,10 @@ class _Identity(msgspec.Struct):
     epoch: int
 
 
+class _Joined(msgspec.Struct):
+    member_id: int
+
+
 class _Results(msgspec.Struct):
     results: list[Facts]
 
@@ -51,9 +57,14 @@ class _Listed(msgspec.Struct):
 # --- for producers ---
 
 
-def init(transactional_id: str, timeout_seconds: float) -> Call[Identity]:
-    """The producer id and epoch of the next transaction; what a predecessor left open is aborted by then."""
-    body = {"transactional_id": transactional_id, "transaction_timeout_ms": round(timeout_seconds * 1000)}
+def init(transactional_id: str, timeout_seconds: float, former: Identity | None = None) -> Call[Identity]:
+    """The producer id and epoch of the next transaction; what a predecessor left open is aborted by then.
+
+    With what a producer had before it is refused if another one has taken over since.
+    """
+    body: Facts = {"transactional_id": transactional_id, "transaction_timeout_ms": round(timeout_seconds * 1000)}
+    if former is not None:
+        body |= {"producer_id": former[0], "epoch": former[1]}
     return Call("POST", "/producers/init", _identity, (msgspec.json.encode(body),), JSON)
 
 
@@ -82,13 +93,23 @@ def offsets(
     return _post("offsets", whose, body)
 
 
-def commit(whose: Whose) -> Call[Identity]:
-    """Gives the producer id and epoch of the next transaction."""
-    return _end("commit", whose, {})
+def join(whose: Whose, *, begin: bool = False) -> Call[int]:
+    """Another producer id, whose messages are of this transaction; its marks have epoch 0."""
+    content = (msgspec.json.encode(whose.facts() | {"begin": begin}),)
+    return Call("POST", "/transactions/join", lambda answer: decoded(answer, _Joined).member_id, content, JSON)
+
+
+def commit(whose: Whose, members: Sequence[int] | None = None, note: str = "") -> Call[Identity]:
+    """Gives the producer id and epoch of the next transaction.
+
+    Of those who have joined, only `members` count where they are named. The note is kept with it.
+    """
+    more: Facts = {} if members is None else {"members": members}
+    return _end("commit", whose, more | ({"note": note} if note else {}))
 
 
 def abort(whose: Whose, reason: str | None) -> Call[Identity]:
-    return _end("abort", whose, {} if reason is None else {"reason": reason})
+    return _end("abort", whose, _why(reason))
 
 
 def _post(action: str, whose: Whose, more: Facts | None = None) -> Call[Facts]:
@@ -103,6 +124,12 @@ def _end(action: str, whose: Whose, more: Facts) -> Call[Identity]:
 def _identity(answer: Answer) -> Identity:
     found = decoded(answer, _Identity)
     return found.producer_id, found.epoch
+
+
+def _why(reason: str | None) -> Facts:
+    if reason is not None and not isinstance(reason, str):
+        raise RequestInvalid(f"the reason is {type(reason).__name__}, and must be text")
+    return {} if reason is None else {"reason": reason[:REASON_CHARACTERS_MAX]}
 
 
 # --- for operators ---
@@ -120,7 +147,7 @@ def one(transactional_id: str) -> Call[Facts]:
 
 
 def aborted(whose: Whose, reason: str | None) -> Call[Facts]:
-    return _post("abort", whose, {} if reason is None else {"reason": reason})
+    return _post("abort", whose, _why(reason))
 
 
 def stats() -> Call[Facts]:

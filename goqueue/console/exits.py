@@ -38,9 +38,13 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.LogNotFound: NOT_FOUND,
     errors.OffsetOutOfRange: NOT_FOUND,
     errors.PartitionNotFound: NOT_FOUND,
+    errors.ProducerFenced: NOT_FOUND,
+    errors.ProducerNotFound: NOT_FOUND,
     errors.TopicBusy: NOT_FOUND,
     errors.TopicExists: NOT_FOUND,
     errors.TopicNotFound: NOT_FOUND,
+    errors.TransactionAborted: NOT_FOUND,
+    errors.TransactionNotOpen: NOT_FOUND,
     errors.RequestTimedOut: TIMED_OUT,
 }
 

@@ -5,12 +5,14 @@ _FIELDS = ("state", "status", "result", "severity", "health", "event")
 
 _STYLES = {
     "good": (
+        *("committed", "complete_commit"),
         *("active", "added", "alive", "altered", "created", "deleted", "done", "fixed", "healthy", "ok", "online"),
         *("running", "stable", "unchanged", "up"),
     ),
     "moving": (
         *("changed", "degraded", "draining", "empty", "joining", "leaving", "lagging", "note", "paused", "pending"),
-        *("preparing", "rebalancing", "revoking", "starting", "stopping", "syncing", "warning"),
+        *("ongoing", "prepare_abort", "prepare_commit", "preparing", "rebalancing", "revoking", "starting", "stopping"),
+        *("syncing", "warning"),
     ),
     "bad": (
         *("critical", "dead", "down", "error", "expired", "failed", "faulty", "fenced", "lost", "offline", "refused"),

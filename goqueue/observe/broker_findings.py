@@ -75,6 +75,7 @@ _REFUSED = {
     "topic": "the partition takes no messages",
     "topics": "no topic can be created, changed or deleted",
     "groups": "some groups can neither poll nor settle",
+    "transactions": "no transaction can begin or end",
 }
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+Role = Literal["topic", "topics", "groups", "transactions"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFacts:
@@ -25,8 +27,8 @@ class ShutLog:
     hint: str | None = None
     is_open: bool = True
     """Whether it can be read still: one that could not be opened cannot."""
-    role: Literal["topic", "topics", "groups"] = "topic"
-    """What it holds: messages, or what the broker knows of topics or of groups."""
+    role: Role = "topic"
+    """What it holds: messages, or what the broker knows of topics, of groups or of transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +176,36 @@ class DelayedFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBack:
+    """Messages of one partition that readers do not see."""
+
+    topic: str
+    partition: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionFacts:
+    """A transaction that is open for long, or whose end is not carried out."""
+
+    name: str
+    """Its transactional id."""
+    transaction: str
+    state: Literal["ongoing", "prepare_commit", "prepare_abort"]
+    seconds: float
+    """Since it began, or its end was decided."""
+    idle_seconds: float = 0.0
+    """Since something was heard of it."""
+    expires_in: float | None = None
+    """Until it is aborted, if nothing is heard of it."""
+    messages: int = 0
+    """Of its own, among those that are held back."""
+    held_back: tuple[HeldBack, ...] = ()
+    obstacle: str | None = None
+    """Why its end could not be carried out when that was tried last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All of it."""
 
@@ -187,3 +219,6 @@ class Facts:
     groups: tuple[GroupFacts, ...] = ()
     dead_letters: tuple[DeadLetterFacts, ...] = ()
     delayed: tuple[DelayedFacts, ...] = ()
+    transactions_open: int = 0
+    transactions: tuple[TransactionFacts, ...] = ()
+    """Those that something may be wrong with."""

@@ -10,6 +10,7 @@ from typing import Literal
 from goqueue.limits import DOCTOR_FINDINGS_MAX
 from goqueue.observe import broker_findings as broker
 from goqueue.observe import group_findings as groups
+from goqueue.observe import transaction_findings as transactions
 from goqueue.observe.facts import Facts
 from goqueue.observe.finding import SEVERITIES, Check, Finding, Rule
 from goqueue.quantities import format_count, format_duration, format_size
@@ -100,6 +101,14 @@ CHECKS: tuple[Check, ...] = (
         "delayed",
         "delayed messages come when they are due",
         (Rule("delayed_late", ("warning",), broker.delayed_late),),
+    ),
+    Check(
+        "transactions",
+        lambda facts: f"{format_count(facts.transactions_open)} open, and none keeps readers waiting for long",
+        (
+            Rule("transaction_stuck", ("critical",), transactions.transaction_stuck),
+            Rule("transaction_hung", ("warning", "note"), transactions.transaction_hung),
+        ),
     ),
     Check(
         "groups",

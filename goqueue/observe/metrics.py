@@ -11,6 +11,7 @@ more values than a bound allows.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -26,6 +27,8 @@ from prometheus_client.registry import Collector
 
 from goqueue.observe.group_metrics import GroupMetrics
 from goqueue.observe.label import OTHERS, VALUES_MAX, bounded
+from goqueue.observe.transaction_metrics import SECONDS as TRANSACTION_SECONDS
+from goqueue.observe.transaction_metrics import TransactionNumbers
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
 
@@ -89,6 +92,14 @@ METRICS: Mapping[str, Description] = {
     "goqueue_priority_leases": Description("counter", "Leases in which they were handed out.", ("priority",)),
     "goqueue_priority_wait_seconds": Description(
         "counter", "From the append to the lease, of the first message of each lease, all together.", ("priority",)
+    ),
+    "goqueue_transactions_open": Description("gauge", "Transactions that have not ended, by state.", ("state",)),
+    "goqueue_transaction_oldest_seconds": Description("gauge", "Since the oldest of them has begun."),
+    "goqueue_transactions_committed": Description("counter", "Transactions that were committed."),
+    "goqueue_transactions_aborted": Description("counter", "Transactions that were aborted, by reason.", ("reason",)),
+    "goqueue_transaction_seconds": Description("histogram", "From the beginning of a transaction to its end."),
+    "goqueue_transaction_held_back_messages": Description(
+        "gauge", "Offsets that readers do not see behind open transactions.", ("topic", "partition")
     ),
 }
 """Counters are named without the `_total`, and the build without the `_info`, that Prometheus sees at the end."""
@@ -180,6 +191,9 @@ class Metrics:
         self.delayed_outcomes: Mapping[str, int] = {}
         self.priorities: Mapping[str, Handed] = {}
         """What groups were handed of each, put here before each scrape."""
+        self.transactions = TransactionNumbers()
+        """Those of now, put here before each scrape."""
+        self.transaction_seconds = Histogram(TRANSACTION_SECONDS)
         self.connections = 0
         self.connections_open = 0
         self.connections_refused: dict[str, int] = {}
@@ -286,7 +300,7 @@ class _Numbers:
         yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": self._metrics.version})
         yield from self._requests()
         yield from self._topics()
-        yield from self._groups()
+        yield from self._groups_and_transactions()
         yield from self._delayed()
         yield from self._priorities()
         yield from self._plain()
@@ -313,8 +327,8 @@ class _Numbers:
             sizes.add_metric((topic,), size)
         yield sizes
 
-    def _groups(self) -> Iterator[Metric]:
-        for name, samples in self._metrics.groups.collect():
+    def _groups_and_transactions(self) -> Iterator[Metric]:
+        for name, samples in chain(self._metrics.groups.collect(), self._metrics.transactions.collect()):
             family = _counter(name) if METRICS[name].kind == "counter" else _gauge(name)
             for labels, value in samples:
                 family.add_metric(labels, value)
@@ -351,6 +365,7 @@ class _Numbers:
             "loop_delay_seconds": metrics.loop_delay,
             "rebalance_seconds": metrics.rebalance_seconds,
             "delayed_late_seconds": metrics.delayed_late_seconds,
+            "transaction_seconds": metrics.transaction_seconds,
         }
         for name, count in counters.items():
             counter = _counter(f"goqueue_{name}")

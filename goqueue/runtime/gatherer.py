@@ -7,12 +7,12 @@ what it tells is of one moment for each part and not for all of it.
 import asyncio
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from goqueue.broker.broker import CATALOG, GROUPS
+from goqueue.broker.broker import CATALOG, GROUPS, TRANSACTIONS
 from goqueue.broker.closed_log import ClosedLog
 from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.queries import standing
@@ -33,6 +33,7 @@ from goqueue.observe.facts import (
     DiskFacts,
     Facts,
     ProcessFacts,
+    Role,
     ShutLog,
     StartFacts,
 )
@@ -41,9 +42,11 @@ from goqueue.runtime.group_facts import group_facts
 from goqueue.runtime.runtime import Runtime
 from goqueue.runtime.slices import Slices
 from goqueue.runtime.speeds import Speeds, speeds
+from goqueue.runtime.transaction_facts import transaction_facts
 from goqueue.storage.survey import Damage
 
 _DESCRIPTORS = "/proc/self/fd"
+_ROLES: Mapping[str, Role] = {CATALOG: "topics", GROUPS: "groups", TRANSACTIONS: "transactions"}
 
 
 class Gatherer:
@@ -90,6 +93,8 @@ class Gatherer:
             groups=await group_facts(runtime, slices),
             dead_letters=tuple(DeadLetterFacts(topic=name, messages=count) for name, count in logs.letters.items()),
             delayed=tuple(late),
+            transactions_open=len(runtime.broker.transactions.register.opened),
+            transactions=await transaction_facts(runtime.broker, slices),
         )
 
     async def _perform(self, job: Callable[[], Any]) -> Any:
@@ -171,7 +176,7 @@ class _Logs:
                     reason=log.fence.sentence,
                     hint=log.fence.hint,
                     is_open=not isinstance(log, ClosedLog),
-                    role="topics" if topic.name == CATALOG else "groups" if topic.name == GROUPS else "topic",
+                    role=_ROLES.get(topic.name, "topic"),
                 )
             )
         is_letters = topic.name.endswith(DEAD_LETTER_SUFFIX) and not is_internal(topic.name)
@@ -182,11 +187,13 @@ class _Logs:
         """That lie there and are not on their way back."""
         first, end = partition.earliest, partition.last_stable
         cursor = redrive_cursor(self._ledger, topic, partition.number)
+        hidden = partition.aborted.roughly(first if cursor is None else max(first, cursor.position), end)
         if cursor is None:
-            return max(0, end - first)
+            return max(0, end - first - hidden)
         first = max(first, cursor.floor)
         gone = sum(behind - start for start, behind, _ in cursor.acked.within(first, end))
-        return max(0, end - first - gone - sum(stop - start for start, stop, _ in cursor.moving.within(first, end)))
+        moving = sum(stop - start for start, stop, _ in cursor.moving.within(first, end))
+        return max(0, end - first - gone - moving - hidden)
 
 
 def _damages(runtime: Runtime) -> Iterator[DamagedRange]:

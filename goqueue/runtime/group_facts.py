@@ -16,6 +16,7 @@ from goqueue.broker.groups.lag import Lag
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic
+from goqueue.broker.view import View
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.limits import DOCTOR_PLACES_MAX, GROUP_STUCK_SECONDS, ORDEAL_DELIVERIES, ORDEALS_LOOKED_AT
@@ -89,7 +90,7 @@ class _Look:
             if topic is None:
                 continue
             partition = topic.partitions[cursor.partition]
-            if left := offsets_left(cursor, partition):
+            if left := offsets_left(cursor, View(partition, group.isolation)):
                 seen.behind[cursor.place] = left
                 seen.is_idle |= self._idle_seconds(cursor) >= GROUP_STUCK_SECONDS
             losses += _losses(cursor, partition)

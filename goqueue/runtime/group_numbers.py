@@ -4,7 +4,7 @@ from goqueue.broker.broker import Broker
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.group import Group
 from goqueue.broker.name import is_internal
-from goqueue.broker.partition import Partition
+from goqueue.broker.view import View
 from goqueue.observe.group_metrics import GroupNumbers, OneGroup, State
 from goqueue.runtime.slices import Slices
 
@@ -39,7 +39,8 @@ def _one_group(broker: Broker, name: str) -> OneGroup:
     lag: dict[str, int] = {}
     for (topic, number), cursor in cursors.items():
         if (found := broker.topics.get(topic)) is not None and number < len(found.partitions):
-            lag[topic] = lag.get(topic, 0) + offsets_left(cursor, found.partitions[number])
+            view = View(found.partitions[number], group.isolation)
+            lag[topic] = lag.get(topic, 0) + offsets_left(cursor, view)
     return OneGroup(
         _state(broker, group),
         len(group.members),
@@ -56,22 +57,23 @@ def _state(broker: Broker, group: Group) -> State:
     return "stable" if is_settled else "rebalancing"
 
 
-def offsets_left(cursor: Cursor, partition: Partition) -> int:
-    """A lag in offsets: what retention has removed is left out, what compaction has removed is counted."""
-    first, end = max(cursor.floor, partition.earliest), partition.last_stable
+def offsets_left(cursor: Cursor, view: View) -> int:
+    """A lag in offsets: what retention has removed is left out, what compaction has removed is counted, and of what was
+    aborted is left out what nobody has to be asked about."""
+    first, end = max(cursor.floor, view.earliest), view.end
     if cursor.heads is not None:
-        return _left_in_lanes(cursor, partition, cursor.heads)
-    if first == cursor.floor:
-        return max(0, end - first - cursor.acked.count)
-    return max(0, end - first - cursor.acked.count_within(first, end))
+        return _left_in_lanes(cursor, view, cursor.heads)
+    done = cursor.acked.count if first == cursor.floor else cursor.acked.count_within(first, end)
+    return max(0, end - first - done - view.roughly_hidden(max(first, cursor.position), end))
 
 
-def _left_in_lanes(cursor: Cursor, partition: Partition, heads: list[int]) -> int:
+def _left_in_lanes(cursor: Cursor, view: View, heads: list[int]) -> int:
     """The same where lanes are read one by one."""
-    first, end = max(cursor.floor, partition.earliest), partition.last_stable
+    first, end, lanes = max(cursor.floor, view.earliest), view.end, view.partition.lanes
     before = max(0, cursor.position - first)
     done = cursor.acked.count_within(first, cursor.position) if before else 0
     taken = cursor.leased + cursor.waiting.count + cursor.moving.count + cursor.pledged.count
     if before:
         taken = sum(stop - start for start, stop in cursor.open_from(cursor.position, cursor.reach))
-    return before - done + taken + sum(partition.lanes.roughly(lane, head, end) for lane, head in enumerate(heads))
+    ahead = sum(lanes.roughly(lane, head, end) for lane, head in enumerate(heads))
+    return before - done + taken + max(0, ahead - view.roughly_hidden(cursor.reach, end))

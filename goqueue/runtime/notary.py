@@ -11,13 +11,10 @@ from goqueue.broker.partition import Done, Partition, Placement
 from goqueue.broker.producers import Mark
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
-from goqueue.broker.transactions.records import Registered
 from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Job, Promise, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, TransactionPending
-from goqueue.limits import TRANSACTION_HUNG_SECONDS
-from goqueue.quantities import format_duration
 from goqueue.storage import frame, scan
 
 _log = logging.getLogger("goqueue.transactions")
@@ -61,7 +58,6 @@ class Notary:
         coordinator.on_gathered = lambda: self._loop.call_soon(coordinator.commit)
         coordinator.on_wait = self.wait_for_sync
         coordinator.on_decided = self._carry_out
-        coordinator.patience.on_hung = _warn
         coordinator.deadlines.on_earlier = self._arm
         self._recovery = self._loop.create_task(self._recover())
 
@@ -181,14 +177,3 @@ class Notary:
 
     def __repr__(self) -> str:
         return f"<Notary {len(self._at_work)} at work>"
-
-
-def _warn(record: Registered) -> None:
-    touched = ", ".join(f"{one.spot.topic}/{one.spot.partition}" for one in record.partitions[:5])
-    _log.warning(
-        "transaction %s of %s is open for %s, and readers wait behind it in %s",
-        str(record.whose),
-        record.id,
-        format_duration(TRANSACTION_HUNG_SECONDS),
-        touched or "no partition",
-    )

@@ -25,13 +25,14 @@ from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.partition import Done, Partition, Placement
 from goqueue.broker.topic import Topic, TopicSpec
 from goqueue.broker.upkeep import Compacted
+from goqueue.broker.view import View
 from goqueue.broker.work import Job, Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
 from goqueue.limits import FILTER_REST_SECONDS, IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
-from goqueue.runtime import group_journal
+from goqueue.runtime import group_journal, transaction_journal
 from goqueue.runtime.attendant import Attendant
 from goqueue.runtime.courier import Courier
 from goqueue.runtime.notary import Notary
@@ -105,6 +106,7 @@ class Runtime:
             self.broker.open()
             self.broker.coordinator.rebalancer.on_complete = self._observe_rebalance
             group_journal.listen(self.broker.coordinator)
+            transaction_journal.listen(self.broker, self.metrics.transaction_seconds)
         except BaseException:
             self.store.close()
             raise
@@ -312,14 +314,20 @@ class Runtime:
     # --- read ---
 
     async def read(
-        self, partition: Partition, offset: int, max_bytes: int, *, wait: float = 0, skip_damage: bool = False
+        self, view: View, offset: int, max_bytes: int, *, wait: float = 0, skip_damage: bool = False
     ) -> Read:
-        """Whole frames from this offset on. With `wait` an empty answer is held back that long."""
-        read = await self.perform(partition.read(offset, max_bytes, skip_damage=skip_damage))
-        if not read.buffers and wait > 0 and not self.is_stopping:
-            await self._wait_for_more(partition, wait)
-            read = await self.perform(partition.read(offset, max_bytes, skip_damage=skip_damage))
-        return read
+        """Whole frames from this offset on. With `wait` an empty answer is held back that long.
+
+        What comes meanwhile need not be for these readers: it may be of a transaction that is open, or be aborted.
+        """
+        until = self._loop.time() + wait
+        while True:
+            read = await self.perform(view.read(offset, max_bytes, skip_damage=skip_damage))
+            left = until - self._loop.time()
+            if read.buffers or left <= 0 or self.is_stopping:
+                return read
+            offset = read.next_offset
+            await self._wait_for_more(view.partition, left)
 
     async def search(self, search: Search, *, wait: float = 0) -> Search:
         """Look for what fits. With `wait`, what comes within that time is looked at before the answer says: none.

@@ -12,6 +12,7 @@ from functools import partial
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.name import is_internal
+from goqueue.broker.view import View
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
@@ -108,8 +109,8 @@ def _space(runtime: Runtime) -> Work[Space]:
 def _lags(broker: Broker) -> Iterator[int]:
     """Of every place of every group; while somebody rests in between, groups and topics may come and go."""
     ledger = broker.coordinator.ledger
-    for name in [group.group for group in ledger.groups() if not is_internal(group.group)]:
+    for name, isolation in [(one.group, one.isolation) for one in ledger.groups() if not is_internal(one.group)]:
         for (topic, number), cursor in list(ledger.cursors(name).items()):
             found = broker.topics.get(topic)
             if found is not None and number < len(found.partitions):
-                yield offsets_left(cursor, found.partitions[number])
+                yield offsets_left(cursor, View(found.partitions[number], isolation))

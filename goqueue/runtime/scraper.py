@@ -5,6 +5,7 @@ import asyncio
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.group_numbers import group_numbers
 from goqueue.runtime.runtime import Runtime
+from goqueue.runtime.transaction_numbers import transaction_numbers
 from goqueue.storage.frame import PRIORITIES
 
 
@@ -21,6 +22,7 @@ class Scraper:
         runtime, metrics = self._runtime, self._metrics
         async with self._lock:
             metrics.groups.numbers = await group_numbers(runtime.broker)
+            metrics.transactions = await transaction_numbers(runtime.broker)
             metrics.delayed_pending = runtime.broker.office.pending()
             metrics.delayed_outcomes = dict(runtime.broker.office.outcomes)
             totals = zip(PRIORITIES, runtime.broker.coordinator.polls.served.totals, strict=True)

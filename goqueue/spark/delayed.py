@@ -1,12 +1,14 @@
 """When the messages of a delayed log are due, and what became of them: the broker's own table, made from the log.
 
 What is recorded of a message stands somewhere behind it. So a task goes through its log twice: from its first offset
-to the end for what is recorded, and then for its messages.
+to the end for what is recorded, and then for its messages. In a delayed log nobody waits for a transaction that is
+open: its own messages are not seen, and what stands behind them is.
 
 What must stay true: the messages are read after the records. A broker at work sweeps its delayed logs: a record goes
 after the messages that it ended, or with them, and a new deadline is told again behind all others before its record
-goes. So records that were gone when their place was read speak of messages that will not be found, or stand at the
-end; and the end is looked up again until no segment was replaced since.
+goes; a marker goes after all messages that it speaks of. So records that were gone when their place was read speak of
+messages that will not be found, or stand at the end; and the end is looked up again until no segment was replaced
+since.
 """
 
 from collections.abc import Iterator
@@ -16,12 +18,15 @@ import numpy as np
 import pyarrow as pa
 
 from goqueue.broker.delay.columns import news_in
-from goqueue.broker.delay.records import Rescheduled
-from goqueue.broker.delay.schedule import NEVER, STATE, STATES, Mask, Schedule
+from goqueue.broker.delay.news import apply
+from goqueue.broker.delay.schedule import ABORTED, NEVER, STATE, STATES, UNDECIDED, Mask, Schedule
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.reading import Broken, Run, Split, read
 from goqueue.storage.scan import Bytes, Frames, Positions
 from goqueue.storage.visit import LogView
+
+_OF_TRANSACTIONS = ("undecided", "aborted")  # as whoever reads what is not committed is told
+assert (len(STATES), len(STATES) + 1) == (UNDECIDED, ABORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Fates:
     def state(self, offsets: Positions) -> pa.Array:
         """The same."""
         rows, absent = self._find(offsets)
-        return pa.array(STATES).take(pa.array(self.states[rows], mask=absent))
+        return pa.array((*STATES, *_OF_TRANSACTIONS)).take(pa.array(self.states[rows], mask=absent))
 
     def _find(self, offsets: Positions) -> tuple[Positions, Mask]:
         rows = np.searchsorted(self.offsets, offsets)
@@ -64,7 +69,8 @@ def fates_of(logs: Logs, split: Split, *, fails_on_loss: bool) -> Fates:
     while True:
         behind = replace(split, first=first, end=view.end, segments=view.segments)
         for frames in _sound(logs, behind, fails_on_loss=fails_on_loss):
-            _apply(schedule, frames, split.end)
+            content = frames.buffer.data[int(frames.positions[0]) : frames.end]
+            apply(schedule, news_in((content,)).of_messages_below(split.end))
         first, before = max(first, view.end), view
         view = logs.view(split.topic, split.partition)
         if _stands(before, view):
@@ -78,18 +84,6 @@ def _sound(logs: Logs, split: Split, *, fails_on_loss: bool) -> Iterator[Frames]
             yield piece.frames
         elif isinstance(piece, Broken) and fails_on_loss:
             raise piece.error
-
-
-def _apply(schedule: Schedule, frames: Frames, end: int) -> None:
-    """What the broker would know after these frames, of messages below an offset."""
-    news = news_in((frames.buffer.data[int(frames.positions[0]) : frames.end],))
-    wanted = news.offsets < end
-    schedule.add(news.offsets[wanted], news.dues[wanted], news.priorities[wanted])
-    for record in news.records:
-        if isinstance(record, Rescheduled):
-            schedule.move(record.offsets, record.dues)
-        else:
-            schedule.settle(record.offsets, record.state)
 
 
 def _stands(before: LogView, after: LogView) -> bool:

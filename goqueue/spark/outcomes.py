@@ -1,8 +1,9 @@
 """Which frames are messages to whoever reads: no control records, and of transactions what was committed.
 
-A broker is asked, once for a split, and only if that has messages of transactions. In a directory the log itself says
-it: the marker that ends a transaction stands behind its messages, and names them. So a task that comes upon messages
-of transactions looks ahead in its log until their markers are found, and reads on where it was.
+A broker is asked, once for a split, and only if that has messages of transactions. Of a directory it may have kept
+beside sealed segments what was aborted in them. Otherwise the log itself says it: the marker that ends a transaction
+stands behind its messages, and names them. So a task that comes upon such messages looks ahead in its log until their
+markers are found, and reads on where it was.
 
 What must stay true: whoever reads the same plan twice sees the same messages. So nothing is looked at behind the end
 that a log had when the plan was made: what was open there counts as open, even if it has been committed since.
@@ -14,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from goqueue.errors import GoQueueError, TransactionPending
 from goqueue.spark.logs.port import READ_UNCOMMITTED, Decided, Logs
-from goqueue.spark.reading import Broken, Piece, Run, Split, read
+from goqueue.spark.reading import ON_LOSS, Broken, Piece, Run, Split, read
 from goqueue.storage import frame
 from goqueue.storage.marker import ranges_in
 from goqueue.storage.scan import Frames, Positions
@@ -57,7 +59,7 @@ class Outcomes:
     def _known(self) -> "_Told | _Found":
         if self._source is None:
             split = self._split
-            told = self._logs.decided(split.topic, split.partition, split.first, split.end)
+            told = self._logs.decided(split.topic, split.partition, split.first, split.end, split.segments)
             found = _Found(self._logs, split, fails_on_loss=self._fails_on_loss)
             self._source = found if told is None else _Told(told)
         return self._source
@@ -95,10 +97,23 @@ class _Found:
         while not self._are_decided(offsets) and (seen := next(self._ahead, None)) is not None:
             self._looked_to = seen.last_offset + 1
             self._note(seen)
+        if self._fails_on_loss and self._logs.waits() and not self._are_decided(offsets):
+            raise self._pending(int(offsets[~self._is_decided(offsets)][0]))
         return among(offsets, self._committed)
 
     def _are_decided(self, offsets: Positions) -> bool:
-        return bool(among(offsets, np.concatenate((self._committed, self._aborted))).all())
+        return bool(self._is_decided(offsets).all())
+
+    def _is_decided(self, offsets: Positions) -> Mask:
+        return among(offsets, np.concatenate((self._committed, self._aborted)))
+
+    def _pending(self, offset: int) -> GoQueueError:
+        """Better than to leave out what is there: the broker is about to write a marker, or it was lost."""
+        split = self._split
+        return TransactionPending(
+            f"how the transaction of offset {offset} of {split.topic}/{split.partition} ended is not in the log yet",
+            hint=f"read again; {ON_LOSS} leaves such messages out",
+        )
 
     def _forget(self, below: int) -> None:
         self._committed = self._committed[self._committed[:, 1] > below]

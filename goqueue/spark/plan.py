@@ -12,6 +12,7 @@ from goqueue.quantities import quoted
 from goqueue.spark.logs.port import Logs
 from goqueue.spark.points import EARLIEST, LATEST, Bound, Place
 from goqueue.spark.reading import Split
+from goqueue.spark.stable import views_of
 from goqueue.storage.visit import LogView, SegmentView
 
 SPLIT_BYTES = 256 * MIB
@@ -105,8 +106,7 @@ def make_plan(
 ) -> Plan:
     """Resolve all ends now. `is_strict` refuses offsets that are not there; otherwise what is there is read."""
     ranges = []
-    for place in selection.places(logs):
-        view = logs.view(*place)
+    for place, view in views_of(logs, selection.places(logs)).items():
         first, last = start.offset(logs, place, view), end.offset(logs, place, view)
         if is_strict and not view.earliest <= first <= view.end:
             raise OffsetOutOfRange(

@@ -20,9 +20,9 @@ from goqueue.spark.reading import Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
 
     from goqueue.spark.sink.options import WriteOptions
-    from goqueue.spark.sink.writer import GoQueueStreamWriter, GoQueueWriter
     from goqueue.spark.stream.reader import GoQueueStreamReader
 
 NAME = "goqueue"
@@ -69,17 +69,22 @@ class GoQueueSource(DataSource):
             check_stream(self.options)
             return GoQueueStreamReader(read_options(self.options), _asked_for(schema, is_delayed=False), SplitPartition)
 
-    def writer(self, schema: StructType, overwrite: bool) -> "GoQueueWriter":
+    def writer(self, schema: StructType, overwrite: bool) -> "DataSourceArrowWriter":
+        from goqueue.spark.sink.transactional import TransactionalWriter  # noqa: PLC0415
         from goqueue.spark.sink.writer import GoQueueWriter  # noqa: PLC0415
 
         with carried():
-            return GoQueueWriter(self._checked_write(schema, overwrite=overwrite, is_stream=False))
+            options = self._checked_write(schema, overwrite=overwrite, is_stream=False)
+            return GoQueueWriter(options) if options.transactional_id is None else TransactionalWriter(options)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> "GoQueueStreamWriter":  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "DataSourceStreamArrowWriter":  # noqa: N802
+        from goqueue.spark.sink.transactional import TransactionalStreamWriter  # noqa: PLC0415
         from goqueue.spark.sink.writer import GoQueueStreamWriter  # noqa: PLC0415
 
         with carried():
-            return GoQueueStreamWriter(self._checked_write(schema, overwrite=overwrite, is_stream=True))
+            options = self._checked_write(schema, overwrite=overwrite, is_stream=True)
+            is_plain = options.transactional_id is None
+            return GoQueueStreamWriter(options) if is_plain else TransactionalStreamWriter(options)
 
     def _checked_write(self, schema: StructType, *, overwrite: bool, is_stream: bool) -> "WriteOptions":
         from goqueue.spark.sink.options import check_append, check_columns, write_options  # noqa: PLC0415

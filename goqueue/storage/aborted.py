@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +26,14 @@ from goqueue.storage import disk as files
 from goqueue.storage import frame
 from goqueue.storage.disk import Disk, File
 from goqueue.storage.index import Index
-from goqueue.storage.marker import Range, decode_marker, of_transactions
+from goqueue.storage.marker import Range, decode_marker, of_transactions, ranges_in
 from goqueue.storage.scan import Frames, Positions
 from goqueue.storage.survey import Damage, Stretch, survey
 
 _MAGIC, _VERSION, _PLAIN = b"GQAB", 1, 0x01
 _HEADER = struct.Struct(">4sHHQQQI")
 _CRC = struct.Struct(">I")
+_KINDS = frame.CONTROL | frame.TRANSACTIONAL
 
 Edges = NDArray[np.int64]
 """Ranges as rows: the first offset, and the one behind the last."""
@@ -63,6 +65,11 @@ class Aborted:
     def ends(self) -> Positions:
         return self.edges[:, 1]
 
+    @property
+    def bounds(self) -> Range:
+        """The first offset of all, and the one behind the last."""
+        return (int(self.edges[0, 0]), int(self.edges[-1, 1])) if len(self.edges) else (0, 0)
+
     def __len__(self) -> int:
         """How many ranges."""
         return len(self.edges)
@@ -80,11 +87,11 @@ class Aborted:
 
     def within(self, first: int, end: int) -> list[Range]:
         """The ranges of this stretch, clipped to it."""
-        return [(start, stop) for start, stop in self._clipped(first, end).tolist()]
+        return [(start, stop) for start, stop in self.clipped(first, end).tolist()]
 
     def count(self, first: int, end: int) -> int:
         """How many offsets of this stretch are aborted."""
-        clipped = self._clipped(first, end)
+        clipped = self.clipped(first, end)
         return int((clipped[:, 1] - clipped[:, 0]).sum())
 
     def behind(self, offset: int) -> int:
@@ -101,15 +108,15 @@ class Aborted:
         return (places >= 0) & (offsets < self.ends[places]) & of_transactions(frames)[0]
 
     def joined(self, ranges: Iterable[Range] | Edges) -> "Aborted":
-        """With these as well."""
+        """With these as well. What stands before all of them, which as a rule is most, is copied as it is."""
         added = as_edges(ranges)
         if not len(added):
             return self
-        if len(added) == 1 and (not len(self.edges) or added[0, 0] > self.edges[-1, 1]):  # as a rule
-            return replace(self, edges=np.concatenate((self.edges, added)))
-        return replace(self, edges=union(self.edges, added))
+        place = int(np.searchsorted(self.ends, added[:, 0].min()))
+        return replace(self, edges=np.concatenate((self.edges[:place], union(self.edges[place:], added))))
 
-    def _clipped(self, first: int, end: int) -> Edges:
+    def clipped(self, first: int, end: int) -> Edges:
+        """What of them lies in this stretch."""
         low = int(np.searchsorted(self.ends, first, "right"))
         high = max(low, int(np.searchsorted(self.firsts, end)))
         return self.edges[low:high].clip(first, end)
@@ -119,7 +126,9 @@ class Aborted:
 
 
 def as_edges(ranges: Iterable[Range] | Edges) -> Edges:
-    return ranges if isinstance(ranges, np.ndarray) else np.array(list(ranges), np.int64).reshape(-1, 2)
+    if isinstance(ranges, np.ndarray):
+        return ranges
+    return np.fromiter(chain.from_iterable(ranges), np.int64).reshape(-1, 2)
 
 
 EMPTY = Aborted(as_edges(()))
@@ -186,30 +195,34 @@ class Inquiry:
 
     def survey(self, file: File, stretch: Stretch, index: Index | None = None) -> None:
         """The segment itself, and later what follows: as far as it takes."""
-        gathered: list[Edges] = []
-        decisions: tuple[list[Range], list[Range]] = ([], [])
+        runs: list[Edges] = []
+        decided: list[Edges] = []
+        aborted: list[Edges] = []
         for piece in survey(file, stretch, index):
             if isinstance(piece, Damage):
                 continue
             messages, markers = of_transactions(piece)
+            if markers.any():
+                ranges, commits = _decisions(piece)
+                decided.append(ranges)
+                aborted.append(ranges[~commits])
             if self._is_first:
-                self.is_plain = self.is_plain and not ((piece.flags & (frame.CONTROL | frame.TRANSACTIONAL)) != 0).any()
-                gathered.append(_runs(piece.offsets[messages]))
-            _note_decisions(piece, markers, decisions)
-            if not self._is_first and any(decisions):
-                self._decide(decisions)
-                decisions = ([], [])
+                self.is_plain = self.is_plain and not (piece.flags & _KINDS).any()
+                runs.append(runs_of(piece.offsets[messages]))
+            elif decided:
+                self._decide(decided, aborted)
                 if self.is_over:
                     return
+                decided, aborted = [], []
         if self._is_first:
-            self.undecided = common(union(*gathered, as_edges(())), as_edges([(0, self._below)]))
+            self.undecided = common(union(EMPTY.edges, *runs), as_edges([(0, self._below)]))
             self._is_first = False
-        self._decide(decisions)
+        self._decide(decided, aborted)
 
-    def _decide(self, decisions: tuple[list[Range], list[Range]]) -> None:
-        committed, aborted = (union(as_edges(ranges)) for ranges in decisions)
-        self._aborted = union(self._aborted, common(self.undecided, aborted))
-        self.undecided = difference(difference(self.undecided, aborted), committed)
+    def _decide(self, decided: list[Edges], aborted: list[Edges]) -> None:
+        if decided:
+            self._aborted = union(self._aborted, common(self.undecided, union(*aborted)))
+            self.undecided = difference(self.undecided, union(*decided))
 
     def found(self, stable: int) -> Found:
         """What came of it, where everything below `stable` had been decided when it began."""
@@ -220,7 +233,7 @@ class Inquiry:
         return Found(Aborted.of(union(self._aborted, lost), until=until), self.is_plain, not len(lost))
 
 
-def _runs(offsets: Positions) -> Edges:
+def runs_of(offsets: Positions) -> Edges:
     """Rising offsets as ranges."""
     breaks = np.flatnonzero(np.diff(offsets) > 1)
     if not len(offsets):
@@ -228,13 +241,23 @@ def _runs(offsets: Positions) -> Edges:
     return np.stack((offsets[np.append(0, breaks + 1)], offsets[np.append(breaks, -1)] + 1), axis=1)
 
 
-def _note_decisions(frames: Frames, markers: Mask, decisions: tuple[list[Range], list[Range]]) -> None:
-    """Of commits, and of aborts. A marker that says nothing possible is as good as none."""
-    content = frames.buffer.data
-    for position in frames.positions[markers].tolist():
-        with suppress(FrameInvalid):
-            marker = decode_marker(frame.decode(content, position))
-            decisions[not marker.is_commit].extend(marker.ranges)
+def _decisions(frames: Frames) -> tuple[Edges, Mask]:
+    """The ranges in these markers, and which of them were committed. One that says nothing possible is as good as none.
+
+    What one marker says of a message, no other one contradicts.
+    """
+    try:
+        ranges, commits = ranges_in(frames)
+    except FrameInvalid:
+        found: list[tuple[int, int, bool]] = []
+        for position in frames.positions[of_transactions(frames)[1]].tolist():
+            with suppress(FrameInvalid):
+                marker = decode_marker(frame.decode(frames.buffer.data, position))
+                found += [(*one, marker.is_commit) for one in marker.ranges]
+        table = np.array(found, np.int64).reshape(-1, 3)
+        ranges, commits = table[:, :2], table[:, 2] != 0
+    rising = (ranges[:, 0] >= 0) & (ranges[:, 0] < ranges[:, 1])
+    return ranges[rising], commits[rising]
 
 
 # --- the file ---

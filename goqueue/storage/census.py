@@ -49,6 +49,8 @@ class Census:
     first_ns: int | None = None
     """The time of the first message."""
     last_time: int = 0
+    is_sound: bool = True
+    """Whether nothing was damaged."""
     block_bytes: int = BLOCK_BYTES
     offsets: Positions = field(default_factory=_none)
     """Of the first frame in each block."""
@@ -63,7 +65,7 @@ class Census:
         census = self
         for piece in survey(file, Stretch(self.end, end, self.next_offset, next_offset, self.last_time), index):
             if isinstance(piece, Damage):
-                census = replace(census, end=piece.end, next_offset=piece.next_offset)
+                census = replace(census, end=piece.end, next_offset=piece.next_offset, is_sound=False)
             else:
                 census = census._with(piece)
             if self.end + step_bytes <= census.end < end:
@@ -94,7 +96,7 @@ class Census:
     def whole(self) -> Tally:
         return Tally(self.messages, self.first_ns)
 
-    def tally(self, file: File, spans: Sequence[Span]) -> Tally:
+    def tally(self, file: File, spans: Sequence[Span] | Positions) -> Tally:
         """Those in these spans, which are in order and do not overlap."""
         edges = self._before(file, np.array(spans, np.int64).ravel())
         found = edges[1::2] - edges[::2]

@@ -16,6 +16,7 @@ import numpy as np
 
 from goqueue.errors import GoQueueError
 from goqueue.limits import OFFSET_MAX
+from goqueue.storage.audit import Account, Fault, faults_of
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk, Entry, discard, read_all
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
@@ -36,12 +37,13 @@ FindingCode = Literal[
     "order_broken",
     "index_wrong",
     "index_missing",
+    "marker_wrong",
     "tail_torn",
     "left_over",
     "file_foreign",
 ]
 DAMAGE: frozenset[FindingCode] = frozenset(
-    {"range_damaged", "messages_missing", "file_unusable", "order_broken", "index_wrong"}
+    {"range_damaged", "messages_missing", "file_unusable", "order_broken", "index_wrong", "marker_wrong"}
 )
 """What the disk or a person did; everything else may be left by a crash."""
 
@@ -87,6 +89,11 @@ class SegmentReport:
     first_time: int | None = None
     last_time: int | None = None
     findings: list[Finding] = field(default_factory=list)
+    account: Account = field(init=False)
+    """Of its transactions."""
+
+    def __post_init__(self) -> None:
+        self.account = Account(self.task.segment)
 
 
 @dataclass(slots=True)
@@ -168,6 +175,7 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
         if not isinstance(piece, Damage):
             rebuilt.note_frames(piece)
             _count(report, piece)
+            report.account.note(piece)
         elif _is_torn(task, piece, stored):
             report.findings.append(_torn(segment, piece))
             break
@@ -177,6 +185,8 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
     _check_end(report, stored)
     if not any(finding.code == "range_damaged" for finding in report.findings):
         _check_index(disk, report, rebuilt)
+        if task.ceiling is not None:
+            report.account.compare(disk, task.ceiling)
 
 
 def _ceiling(task: SegmentTask, stored: Index | None) -> int:
@@ -300,6 +310,9 @@ def summarise(
                 found.append(Finding("order_broken", report.task.segment.path, sentence))
             last_time = report.last_time
         found += report.findings
+    is_whole = not any(finding.is_damage for finding in found)
+    faults = faults_of([report.account for report in reports], is_whole=is_whole)
+    found += [_disagreement(fault) for fault in faults]
     first_times = [report.first_time for report in reports if report.first_time is not None]
     return LogReport(
         name=name,
@@ -314,11 +327,18 @@ def summarise(
     )
 
 
+def _disagreement(fault: Fault) -> Finding:
+    if not fault.is_cache:
+        return Finding("marker_wrong", fault.path, fault.sentence)
+    return Finding("index_wrong" if fault.is_wrong else "index_missing", fault.path, fault.sentence, repair="remove it")
+
+
 def repair(disk: Disk, directory: str, report: LogReport) -> None:
     """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is."""
     broken = {finding.path for finding in report.findings if finding.code in ("index_missing", "index_wrong")}
     tasks, _ = plan(disk, report.name, directory)
     for task in tasks:
+        discard(disk, *broken & {task.segment.aborted_path})
         if broken.isdisjoint(task.segment.paths):
             continue
         discard(disk, *task.segment.caches)

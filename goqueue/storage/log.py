@@ -14,7 +14,7 @@ because nobody was ever told of them.
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from operator import attrgetter
 
@@ -24,7 +24,7 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, LogClosed, LogFenced, OffsetOutOfRange, PathInvalid
 from goqueue.limits import OFFSET_MAX, SEGMENT_AGE_SECONDS, SEGMENT_BYTES
 from goqueue.storage import frame, scan
-from goqueue.storage.aborted import EMPTY, Aborted, as_edges
+from goqueue.storage.aborted import EMPTY, UNKNOWN
 from goqueue.storage.chunk import Acknowledge, Chunk
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Extent, Read
@@ -113,7 +113,7 @@ class Log:
         self._readable = (self.active, self.active.size)  # where `readable_end` is
         for segment in self.segments:
             segment.aborted, segment.has_aborted_file = None, False
-        self.active.aborted = Aborted(as_edges(()), since=self.next_offset)
+        self.active.aborted = replace(UNKNOWN, since=self.next_offset)
         if self.active.base_offset == self.next_offset:
             self.active.is_dense, self.active.aborted = True, EMPTY
         self.active.lanes = Lanes(self.next_offset)
@@ -211,16 +211,7 @@ class Log:
 
     def _seal(self) -> None:
         self._sealed_bytes += self.active.size
-        self.segments.append(
-            Segment(
-                self.directory,
-                self.next_offset,
-                index=Index(),
-                is_dense=True,
-                lanes=Lanes(self.next_offset),
-                aborted=EMPTY,
-            )
-        )
+        self.segments.append(Segment.beginning(self.directory, self.next_offset))
 
     def _enqueue(self, frames: Frames, now: int, acknowledge: Acknowledge | None) -> None:
         segment, index = self.active, self.index_of(self.active)

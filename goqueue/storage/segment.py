@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from goqueue.errors import DiskFailed, GoQueueError, PathInvalid
 from goqueue.limits import OFFSET_MAX, READERS_MAX
-from goqueue.storage.aborted import Aborted
+from goqueue.storage.aborted import EMPTY, Aborted
 from goqueue.storage.census import Census
 from goqueue.storage.disk import Disk, File, discard, read_all, replace
 from goqueue.storage.index import Index, load, mark
@@ -48,6 +48,12 @@ class Segment:
     """What is known of aborted messages in it."""
     has_aborted_file: bool = False
     """Whether that is whole and in the file beside the segment, too."""
+
+    @classmethod
+    def beginning(cls, directory: str, base_offset: int) -> "Segment":
+        """One that nothing was appended to yet, so all is known of it."""
+        lanes = Lanes(base_offset)
+        return cls(directory, base_offset, index=Index(), is_dense=True, lanes=lanes, aborted=EMPTY)
 
     @property
     def stem(self) -> str:

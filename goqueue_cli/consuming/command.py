@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from goqueue.client import Client
     from goqueue_cli.consuming.outlet import Outlet
     from goqueue_cli.consuming.reading import Reading
+
+Isolation = Literal["read_committed", "read_uncommitted"]
 
 _ANSWER_BYTES = 4 * MIB  # of a request: few enough to be shown at once, enough that asking costs nothing
 
@@ -61,6 +63,12 @@ _UntilIdle = Annotated[
 _Format = Annotated[
     str | None, typer.Option("--format", metavar="TEXT", help="How to print a message; '%v\\n' unless told.")
 ]
+_Isolation = Annotated[
+    Isolation,
+    typer.Option(
+        "--isolation", metavar="LEVEL", help="read_uncommitted shows messages of open and aborted transactions too."
+    ),
+]
 _SkipDamage = Annotated[bool, typer.Option("--skip-damage", help="Read around what cannot be read.")]
 
 
@@ -80,6 +88,7 @@ def consume(  # noqa: PLR0913 - flags, each given by name
     until_idle: _UntilIdle = None,
     confirm: _Confirm = None,
     text: _Format = None,
+    isolation: _Isolation = "read_committed",
     skip_damage: _SkipDamage = False,
     session: Session,
 ) -> None:
@@ -108,7 +117,8 @@ def consume(  # noqa: PLR0913 - flags, each given by name
     if group is not None:
         if sys.stdout is None:
             raise UsageInvalid("stdout is closed, and --group acknowledges what was written", hint="write to /dev/null")
-        _check_for_groups({"--partition": partitions, "--to": until, "--last": last, "--where": where})
+        alone = {"--partition": partitions, "--to": until, "--last": last, "--where": where}
+        _check_for_groups(alone | {"--isolation": isolation if isolation != "read_committed" else None})
         options = _member_options(start, for_members) | {"skip_damage": skip_damage}
         if session.protected:
             what = f"take messages of topic {short(topic)} as a member of group {short(group)}"
@@ -120,6 +130,7 @@ def consume(  # noqa: PLR0913 - flags, each given by name
         "partitions": partitions or None,
         "skip_damage": skip_damage,
         "filters": where or [],
+        "isolation": isolation,
     }
     _show(topic, wish, last, limit, _outlet(text, session, leased=False), session)
 
@@ -158,12 +169,15 @@ def _show(
     from goqueue_cli.consuming.reading import Reading, limited  # noqa: PLC0415
 
     reading: Reading | None = None
+    held_back = 0
     try:
         with doing(f"consume topic {short(topic)}"), session.client() as client, _told(client, topic, outlet):
             reading = Reading(client, topic, wish, _patience(session))
             with _watched(reading, outlet):
                 for messages in limited(reading.all() if last is None else reading.last(last), limit):
                     outlet.put(messages)
+            if limit is None and wish["until"] is None and wish["isolation"] == "read_committed":
+                held_back = reading.held_back()
     except KeyboardInterrupt:
         outlet.finish()
         found = f", {reading.found}" if reading is not None and reading.searches else ""
@@ -174,6 +188,11 @@ def _show(
         terminal.say(reading.found)
     elif not outlet.count:
         terminal.say("no messages")
+    if held_back:
+        terminal.say(
+            f"{format_count(held_back, 'message')} held back by open transactions; `goqueue-cli transaction list "
+            f"--topic {topic}` shows which"
+        )
 
 
 def _patience(session: Session) -> float | None:

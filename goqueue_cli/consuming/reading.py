@@ -47,6 +47,12 @@ class Reading:
         matched, scanned = sum(one.matched for one in readers), sum(one.scanned for one in readers)
         return f"matched {format_count(matched)} of {format_count(scanned)} scanned"
 
+    def held_back(self) -> int:
+        """How many messages of the chosen partitions are not seen because of open transactions."""
+        chosen = self.wish["partitions"]
+        places = [one for one in self.client.partitions(self.topic) if not chosen or one["partition"] in chosen]
+        return sum(one["high_watermark"] - one["last_stable"] for one in places)
+
     def all(self) -> Batches:
         """What the wish says. An offset that no chosen partition has reached is refused, and not found to be empty."""
         start = self.wish["start"]

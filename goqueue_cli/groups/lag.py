@@ -21,6 +21,7 @@ _Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The names 
 _Row = dict[str, Any]
 
 
+_SUMS = ("in_flight", "waiting", "rate", "incoming", "pledged", "lost")
 _GROUP = Column("GROUP", "group_id")
 COLUMNS = (
     Column("PARTITION", "name", lambda name: name.partition("/")[2]),
@@ -33,6 +34,7 @@ COLUMNS = (
     Column("RATE", "rate", rate),
     Column("DRAINS-IN", "drain_seconds", format_duration),
     Column("INCOMING", "incoming", rate, wide=True),
+    Column("PLEDGED", "pledged", format_count, wide=True),
     Column("LOST", "lost", format_count, wide=True),
     Column("MEMBER", "member_id", wide=True),
 )
@@ -49,7 +51,8 @@ def lag(names: _Names, watched: WatchFlag = False, every: EveryFlag = 2.0, *, se
 
     Everything below COMMITTED is done, LAG messages are not, BEHIND is the age of the oldest of them. IN-FLIGHT are
     with members at this moment, WAITING are to be tried again. DRAINS-IN is when nothing is left if all goes on as in
-    the last minute, and - where it does not get less. -o wide has what comes in, too.
+    the last minute, and - where it does not get less. -o wide has what comes in, too, and as PLEDGED what is
+    acknowledged in transactions that have not ended.
     """
     refuse_empty(*names, noun="group")
     if watched:
@@ -108,7 +111,7 @@ def lag_rows(group: _Row) -> list[_Row]:
 
 def _total(group: _Row, rows: Sequence[_Row]) -> _Row:
     """What the broker says of the whole group, and sums of what it says of no more than partitions."""
-    sums = {field: sum(row[field] for row in rows) for field in ("in_flight", "waiting", "rate", "incoming", "lost")}
+    sums = {field: sum(row[field] for row in rows) for field in _SUMS}
     return {
         "name": f"{group['group_id']}/total",
         "group_id": group["group_id"],

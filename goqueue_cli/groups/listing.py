@@ -189,6 +189,11 @@ def _advice(row: _Row) -> Iterator[str]:
         )
     for topic in row.get("dead_letter_topics", ()):
         yield f"{topic} has dead letters: `goqueue-cli dlq errors {topic}` shows why"
+    if pledged := sum(place["pledged"] for place in places):
+        yield (
+            f"{format_count(pledged, 'message')} acknowledged in open transactions; `goqueue-cli transaction list` "
+            "shows them"
+        )
     if lost := sum(place["lost"] for place in places):
         yield f"{format_count(lost, 'message')} removed by retention before the group had them"
 

@@ -21,7 +21,8 @@ from goqueue_cli.due import parse_at, parse_delay
 from goqueue_cli.publishing import sources
 from goqueue_cli.publishing.pace import paced
 from goqueue_cli.publishing.sources import Chunk, Shared
-from goqueue_cli.publishing.stream import Share, publish_stream
+from goqueue_cli.publishing.stream import Share, publish_stream, publish_whole
+from goqueue_cli.publishing.transaction import in_one_transaction
 
 if TYPE_CHECKING:
     from goqueue.client import Nanoseconds, Producer
@@ -86,6 +87,10 @@ _First = Annotated[int | None, typer.Option(metavar="N", help="What %n begins wi
 _Seed = Annotated[int | None, typer.Option(metavar="N", help="Make the same messages whenever N is the same.")]
 _Count = Annotated[int | None, typer.Option(metavar="N", min=0, help="End after N messages.")]
 _Rate = Annotated[float | None, typer.Option(metavar="N", help="Publish N messages a second.")]
+_TransactionalId = Annotated[
+    str | None,
+    typer.Option("--transactional-id", metavar="NAME", help="Publish all of it in one transaction, or nothing."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,7 @@ class _Wishes:
     seed: int | None
     count: int | None
     rate: float | None
+    transactional_id: str | None
 
 
 @stream_flags
@@ -132,6 +138,7 @@ def publish(  # noqa: PLR0913 - flags, each given by name
     seed: _Seed = None,
     count: _Count = None,
     rate: _Rate = None,
+    transactional_id: _TransactionalId = None,
     dry_run: DryRunFlag = False,
     session: Session,
 ) -> None:
@@ -146,16 +153,18 @@ def publish(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli consume orders -o jsonl | goqueue-cli publish copies --jsonl
       goqueue-cli publish orders --template 'order %n' --count 1000 --rate 50
       goqueue-cli publish reminders 'take the cake out' --delay 40m
+      goqueue-cli publish orders --file orders.txt --transactional-id import-7
 
     Messages are durable when it ends with 0. Lines end with a newline; nothing else of them is changed.
     A template has %n number, %r{1,6} random whole number, %x{8} random digits, %u UUID, %T time and %%; without
     --count it makes one message, and with --rate alone goes on until ^C. With --delay or --at messages are durable at
-    once and read by nobody before they are due; `goqueue-cli delayed` shows and changes them.
+    once and read by nobody before they are due; `goqueue-cli delayed` shows and changes them. With --transactional-id
+    readers see all messages at the end, or none: what fails, or ^C, aborts it; it may last 15 minutes.
     """
     refuse_empty(topic)
     wishes = _Wishes(
         values, key, key_separator, headers, partition, priority, delay, at, files,
-        whole, jsonl, keep_partitions, template, first, seed, count, rate,
+        whole, jsonl, keep_partitions, template, first, seed, count, rate, transactional_id,
     )  # fmt: skip
     _check(wishes)
     chunks, share = _chunks(wishes)
@@ -163,22 +172,32 @@ def publish(  # noqa: PLR0913 - flags, each given by name
         rows = [_row(*message, named=session.output == "name") for message in islice(_each(chunks), _SHOWN)]
         session.write(rows, _MADE)
         return
+    _publish(topic, chunks, share, wishes, session)
+
+
+def _publish(topic: str, chunks: Iterator[Chunk], share: Share, wishes: _Wishes, session: Session) -> None:
+    name = wishes.transactional_id
     with doing(f"publish to topic {short(topic)}"), session.client() as client, suggesting(client, creates=True):
-        producer = client.producer(batch_messages=10_000, batch_bytes=MIB, delivery_timeout=session.timeout)
-        if values:
-            _publish_few(producer, topic, chunks, session)
+        producer = client.producer(
+            batch_messages=10_000, batch_bytes=MIB, delivery_timeout=session.timeout, transactional_id=name
+        )
+        if wishes.values:
+            _publish_few(producer, topic, chunks, name, session)
             return
-        published = publish_stream(producer, topic, chunks, share)
+        if name is not None:
+            published = publish_whole(producer, topic, chunks, share, name)
+        else:
+            published = publish_stream(producer, topic, chunks, share)
     if session.chose_output:
         session.write([{"name": topic, "topic": topic, "messages": published}], _SUMMARY)
 
 
-def _publish_few(producer: "Producer", topic: str, chunks: Iterator[Chunk], session: Session) -> None:
+def _publish_few(producer: "Producer", topic: str, chunks: Iterator[Chunk], name: str | None, session: Session) -> None:
     """A row for each message says where it is."""
     from goqueue.quantities import format_time  # noqa: PLC0415
 
-    with producer:
-        sent = [chunk.send(producer, topic) for chunk in chunks]
+    with producer if name is None else in_one_transaction(producer, topic, name) as opened:
+        sent = [chunk.send(opened, topic) for chunk in chunks]
         receipts = [receipt for deliveries in sent for receipt in deliveries.result()]
     rows = [
         {
@@ -313,5 +332,10 @@ def _check(wishes: _Wishes) -> None:
             raise UsageInvalid(f"{flag} means something with {needed} alone", hint=f"leave it out, or give {needed}")
     if wishes.key_separator == "":
         raise UsageInvalid("--key-separator is empty", hint="write it as in --key-separator :")
+    if wishes.transactional_id is not None and wishes.template and wishes.rate is not None and wishes.count is None:
+        raise UsageInvalid(
+            "--template with --rate goes on until ^C, and what is interrupted is not committed",
+            hint="give --count, or leave out --transactional-id",
+        )
     if wishes.rate is not None and not 0 < wishes.rate < float("inf"):
         raise UsageInvalid(f"--rate is {wishes.rate:g}, and must be above 0", hint="write it as in --rate 100")

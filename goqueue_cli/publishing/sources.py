@@ -13,7 +13,7 @@ from goqueue.quantities import quoted
 from goqueue_cli.publishing.lines import read_lines, read_whole
 
 if TYPE_CHECKING:
-    from goqueue.client import Deliveries, Nanoseconds, Producer
+    from goqueue.client import Deliveries, Nanoseconds, Producer, Transaction
 
 Header = tuple[str, bytes]
 
@@ -39,7 +39,7 @@ class Chunk(NamedTuple):
         keys = None if self.keys is None else self.keys[first:end]
         return Chunk(self.values[first:end], keys, self.shared)
 
-    def send(self, producer: "Producer", topic: str) -> "Deliveries":
+    def send(self, producer: "Producer | Transaction", topic: str) -> "Deliveries":
         headers, partition, priority, delay, deliver_at = self.shared
         return producer.send_many(
             topic, self.values, self.keys, headers, partition, priority, delay=delay, deliver_at=deliver_at

@@ -12,6 +12,7 @@ from goqueue.console import exits, terminal
 from goqueue.errors import GoQueueError
 from goqueue.quantities import format_count, format_duration
 from goqueue_cli.publishing.sources import Chunk
+from goqueue_cli.publishing.transaction import in_one_transaction
 
 if TYPE_CHECKING:
     from goqueue.client import Deliveries, Producer
@@ -47,6 +48,23 @@ def publish_stream(producer: "Producer", topic: str, chunks: Iterator[Chunk], sh
         raise
     progress.clear()
     terminal.say(f"{tally} published to {topic}")
+    return tally.published
+
+
+def publish_whole(
+    producer: "Producer", topic: str, chunks: Iterator[Chunk], share: Share, transactional_id: str
+) -> int:
+    """The same as one transaction, of which nothing is published unless all is."""
+    tally, progress = _Tally(), Progress("sent", share)
+    try:
+        with in_one_transaction(producer, topic, transactional_id) as transaction:
+            for chunk in chunks:
+                tally.add(chunk.send(transaction, topic))
+                progress.show(tally.handed_over, tally.published)
+    finally:
+        progress.clear()
+    tally.settle()
+    terminal.say(f"{tally} published to {topic} in transaction {transaction.id}")
     return tally.published
 
 

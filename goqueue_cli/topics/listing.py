@@ -51,6 +51,7 @@ _SUMMARY = (
     Column("BYTES/S", "bytes_per_second", size_rate, wide=True),
     Column("OUT/S", "read_per_second", rate, wide=True),
     Column("FAULTS", "faults", format_count, wide=True),
+    Column("HELD-BACK", "held_back", format_count, wide=True),
     Column("CREATED", "created_at", ago, wide=True),
     Column("CONFIG", "config", lambda config: " ".join(settings_of(config)), wide=True),
 )
@@ -63,7 +64,9 @@ _PARTITION = (
     Column("DURABLE", "durable_end", format_count, wide=True),
     Column("END", "log_end", format_count, wide=True),
 )
+_HELD_BACK = Column("HELD-BACK", "held_back", format_count)
 _FAULT = Column("FAULT", "fault")
+_ADVISED = 3  # topics that a list says the same of
 
 
 @session_flags
@@ -132,6 +135,14 @@ def _advice(rows: list[Row]) -> Iterator[str]:
                 f"{row['name']}: {format_count(row['faults'], 'partition')} {verb} no messages; "
                 f"`goqueue-cli topic describe {row['name']}` says why"
             )
+    yield from (_behind(row["name"], row["held_back"]) for row in [one for one in rows if one["held_back"]][:_ADVISED])
+
+
+def _behind(topic: str, count: int) -> str:
+    return (
+        f"{topic}: {format_count(count, 'message')} held back by open transactions; "
+        f"`goqueue-cli transaction list --topic {topic}` shows which"
+    )
 
 
 # --- describe ---
@@ -151,9 +162,16 @@ def describe(names: Names, *, session: Session) -> None:
 
     def work(client: "Client", name: str) -> Row:
         facts = of_fields(client.topic(name))
-        return {**facts, "delayed": _delayed_if_known(client, name), "partition_details": client.partitions(name)}
+        places = [{**one, "held_back": _held_back(one)} for one in client.partitions(name)]
+        return {**facts, "delayed": _delayed_if_known(client, name), "partition_details": places}
 
     each(session, names, "describe topic", work, partial(write_blocks, write_one=_write_description))
+
+
+def _held_back(place: Row) -> int:
+    """What readers do not see because a transaction is open in front of it."""
+    count: int = place["high_watermark"] - place["last_stable"]
+    return count
 
 
 def delayed_count(client: "Client", topic: str) -> int:
@@ -173,7 +191,12 @@ def _write_description(row: Row, session: Session) -> None:
     """Facts, and a table of partitions."""
     terminal.write_lines(_facts(row))
     partitions = row["partition_details"]
-    session.write(partitions, (*_PARTITION, _FAULT) if any(one["fault"] for one in partitions) else _PARTITION)
+    held_back = sum(one["held_back"] for one in partitions)
+    more = [_HELD_BACK] if held_back else []
+    more += [_FAULT] if any(one["fault"] for one in partitions) else []
+    session.write(partitions, (*_PARTITION, *more))
+    if held_back:
+        terminal.say(_behind(row["name"], held_back))
 
 
 def _facts(row: Row) -> Iterator[str]:

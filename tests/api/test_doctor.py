@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from goqueue.clock import NANOSECONDS, SystemClock
-from goqueue.limits import MIB, ORDEAL_DELIVERIES
+from goqueue.limits import MIB, ORDEAL_DELIVERIES, TRANSACTION_HUNG_SECONDS, TRANSACTION_STUCK_SECONDS
 from goqueue.testing.broker import LocalBroker
 from goqueue.testing.disk import FaultyDisk
 from tests.api.members import Member, of, receipts, told
 from tests.api.wire import until
-from tests.brokers import ask, broker, create, publish, read
+from tests.brokers import Answer, ask, broker, create, publish, read
 
 __all__ = ["broker"]
 
@@ -188,6 +188,79 @@ def test_a_disk_that_does_not_answer_keeps_nothing_else_from_being_told(disk: Fa
         checks = {check["name"]: check["message"] for check in examined(local)["checks"]}
         assert checks["disk"] == "nothing is known of its space"
         assert checks["logs"].startswith("all ")
+
+
+# --- transactions ---
+
+
+class Producer:
+    """One with a transactional id, whose transaction begins with its first message."""
+
+    def __init__(self, url: str, name: str = "till-1") -> None:
+        self.url = url
+        given = {"transactional_id": name, "transaction_timeout_ms": 600_000}
+        found = told(ask(url, "POST", "/producers/init", given))
+        self.whose = {name: found[name] for name in ("producer_id", "epoch", "transactional_id")}
+        told(ask(url, "POST", "/transactions/begin", self.whose))
+
+    def put(self, topic: str, partition: int) -> None:
+        message = {"topic": topic, "partition": partition, "value": "x"}
+        told(ask(self.url, "POST", "/transactions/publish", {**self.whose, **message}))
+
+    def end(self, how: str) -> Answer:
+        return ask(self.url, "POST", f"/transactions/{how}", self.whose)
+
+
+def test_a_transaction_that_readers_wait_behind_is_told_until_it_ends(timed: LocalBroker, clock: MovableClock) -> None:
+    producer = Producer(timed.url)
+    producer.put("orders", 0)
+    producer.put("orders", 1)
+    publish(timed.url, "orders", "of another", partition=1)
+    assert found(timed, "transaction_hung") == []
+    clock.advance(TRANSACTION_HUNG_SECONDS)
+    (finding,) = found(timed, "transaction_hung")
+    assert (finding["severity"], finding["subject"]) == ("warning", "till-1")
+    assert (finding["details"]["held_back"], finding["details"]["others"]) == ({"orders/0": 1, "orders/1": 2}, 1)
+    assert "`goqueue-cli transaction abort till-1`" in finding["hint"]
+    assert producer.end("commit").status == 200
+    assert found(timed, "transaction_hung") == []
+
+
+def test_one_that_only_keeps_its_own_messages_back_is_a_note(timed: LocalBroker, clock: MovableClock) -> None:
+    producer = Producer(timed.url)
+    clock.advance(TRANSACTION_HUNG_SECONDS)
+    assert found(timed, "transaction_hung") == []
+    producer.put("orders", 0)
+    assert [one["severity"] for one in found(timed, "transaction_hung")] == ["note"]
+    checks = {check["name"]: check["status"] for check in examined(timed)["checks"]}
+    assert checks["transactions"] == "ok"
+
+
+@pytest.mark.parametrize("how", ["commit", "abort"])
+def test_an_end_that_a_log_does_not_take_is_told_with_the_log(how: str, clock: MovableClock, disk: FaultyDisk) -> None:
+    with LocalBroker("/data") as local:
+        create(local.url, "orders")
+        producer = Producer(local.url)
+        producer.put("orders", 0)
+        disk.fail("sync", path="*/orders/0/*")
+        refused = producer.end(how)
+        assert (refused.status, refused.code) == (503, "transaction_pending")
+        assert found(local, "transaction_stuck") == []
+        clock.advance(TRANSACTION_STUCK_SECONDS)
+        (finding,) = found(local, "transaction_stuck")
+        assert (finding["severity"], finding["subject"]) == ("critical", "till-1")
+        assert "log orders/0 is fenced" in finding["sentence"]
+        (listed,) = told(ask(local.url, "GET", "/transactions"))["transactions"]
+        assert (listed["state"], listed["expires_in_seconds"]) == (f"prepare_{how}", None)
+        assert listed["obstacle"].startswith("log orders/0 is fenced")
+
+
+def test_a_log_of_transactions_that_cannot_be_written_says_what_that_means(disk: FaultyDisk) -> None:
+    with LocalBroker("/data") as local:
+        disk.fail("sync", path="*/__transactions/*")
+        assert ask(local.url, "POST", "/producers/init", {"transactional_id": "till-1"}).status == 503
+        (finding,) = found(local, "partition_fenced")
+        assert finding["sentence"].startswith("no transaction can begin or end")
 
 
 # --- groups ---

@@ -24,7 +24,9 @@ def test_the_table_of_endpoints_is_current() -> None:
     assert renewed(page) == page, "renew it: python -m goqueue.api.reference"
 
 
-@pytest.mark.parametrize("name", ["http.md", "groups.md", "filters.md", "delayed.md", "priorities.md"])
+@pytest.mark.parametrize(
+    "name", ["http.md", "groups.md", "filters.md", "delayed.md", "priorities.md", "transactions.md"]
+)
 def test_the_examples_print_what_the_page_says(broker: LocalBroker, name: str) -> None:
     page = (DOCS / name).read_text(encoding="utf-8")
     examples = re.findall(r"^```sh\n(.*?)^```\n\n```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

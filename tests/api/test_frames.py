@@ -208,6 +208,7 @@ def test_an_answer_in_frames_says_where_it_stands(url: str) -> None:
     assert told == {
         "x-goqueue-next-offset": "5",
         "x-goqueue-high-watermark": "5",
+        "x-goqueue-last-stable": "5",
         "x-goqueue-first-offset": "0",
         "x-goqueue-checksum": f"{crc32c(answer.body):08x}",
     }

@@ -409,7 +409,7 @@ def test_a_group_tells_how_far_behind_it_is(url: str) -> None:
     assert (group["total_lag"], group["lag_seconds"] > 0) == (4, True)
     lag = group["lag"]["orders"]["0"]
     assert (lag["member_id"], lag["committed"], lag["end"], lag["messages"]) == (member.id, 1, 5, 4)
-    assert (lag["in_flight"], lag["waiting"], lag["lost"]) == (1, 1, 0)
+    assert (lag["in_flight"], lag["waiting"], lag["pledged"], lag["lost"]) == (1, 1, 0, 0)
     (shown,) = group["members"]
     assert (shown["client_id"], shown["topics"], shown["in_flight"]) == ("till-3", ["orders"], 1)
     assert shown["assigned_partitions"] == ["orders-0", "orders-1"]

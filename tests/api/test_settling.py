@@ -312,7 +312,7 @@ def test_what_became_of_messages_is_counted(member: Member) -> None:
     assert 0 <= age < 60
     assert stats == {
         "acks_total": 1, "nacks_total": 1, "rejects_total": 1, "releases_total": 1, "expiries_total": 0,
-        "dlq_messages": 1, "visibility_extensions": 1, "in_flight": 1, "waiting": 2,
+        "dlq_messages": 1, "visibility_extensions": 1, "in_flight": 1, "waiting": 2, "pledged": 0,
     }  # fmt: skip
 
 

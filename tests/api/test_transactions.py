@@ -8,7 +8,7 @@ from goqueue.limits import EPOCH_MAX
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
 from tests.api.wire import frames, section, send
-from tests.brokers import Answer, ask, broker, create
+from tests.brokers import Answer, ask, broker, create, publish
 
 __all__ = ["broker"]
 
@@ -25,6 +25,11 @@ def init(url: str, name: str = "app-1", **fields: Any) -> Whose:
     answer = ask(url, "POST", "/producers/init", {"transactional_id": name, **fields})
     assert answer.status == 200, answer.body
     return {name: answer.json[name] for name in ("producer_id", "epoch", "transactional_id")}
+
+
+def call_init(url: str, whose: Whose) -> Answer:
+    """By somebody who had this before."""
+    return ask(url, "POST", "/producers/init", whose)
 
 
 def call(url: str, what: str, whose: Whose, **fields: Any) -> Answer:
@@ -98,7 +103,7 @@ def test_what_is_open_holds_back_what_comes_behind_it_until_it_ends(url: str) ->
     assert (after["last_stable"], after["high_watermark"]) == (3, 3)  # with the marker
     assert listed["transactional_id"] == "app-1"
     assert listed["partitions"] == [
-        {"topic": "t", "partition": 0, "delayed": False, "first_offset": 0, "held_back": 2},
+        {"topic": "t", "partition": 0, "delayed": False, "first_offset": 0, "messages": 2, "held_back": 2},
     ]
     assert done(ask(url, "GET", "/transactions"))["transactions"] == []
 
@@ -157,7 +162,7 @@ def test_a_partition_can_be_named_before_anything_is_written_there(url: str) -> 
     done(call(url, "begin", whose))
     assert done(call(url, "add-partition", whose, topic="t", partition=1))["added"]
     assert of(url)["partitions"] == [
-        {"topic": "t", "partition": 1, "delayed": False, "first_offset": None, "held_back": 0}
+        {"topic": "t", "partition": 1, "delayed": False, "first_offset": None, "messages": 0, "held_back": 0}
     ]
     refused(call(url, "add-partition", whose, topic="t", partition=7), 404, "partition_not_found")
     refused(call(url, "add-partition", whose, topic="nix", partition=0), 404, "topic_not_found")
@@ -183,6 +188,40 @@ def test_whoever_takes_the_id_aborts_what_its_predecessor_left_and_fences_it(url
     done(call(url, "begin", heir))
     put(url, heir, "kept")
     done(call(url, "commit", heir))
+
+
+def test_a_zombie_whose_transaction_timed_out_does_not_take_the_id_back(url: str) -> None:
+    zombie = init(url)
+    done(call(url, "begin", zombie))
+    done(call(url, "abort", zombie, reason="timeout"))
+    heir = init(url)
+    refused(call_init(url, zombie), 409, "producer_fenced", "by now")
+    done(call(url, "begin", heir))
+    refused(call_init(url, zombie), 409, "producer_fenced")
+
+
+def test_who_names_the_epoch_that_it_had_goes_on_and_is_answered_the_same_again(url: str) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    following = done(call_init(url, whose))  # what was open is aborted
+    assert following["epoch"] == whose["epoch"] + 2
+    assert of(url)["last"]["state"] == "complete_abort"
+    assert done(call_init(url, whose)) == following
+    done(call(url, "begin", whose | {"epoch": following["epoch"]}))
+    refused(call_init(url, whose), 409, "producer_fenced")
+
+
+def test_who_had_an_epoch_that_has_ended_goes_on(url: str) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    ended = done(call(url, "commit", whose))
+    assert done(call_init(url, whose))["epoch"] == ended["epoch"] + 1
+
+
+@pytest.mark.parametrize("left_out", ["transactional_id", "producer_id", "epoch"])
+def test_half_of_what_a_producer_had_is_refused(url: str, left_out: str) -> None:
+    whose = {name: value for name, value in init(url).items() if name != left_out}
+    refused(call_init(url, whose), 400, "request_invalid")
 
 
 def test_an_epoch_that_was_never_given_out_is_refused(url: str) -> None:
@@ -326,3 +365,102 @@ def test_numbers_of_transactions_are_told(url: str) -> None:
     [one] = done(ask(url, "GET", "/transactions?transactional_id=open"))["transactions"]
     assert one["state"] == "ongoing"
     refused(ask(url, "GET", "/transactions/nobody"), 404, "producer_not_found")
+
+
+# --- what operators see ---
+
+
+def test_the_oldest_is_listed_first_and_what_is_not_open_behind_it_by_its_last_use(url: str) -> None:
+    names = ["one", "two", "three", "four"]
+    whose = {name: init(url, name) for name in names}
+    for name in ("three", "one"):
+        done(call(url, "begin", whose[name]))
+    done(call(url, "begin", whose["two"]))
+    done(call(url, "commit", whose["two"]))
+
+    def listed(query: str) -> list[str]:
+        found = done(ask(url, "GET", f"/transactions?{query}"))
+        return [one["transactional_id"] for one in found["transactions"]]
+
+    assert listed("") == listed("state=ongoing") == ["three", "one"]
+    assert listed("state=all") == ["three", "one", "two", "four"]
+    assert listed("state=all&limit=3") == ["three", "one", "two"]
+    assert listed("state=complete_commit") == ["two"]
+
+
+def test_a_transaction_tells_how_long_it_has_and_what_is_its_own(url: str) -> None:
+    whose = init(url, transaction_timeout_ms=30_000)
+    assert of(url)["expires_in_seconds"] is None
+    done(call(url, "begin", whose))
+    put(url, whose, "one")
+    publish(url, "t", "of another", partition=0)
+    put(url, whose, "later", delay="1h")
+    found = of(url)
+    assert 20 < found["expires_in_seconds"] <= 30
+    assert (found["messages"], found["held_back"], found["obstacle"]) == (2, 3, None)
+    assert [(one["delayed"], one["messages"], one["held_back"]) for one in found["partitions"]] == [
+        (False, 1, 2), (True, 1, 1),
+    ]  # fmt: skip
+
+
+def test_what_groups_acknowledge_in_it_is_counted_where_one_is_asked_for(url: str) -> None:
+    publish(url, "t", "a", "b", partition=0)
+    whose = init(url)
+    done(call(url, "begin", whose))
+    done(call(url, "offsets", whose, group="billing", offsets={"t": {"0": 2}}))
+    assert of(url)["pledged"] == {"billing": 2}
+    [listed] = done(ask(url, "GET", "/transactions"))["transactions"]
+    assert (listed["pledged"], listed["groups"]) == (None, ["billing"])
+    group = done(ask(url, "GET", "/groups/billing"))
+    assert group["lag"]["t"]["0"]["pledged"] == 2
+    done(call(url, "commit", whose))
+    assert of(url)["pledged"] == {}
+
+
+def test_lists_of_topics_say_what_is_held_back(url: str) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    put(url, whose, "one", partition=1)
+    publish(url, "t", "of another", partition=1)
+    [row] = done(ask(url, "GET", "/topics?details=true"))["details"]
+    assert row["held_back"] == 2
+    done(call(url, "abort", whose))
+    [row] = done(ask(url, "GET", "/topics?details=true"))["details"]
+    assert row["held_back"] == 0
+
+
+# --- topics that come and go meanwhile ---
+
+
+@pytest.mark.parametrize("fields", [{}, {"delay": "10ms"}])
+def test_a_topic_that_was_made_anew_in_the_middle_is_another_one_of_the_transaction(
+    url: str, fields: dict[str, Any]
+) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    put(url, whose, "lost with its topic", **fields)
+    done(ask(url, "DELETE", "/topics/t"))
+    create(url, "t")
+    put(url, whose, "kept", **fields)
+
+    open_before = of(url)["partitions"]
+    done(call(url, "commit", whose))
+
+    assert [one["messages"] for one in open_before] == [0, 1]
+    assert done(ask(url, "GET", "/transactions/stats"))["held_back"] == 0
+    found = done(ask(url, "GET", "/topics/t/partitions/0/messages?wait=5"))["messages"]
+    assert [one["value"] for one in found] == ["kept"]
+
+
+@pytest.mark.parametrize("reason", ["asked", "fenced", "timeout", "restart"])
+def test_a_reason_in_words_of_the_broker_is_somebody_s_words_all_the_same(url: str, reason: str) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    ended = done(call(url, "abort", whose, reason=reason))
+
+    again = done(call(url, "abort", whose, reason=reason))
+    details = refused(call(url, "commit", whose), 409, "transaction_aborted")
+
+    assert again == ended
+    assert details["reason"] == f"'{reason}'"
+    assert done(ask(url, "GET", "/transactions/stats"))["aborted_by_reason"] == {"asked": 1}

@@ -302,4 +302,7 @@ def values_of(portions: Iterable[Portion]) -> list[str]:
 
 
 def decoded(portion: Portion) -> list[frame.Message]:
-    return [frame.decode(buffer, position) for buffer in portion.content.buffers for position in frame.walk(buffer)]
+    """As clients do it: control records are no messages."""
+    buffers = portion.content.buffers
+    found = [frame.decode(buffer, position) for buffer in buffers for position in frame.walk(buffer)]
+    return [message for message in found if not message.flags & frame.CONTROL]

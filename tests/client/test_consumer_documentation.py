@@ -36,7 +36,7 @@ def test_everything_that_is_said_of_a_message_is_on_the_page() -> None:
 def test_every_example_about_consumers_runs(broker: LocalBroker) -> None:
     found = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     examples = [example for example in found if "client.consumer(" in example]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for example in examples:
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", example],

@@ -70,6 +70,8 @@ class Nobody:
     def durable(self, *_: Any) -> Any:
         raise AssertionError
 
+    pledge = redeem = durable
+
 
 def leases_of(*, extend: bool = True) -> Leases:
     return Leases(Nobody(), lambda: None, extend=extend)

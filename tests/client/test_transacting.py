@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,7 +30,7 @@ from goqueue.errors import (
     TransactionFull,
     TransactionNotOpen,
 )
-from goqueue.limits import MIB
+from goqueue.limits import MIB, REASON_CHARACTERS_MAX
 from goqueue.partitioner import murmur3
 from goqueue.storage import frame
 from goqueue.testing.clock import ManualClock
@@ -287,9 +288,11 @@ def test_after_an_abort_that_was_lost_the_next_epoch_is_asked_for() -> None:
     sender = Sender()
     sender.add()
     sender.deliver()
+    former = sender.accumulator.identity
     with pytest.raises(BrokerUnreachable):
         sender.abort(LOST)
-    assert asked(sender.step().call)[0] == "/producers/init"
+    path, body = asked(sender.step().call)
+    assert (path, (body["producer_id"], body["epoch"])) == ("/producers/init", former)
 
 
 def test_what_comes_back_late_is_of_no_transaction() -> None:
@@ -336,7 +339,17 @@ def fenced_while_it_aborts(sender: Sender) -> None:
         sender.abort(FENCED)
 
 
-@pytest.mark.parametrize("fence", [fenced_while_it_sends, fenced_while_it_commits, fenced_while_it_aborts])
+def fenced_while_it_asks_how_to_go_on(sender: Sender) -> None:
+    sender.deliver()
+    with pytest.raises(TransactionAborted):
+        sender.commit(ABORTED)
+    sender.dispatch.done(sender.step(), FENCED)
+
+
+FENCES = (fenced_while_it_sends, fenced_while_it_commits, fenced_while_it_aborts, fenced_while_it_asks_how_to_go_on)
+
+
+@pytest.mark.parametrize("fence", FENCES)
 def test_a_fenced_producer_says_so_from_then_on(fence: Callable[[Sender], None]) -> None:
     sender = Sender()
     sender.add()
@@ -421,6 +434,24 @@ def test_while_it_ends_nothing_beats() -> None:
 
 
 # --- options ---
+
+
+@pytest.mark.parametrize("timeout", [30, "30s", timedelta(seconds=30)])
+def test_a_timeout_is_said_as_everywhere(timeout: Any) -> None:
+    wishes = Options(transactional_id="x", transaction_timeout=timeout)
+    clock = ManualClock()
+    dispatch = TransactionalDispatch(Accumulator(wishes.rules(), clock), clock, wishes)
+    step, _, _ = dispatch.next()
+    assert step is not None
+    assert asked(step.call)[1]["transaction_timeout_ms"] == 30_000
+
+
+def test_a_reason_is_no_longer_than_the_broker_takes() -> None:
+    sender = Sender()
+    sender.add()
+    sender.deliver()
+    ((_, body),) = sender.end(sender.dispatch.abort("x" * 100_000), (7, 4))
+    assert len(body["reason"]) == REASON_CHARACTERS_MAX
 
 
 @pytest.mark.parametrize(

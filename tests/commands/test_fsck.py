@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from goqueue.broker.partition import Partition
+from goqueue.broker.work import run
 from goqueue.errors import DiskFull
-from goqueue.storage import check
+from goqueue.storage import check, frame, scan
+from goqueue.storage.aborted import EMPTY, Found, dump
 from goqueue.storage.disk import SystemDisk
+from goqueue.storage.marker import Marker
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import DATA, append, open_store, values
 
@@ -161,6 +165,68 @@ def test_a_wrong_index_is_found_and_rebuilt(data: Path) -> None:
     assert codes(report(str(data))) == ["index_wrong"]
     assert fsck(str(data), "--repair", "--yes").returncode == 0
     assert path.read_bytes() == right
+
+
+def with_transactions(data: Path) -> Path:
+    """A sealed segment with an aborted message, and what is known of it in a file; returns that."""
+    store = open_store(SystemDisk(), path=str(data))
+    log = store.create("t")
+    append(store, log, b"never", flags=frame.TRANSACTIONAL)
+    log.append(scan.batch(bytearray(b"".join(Marker(1, 0, is_commit=False, ranges=((0, 1),)).encode()))))
+    log.roll()
+    append(store, log, b"behind")
+    store.close()
+    store = open_store(SystemDisk(), path=str(data))
+    assert run(Partition("t", 0, store.log("t")).aborted.count(0, 2)) == 1
+    store.close()
+    return data / f"logs/t/{0:020d}.aborted"
+
+
+def test_what_is_known_of_aborted_messages_is_compared_with_the_log(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    path = with_transactions(data)
+    assert path.exists()
+    assert codes(report(str(data))) == []
+    size = (data / f"logs/t/{0:020d}.log").stat().st_size
+    path.write_bytes(dump(Found(EMPTY, is_plain=True), 0, 2, size))
+    assert codes(report(str(data))) == ["index_wrong"]
+    assert fsck(str(data), "--repair", "--yes").returncode == 0
+    assert not path.exists()
+    assert codes(report(str(data))) == []
+
+
+def test_a_file_of_aborted_messages_that_is_not_whole_is_no_damage(tmp_path: Path) -> None:
+    path = with_transactions(tmp_path / "data")
+    path.write_bytes(path.read_bytes()[:20])
+    assert codes(report(str(tmp_path / "data"))) == ["index_missing"]
+    assert fsck(str(tmp_path / "data")).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("ranges", "problem"),
+    [(((0, 9),), "speaks of messages behind it"), (((1, 1),), "do not rise"), (((1, 2), (0, 1)), "do not rise")],
+)
+def test_a_marker_that_says_what_cannot_be_is_found(tmp_path: Path, ranges: Any, problem: str) -> None:
+    store = open_store(SystemDisk(), path=str(tmp_path / "data"))
+    log = store.create("t")
+    append(store, log, b"one", b"two", flags=frame.TRANSACTIONAL)
+    log.append(scan.batch(bytearray(b"".join(Marker(1, 0, is_commit=True, ranges=ranges).encode()))))
+    store.flush()
+    store.close()
+    found = report(str(tmp_path / "data"))
+    assert codes(found) == ["marker_wrong"]
+    assert problem in str(found)
+
+
+def test_markers_that_disagree_are_found(tmp_path: Path) -> None:
+    store = open_store(SystemDisk(), path=str(tmp_path / "data"))
+    log = store.create("t")
+    append(store, log, b"one", flags=frame.TRANSACTIONAL)
+    for commits in (True, False):
+        log.append(scan.batch(bytearray(b"".join(Marker(1, 0, commits, ((0, 1),)).encode()))))
+    store.flush()
+    store.close()
+    assert codes(report(str(tmp_path / "data"))) == ["marker_wrong"]
 
 
 def test_foreign_files_are_mentioned_and_left_alone(data: Path) -> None:

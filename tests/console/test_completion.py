@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -19,7 +20,8 @@ from goqueue.storage.frame import PRIORITIES
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin import registry as admin
 from goqueue_cli.registry import PROGRAM
-from tests.brokers import broker, create
+from goqueue_cli.transactions.listing import State
+from tests.brokers import ask, broker, create
 from tests.cli.programs import NO_CONTEXTS, ROOT, environment
 
 __all__ = ["broker"]
@@ -165,6 +167,15 @@ def test_names_come_from_the_broker_of_the_line(broker: LocalBroker, tmp_path: P
     assert names("topics", "or", ["topic", "describe", "--server", broker.url], tmp_path) == ["orders"]
     assert names("topics", "or", [f"--server={broker.url}", "-s"], tmp_path) == ["orders"]
     assert names("topics", "x", [], tmp_path, GOQUEUE_SERVER=broker.url) == []
+
+
+def test_transactional_ids_are_names_too(broker: LocalBroker, tmp_path: Path) -> None:
+    for name in ("till-1", "till-2"):
+        assert ask(broker.url, "POST", "/producers/init", {"transactional_id": name}).status == 200
+    assert names("transactions", "till", [], tmp_path, GOQUEUE_SERVER=broker.url) == ["till-1", "till-2"]
+    (node,) = [node for node in NODES if "transaction list" in node.paths]
+    (state,) = [flag.value for flag in node.flags if "--state" in flag.names]
+    assert state == tree.Value(choices=get_args(State))
 
 
 def test_names_are_kept_for_a_moment_for_each_broker_and_key(broker: LocalBroker, tmp_path: Path) -> None:

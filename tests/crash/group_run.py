@@ -241,8 +241,7 @@ class GroupRun:
         for topic in self.topics:
             self._record_log(topic)
         self._record_dead_letters()
-        offsets = self._client.group_offsets(GROUP)[TOPIC]
-        self._seen.record(*(Settled(GROUP, TOPIC, partition, floor) for partition, floor in offsets.items()))
+        self._record_offsets()
         events = read(sorted(self._path.glob("*.jsonl")))
         report = check(events, in_order=in_order)
         sys.stdout.write(f"{self}: {report}\n")  # which is seen when the test fails, or with -s
@@ -261,6 +260,13 @@ class GroupRun:
                     )
                 )
             self._seen.record(*(End(topic, partition, end) for partition, end in reader.positions.items()))
+
+    def _record_offsets(self) -> None:
+        try:
+            offsets = self._client.group_offsets(GROUP)[TOPIC]
+        except GroupNotFound:  # nobody has consumed anything
+            return
+        self._seen.record(*(Settled(GROUP, TOPIC, partition, floor) for partition, floor in offsets.items()))
 
     def _record_dead_letters(self) -> None:
         try:

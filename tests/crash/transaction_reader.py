@@ -1,4 +1,4 @@
-"""A process that reads the outputs of all transactions from their beginning to the messages that say where the end is."""
+"""A process that reads the outputs of all transactions, from their beginning to the messages that say: the end."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from functools import partial
 from goqueue.client import Client
 from goqueue.testing.history import Recorder, Seen
 from tests.crash.group_worker import Job, tell, when_told_to_end
-from tests.crash.transaction_worker import OUTPUTS, end_of
+from tests.crash.transaction_worker import OUTPUTS, PATIENCE_SECONDS, end_of
 
 
 def read(job: Job, seen: Recorder, client: Client, topic: str) -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     when_told_to_end(lambda: os._exit(1))  # before it has come to the end: nobody waits for it any more
     with (
         Recorder(job.history, job.name) as seen,
-        Client(job.url) as client,
+        Client(job.url, timeout=PATIENCE_SECONDS) as client,
         ThreadPoolExecutor(len(OUTPUTS)) as threads,
     ):
         for _ in threads.map(partial(read, job, seen, client), OUTPUTS):

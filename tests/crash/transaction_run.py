@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 from goqueue.errors import ProducerNotFound
@@ -10,6 +11,7 @@ from goqueue.testing.history import Isolation, Published, Publishing
 from tests.crash.group_run import LOOK_SECONDS, PATIENCE_SECONDS, TOPIC, GroupRun, Worker
 from tests.crash.transaction_worker import OUTPUTS, end_of
 
+BEGUN = b'"event":"begun"'
 OPEN = {"ongoing", "prepare_commit", "prepare_abort"}
 
 
@@ -50,13 +52,18 @@ class TransactionRun(GroupRun):
             self._await("timed out", lambda: self._state(worker)["state"] not in OPEN)
 
     def replace(self, worker: Worker) -> None:
-        """It is stopped, another one takes over its transactional id, and then it goes on."""
+        """It is stopped, another one takes over its transactional id, and then it goes on; it had that id before."""
         self.workers.remove(worker)
         self._zombies.append(worker)
         with worker.stopped():
             before = self._epoch(worker)
             self._launch(worker.kind, worker.job.name.rpartition(".")[0], worker.job)
             self._await("replaced", lambda: self._epoch(worker) != before)
+
+    def has_begun(self, worker: Worker) -> bool:
+        """Whether it has had its transactional id for a while. Who asks for it after its successor takes it over."""
+        history = Path(worker.job.history)
+        return history.exists() and BEGUN in history.read_bytes()
 
     def _epoch(self, worker: Worker) -> tuple[int, int]:
         state = self._state(worker)

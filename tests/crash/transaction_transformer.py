@@ -4,15 +4,13 @@ It ends when it is told to, or when another one has taken over its transactional
 """
 
 import threading
-from contextlib import suppress
 from random import Random
 
 from goqueue.client.transaction import TransactionalProducer
-from goqueue.errors import ProducerFenced
 from goqueue.testing.history import Recorder
 from tests.crash.group_watched import WatchedClient, WatchedConsumer
 from tests.crash.group_worker import Job, Watch, when_told_to_end
-from tests.crash.transaction_worker import Writer
+from tests.crash.transaction_worker import PATIENCE_SECONDS, Writer, until_fenced
 
 MESSAGES_MAX = 20
 WORK_SECONDS = 0.05
@@ -35,7 +33,11 @@ def transform(job: Job, consumer: WatchedConsumer, writer: Writer) -> None:
 def main() -> None:
     job = Job.from_argument()
     wishes = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
-    with Recorder(job.history, job.name) as seen, WatchedClient(job.url) as client, suppress(ProducerFenced):
+    with (
+        Recorder(job.history, job.name) as seen,
+        WatchedClient(job.url, timeout=PATIENCE_SECONDS) as client,
+        until_fenced(),
+    ):
         watch = Watch(seen, job.group)
         consumer: WatchedConsumer = client.watched(
             watch,

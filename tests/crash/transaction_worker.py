@@ -1,5 +1,6 @@
 """What the processes with transactions have in common: where they write, and what they write down of how it ended."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
@@ -7,13 +8,22 @@ from random import Random
 from goqueue.client import Batch
 from goqueue.client.delivery import Delivery
 from goqueue.client.transaction import Transaction, TransactionalProducer
-from goqueue.errors import GroupNotFound, LeaseExpired, MemberUnknown, TransactionAborted, TransientError
+from goqueue.errors import (
+    GroupNotFound,
+    LeaseExpired,
+    MemberUnknown,
+    ProducerFenced,
+    TransactionAborted,
+    TransientError,
+)
 from goqueue.testing.history import Aborted, Begun, Committed, Committing, Published, Publishing, Recorder
 from tests.crash.group_worker import Job, Watch, tell
 
 OUTPUTS = {"x": 2, "y": 1}
 """Topics, and how many partitions each has."""
 PLACES = [(topic, partition) for topic, partitions in OUTPUTS.items() for partition in range(partitions)]
+PATIENCE_SECONDS = 120.0
+"""What a process stays for without an answer: on a busy machine a broker that is killed all the time is mostly away."""
 DELAYED = 0.05
 """The part of the messages that is to come later."""
 DELAY_SECONDS = 0.3
@@ -22,6 +32,15 @@ DELAY_SECONDS = 0.3
 def end_of(topic: str, partition: int) -> str:
     """The value of the last message of an output."""
     return f"the end of {topic}/{partition}"
+
+
+@contextmanager
+def until_fenced() -> Iterator[None]:
+    """Another process has taken over the transactional id: whoever was not to be replaced shows what it was told."""
+    try:
+        yield
+    except ProducerFenced as error:
+        sys.stderr.write(f"{error}\n")
 
 
 class GivenUpError(Exception):

@@ -4,15 +4,13 @@ It also ends where another one has taken over its transactional id: then it was 
 """
 
 import threading
-from contextlib import suppress
 from random import Random
 
 from goqueue.client import Client
 from goqueue.client.transaction import TransactionalProducer
-from goqueue.errors import ProducerFenced
 from goqueue.testing.history import Recorder
 from tests.crash.group_worker import Job, when_told_to_end
-from tests.crash.transaction_worker import Writer
+from tests.crash.transaction_worker import PATIENCE_SECONDS, Writer, until_fenced
 
 MESSAGES_MAX = 12
 PACE_SECONDS = 0.03
@@ -38,10 +36,14 @@ def main() -> None:
     job, over = Job.from_argument(), threading.Event()
     when_told_to_end(over.set)
     wishes = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
-    with Recorder(job.history, job.name) as seen, Client(job.url) as client, suppress(ProducerFenced):
-        with client.producer(**wishes) as producer:
-            assert isinstance(producer, TransactionalProducer)
-            write(job, Writer(job, producer, seen), over)
+    with (
+        Recorder(job.history, job.name) as seen,
+        Client(job.url, timeout=PATIENCE_SECONDS) as client,
+        until_fenced(),
+        client.producer(**wishes) as producer,
+    ):
+        assert isinstance(producer, TransactionalProducer)
+        write(job, Writer(job, producer, seen), over)
 
 
 if __name__ == "__main__":

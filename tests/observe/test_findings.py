@@ -20,12 +20,14 @@ from goqueue.observe.facts import (
     DiskFacts,
     Facts,
     GroupFacts,
+    HeldBack,
     Loss,
     Ordeal,
     PlaceFacts,
     ProcessFacts,
     ShutLog,
     StartFacts,
+    TransactionFacts,
 )
 from goqueue.observe.finding import SEVERITIES, Finding
 from goqueue.observe.findings import CHECKS, examine
@@ -330,6 +332,72 @@ def test_dead_letters_wait_for_somebody(messages: int, expected: str | None) -> 
     assert severity(facts, "dead_letters_waiting") == expected
 
 
+# --- transactions ---
+
+
+def transaction(**changes: Any) -> Facts:
+    """One that is open for long, with a message of its own and nine of others behind it."""
+    held = (HeldBack(topic="orders", partition=1, messages=10),)
+    found = TransactionFacts(
+        name="till-1", transaction="7-3", state="ongoing", seconds=45, idle_seconds=12.2, expires_in=47.8, messages=1,
+        held_back=held,
+    )  # fmt: skip
+    return replace(WELL, transactions_open=1, transactions=(replace(found, **changes),))
+
+
+def test_a_transaction_that_keeps_others_waiting_is_told_with_the_command_that_ends_it() -> None:
+    (finding,) = found(transaction(), "transaction_hung")
+    assert (finding.severity, finding.subject) == ("warning", "till-1")
+    assert finding.sentence == (
+        "transaction 7-3 is open for 45s, and 10 messages of orders/1 are seen by nobody until it ends, 9 of them of "
+        "others"
+    )
+    assert finding.hint == (
+        "look at its producer, which was heard of 12s ago; without a sign of life it is aborted in 48s; "
+        "`goqueue-cli transaction abort till-1` ends it now"
+    )
+    assert finding.details["held_back"] == {"orders/1": 10}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"seconds": limits.TRANSACTION_HUNG_SECONDS}, "warning"),
+        ({"seconds": limits.TRANSACTION_HUNG_SECONDS - 0.1}, None),
+        ({"messages": 10}, "note"),
+        ({"held_back": ()}, None),
+        ({"state": "prepare_commit"}, None),
+    ],
+)
+def test_a_transaction_is_hung_when_readers_wait_behind_it_for_long(
+    changes: dict[str, Any], expected: str | None
+) -> None:
+    assert severity(transaction(**changes), "transaction_hung") == expected
+
+
+def test_a_transaction_whose_end_is_not_taken_says_by_whom() -> None:
+    facts = transaction(state="prepare_abort", seconds=11, obstacle="log orders/1 is fenced")
+    (finding,) = found(facts, "transaction_stuck")
+    assert finding.severity == "critical"
+    assert finding.sentence == (
+        "transaction 7-3 is to be aborted for 11s, and that cannot be carried out: log orders/1 is fenced; "
+        "10 messages of orders/1 are seen by nobody until then"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"state": "prepare_commit", "seconds": limits.TRANSACTION_STUCK_SECONDS}, "critical"),
+        ({"state": "prepare_commit", "seconds": limits.TRANSACTION_STUCK_SECONDS, "held_back": ()}, "critical"),
+        ({"state": "prepare_commit", "seconds": limits.TRANSACTION_STUCK_SECONDS - 0.1}, None),
+        ({"state": "ongoing"}, None),
+    ],
+)
+def test_a_transaction_is_stuck_when_it_is_decided_for_long(changes: dict[str, Any], expected: str | None) -> None:
+    assert severity(transaction(**changes), "transaction_stuck") == expected
+
+
 # --- what holds of all ---
 
 NAMES = st.sampled_from(["orders", "a.dlq", "x" * 255])
@@ -354,7 +422,15 @@ GROUPS = st.builds(
 )  # fmt: skip
 SHUT = st.builds(
     ShutLog, log=NAMES, reason=NAMES, hint=st.none() | NAMES, is_open=st.booleans(),
-    role=st.sampled_from(["topic", "topics", "groups"]),
+    role=st.sampled_from(["topic", "topics", "groups", "transactions"]),
+)  # fmt: skip
+TRANSACTIONS = st.builds(
+    TransactionFacts, name=NAMES, transaction=NAMES,
+    state=st.sampled_from(["ongoing", "prepare_commit", "prepare_abort"]), seconds=SECONDS, idle_seconds=SECONDS,
+    expires_in=st.none() | SECONDS, messages=COUNTS, obstacle=st.none() | NAMES,
+    held_back=st.lists(
+        st.builds(HeldBack, topic=NAMES, partition=COUNTS, messages=COUNTS), max_size=8
+    ).map(tuple),
 )  # fmt: skip
 FACTS = st.builds(
     Facts,
@@ -374,6 +450,8 @@ FACTS = st.builds(
         st.builds(DelayedFacts, topic=NAMES, partition=COUNTS, messages=COUNTS, seconds=SECONDS), max_size=3
     ).map(tuple),
     dead_letters=st.lists(st.builds(DeadLetterFacts, topic=NAMES, messages=COUNTS), max_size=3).map(tuple),
+    transactions_open=COUNTS,
+    transactions=st.lists(TRANSACTIONS, max_size=4).map(tuple),
 )  # fmt: skip
 
 
@@ -430,4 +508,6 @@ ILL = Facts(
     ),
     dead_letters=(DeadLetterFacts(topic="orders.dlq", messages=1),),
     delayed=(DelayedFacts(topic="orders", partition=0, messages=3, seconds=60),),
+    transactions_open=2,
+    transactions=(*transaction().transactions, *transaction(state="prepare_commit", name="till-2").transactions),
 )  # fmt: skip

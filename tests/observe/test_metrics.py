@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from goqueue.observe.group_metrics import GroupNumbers, OneGroup
 from goqueue.observe.label import OTHERS, VALUES_MAX
 from goqueue.observe.metrics import METRICS, Histogram, Metrics
+from goqueue.observe.transaction_metrics import TransactionNumbers
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/metrics.md"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -26,6 +27,10 @@ def busy() -> Metrics:
     )
     metrics = Metrics("1.2.3", log_sizes=lambda: {"orders": 4096})
     metrics.groups.numbers = groups
+    metrics.transactions = TransactionNumbers(
+        {"ongoing": 2, "prepare_abort": 0, "prepare_commit": 1}, 42.5, 9, {"timeout": 3}, {("orders", "0"): 17}
+    )
+    metrics.transaction_seconds.observe(600.0)
     metrics.connections += 2
     metrics.connections_open += 1
     metrics.refuse_connection("too_many")
@@ -99,6 +104,27 @@ def test_what_groups_are_at_is_what_is_scraped() -> None:
     assert value(metrics, "goqueue_rebalances_total", reason="join") == 4
     assert value(metrics, "goqueue_rebalance_seconds_sum") == 0.5
     assert value(metrics, "goqueue_revocation_timeouts_total") == 1
+
+
+def test_how_it_stands_with_transactions_is_what_is_scraped() -> None:
+    metrics = busy()
+    assert value(metrics, "goqueue_transactions_open", state="ongoing") == 2
+    assert value(metrics, "goqueue_transactions_open", state="prepare_commit") == 1
+    assert value(metrics, "goqueue_transaction_oldest_seconds") == 42.5
+    assert value(metrics, "goqueue_transactions_committed_total") == 9
+    assert value(metrics, "goqueue_transactions_aborted_total", reason="timeout") == 3
+    assert value(metrics, "goqueue_transaction_seconds_bucket", le="300.0") == 0
+    assert value(metrics, "goqueue_transaction_seconds_bucket", le="900.0") == 1
+    assert value(metrics, "goqueue_transaction_held_back_messages", topic="orders", partition="0") == 17
+
+
+def test_of_many_partitions_with_something_held_back_the_largest_are_named() -> None:
+    metrics = Metrics("0")
+    metrics.transactions = TransactionNumbers(
+        held_back={("t", str(number)): number for number in range(VALUES_MAX + 3)}
+    )
+    assert value(metrics, "goqueue_transaction_held_back_messages", topic="t", partition="1002") == 1002
+    assert value(metrics, "goqueue_transaction_held_back_messages", topic=OTHERS, partition=OTHERS) == 0 + 1 + 2
 
 
 def test_the_process_tells_of_its_memory_files_and_start() -> None:

@@ -11,6 +11,7 @@ from goqueue.broker.delay.delays import Delays
 from goqueue.broker.delay.sweep import sweep
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import TopicSpec
+from goqueue.broker.view import View
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS, Clock, SystemClock
 from goqueue.limits import MIB
@@ -56,7 +57,7 @@ class Scene:
     async def arrived(self, count: int) -> list[bytes]:
         """As soon as so many are there."""
         while self.partition.high_watermark < count:
-            await self.runtime.read(self.partition, self.partition.high_watermark, 1, wait=30)
+            await self.runtime.read(View(self.partition), self.partition.high_watermark, 1, wait=30)
         return values(self.partition)
 
     async def told(self) -> None:

@@ -12,6 +12,7 @@ from goqueue.broker.filters.search import Search, Wish
 from goqueue.broker.filters.sieve import Sieve
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import TopicSpec
+from goqueue.broker.view import View
 from goqueue.limits import FILTER_PIECE_BYTES, FILTER_REST_SECONDS, FILTER_SCAN_SECONDS, MIB
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.runtime import Runtime
@@ -79,7 +80,7 @@ def test_searches_that_take_long_do_not_keep_other_reads_waiting() -> None:
         may_go_on = threading.Event()
         searches = [scene.search(may_go_on.wait) for _ in range(MANY)]
         try:
-            read = await scene.runtime.read(scene.partition, 0, MIB)
+            read = await scene.runtime.read(View(scene.partition), 0, MIB)
         finally:
             may_go_on.set()
         assert read.next_offset == 1

@@ -88,8 +88,13 @@ def delayed_rows(path: Path, topic: str, partition: int = 0, end: int = 2**63) -
         if not message.flags & frame.CONTROL:
             due = due_of(message.headers, message.timestamp_ns)
             assert due is not None
-            fate = {"deliver_at": moment(due), "state": "pending"}
+            fate = {"deliver_at": moment(due), "state": "hidden" if message.flags & frame.TRANSACTIONAL else "pending"}
             found[message.offset] = row(message, topic, partition, segment, position) | fate
+            continue
+        if is_marker(message.flags):
+            spoken = [at for first, last in decode_marker(message).ranges for at in range(first, last) if at in found]
+            for one in [found[at] for at in spoken if message.flags & frame.COMMIT and found[at]["state"] == "hidden"]:
+                one |= {"deliver_at": max(one["deliver_at"], moment(message.timestamp_ns)), "state": "pending"}
             continue
         kind, numbers = message.key, struct.unpack(f">{len(message.value) // 8}q", message.value)
         pairs = list(zip(*[iter(numbers[kind == b"delivered" :])] * 2, strict=True))
@@ -99,7 +104,7 @@ def delayed_rows(path: Path, topic: str, partition: int = 0, end: int = 2**63) -
         for offset, change in changes:
             if offset in found and found[offset]["state"] == "pending":
                 found[offset] |= change
-    return [one for offset, one in found.items() if offset < end]
+    return [one for offset, one in found.items() if offset < end and one["state"] != "hidden"]
 
 
 def moment(time_ns: int) -> datetime:

@@ -1,6 +1,6 @@
 """Data directories for tests, made without a broker: all shapes of messages, small segments, gaps and removals."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -15,6 +15,7 @@ from goqueue.spark.logs.port import Logs
 from goqueue.spark.plan import Selection, make_plan
 from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame, scan
+from goqueue.storage.aborted import Aborted
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.log import Log
@@ -114,8 +115,11 @@ class Stock:
         job.run()
         job.apply()
 
-    def compact(self, topic: str, partition: int = 0) -> None:
-        job = plan_compaction(self.log(topic, partition), DISK, now_ns=self.clock.now_ns(), tombstone_grace_seconds=0)
+    def compact(
+        self, topic: str, partition: int = 0, *, below: int | None = None, aborted: Iterable[tuple[int, int]] = ()
+    ) -> None:
+        log, now_ns, gone = self.log(topic, partition), self.clock.now_ns(), Aborted.of(aborted)
+        job = plan_compaction(log, DISK, now_ns=now_ns, tombstone_grace_seconds=0, below=below, aborted=gone)
         while not job.is_done:
             job.run()
             for replacement in job.replacements:

@@ -2,9 +2,9 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,12 @@ from goqueue.spark.extract import Extract
 from goqueue.spark.inspections.catalogue import INSPECTIONS
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs, OpenSegment
+from goqueue.spark.logs.port import Decided, Isolation, Logs, OpenSegment
 from goqueue.spark.plan import Selection, make_plan
 from goqueue.spark.reading import Split
 from goqueue.storage import frame, scan
 from goqueue.storage.log import Log
+from goqueue.storage.marker import Marker
 from goqueue.storage.visit import LogView, SegmentView
 from goqueue.testing.broker import LocalBroker
 from tests.api.wire import until
@@ -73,6 +74,8 @@ class Inbox:
     stock: Stock
     log: Log
     offsets: list[int] = field(default_factory=list)
+    open: list[list[int]] = field(default_factory=list)
+    """The offsets of each transaction that has not ended."""
 
     @classmethod
     def of(cls, stock: Stock) -> "Inbox":
@@ -87,6 +90,16 @@ class Inbox:
 
     def schedule(self, *messages: Sent) -> None:
         self.offsets += self.append(*(one.encode() for one in messages))
+
+    def begin(self, *messages: Sent) -> None:
+        self.open.append(self.append(*(replace(one, is_transactional=True).encode() for one in messages)))
+        self.offsets += self.open[-1]
+
+    def end(self, number: int, *, is_commit: bool) -> None:
+        """One of those that are open, each offset as a range of its own."""
+        if self.open:
+            ended = self.open.pop(number % len(self.open))
+            self.append(*Marker(7, 0, is_commit, tuple((offset, offset + 1) for offset in ended)).encode())
 
     def chosen(self, numbers: set[int]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         return np.array([offset for number, offset in enumerate(self.offsets) if number in numbers], np.int64)
@@ -106,6 +119,8 @@ messages = st.builds(
 numbers = st.sets(st.integers(0, 30), min_size=1)
 steps = st.one_of(
     st.tuples(st.just("schedule"), st.lists(messages, min_size=1, max_size=12)),
+    st.tuples(st.just("begin"), st.lists(messages, min_size=1, max_size=5)),
+    st.tuples(st.sampled_from(["commit", "abort"]), st.integers(0, 3)),
     st.tuples(st.sampled_from([DELIVERED, CANCELLED, EXPIRED]), numbers),
     st.tuples(st.just("move"), st.dictionaries(st.integers(0, 30), dues, min_size=1)),
 )
@@ -113,8 +128,11 @@ steps = st.one_of(
 
 def do(inbox: Inbox, step: tuple[Any, Any]) -> None:
     what, told = step
-    if what == "schedule":
-        inbox.schedule(*told)
+    if what in ("schedule", "begin"):
+        (inbox.schedule if what == "schedule" else inbox.begin)(*told)
+        return
+    if what in ("commit", "abort"):
+        inbox.end(told, is_commit=what == "commit")
         return
     chosen = inbox.chosen(set(told))
     if not len(chosen):
@@ -137,7 +155,10 @@ def test_each_message_is_told_of_as_its_records_say_however_a_log_is_cut(
             do(inbox, step)
         if not is_live:
             stock.close()
-        assert rows(delayed(stock.path), split_bytes=split_bytes) == naive.delayed_rows(stock.path, "t")
+        expected = naive.delayed_rows(stock.path, "t")
+        assert rows(delayed(stock.path), split_bytes=split_bytes) == expected
+        plain = [{name: row[name] for name in USUAL} for row in expected]
+        assert rows(delayed(stock.path), split_bytes=split_bytes, names=USUAL) == plain
 
 
 def test_a_topic_is_read_as_if_there_were_no_delayed_log_below_it(tmp_path: Path) -> None:
@@ -300,8 +321,15 @@ class Interrupted:
     def name(self) -> str:
         return self.of.name
 
+    @property
+    def isolation(self) -> Isolation:
+        return self.of.isolation
+
     def topics(self) -> dict[str, tuple[int, ...]]:
         return self.of.topics()
+
+    def touched(self) -> Mapping[tuple[str, int], int]:
+        return self.of.touched()
 
     def view(self, topic: str, partition: int) -> LogView:
         return self.of.view(topic, partition)
@@ -309,6 +337,14 @@ class Interrupted:
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         self.act(segment)
         return self.of.open(topic, partition, segment)
+
+    def waits(self) -> bool:
+        return self.of.waits()
+
+    def decided(
+        self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
+    ) -> Decided | None:
+        return self.of.decided(topic, partition, first, end, segments)
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return self.of.path(topic, partition, segment)

@@ -34,8 +34,9 @@ def problem(**given: str) -> str:
 def test_a_place_is_enough() -> None:
     found = options()
     assert found == ReadOptions(
-        path="/data", url=None, token=None, selection=Selection(), is_delayed=False, start=None, end=None,
-        columns=None, has_headers=False, fails_on_loss=True, split_bytes=None, partitions_least=None,
+        path="/data", url=None, token=None, selection=Selection(), is_delayed=False, isolation="read_committed",
+        start=None, end=None, columns=None, has_headers=False, fails_on_loss=True, split_bytes=None,
+        partitions_least=None,
         offsets_per_trigger=None, offsets_least=None, trigger_delay=900.0, bytes_per_trigger=None, group=None,
     )  # fmt: skip
 
@@ -51,10 +52,10 @@ def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
                   {name.upper(): value for name, value in written.items()}):  # fmt: skip
         found = options(given)
         assert found == ReadOptions(
-            path="/data", url=None, token=None, selection=Selection(("a",)), is_delayed=True, start=Bound("latest"),
-            end=None, columns=("key", "value"), has_headers=True, fails_on_loss=False, split_bytes=64 << 20,
-            partitions_least=7, offsets_per_trigger=5, offsets_least=2, trigger_delay=300.0, bytes_per_trigger=1 << 30,
-            group="g",
+            path="/data", url=None, token=None, selection=Selection(("a",)), is_delayed=True,
+            isolation="read_uncommitted", start=Bound("latest"), end=None, columns=("key", "value"), has_headers=True,
+            fails_on_loss=False, split_bytes=64 << 20, partitions_least=7, offsets_per_trigger=5, offsets_least=2,
+            trigger_delay=300.0, bytes_per_trigger=1 << 30, group="g",
         )  # fmt: skip
 
 

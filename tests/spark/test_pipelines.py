@@ -100,7 +100,8 @@ schedule:
 """
 TANGLED = """\
 1:1: source: has none of path, url (give one of them)
-2:3: source.pth: is not known here (did you mean path? there are path, url, token, topics, from, to, json, skip_damage)
+2:3: source.pth: is not known here (did you mean path? there are path, url, token, topics, from, to, json, \
+skip_damage, isolation)
 3:21: source.topics: is a section where a name belongs
 4:9: source.from: 'yesteryear' is no place to read from or to: write earliest, latest, a time as in \
 2026-03-01T12:00:00Z, a day as in 2026-03-01, or -24h

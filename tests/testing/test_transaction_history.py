@@ -728,6 +728,15 @@ RIGHT: dict[str, list[Event]] = {
         *ends("in/0/2"),
         Settled("g", "in", 0, 2),
     ],
+    "an uncommitted group has done what was aborted": [
+        begun(),
+        *sent("i", "in/0/0"),
+        replace(got(), isolation="read_uncommitted"),
+        *ack(""),
+        aborted(),
+        *ends("in/0/1"),
+        Settled("g", "in", 0, 1),
+    ],
     "a reader that began later": [
         *sent("a", "t/0/0", ""),
         *sent("c", "t/0/1", ""),

@@ -25,6 +25,18 @@ class News:
     """Of a message in a transaction nothing is decided yet."""
     records: list[Record]
 
+    def of_messages_below(self, end: int) -> "News":
+        """The same without the messages from an offset on."""
+        wanted = self.offsets < end
+        return News(
+            self.offsets[wanted],
+            self.dues[wanted],
+            self.times[wanted],
+            self.priorities[wanted],
+            self.states[wanted],
+            self.records,
+        )
+
 
 @dataclass(slots=True)
 class Changes:

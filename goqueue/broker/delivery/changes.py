@@ -10,6 +10,7 @@ import msgspec
 
 from goqueue.broker.transactions.whose import Whose
 from goqueue.storage.frame import NORMAL
+from goqueue.storage.lanes import NO_LANE
 
 Place = tuple[str, int]
 """A topic and the number of a partition."""
@@ -27,6 +28,12 @@ class Retry(NamedTuple):
     """When they were handed out for the first time; 0 when they never were."""
     due_ns: int
     lane: int = NORMAL
+    """`NO_LANE` where nobody has looked."""
+
+    @property
+    def turn(self) -> int:
+        """The lane whose turn is theirs."""
+        return NORMAL if self.lane == NO_LANE else self.lane
 
 
 class Pledge(NamedTuple):

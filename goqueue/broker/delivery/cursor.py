@@ -45,9 +45,10 @@ from goqueue.broker.delivery.leases import Leases
 from goqueue.broker.delivery.waiting import Due, Waiting
 from goqueue.broker.ranges import RangeMap
 from goqueue.broker.transactions.whose import Whose
+from goqueue.storage.lanes import NO_LANE
 
-_NEVER = Retry(0, 0, 0, 0)
-"""How stands what was never handed out, whatever its lane may be."""
+_NEVER = Retry(0, 0, 0, 0, NO_LANE)
+"""How stands what was never handed out: nobody has looked what it is."""
 
 
 class Cursor:
@@ -152,10 +153,10 @@ class Cursor:
         """What was handed out of this range, or of one lane of it, and is not done with, nor pledged by this
         transaction, in no order. Of what is on its way to another topic nobody knows the lane any more."""
         for start, stop, retry in self.waiting.within(first, end):
-            if lane in (None, retry.lane):
+            if lane is None or retry.lane in (lane, NO_LANE):
                 yield start, stop
         for start, stop, pledge in self.pledged.within(first, end):
-            if lane in (None, pledge.tried.lane) and pledge.whose != whose:
+            if pledge.whose != whose and (lane is None or pledge.tried.lane in (lane, NO_LANE)):
                 yield start, stop
         maps: list[RangeMap[Any]] = [self.moving]
         maps += (lease.left for lease in self.leases.values() if lane in (None, lease.grant.lane))

@@ -316,7 +316,7 @@ class Undertaker:
         if origin is None:
             return None
         try:
-            read = yield from origin.partitions[number].read(offset, 1, skip_damage=True)
+            read = yield from origin.partitions[number].read_uncommitted(offset, 1, skip_damage=True)
         except OffsetOutOfRange:
             return None
         message = frame.decode(read.buffers[0]) if read.buffers else None

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from goqueue.broker.delivery.changes import Range
 from goqueue.broker.delivery.slices import Slice, assembled, picked
-from goqueue.broker.partition import Partition
+from goqueue.broker.view import View
 from goqueue.broker.work import Work
 from goqueue.errors import RangeDamaged
 from goqueue.limits import LANE_GAP_BYTES, LANE_READS_MAX
@@ -29,19 +29,19 @@ class Gathered:
         return end if is_all else self.through
 
 
-def gather(partition: Partition, spans: list[Range], max_bytes: int, *, skip_damage: bool) -> Work[Gathered]:
+def gather(view: View, spans: list[Range], max_bytes: int, *, skip_damage: bool) -> Work[Gathered]:
     """What lies in these spans, as far as there is room. What lies between them is read over where it is little,
     and may be damaged.
     """
     views: list[memoryview] = []
     ranges: list[Range] = []
-    room, average, through = max_bytes, partition.message_bytes, spans[0][0]
+    room, average, through = max_bytes, view.partition.message_bytes, spans[0][0]
     for group in islice(_grouped(spans, LANE_GAP_BYTES // average), LANE_READS_MAX):
         offset, stop = max(group[0][0], through), group[-1][1]
-        while partition.earliest <= offset < stop and room > 0:
+        while view.earliest <= offset < stop and room > 0:
             size = min(room, 2 * (stop - offset) * average)
             try:
-                read = yield from partition.read(offset, size, skip_damage=skip_damage)
+                read = yield from view.read(offset, size, skip_damage=skip_damage)
             except RangeDamaged:
                 following = _behind(group, offset)
                 if following is None and not ranges:

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from goqueue.broker.delivery.changes import Place, Range, Retry
 from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.partition import Partition
+from goqueue.broker.view import View
 from goqueue.broker.work import Work
 from goqueue.errors import OffsetOutOfRange
 from goqueue.limits import MIB
@@ -81,29 +81,29 @@ class KeyOrder:
         """It is gone."""
         self._exceptions.pop(group, None)
 
-    def blocked(self, cursor: Cursor, partition: Partition) -> Work[dict[bytes, int]]:
+    def blocked(self, cursor: Cursor, view: View) -> Work[dict[bytes, int]]:
         """For each key the first message that is being tried again, or is held back: later ones wait for it."""
-        exceptions = yield from self._look(cursor, partition)
+        exceptions = yield from self._look(cursor, view)
         return {key: queue[0] for key, queue in exceptions.queues.items()}
 
-    def next_retry(self, cursor: Cursor, partition: Partition, now_ns: int) -> Work[tuple[Range, Retry] | None]:
+    def next_retry(self, cursor: Cursor, view: View, now_ns: int) -> Work[tuple[Range, Retry] | None]:
         """The first message that is due and waits for nobody: a key at a time, so one by one."""
         due = cursor.next_due()
         if due is None or due[0] > now_ns:
             return None
         exceptions = self._exceptions.get(cursor.group, {}).get(cursor.place)
         if exceptions is None or exceptions.cursor is not cursor or exceptions.revision != cursor.revision:
-            exceptions = yield from self._look(cursor, partition)
+            exceptions = yield from self._look(cursor, view)
         return exceptions.next(now_ns)
 
-    def _look(self, cursor: Cursor, partition: Partition) -> Work[_Exceptions]:
+    def _look(self, cursor: Cursor, view: View) -> Work[_Exceptions]:
         """All exceptions as they are now; keys that are not known yet are read."""
         places = self._exceptions.setdefault(cursor.group, {})
         found = places.get(cursor.place)
         if found is None or found.cursor is not cursor:
             found = places[cursor.place] = _Exceptions(cursor)
         while missing := self._missing(found):
-            found.keys |= yield from _keys_of(partition, missing)
+            found.keys |= yield from _keys_of(view, missing)
         found.arrange()
         if not found.keys:
             places.pop(cursor.place, None)
@@ -126,16 +126,16 @@ class KeyOrder:
         return [(first, end) for first, end in ranges if any(one not in known for one in range(first, end))]
 
 
-def _keys_of(partition: Partition, ranges: list[Range]) -> Work[dict[int, bytes]]:
+def _keys_of(view: View, ranges: list[Range]) -> Work[dict[int, bytes]]:
     """By offset; an offset without a message has no key. What lies close together is read together: among lanes there
     are as many ranges as messages."""
     found = {offset: _NO_KEY for first, end in ranges for offset in range(first, end)}
     offset = 0
     for first, end in sorted(ranges):
-        offset = max(offset, first, partition.earliest)
-        while offset < min(end, partition.last_stable):
+        offset = max(offset, first, view.earliest)
+        while offset < min(end, view.end):
             try:
-                read: Read = yield from partition.read(offset, MIB, skip_damage=True)
+                read: Read = yield from view.read(offset, MIB, skip_damage=True)
             except OffsetOutOfRange:
                 break
             found |= yield partial(_keys_in, read, found.keys())

@@ -6,6 +6,7 @@ from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.served import LaneServed
 from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.partition import Partition
+from goqueue.broker.view import View
 from goqueue.broker.work import Work
 from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
 from goqueue.storage.lanes import LANES
@@ -34,9 +35,10 @@ def lane_numbers(coordinator: Coordinator, partition: Partition, group: str | No
     heads = [cursor.heads or [cursor.position] * PRIORITY_COUNT for cursor in cursors]
     if not cursors and group is None:
         heads = [[partition.earliest] * PRIORITY_COUNT]
+    view = View(partition) if group is None else View(partition, coordinator.ledger.isolation(group))
     for lane in LANES:
         first = min((one[lane] for one in heads), default=OFFSET_MAX)
-        found[lane].ready = yield from partition.lanes.count(lane, first, partition.last_stable, OFFSET_MAX)
+        found[lane].ready = yield from view.count_in_lane(lane, first, view.end)
     served = coordinator.polls.served.places.get(place)
     for lane, numbers in enumerate(found):
         numbers.served = served[lane] if served is not None else None
@@ -49,4 +51,4 @@ def _add(found: list[LaneNumbers], cursor: Cursor) -> None:
     for lease in cursor.leases.values():
         found[lease.grant.lane].in_flight += lease.left.count
     for first, end, retry in cursor.waiting.runs():
-        found[retry.lane].waiting += end - first
+        found[retry.turn].waiting += end - first

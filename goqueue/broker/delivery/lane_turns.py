@@ -91,14 +91,14 @@ class LaneTurns:
             return
         shares = self._shares.setdefault(taking.name, {}).setdefault(place, Shares())
         size = max(partition.message_bytes, shares.message_bytes)
-        end, wanted = partition.last_stable, min(taking.messages, max(1, taking.bytes // size))
+        end, wanted = lender.view(taking.name, place).end, min(taking.messages, max(1, taking.bytes // size))
         heads = [_head(cursor, lane) for lane in LANES]
         new = [0] * PRIORITY_COUNT
         for lane in LANES:
             new[lane] = yield from partition.lanes.count(lane, heads[lane], end, wanted + 1)
         tried, now_ns = [0] * PRIORITY_COUNT, lender.now_ns()
         if not lender.ledger.ordered(taking.name):  # there keys decide what comes first, and it has been taken
-            tried = [_due_count(cursor, lane, wanted, now_ns) for lane in LANES]
+            tried = [self._due_count(cursor, lane, wanted, now_ns) for lane in LANES]
         ready = [min(wanted, one + other) for one, other in zip(new, tried, strict=True)]
         late = shares.passed_over(rules, ready, now_ns)
         given, taken, before = shares.divide(rules, ready, wanted, now_ns), [0] * PRIORITY_COUNT, taking.bytes
@@ -120,6 +120,14 @@ class LaneTurns:
             raise failure
 
     # --- what is to be tried again ---
+
+    def _due_count(self, cursor: Cursor, lane: int, most: int, now_ns: int) -> int:
+        """How many messages of a lane are due, of those that were tried as the first of them was; there may be more.
+        One that must be handed out alone has no share: its turn comes when it has waited longest."""
+        due = cursor.waiting.next_due_of(lane)
+        if due is None or due[0] > now_ns or self._lender.is_lone(cursor.place, due[2].failures):
+            return 0
+        return sum(end - first for first, end in _alike(cursor, due[1][0], due[2], most))
 
     def _take_tried(self, taking: Taking, place: Place, lane: int, most: int) -> Work[int]:
         """Those of the lane that are due, one kind of retry after the other; how many were taken."""
@@ -144,7 +152,8 @@ class LaneTurns:
         if spans[0][0] < partition.earliest:
             lender.pass_over(taking.name, place, partition)
             return
-        found = yield from gather(partition, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
+        view = lender.view(taking.name, place)
+        found = yield from gather(view, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
         cursor = lender.cursor(taking, place)
         count = found.content.count if found.content is not None else 0
         if cursor is None or cursor.heads is None or not lender.owns(taking, partition, count):
@@ -165,12 +174,15 @@ class LaneTurns:
         cursor = lender.cursor(taking, place)
         if cursor is None or taking.is_full:
             return 0
-        head, new, end = _head(cursor, lane), ahead.counts, ahead.end
-        spans = yield from partition.lanes.spans(lane, head, end, min(most, taking.messages), LANE_SPANS_MAX)
-        if not spans:
+        head, new, end, view = _head(cursor, lane), ahead.counts, ahead.end, lender.view(taking.name, place)
+        start = yield from view.seen_from(head)
+        spans = yield from partition.lanes.spans(lane, start, end, min(most, taking.messages), LANE_SPANS_MAX)
+        if not spans and start == head:
             return 0
-        found = yield from gather(partition, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
-        through, held = found.head(spans, new[lane], end), list[Range]()
+        found, through, held = Gathered(None, end), end, list[Range]()
+        if spans:
+            found = yield from gather(view, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
+            through = found.head(spans, new[lane], end)
         stretches = [found.content] if found.content is not None else []
         if found.content is not None:
             stretches, held = yield from lender.unblocked(taking, place, found.content)
@@ -190,14 +202,6 @@ class LaneTurns:
 
 def _head(cursor: Cursor, lane: int) -> int:
     return cursor.heads[lane] if cursor.heads is not None else cursor.position
-
-
-def _due_count(cursor: Cursor, lane: int, most: int, now_ns: int) -> int:
-    """How many messages of a lane are due, of those that were tried as the first of them was; there may be more."""
-    due = cursor.waiting.next_due_of(lane)
-    if due is None or due[0] > now_ns:
-        return 0
-    return sum(end - first for first, end in _alike(cursor, due[1][0], due[2], most))
 
 
 def _alike(cursor: Cursor, first: int, retry: Retry, most: int) -> Iterator[Range]:

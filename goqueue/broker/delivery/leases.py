@@ -29,20 +29,20 @@ class Leases(dict[str, Lease]):
 
     def enter(self, lease: Lease, position: int | None) -> None:
         """With the position where lanes are read one by one."""
-        self[lease.id] = lease
-        self.count += lease.left.count
-        self.run_count += len(lease.left)
+        self[lease.id], left = lease, lease.left
+        self.count += left.count
+        self.run_count += len(left)
         self.note_end(lease)
-        if position is not None and (first := lease.left.first) is not None and first >= position:
+        if position is not None and (first := left.first) is not None and first >= position:
             self._note_front(first, lease.id, position)
 
     def cut(self, lease: Lease, first: int, end: int) -> list[Range]:
         """So much of the lease is in it no more; what that was."""
         left = lease.left
-        self.run_count -= len(left)
+        runs, count = len(left), left.count
         removed = [(start, stop) for start, stop, _ in left.cut(first, end)]
-        self.count -= sum(stop - start for start, stop in removed)
-        self.run_count += len(left)
+        self.run_count += len(left) - runs
+        self.count += left.count - count
         return removed
 
     def clear(self) -> None:

@@ -13,17 +13,19 @@ from goqueue.broker.delivery.keys import KeyOrder
 from goqueue.broker.delivery.rules import Rules
 from goqueue.broker.delivery.served import Served
 from goqueue.broker.delivery.settlement import Settlement
-from goqueue.broker.delivery.slices import Slice, cut, without
+from goqueue.broker.delivery.slices import Slice, cut, of_one_lane, without
 from goqueue.broker.delivery.taking import Portion, Taking
 from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.groups.membership import Membership
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.partition import Partition
+from goqueue.broker.view import View
 from goqueue.broker.work import Work
 from goqueue.clock import Clock
 from goqueue.limits import OFFSET_MAX, POLL_LEASES_MAX
 from goqueue.storage import frame
+from goqueue.storage.lanes import NO_LANE
 
 _ROOM = 2  # times what messages take on average: whoever wants few is not read much for
 
@@ -62,6 +64,10 @@ class Lender:
     def partition(self, place: Place) -> Partition:
         return self._topics.topic(place[0]).partition(place[1])
 
+    def view(self, name: str, place: Place) -> View:
+        """What a group sees of a partition."""
+        return View(self.partition(place), self.ledger.isolation(name))
+
     def in_hand(self, name: str, places: Iterable[Place]) -> int:
         cursors = self.ledger.cursors(name)
         return sum(cursors[place].leased for place in places if place in cursors)
@@ -86,16 +92,21 @@ class Lender:
         self, taking: Taking, place: Place, first: int, end: int, retry: Retry | None, most: int = OFFSET_MAX
     ) -> Work[bool]:
         """A lease of the first of these offsets, if they may be had. False: there is nothing more to be had here."""
-        partition, messages = self.partition(place), min(taking.messages, most)
+        view, messages = self.view(taking.name, place), min(taking.messages, most)
+        partition = view.partition
         if first < partition.earliest:
             self.pass_over(taking.name, place, partition)
             return True
-        if first >= partition.last_stable:
+        if first >= view.end:
             return False
         size = min(taking.bytes, messages * _ROOM * partition.message_bytes)
-        read = yield from partition.read(first, size, skip_damage=taking.wish.skip_damage)
+        read = yield from view.read(first, size, skip_damage=taking.wish.skip_damage)
         dense = partition.is_dense(first, min(end, read.next_offset))
-        content = cut(read, first, min(end, partition.last_stable), messages, dense=dense)
+        content = cut(read, first, min(end, view.end), messages, dense=dense)
+        tried = retry or Retry(0, 0, 0, 0, NO_LANE)
+        if tried.lane == NO_LANE:
+            content = of_one_lane(content) if retry is not None else content
+            tried = tried._replace(lane=_lane(content))
         stretches, held = [content], list[Range]()
         if retry is None:
             stretches, held = yield from self.unblocked(taking, place, content)
@@ -104,17 +115,16 @@ class Lender:
         if not self._may_have(taking, place, first, retry, sum(one.count for one in stretches)):
             return False
         gaps = [gap for one in stretches for gap in one.gaps]
-        lane = _lane(content)
         heads = self._heads(taking, place, first)
-        change = Leased(taking.name, *place, grants=[], held=held, gaps=gaps, heads=heads, lane=lane)
-        self.record(taking, place, change, stretches, retry or Retry(0, 0, 0, 0, lane))
+        change = Leased(taking.name, *place, grants=[], held=held, gaps=gaps, heads=heads, lane=tried.lane)
+        self.record(taking, place, change, stretches, tried)
         return retry is not None
 
     def unblocked(self, taking: Taking, place: Place, content: Slice) -> Work[tuple[list[Slice], list[Range]]]:
         """What may be handed out where messages of one key keep their order, and what is held back."""
         if not self.ledger.ordered(taking.name) or (cursor := self.cursor(taking, place)) is None:
             return [content], []
-        blocked = yield from self.keys.blocked(cursor, self.partition(place))
+        blocked = yield from self.keys.blocked(cursor, self.view(taking.name, place))
         return without(content, blocked, POLL_LEASES_MAX)
 
     def record(self, taking: Taking, place: Place, change: Leased, stretches: Iterable[Slice], tried: Retry) -> None:

@@ -19,6 +19,7 @@ from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.partition import Partition
 from goqueue.broker.ranges import RangeMap
 from goqueue.broker.topic import Topic
+from goqueue.broker.view import View
 from goqueue.broker.work import Work
 from goqueue.errors import OffsetOutOfRange
 from goqueue.limits import OFFSET_MAX, READ_BYTES, REDRIVE_SCAN_BYTES, REDRIVE_SCAN_MESSAGES
@@ -185,7 +186,7 @@ class Scan:
             done = self._done(partition.number, self.next[partition.number], self._ends[partition.number])
             done.set(self._ends[partition.number], OFFSET_MAX, True)
             spans = [(first, end) for first, end, _ in done.runs()]
-            left = yield from backlog(partition, self.next[partition.number], spans)
+            left = yield from backlog(View(partition), self.next[partition.number], spans)
             count += left.messages
         return count
 

@@ -228,8 +228,8 @@ class Polls:
 
     def _next_retry(self, name: str, cursor: Cursor) -> Work[tuple[Range, Retry] | None]:
         if self._ledger.ordered(name):
-            partition, now_ns = self._lender.partition(cursor.place), self._clock.now_ns()
-            found = yield from self._lender.keys.next_retry(cursor, partition, now_ns)
+            view, now_ns = self._lender.view(name, cursor.place), self._clock.now_ns()
+            found = yield from self._lender.keys.next_retry(cursor, view, now_ns)
             return found
         due = cursor.next_due()
         return None if due is None or due[0] > self._clock.now_ns() else (due[1], due[2])

@@ -109,6 +109,21 @@ def _gaps(offsets: scan.Positions, expected: int) -> list[Range]:
     return [(int(before[index]), int(offsets[index])) for index in missing]
 
 
+def of_one_lane(content: Slice) -> Slice:
+    """The first of these messages, up to one of another lane."""
+    lane: int | None = None
+    for number, buffer in enumerate(content.buffers):
+        frames = scan.walk(buffer)
+        plain = np.flatnonzero((frames.flags & frame.CONTROL) == 0)
+        priorities = frames.priorities[plain]
+        if lane is None and len(plain):
+            lane = int(priorities[0])
+        if len(others := plain[priorities != lane]):
+            before = [*content.buffers[:number], buffer[: int(frames.positions[others[0]])]]
+            return _stretch(content, before, content.first, int(frames.offsets[others[0]]))
+    return content
+
+
 def without(content: Slice, blocked: dict[bytes, int], most: int) -> tuple[list[Slice], list[Range]]:
     """What is left without those whose key has an earlier message that is not done, and what is left out.
 

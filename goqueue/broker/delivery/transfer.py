@@ -74,7 +74,7 @@ def _moved(message: frame.Message, group: str, place: Place, headers: list[tuple
         message.key,
         _fitting([mark, *headers]),
         priority=message.priority,
-        flags=message.flags & ~frame.HAS_HEADERS,
+        flags=message.flags & ~(frame.HAS_HEADERS | frame.TRANSACTIONAL),  # it is of no transaction here
     )
 
 

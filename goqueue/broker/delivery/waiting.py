@@ -49,21 +49,21 @@ class Waiting(RangeMap[Retry]):
         return min(found, default=None)
 
     def next_due_of(self, lane: int) -> Due | None:
-        """The same among those of one lane."""
+        """The same among those of one lane; what nobody has looked at goes with the normal ones."""
         heap = self._heaps[lane]
         while heap:
             due_ns, first = heap[0]
             run = self.run_at(first)
-            if run is not None and run[2].due_ns == due_ns and run[2].lane == lane:
+            if run is not None and run[2].due_ns == due_ns and run[2].turn == lane:
                 return due_ns, (run[0], run[1]), run[2]
             heappop(heap)
         return None
 
     def _note(self, first: int, retry: Retry) -> None:
         """What was due goes by other ways as well, so now and then what is left of it is swept out."""
-        heap = self._heaps[retry.lane]
+        heap = self._heaps[retry.turn]
         if len(heap) > 2 * len(self) + _SPARE:
-            heap[:] = [(one.due_ns, start) for start, _, one in self.runs() if one.lane == retry.lane]
+            heap[:] = [(one.due_ns, start) for start, _, one in self.runs() if one.turn == retry.turn]
             heapify(heap)
         else:
             heappush(heap, (retry.due_ns, first))

@@ -12,6 +12,7 @@ from functools import partial
 from goqueue.broker.filters.batch import Batch, Place
 from goqueue.broker.filters.sieve import Sieve
 from goqueue.broker.partition import Partition
+from goqueue.broker.view import Isolation, View
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
@@ -35,6 +36,7 @@ class Wish:
     scan_bytes: int = FILTER_SCAN_BYTES
     """How much is looked at."""
     skip_damage: bool = False
+    isolation: Isolation = "read_committed"
 
 
 @dataclass(slots=True)
@@ -89,6 +91,7 @@ class Search:
         self.is_refused = False
         """Whether it stopped because what follows is refused."""
         self._wish = wish
+        self._view = View(partition, wish.isolation)
         self._clock = clock
         self._room = Room.of(wish)
         self._bytes = 0
@@ -100,7 +103,7 @@ class Search:
 
     def look(self) -> Work[None]:
         """Look on until there is enough, or nothing more, or for as long as one look may take."""
-        began, end = self._clock.monotonic_ns(), self.partition.high_watermark
+        began, end = self._clock.monotonic_ns(), self._view.end
         self.is_at_end = False
         while not (self.is_over or self.is_at_end):
             try:
@@ -119,7 +122,7 @@ class Search:
 
     def _look_at_piece(self, end: int) -> Work[None]:
         size = min(FILTER_PIECE_BYTES, self._wish.scan_bytes)
-        read = yield from self.partition.read(self.next_offset, size, skip_damage=self._wish.skip_damage)
+        read = yield from self._view.read(self.next_offset, size, skip_damage=self._wish.skip_damage)
         if not read.buffers:
             self.next_offset, self.is_at_end = read.next_offset, True
             return

@@ -10,6 +10,7 @@ import msgspec
 
 from goqueue.broker.delivery.changes import Place
 from goqueue.broker.groups.assignors import Strategy
+from goqueue.broker.view import Isolation
 
 Protocol = Literal["cooperative", "eager"]
 Order = Literal["none", "key"]
@@ -55,6 +56,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """What each member has, with what it is asked to give up."""
     start: Start = "earliest"
     """Where a partition is read from the first time."""
+    isolation: Isolation = "read_committed"
+    """What it is handed of transactions."""
     phase: Phase = "none"
     target: dict[str, list[Place]] = {}
     """What each is to have in the end; empty when there is nothing to be done."""

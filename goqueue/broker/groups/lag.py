@@ -8,7 +8,7 @@ from goqueue.broker.delivery.changes import Place
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.ledger import Ledger
 from goqueue.broker.groups.topics import Topics
-from goqueue.broker.partition import Partition
+from goqueue.broker.view import View
 from goqueue.broker.work import Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.limits import OFFSET_MAX
@@ -76,28 +76,30 @@ class Lag:
         return self.messages / gain if gain > 0 else None
 
 
-def left_of(cursor: Cursor, partition: Partition) -> Work[Backlog]:
+def left_of(cursor: Cursor, view: View) -> Work[Backlog]:
     """What a group has not done of a partition."""
     if cursor.heads is None:
-        return (yield from backlog(partition, cursor.floor, cursor.settled()))
-    end, position, heads = partition.last_stable, cursor.position, list(cursor.heads)
-    taken = list(cursor.open_from(max(position, partition.earliest), cursor.reach))
-    left = yield from backlog(partition, cursor.floor, [*cursor.settled(), (max(position, cursor.floor), OFFSET_MAX)])
-    messages = sum(stop - first for first, stop in taken)
+        return (yield from backlog(view, cursor.floor, cursor.settled()))
+    end, position, reach = view.end, cursor.position, cursor.reach
+    taken = list(cursor.open_from(max(position, view.earliest), reach))
+    heads, settled = list(cursor.heads), [*cursor.settled(), (max(position, cursor.floor), OFFSET_MAX)]
+    left = yield from backlog(view, cursor.floor, settled)
+    ahead = yield from backlog(view, reach, ())
+    messages = left.messages + sum(stop - first for first, stop in taken) + ahead.messages
     firsts = [first for first, _ in taken]
     for lane, head in enumerate(heads):
-        messages += yield from partition.lanes.count(lane, head, end, OFFSET_MAX)
-        following = yield from partition.lanes.next(lane, head, end)
+        messages += yield from view.count_in_lane(lane, head, min(end, reach))
+        following = yield from view.partition.lanes.next(lane, head, end)
         firsts += [] if following is None else [following]
     oldest_ns = left.oldest_ns
-    if oldest_ns is None and firsts:
-        oldest_ns = yield from _time_from(partition, min(firsts))
-    return Backlog(left.messages + messages, oldest_ns)
+    if oldest_ns is None and firsts and messages:
+        oldest_ns = yield from _time_from(view, min(firsts))
+    return Backlog(messages, oldest_ns)
 
 
-def _time_from(partition: Partition, offset: int) -> Work[int | None]:
+def _time_from(view: View, offset: int) -> Work[int | None]:
     """The time of the first message from this offset on: one that was meant may be gone by now."""
-    read = yield from partition.read(max(offset, partition.earliest), 1, skip_damage=True)
+    read = yield from view.read(max(offset, view.earliest), 1, skip_damage=True)
     return frame.timestamp_at(read.buffers[0]) if read.buffers else None
 
 
@@ -149,11 +151,12 @@ class Lags:
         if cursor is None or topic is None:
             return None
         partition, now_ns = topic.partition(place[1]), self._clock.now_ns()
-        left = yield from left_of(cursor, partition)
+        view = View(partition, self._ledger.isolation(name))
+        left = yield from left_of(cursor, view)
         known = {} if incoming is None else incoming
         if place not in known:
             recent = yield from partition.offset_for_time(now_ns - round(_SPAN_SECONDS * NANOSECONDS))
-            published = yield from count_between(partition, recent, partition.last_stable)
+            published = yield from count_between(view, recent, view.end)
             known[place] = published / _SPAN_SECONDS
         seconds = 0.0 if left.oldest_ns is None else max(0.0, (now_ns - left.oldest_ns) / NANOSECONDS)
         meter = self._meters.get((name, place))
@@ -161,7 +164,7 @@ class Lags:
             place,
             owner,
             cursor.floor,
-            partition.last_stable,
+            view.end,
             left.messages,
             seconds,
             cursor.leased,

@@ -14,6 +14,7 @@ from goqueue.broker.delivery.parts import in_parts
 from goqueue.broker.groups.group import Group, GroupDeleted
 from goqueue.broker.groups.state import Groups, Record, decode_record, encode_record
 from goqueue.broker.journal import Journal
+from goqueue.broker.view import Isolation
 from goqueue.broker.work import Promise, Work
 from goqueue.errors import GoQueueError
 from goqueue.limits import GROUP_LOG_BYTES
@@ -196,6 +197,11 @@ class Ledger:
         """Whether messages of one key wait for each other there."""
         group = self.group(name)
         return group is not None and group.order == "key"
+
+    def isolation(self, name: str) -> Isolation:
+        """What it is handed of transactions."""
+        group = self.group(name)
+        return group.isolation if group is not None else "read_committed"
 
     def groups(self) -> Iterator[Group]:
         for shelf in self.shelves:

@@ -21,6 +21,7 @@ from goqueue.broker.groups.presence import Joined, Left, Meeting, Presence, unkn
 from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.name import is_internal
+from goqueue.broker.view import Isolation
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
 from goqueue.errors import (
@@ -49,6 +50,7 @@ class Wish:
     strategy: Strategy | None = None
     order: Order | None = None
     start: Start | None = None
+    isolation: Isolation | None = None
     confirms: bool = False
     is_named: bool = True
     """Whether the name was given, and is not the one that all have who give none."""
@@ -211,7 +213,7 @@ class Membership:
         current = meeting.shape if meeting is not None and meeting.shape is not None else group
         asked = {
             field: value
-            for field in ("protocol", "strategy", "order", "start")
+            for field in ("protocol", "strategy", "order", "start", "isolation")
             if (value := getattr(wish, field)) is not None
         }
         if current is None:

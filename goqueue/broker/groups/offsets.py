@@ -17,6 +17,7 @@ from goqueue.broker.groups.topics import Topics
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic
+from goqueue.broker.view import View
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import Clock
 from goqueue.errors import GenerationStale, OffsetOutOfRange, PartitionNotOwned, TopicNotFound
@@ -137,7 +138,7 @@ class Offsets:
             partition = topic.partition(number)
             cursor = self._ledger.cursor(name, (topic.name, number))
             before = cursor.floor if cursor is not None else None
-            after = yield from self._target(wish, partition, before)
+            after = yield from self._target(name, wish, partition, before)
             resets.append(Reset(number, before, after))
         if not wish.is_dry:
             durable: Promise[None] = Promise()
@@ -145,8 +146,8 @@ class Offsets:
             yield durable
         return resets
 
-    def _target(self, wish: ResetWish, partition: Partition, before: int | None) -> Work[int]:
-        earliest, latest = partition.earliest, partition.high_watermark
+    def _target(self, name: str, wish: ResetWish, partition: Partition, before: int | None) -> Work[int]:
+        earliest, latest = partition.earliest, View(partition, self._ledger.isolation(name)).end
         match wish.to:
             case "earliest":
                 return earliest
@@ -158,7 +159,7 @@ class Offsets:
             case "shift":
                 return min(max((earliest if before is None else before) + wish.value, earliest), latest)
             case "offset":
-                if not earliest <= wish.value <= latest:
+                if not earliest <= wish.value <= partition.high_watermark:
                     raise _beyond((partition.topic, partition.number), wish.value, partition)
                 return wish.value
 

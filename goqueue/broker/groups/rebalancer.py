@@ -18,6 +18,7 @@ from goqueue.broker.groups.presence import Attendance, Joined, Meeting, unknown_
 from goqueue.broker.groups.state import Record
 from goqueue.broker.groups.statistics import RebalanceStats
 from goqueue.broker.groups.topics import Topics
+from goqueue.broker.view import View
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
 from goqueue.limits import JOIN_GATHER_SECONDS
@@ -191,7 +192,7 @@ class Rebalancer:
                 is_there = topic is not None and place[1] < len(topic.partitions)
                 if topic is not None and is_there and (place not in found or place in closed):
                     partition = topic.partitions[place[1]]
-                    floor = partition.earliest if group.start == "earliest" else partition.last_stable
+                    floor = partition.earliest if group.start == "earliest" else View(partition, group.isolation).end
                     records.append(Opened(group.group, *place, topic_ns=topic.created_ns, floor=floor))
         return records
 
@@ -340,4 +341,11 @@ def _shaped(group: Group | None, shape: Group) -> Group:
     """A group that nobody was in works as the first one who joins wishes."""
     if group is None:
         return shape
-    return replace(group, protocol=shape.protocol, strategy=shape.strategy, order=shape.order, start=shape.start)
+    return replace(
+        group,
+        protocol=shape.protocol,
+        strategy=shape.strategy,
+        order=shape.order,
+        start=shape.start,
+        isolation=shape.isolation,
+    )

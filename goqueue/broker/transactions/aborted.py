@@ -44,9 +44,11 @@ class AbortedIndex:
 
     def note(self, ranges: Iterable[Range]) -> None:
         """These were aborted: their marker stands, and readers may see it."""
-        for first, end in ranges:
-            for segment, start, stop in self._parts(first, end):
-                segment.aborted = (segment.aborted or UNKNOWN).joined([(start, stop)])
+        noted = Aborted.of(ranges)
+        for segment, first, end in self._parts(*noted.bounds):
+            if len(part := noted.clipped(first, end)):
+                known = segment.aborted if segment.aborted is not None else UNKNOWN
+                segment.aborted = known.joined(part)
 
     def is_clean(self, first: int, end: int) -> bool:
         """Whether it is known that nothing of this stretch, which ends below `last_stable`, is aborted."""
@@ -92,7 +94,7 @@ class AbortedIndex:
     def within(self, first: int, end: int, most: int = OFFSET_MAX) -> Work[list[Range]]:
         """The aborted ranges of a stretch, as far as it is stable; so many of them at the most."""
         found: list[Range] = []
-        while first < end and len(found) < most:
+        while first < end and len(found) <= most:  # the last one may go on in the next segment
             known, stop = yield from self._next(first, end)
             here = known.within(first, stop)[: most - len(found) + 1]
             if found and here and found[-1][1] == here[0][0]:  # it goes on from one segment into the next
@@ -121,6 +123,16 @@ class AbortedIndex:
                 return known, part[2]
             yield from self._look_up(part[0])
 
+    def at(self, first: int, end: int) -> Work[Aborted]:
+        """What is known of the first segment of a stretch."""
+        known, _ = yield from self._next(first, end)
+        return known
+
+    def examine(self, segment: Segment) -> Work[None]:
+        """See to it that somebody has looked whether there is anything of transactions in this segment."""
+        if segment.aborted is None or segment.aborted.since > segment.base_offset:
+            yield from self._look_up(segment)
+
     def look_up(self, first: int, end: int) -> Work[None]:
         """Make more known of this stretch; whoever asked looks again, since much may have happened."""
         for segment, start, stop in self._parts(first, end):
@@ -129,12 +141,17 @@ class AbortedIndex:
                 return
 
     def _look_up(self, segment: Segment) -> Work[None]:
-        log, version, number = self._log, self._log.version(segment), self._log.segments.index(segment)
-        reader, (position, next_offset) = log.reader(segment), log.bounds(number)
-        own = Stretch(0, position, segment.base_offset, next_offset)
-        is_sealed = segment in log.sealed()
-        stored: Found | None = (yield partial(_load, log.disk, segment, next_offset)) if is_sealed else None
-        found = stored if stored is not None else (yield from self._ask(reader, own))
+        log, version = self._log, self._log.version(segment)
+        if segment not in log.segments:
+            return
+        reader, (position, next_offset) = log.reader(segment), log.bounds(log.segments.index(segment))
+        own, is_sealed = Stretch(0, position, segment.base_offset, next_offset), segment in log.sealed()
+        inquiry, stable, end = Inquiry(log.since), self._last_stable(), log.readable_end
+        stored: Found | None = yield partial(_begin, log.disk, reader, own, inquiry, is_sealed=is_sealed)
+        found = stored
+        if found is None:
+            yield from self._ask_on(inquiry, next_offset, end)
+            found = inquiry.found(stable)
         if segment not in log.segments or log.version(segment) != version:
             return
         if not found.is_plain:
@@ -147,17 +164,14 @@ class AbortedIndex:
                 yield from self._write(log.disk, segment, next_offset)
         self._keep(segment)
 
-    def _ask(self, reader: Reader, own: Stretch) -> Work[Found]:
-        """The segment, and as long as something in it is undecided, what follows: what is decided now, is so there."""
-        log, inquiry = self._log, Inquiry(self._log.since)
-        stable, end, offset = self._last_stable(), log.readable_end, own.ceiling
-        yield partial(inquiry.survey, reader.file, own, reader.index)
+    def _ask_on(self, inquiry: Inquiry, offset: int, end: int) -> Work[None]:
+        """As long as something is undecided, ask what follows: up to this end, where it was so."""
+        log = self._log
         while not inquiry.is_over and offset < end:
             number = max(0, bisect_right(log.segments, offset, key=_base_offset) - 1)
             reader, (position, offset) = log.reader(log.segments[number]), log.bounds(number)
             stretch = Stretch(0, position, reader.segment.base_offset, offset)
             yield partial(inquiry.survey, reader.file, stretch, reader.index)
-        return inquiry.found(stable)
 
     # --- what is kept ---
 
@@ -195,5 +209,12 @@ class AbortedIndex:
                 self._held.popleft().aborted = None
 
 
-def _load(disk: Disk, segment: Segment, next_offset: int) -> Found | None:
-    return load_aborted(disk, segment.aborted_path, segment.base_offset, next_offset, segment.size)
+def _begin(disk: Disk, reader: Reader, own: Stretch, inquiry: Inquiry, *, is_sealed: bool) -> Found | None:
+    """What the file beside a sealed segment says; without one, the segment is asked."""
+    segment = reader.segment
+    if is_sealed:
+        place = segment.base_offset, own.ceiling, segment.size
+        if (found := load_aborted(disk, segment.aborted_path, *place)) is not None:
+            return found
+    inquiry.survey(reader.file, own, reader.index)
+    return None

@@ -70,6 +70,8 @@ class TransactionCoordinator:
         self.patience = Patience(self.register, self.clock, self._give_up, self._go_on)
         self.deadlines = self.patience.deadlines
         self._new_producer = new_producer
+        self._closing: set[str] = set()
+        """Those that are about to be committed."""
         self._left_over: dict[str, Whose] = {}
         """Those that were ongoing at the start: nothing can commit them any more."""
         self._waiting: dict[str, list[Promise[Ended]]] = {}
@@ -96,17 +98,25 @@ class TransactionCoordinator:
 
     # --- producers ---
 
-    def init(self, name: str, timeout_ns: int) -> Work[Registered]:
-        """A producer with this id. Whoever had it before is fenced, and what it has left open is aborted."""
+    def init(self, name: str, timeout_ns: int, former: Whose | None = None) -> Work[Registered]:
+        """A producer with this id. Whoever had it before is fenced, and what it has left open is aborted.
+
+        With what it had itself it goes on, unless it is the one that was fenced meanwhile.
+        """
         check_transactional_id(name)
         while True:
             known = self.register.by_id.get(name)
+            if known is not None and former is not None:
+                if known.former == former and known.state == "empty":  # its answer was lost
+                    yield self._durable([])
+                    return known
+                refusals.refuse_unless_former(known, former)
             if known is not None and known.state in OPEN:
                 yield from self._end_of(known, refusals.FENCED)
                 continue
             if known is None and len(self.register) >= TRANSACTIONAL_IDS_MAX:
                 raise refusals.too_many_ids()
-            record = yield from self._raised(name, known, timeout_ns)
+            record = yield from self._raised(name, known, timeout_ns, former)
             if self.register.by_id.get(name) is known:
                 yield self._durable([record])
                 yield from self._synced()  # an epoch is given out once, whatever a crash takes
@@ -119,11 +129,11 @@ class TransactionCoordinator:
             self.prepare(known, is_commit=False, reason=reason)
         yield ended
 
-    def _raised(self, name: str, known: Registered | None, timeout_ns: int) -> Work[Registered]:
+    def _raised(self, name: str, known: Registered | None, timeout_ns: int, former: Whose | None) -> Work[Registered]:
         """As it is after `init`."""
         last = known.last if known is not None else None
         whose = yield from self.next_whose(known)
-        return Registered(name, *whose, "empty", timeout_ns, self.clock.now_ns(), last=last)
+        return Registered(name, *whose, "empty", timeout_ns, self.clock.now_ns(), last=last, former=former)
 
     def next_whose(self, known: Registered | None) -> Work[Whose]:
         """The next epoch; with the largest one the producer's numbers are used up, and it gets another."""
@@ -163,9 +173,7 @@ class TransactionCoordinator:
         known = self.current(whose, name)
         record = self._begun(known) if begin and known.state not in OPEN else known
         self._refuse_unless_ongoing(record)
-        touched = [
-            one for one in map(self._touched, dict.fromkeys(spots)) if not record.touches(one.spot, one.topic_ns)
-        ]
+        touched = self._touched_anew(record, spots)
         groups = [group for group in dict.fromkeys(groups) if group not in record.groups]
         if touched or groups or members:
             record = replace(
@@ -196,10 +204,15 @@ class TransactionCoordinator:
             last=known.last,
         )
 
-    def _touched(self, spot: Spot) -> Touched:
-        partition, topic_ns = self.places.find(spot)
-        partition.log.refuse_unless_open()
-        return Touched(spot, topic_ns, partition.log_end)
+    def _touched_anew(self, record: Registered, spots: Iterable[Spot]) -> list[Touched]:
+        """What of this it has not touched yet. A topic that was made anew meanwhile is another one."""
+        found = ((spot, *self.places.find(spot)) for spot in dict.fromkeys(spots))
+        wanted = {(spot, topic_ns): partition for spot, partition, topic_ns in found}
+        for touched in record.partitions if wanted else ():
+            wanted.pop((touched.spot, touched.topic_ns), None)
+        for partition in wanted.values():
+            partition.log.refuse_unless_open()
+        return [Touched(*place, partition.log_end) for place, partition in wanted.items()]
 
     def join(self, whose: Whose, name: str | None, *, begin: bool) -> Work[tuple[Registered, int]]:
         """Another producer, whose messages are of this transaction if they count at its end."""
@@ -227,6 +240,8 @@ class TransactionCoordinator:
         """The transaction, as long as it is open."""
         known = self.current(whose)
         self._refuse_unless_ongoing(known)
+        if known.id in self._closing:
+            raise refusals.closing(known)
         return known
 
     def _refuse_unless_ongoing(self, known: Registered) -> None:
@@ -258,31 +273,46 @@ class TransactionCoordinator:
         reason: str = refusals.ASKED,
     ) -> Work[Ended]:
         """Decide it, and go on when it has ended everywhere; asked again, the answer is the same."""
+        known = self._to_end(whose, name, is_commit=is_commit)
+        if is_commit and isinstance(known, Registered) and known.state == "ongoing":
+            if counted is not None and (strangers := set(counted) - set(known.members)):
+                raise refusals.no_members(known, sorted(strangers))
+            yield from self._secure(known)
+            known = self._to_end(whose, name, is_commit=is_commit)
+        if isinstance(known, Ended):
+            return known
+        ended = self._completion(name)
+        if known.state == "ongoing":
+            self.prepare(known, is_commit=is_commit, counted=counted, note=note, reason="" if is_commit else reason)
+        result: Ended = yield ended
+        return result
+
+    def _to_end(self, whose: Whose, name: str, *, is_commit: bool) -> Registered | Ended:
+        """The transaction while it is open, or how it has ended if that is what is asked for."""
         known = self.register.by_id.get(name)
-        if is_commit and known is not None and known.whose == whose and known.state == "ongoing":
-            self._refuse_unless_ongoing(known)
-            self.patience.hear(name)
-            # What was answered is on the device first: else a crash behind the decision could take a part of it.
-            yield from all_synced(self.places.logs(known), self.on_wait)
-            known = self.register.by_id.get(name)
         if known is None:
             raise refusals.unknown(whose, name, None)
         if known.last is not None and known.last.whose == whose:
             return refusals.answered_again(known.last, is_commit=is_commit)
         if known.whose != whose:
             raise refusals.of_another_epoch(known, whose)
-        if known.state == "ongoing":
-            if counted is not None and (strangers := set(counted) - set(known.members)):
-                raise refusals.no_members(known, sorted(strangers))
-        elif known.state not in PREPARED:
-            raise refusals.not_open(known)
-        elif (known.state == "prepare_commit") != is_commit:
+        if known.state in PREPARED and (known.state == "prepare_commit") != is_commit:
             raise refusals.decided_otherwise(known)
-        ended = self._completion(name)
-        if known.state == "ongoing":
-            self.prepare(known, is_commit=is_commit, counted=counted, note=note, reason="" if is_commit else reason)
-        result: Ended = yield ended
-        return result
+        if known.state not in OPEN:
+            raise refusals.not_open(known)
+        if is_commit and self.is_left_over(known):
+            raise refusals.aborted(known.whose, refusals.RESTART)
+        return known
+
+    def _secure(self, known: Registered) -> Work[None]:
+        """What is to be committed is on the device before the decision can be, else a crash behind that could take a
+        part of it; nothing more comes to it meanwhile."""
+        self._closing.add(known.id)
+        self.patience.hear(known.id)
+        try:
+            yield from all_synced(self.places.logs(known), self.on_wait)
+        finally:
+            self._closing.discard(known.id)
 
     def _synced(self) -> Work[None]:
         """What was recorded is on the device."""

@@ -1,4 +1,4 @@
-"""How many transactions have ended, how, and how long they had lasted."""
+"""How many transactions have ended, how, and after how long."""
 
 from dataclasses import dataclass, field
 
@@ -13,14 +13,19 @@ class Counts:
 
     committed: int = 0
     aborted: dict[str, int] = field(default_factory=dict)
-    """By the reason."""
+    """By the reason; what somebody has written is none of few."""
     seconds: float = 0.0
     """How long those that ended had lasted, all together."""
 
     def note(self, ended: Ended) -> None:
-        self.seconds += max(0, ended.ended_ns - ended.began_ns) / NANOSECONDS
+        self.seconds += lasted(ended)
         if ended.state == "complete_commit":
             self.committed += 1
         else:
             reason = ended.reason if ended.reason in REASONS else ASKED
             self.aborted[reason] = self.aborted.get(reason, 0) + 1
+
+
+def lasted(ended: Ended) -> float:
+    """In seconds; a clock may have been set back."""
+    return max(0, ended.ended_ns - ended.began_ns) / NANOSECONDS

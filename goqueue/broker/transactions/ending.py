@@ -4,7 +4,7 @@ It may be done again at any time: a partition in which nothing is open any more 
 crash all that was prepared is carried out once more, and what was ongoing is aborted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from goqueue.broker.groups.coordinator import Coordinator
@@ -33,6 +33,10 @@ class Ending:
     """Of all transactions."""
 
     def __init__(self, coordinator: TransactionCoordinator, groups: Coordinator) -> None:
+        self.obstacles: dict[str, GoQueueError] = {}
+        """Why what is decided could not be carried out yet, by the id."""
+        self.on_obstacle: Callable[[str, GoQueueError], None] = lambda _, __: None
+        """Called when there is one where there was none."""
         self._coordinator = coordinator
         self._groups = groups
         self._finding: set[Partition] = set()
@@ -81,6 +85,9 @@ class Ending:
         finally:
             self._under_way -= chosen
         for name, failure in failures.items():
+            if name not in self.obstacles:
+                self.on_obstacle(name, failure)
+            self.obstacles[name] = failure
             self._coordinator.patience.try_again(name)
             self._coordinator.tell(name, _pending(name, failure))
 
@@ -88,22 +95,23 @@ class Ending:
 
     def _end_everywhere(self, records: Sequence[Registered]) -> Work[dict[str, GoQueueError]]:
         """Write the markers; whose were refused, and why."""
-        ends: dict[Partition, list[tuple[str, End]]] = {}
+        ends = {record.id: _ends(record) for record in records}
+        names: dict[Partition, list[str]] = {}
         for record in records:
             for touched in record.partitions:
                 partition = self._coordinator.places.partition(touched)
                 if partition is not None:
-                    ends.setdefault(partition, []).extend((record.id, end) for end in _ends(record))
+                    names.setdefault(partition, []).append(record.id)
         failures: dict[str, GoQueueError] = {}
         written: list[_Written] = []
-        for partition, named in ends.items():
+        for partition, here in names.items():
             try:
                 yield from self._be_sure(partition)
                 promise: Promise[None] = Promise()
-                partition.end_transactions([end for _, end in named], promise)
-                written.append(_Written(partition.log, [name for name, _ in named], promise))
+                partition.end_transactions([end for name in here for end in ends[name]], promise)
+                written.append(_Written(partition.log, here, promise))
             except GoQueueError as error:
-                failures |= {name: error for name, _ in named}
+                failures |= dict.fromkeys(here, error)
         for one in (*written, *self._redeemed(records)):
             try:
                 yield one.promise
@@ -144,8 +152,7 @@ class Ending:
             for touched in record.partitions:
                 partition = self._coordinator.places.partition(touched)
                 if partition is not None:
-                    epochs = self._unfound.setdefault(partition, {})
-                    epochs.update((end.producer, end.epoch) for end in _ends(record))
+                    self._unfound.setdefault(partition, {}).update(record.epochs)
 
     # --- the end ---
 
@@ -170,6 +177,7 @@ class Ending:
 
         coordinator.record(completed, settled)
         for record in completed:
+            self.obstacles.pop(record.id, None)
             if record not in renamed:
                 coordinator.has_ended(record)
 

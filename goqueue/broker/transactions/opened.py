@@ -4,7 +4,7 @@ What must stay true: they are in the order of their first offsets, so the oldest
 are; nothing that was appended for one of them is missing in its ranges.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from goqueue.storage.marker import Marker, Range
@@ -74,6 +74,13 @@ class OpenTransactions:
         opened = self._by_producer.get(producer)
         return opened if opened is not None and opened.epoch == epoch else None
 
+    def among(self, epochs: Mapping[int, int]) -> list[tuple[int, Opened]]:
+        """Of these producers, what is open of these epochs. Many may be open here, or be asked for: the fewer are gone
+        through."""
+        both = self._by_producer.keys() & epochs.keys()
+        found = ((producer, self.of(producer, epochs[producer])) for producer in sorted(both))
+        return [(producer, opened) for producer, opened in found if opened is not None]
+
     def add(self, producer: int, epoch: int, first: int, end: int) -> None:
         opened = self._by_producer.get(producer)
         if opened is None:
@@ -91,12 +98,9 @@ class OpenTransactions:
 
     def markers(self, ends: Sequence[End]) -> list[Marker]:
         """What has to be written for those that have something open here."""
-        found = ((end, self.of(end.producer, end.epoch)) for end in ends)
-        return [
-            Marker(end.producer, end.epoch, end.is_commit, tuple(opened.ranges))
-            for end, opened in found
-            if opened is not None
-        ]
+        is_commit = {end.producer: end.is_commit for end in ends}
+        found = self.among({end.producer: end.epoch for end in ends})
+        return [Marker(one, opened.epoch, is_commit[one], tuple(opened.ranges)) for one, opened in found]
 
     def close(self, producer: int) -> None:
         """Its marker stands."""

@@ -61,12 +61,15 @@ class Patience:
         """How long nothing was heard of it."""
         return self._clock.now_ns() - self._heard.get(record.id, record.changed_ns)
 
+    def expires_ns(self, record: Registered) -> int:
+        """When one that is ongoing is aborted, if nothing more is heard of it."""
+        return min(self._heard.get(record.id, 0) + record.timeout_ns, record.began_ns + _MOST_NS)
+
     def _expire(self, name: str) -> int | None:
         known = self._register.by_id.get(name)
         if known is None or known.state != "ongoing":
             return None
-        now_ns = self._clock.now_ns()
-        due_ns = min(self._heard.get(name, 0) + known.timeout_ns, known.began_ns + _MOST_NS)
+        now_ns, due_ns = self._clock.now_ns(), self.expires_ns(known)
         if now_ns < due_ns:
             return due_ns
         try:

@@ -1,7 +1,7 @@
 """Where a transaction writes: partitions and delayed logs, by their names, and the logs of groups."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 from goqueue.broker.delay.office import Office
 from goqueue.broker.delay.postman import Postman
@@ -24,6 +24,18 @@ class Logs(Protocol):
     def for_publishing(self, name: str) -> Topic: ...
 
     def scheduling(self, partition: Partition) -> Postman: ...
+
+
+class Held(NamedTuple):
+    """What a transaction has in one partition."""
+
+    first_offset: int | None = None
+    """None while it has nothing there."""
+    messages: int = 0
+    """Of its own."""
+    held_back: int = 0
+    """Offsets that nobody sees who reads what is committed: its own, and what others have behind them. What others
+    have delayed waits for its time alone."""
 
 
 class Places:
@@ -52,6 +64,18 @@ class Places:
         delays = self._logs.office.delays(partition)
         return None if delays is None else delays.inbox
 
+    def held_by(self, record: Registered, touched: Touched) -> Held:
+        partition = self.partition(touched)
+        if partition is None or not len(partition.open):
+            return Held()
+        opened = [one for _, one in partition.open.among(record.epochs)]
+        if not opened:
+            return Held()
+        first = min(one.first_offset for one in opened)
+        messages = sum(end - start for one in opened for start, end in one.ranges)
+        behind = messages if touched.spot.is_delayed else max(0, partition.high_watermark - first)
+        return Held(first, messages, behind)
+
     def logs(self, record: Registered) -> list[Log]:
         """All that the transaction has written to."""
         partitions = (self.partition(touched) for touched in record.partitions)
@@ -59,7 +83,12 @@ class Places:
         logs = [partition.log for partition in partitions if partition is not None] + [one.log for one in shelves]
         return list(dict.fromkeys(logs))
 
-    def held_back(self) -> int:
-        """Offsets that nobody sees who reads what is committed, in all partitions together."""
-        partitions = (partition for topic in self._logs.topics.values() for partition in topic.partitions)
-        return sum(partition.high_watermark - partition.last_stable for partition in partitions)
+    def held_back(self) -> Iterator[tuple[Partition, int]]:
+        """Where there are offsets that nobody sees who reads what is committed, and how many.
+
+        Nothing may change while it goes on.
+        """
+        for topic in self._logs.topics.values():
+            for partition in topic.partitions:
+                if count := partition.held_back:
+                    yield partition, count

@@ -66,14 +66,17 @@ class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field=
     """Why it is aborted."""
     note: str = ""
     last: Ended | None = None
+    former: Whose | None = None
+    """What whoever has called `init` had before, if it said so: asked once more, the answer is the same."""
 
     @property
     def whose(self) -> Whose:
         return Whose(self.producer, self.epoch)
 
-    def touches(self, spot: Spot, topic_ns: int) -> bool:
-        """Whether that is known; a topic that was made anew under its name is another one."""
-        return any(touched.spot == spot and touched.topic_ns == topic_ns for touched in self.partitions)
+    @property
+    def epochs(self) -> dict[int, int]:
+        """Of the marks in its batches, by their producers."""
+        return {self.producer: self.epoch, **dict.fromkeys(self.members, 0)}
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="transactional_id_forgotten", tag_field="record"):

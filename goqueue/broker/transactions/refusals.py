@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from goqueue.broker.producers import Mark
 from goqueue.broker.transactions.records import Ended, Registered
-from goqueue.broker.transactions.states import PREPARED
+from goqueue.broker.transactions.states import COMPLETE, PREPARED
 from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import (
     FrameInvalid,
@@ -29,6 +29,11 @@ REASONS = {
 }
 
 
+def in_words(text: str) -> str:
+    """What somebody has said as a reason; it is never taken for one of the broker's own, which mean more."""
+    return quoted(text) if text in REASONS else text or ASKED
+
+
 def why(reason: str) -> str:
     return REASONS.get(reason, reason)
 
@@ -48,12 +53,12 @@ def unknown(whose: Whose, name: str | None, known: Registered | None) -> GoQueue
 
 
 def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
-    """It is over, or somebody else's."""
+    """It is over, or somebody else's; or nobody remembers yet that it has begun."""
     last = known.last
+    if known.state in PREPARED and whose.epoch == known.epoch + 1:
+        return _not_ended_again(known, whose)
     if last is not None and last.whose == whose and last.reason != FENCED:
         return _over(last)
-    if known.state in PREPARED and whose == Whose(known.producer, known.epoch + 1):
-        return pending(known)
     return ProducerFenced(
         f"producer {known.producer} has epoch {known.epoch} by now, this call has {whose.epoch}",
         hint="another producer has taken over this transactional id; only after a new init this one may go on",
@@ -61,10 +66,23 @@ def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
     )
 
 
-def pending(known: Registered) -> TransactionPending:
-    """Its producer was told already how it has ended; then a crash came, or the disk refused to record that."""
+def refuse_unless_former(known: Registered, former: Whose) -> None:
+    """Whoever had this epoch may go on if nobody has taken over since: it is open still, or has just ended."""
+    last = known.last
+    has_ended = known.state in COMPLETE and last is not None and last.whose == former
+    if known.whose != former and not has_ended:
+        raise ProducerFenced(
+            f"transactional id {quoted(known.id)} has {known.whose} by now, and not what follows {former}",
+            hint="another producer has taken over; only an init that names no epoch takes it back",
+            epoch=known.epoch,
+        )
+
+
+def _not_ended_again(known: Registered, whose: Whose) -> TransactionPending:
+    """An end is answered before its record is durable, since it is found out again after a crash: until then the
+    epoch that was given with the answer is not known."""
     return TransactionPending(
-        f"transaction {known.whose} has ended, and that is not recorded yet",
+        f"transaction {known.whose} is being ended once more, and {whose} can go on behind it",
         hint="ask again in a moment",
         retry_after=1,
     )
@@ -124,6 +142,10 @@ def decided_otherwise(known: Registered) -> GoQueueError:
     """An end that is being carried out already."""
     if known.state == "prepare_abort":
         return aborted(known.whose, known.reason)
+    return closing(known)
+
+
+def closing(known: Registered) -> TransactionNotOpen:
     return TransactionNotOpen(
         f"transaction {known.whose} is being committed",
         hint="wait for the answer to the commit",

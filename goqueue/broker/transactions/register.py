@@ -14,6 +14,7 @@ class Register:
 
     def clear(self) -> None:
         self.by_id: dict[str, Registered] = {}
+        """In the order in which they have changed."""
         self.by_producer: dict[int, str] = {}
         """The producers of all ids, and the members of those whose transactions are open."""
         self.opened: dict[str, None] = {}
@@ -30,14 +31,17 @@ class Register:
     def open_ones(self) -> Iterator[Registered]:
         return (self.by_id[name] for name in list(self.opened))
 
+    def closed_ones(self) -> Iterator[Registered]:
+        """Those of which nothing is open, the one that has changed last first; nothing may change meanwhile."""
+        return (record for record in reversed(self.by_id.values()) if record.id not in self.opened)
+
     def apply(self, record: Record) -> None:
-        former = self.by_id.get(record.id)
+        former = self.by_id.pop(record.id, None)
         if former is not None:
             self.by_producer.pop(former.producer, None)
             for member in former.members:
                 self.by_producer.pop(member, None)
         if isinstance(record, Forgotten):
-            self.by_id.pop(record.id, None)
             self.opened.pop(record.id, None)
             return
         self.by_id[record.id] = record

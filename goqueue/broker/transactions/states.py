@@ -33,6 +33,7 @@ MEANINGS: Final[dict[State, str]] = {
 
 OPEN: Final = frozenset[State]({"ongoing", "prepare_commit", "prepare_abort"})
 """Those that hold something back."""
+COMPLETE: Final = frozenset[State]({"complete_commit", "complete_abort"})
 PREPARED: Final = frozenset[State]({"prepare_commit", "prepare_abort"})
 
 

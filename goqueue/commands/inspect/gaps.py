@@ -64,7 +64,7 @@ def gaps(
     from goqueue.spark.inspections.gaps import Look, compacted_below, find_gaps, rows  # noqa: PLC0415 - it needs numpy
     from goqueue.spark.jobs import on_each  # noqa: PLC0415
 
-    logs = inquiry.logs()
+    logs = inquiry.logs(are_whole=True)
     plan = inquiry.plan(logs)
     splits = plan.splits(logs)
     below = compacted_below(logs, plan)

@@ -19,7 +19,7 @@ from goqueue.quantities import format_count, format_size, quoted
 
 if TYPE_CHECKING:
     from goqueue.console.places import Place
-    from goqueue.spark.logs.port import Logs
+    from goqueue.spark.logs.port import Isolation, Logs
     from goqueue.spark.plan import Plan, Selection
     from goqueue.spark.points import Bound, Point
     from goqueue.spark.session import SparkSession
@@ -45,6 +45,10 @@ FromFlag = Annotated[
 ]
 ToFlag = Annotated[
     str | None, typer.Option("--to", metavar="PLACE", help="End before now, an offset, a time, a day, or -24h.")
+]
+IsolationFlag = Annotated[
+    Literal["read_committed", "read_uncommitted"],
+    typer.Option("--isolation", help="Whether messages of open and of aborted transactions are seen."),
 ]
 SkipFlag = Annotated[
     bool, typer.Option("--skip-damage", help="Read on behind damage and what was removed, which end it otherwise.")
@@ -79,6 +83,7 @@ class Inquiry:
     remote: str | None
     conf: dict[str, str]
     memory: str
+    isolation: "Isolation"
     output: str
     headers: bool
     sort_by: str | None
@@ -87,15 +92,17 @@ class Inquiry:
     def for_people(self) -> bool:
         return self.output in {"table", "wide"}
 
-    def logs(self) -> "Logs":
+    def logs(self, *, are_whole: bool = False) -> "Logs":
+        """What is asked; `are_whole` where each frame matters, and not whose message it is."""
+        isolation: Isolation = "read_uncommitted" if are_whole else self.isolation
         if self.url is not None:
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415 - not before the command is understood
 
-            return BrokerLogs(self.url, self.token)
+            return BrokerLogs(self.url, self.token, isolation=isolation)
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
         assert self.path is not None
-        return DirectoryLogs.at(self.path)
+        return DirectoryLogs.at(self.path, isolation=isolation)
 
     def plan(self, logs: "Logs") -> "Plan":
         """What is read, decided at this moment."""
@@ -194,6 +201,7 @@ def _pattern(  # noqa: PLR0913 - they are as many as there are flags
     api_key: KeyFlag = None,
     first: FromFlag = None,
     last: ToFlag = None,
+    isolation: IsolationFlag = "read_committed",
     output: OutputFlag = "table",
     sort_by: SortFlag = None,
     no_headers: NoHeadersFlag = False,
@@ -228,6 +236,7 @@ def _inquiry(*, places: list[str] | None, conf: list[str] | None, **flags: Any) 
         remote=flags["remote"],
         conf=dict(spark_setting(text) for text in conf or []),
         memory=spark_memory(flags["memory"]),
+        isolation=flags["isolation"],
         output=flags["output"],
         headers=not flags["no_headers"],
         sort_by=flags["sort_by"],

@@ -23,6 +23,7 @@ _COLUMNS = (
     Column("DAMAGES", "damages", format_count),
     Column("TOMBSTONES", "tombstones", format_count, wide=True),
     Column("WITHOUT KEY", "without_key", format_count, wide=True),
+    Column("UNCOMMITTED", "uncommitted", format_count, wide=True),
 )
 
 

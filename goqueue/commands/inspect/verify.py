@@ -52,7 +52,7 @@ def verify(
     from goqueue.spark.jobs import on_each  # noqa: PLC0415
     from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
-    logs = inquiry.logs()
+    logs = inquiry.logs(are_whole=True)
     plan = inquiry.plan(logs)
     splits = plan.splits(logs)
     below = gaps.compacted_below(logs, plan)

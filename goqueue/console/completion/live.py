@@ -1,4 +1,4 @@
-"""Names that are proposed while somebody types, each on a line: of topics, of groups, of contexts.
+"""Names that are proposed while somebody types, each on a line: of topics, groups, transactional ids, contexts.
 
 It is asked for at every press of a key, before Typer is loaded, and never says what went wrong: a broker that is
 slow or away has no names. What it answers is kept for some seconds.
@@ -22,6 +22,7 @@ _SECONDS_MAX = 0.3  # longer, and the shell seems to hang
 _KEPT_SECONDS = 5.0  # as long as it takes to choose one
 _ANSWER_BYTES_MAX = 8 * 2**20
 _NAMES_MAX = 1000  # more are no choice
+_PATHS = {"topics": "topics", "groups": "groups", "transactions": f"transactions?state=all&limit={_NAMES_MAX}"}
 
 
 def names(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -39,7 +40,7 @@ def _context_names(environment: Mapping[str, str]) -> list[str]:
 
 
 def _broker_names(kind: str, line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    if kind not in {"topics", "groups"}:
+    if kind not in _PATHS:
         return []
     server, key = _broker(line, environment)
     directory = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "goqueue")
@@ -111,7 +112,7 @@ def _asked(kind: str, server: str, key: str | None) -> list[str]:
         return []
     host, port = found[2], int(found[3] or (443 if found[1] == "https" else 80))
     secret = f"authorization: Bearer {key}\r\n" if key else ""
-    line = f"GET {(found[4] or '').rstrip('/')}/{kind} HTTP/1.1\r\nhost: {host}:{port}\r\n"
+    line = f"GET {(found[4] or '').rstrip('/')}/{_PATHS[kind]} HTTP/1.1\r\nhost: {host}:{port}\r\n"
     request = f"{line}{secret}connection: close\r\n\r\n"
     with socket.create_connection((host.strip("[]"), port), _SECONDS_MAX) as plain:
         connection = plain
@@ -124,8 +125,7 @@ def _asked(kind: str, server: str, key: str | None) -> list[str]:
     head, _, body = content.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200"):
         return []
-    names: list[str] = json.loads(body)[kind]
-    return names
+    return [one["transactional_id"] if isinstance(one, dict) else one for one in json.loads(body)[kind]]
 
 
 def _received(connection: "socket.socket", end: float) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 from goqueue.console import contexts, figures, groups
 from goqueue.console.command import Program
 
-TOPICS, GROUPS, CONTEXTS = "topics", "groups", "contexts"
+TOPICS, GROUPS, TRANSACTIONS, CONTEXTS = "topics", "groups", "transactions", "contexts"
 FILES, DIRECTORIES = "files", "directories"
 LIVE = (TOPICS, GROUPS, CONTEXTS)
 """What is asked for when somebody presses tab."""
@@ -65,7 +65,14 @@ _BY_METAVAR = {
     "PATH": FILES,
     "DIR": DIRECTORIES,
 }
-_BY_NOUN = {"topic": TOPICS, "delayed": TOPICS, "dlq": TOPICS, "group": GROUPS, "rebalance": GROUPS}
+_BY_NOUN = {
+    "topic": TOPICS,
+    "delayed": TOPICS,
+    "dlq": TOPICS,
+    "group": GROUPS,
+    "rebalance": GROUPS,
+    "transaction": TRANSACTIONS,
+}
 _CREATES = {"create"}
 
 
@@ -112,7 +119,7 @@ def _flag(param: Any) -> Flag:
 
 def _flag_value(param: Any, metavar: str) -> Value:
     known = next((_BY_FLAG[name] for name in param.opts if name in _BY_FLAG), None)
-    if known is not None:
+    if known is not None and not hasattr(param.type, "choices"):
         return known
     return Value() if metavar == "NAME" else _value(param, metavar, "")
 

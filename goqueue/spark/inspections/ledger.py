@@ -10,7 +10,7 @@ from typing import Any
 
 from goqueue.broker.catalog import Catalog
 from goqueue.broker.catalog import decode_record as decode_topic
-from goqueue.broker.delivery.changes import Change, Committed, Place, Range, Settled
+from goqueue.broker.delivery.changes import Change, Committed, Place, Range, Redeemed, Settled
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.state import Groups, Record, decode_record
@@ -84,6 +84,8 @@ def done_by(record: Record, cursor: Cursor | None) -> list[Range]:
             return [(first, end) for piece in pieces for first, end, _ in piece]
         case Settled():
             return list(record.ranges)
+        case Redeemed(whose=whose, is_commit=True):
+            return [(first, end) for first, end, _ in cursor.pledged_by(whose)]
         case Committed(floor=floor, lost=0):
             return _left(cursor, floor)
         case _:
@@ -104,8 +106,9 @@ def given_ns(record: Record, cursor: Cursor | None) -> int | None:
 
 
 def _left(cursor: Cursor, floor: int) -> list[Range]:
-    """The offsets below a new floor that are neither done nor on their way to another topic."""
-    away = sorted([*cursor.settled(), *((first, end) for first, end, _ in cursor.moving.runs())])
+    """The offsets below a new floor that are neither done, nor on their way to another topic, nor pledged."""
+    undecided = [run[:2] for one in (cursor.moving, cursor.pledged) for run in one.runs()]
+    away = sorted([*cursor.settled(), *undecided])
     found, start = [], cursor.floor
     for first, end in away:
         if start < min(first, floor):

@@ -11,7 +11,7 @@ import numpy as np
 from goqueue.client import Client
 from goqueue.errors import SegmentNotFound, TopicNotFound
 from goqueue.limits import SCAN_CHUNK_BYTES
-from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment
+from goqueue.spark.logs.port import READ_COMMITTED, Decided, Isolation, OpenSegment
 from goqueue.storage.disk import Buffer
 from goqueue.storage.index import Index
 from goqueue.storage.visit import LogView, SegmentView
@@ -49,9 +49,15 @@ class BrokerLogs:
             found = self.client.segments(topic, partition, delayed=self.is_delayed)
         except TopicNotFound:  # it was deleted since it was listed, as a directory that is gone
             return LogView()
-        return LogView(
-            tuple(SegmentView(one.base_offset, one.next_offset, one.size_bytes, one.version) for one in found.segments)
+        segments = tuple(
+            SegmentView(one.base_offset, one.next_offset, one.size_bytes, one.version) for one in found.segments
         )
+        minds = self.isolation == READ_COMMITTED and not self.is_delayed
+        return LogView(segments, found.last_stable if minds else None)
+
+    def touched(self) -> dict[tuple[str, int], int]:
+        """Each view tells it."""
+        return {}
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         with _gone_with_its_topic():
@@ -63,6 +69,22 @@ class BrokerLogs:
         for column, values in zip((index.offsets, index.positions, index.times), table.T, strict=True):
             column.frombytes(values.tobytes())
         return OpenSegment(_RemoteFile(self, topic, partition, segment), index)
+
+    def waits(self) -> bool:
+        return not self.is_delayed
+
+    def decided(self, topic: str, partition: int, first: int, end: int, _: Sequence[SegmentView]) -> Decided | None:
+        """In a delayed log nobody waits for what is open, so that markers say it of each message."""
+        if self.is_delayed:
+            return None
+        ranges: list[tuple[int, int]] = []
+        with _gone_with_its_topic():
+            while True:
+                found = self.client.aborted(topic, partition, first, end)
+                ranges += found.ranges
+                if found.next is None:
+                    return Decided(ranges, found.last_stable)
+                first = found.next
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         place = f"{self.name}/topics/{topic}/partitions/{partition}/segments/{segment.base_offset}"

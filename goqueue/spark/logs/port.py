@@ -1,5 +1,6 @@
 """What a place with logs can be asked."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -17,7 +18,7 @@ READ_UNCOMMITTED: Isolation = "read_uncommitted"
 class Decided:
     """What is known of the transactions in a range of offsets."""
 
-    aborted: tuple[tuple[int, int], ...]
+    aborted: Sequence[tuple[int, int]]
     """Their messages: from the first offset up to, not including, the second."""
     end: int
     """From here on some may be open."""
@@ -52,11 +53,21 @@ class Logs(Protocol):
         """What may be read of a partition at this moment."""
         ...
 
+    def touched(self) -> Mapping[tuple[str, int], int]:
+        """Partitions in which transactions may be open, where a view does not tell, and from which offset on."""
+        ...
+
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         """One of its segments; SegmentNotFound where it has been removed or replaced since it was viewed."""
         ...
 
-    def decided(self, topic: str, partition: int, first: int, end: int) -> Decided | None:
+    def waits(self) -> bool:
+        """Whether what is planned ends before whatever is open, so that all that is read is decided."""
+        ...
+
+    def decided(
+        self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
+    ) -> Decided | None:
         """What became of the transactions whose messages lie there; None where the log itself has to tell."""
         ...
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from goqueue.config.problem import Origin, Problem
 from goqueue.errors import ConfigInvalid
 from goqueue.spark.inspections.inspection import Inspection
+from goqueue.spark.logs.port import READ_COMMITTED, Isolation
 from goqueue.spark.plan import Selection
 from goqueue.spark.points import Bound
 
@@ -38,6 +39,7 @@ class Source:
     json: Placed | None
     origin: Origin
     skips_damage: bool = False
+    isolation: Isolation = READ_COMMITTED
 
 
 @dataclass(frozen=True, slots=True)

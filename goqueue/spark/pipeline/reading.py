@@ -14,6 +14,8 @@ from goqueue.config.problem import Origin, Problem, nearest
 from goqueue.quantities import quoted
 from goqueue.spark.inspections.catalogue import INSPECTIONS
 from goqueue.spark.inspections.parameters import Parameter
+from goqueue.spark.logs.port import READ_COMMITTED
+from goqueue.spark.options import isolation
 from goqueue.spark.pipeline import values
 from goqueue.spark.pipeline.destinations import read_sink
 from goqueue.spark.pipeline.model import (
@@ -36,7 +38,7 @@ from goqueue.spark.plan import Selection
 from goqueue.spark.points import EARLIEST, LATEST
 
 _ROOT = ("variables", "source", "steps", "sinks", "schedule")
-_SOURCE = ("path", "url", "token", "topics", "from", "to", "json", "skip_damage")
+_SOURCE = ("path", "url", "token", "topics", "from", "to", "json", "skip_damage", "isolation")
 _STREAM = ("every", "available_now", "checkpoint")
 
 
@@ -126,6 +128,7 @@ def _source(root: Section, now_ns: int) -> Source | None:
         section.placed("json"),
         section.origin,
         section.take("skip_damage", values.switch) or False,
+        section.take("isolation", isolation) or READ_COMMITTED,
     )
 
 

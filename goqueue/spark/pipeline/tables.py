@@ -69,7 +69,7 @@ def reached(source: Source) -> Iterator[Logs]:
     if source.url is not None:
         from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
-        broker = BrokerLogs(source.url, source.token)
+        broker = BrokerLogs(source.url, source.token, isolation=source.isolation)
         try:
             yield broker
         finally:
@@ -78,7 +78,7 @@ def reached(source: Source) -> Iterator[Logs]:
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
         assert source.path is not None
-        yield DirectoryLogs.at(source.path)
+        yield DirectoryLogs.at(source.path, isolation=source.isolation)
 
 
 @contextmanager

@@ -115,9 +115,10 @@ def read_ranges(
 
 def place_options(logs: Logs) -> dict[str, str]:
     """Where the data source finds these logs."""
+    isolation = {"isolation": str(logs.isolation)}
     if not isinstance(logs, BrokerLogs):
-        return {"path": logs.name}
-    return {"goqueue.url": logs.name} | ({"goqueue.token": logs.token} if logs.token else {})
+        return {"path": logs.name} | isolation
+    return {"goqueue.url": logs.name} | isolation | ({"goqueue.token": logs.token} if logs.token else {})
 
 
 def _by_topic(values: Mapping[tuple[str, int], int | None]) -> str:

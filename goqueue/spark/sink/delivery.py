@@ -24,6 +24,7 @@ from goqueue.client.attempts import Attempts
 from goqueue.client.blocking import Connection
 from goqueue.client.calls import Call
 from goqueue.client.publications import Section
+from goqueue.client.transactions import Whose
 from goqueue.errors import ChecksumMismatch, GoQueueError, RequestTimedOut, SequenceOutOfOrder, TransientError
 from goqueue.limits import MIB, SEQUENCE_COUNT
 from goqueue.spark.sink.frames import Encoded
@@ -136,11 +137,15 @@ class Wire:
 class Delivery:
     """Of one task. Nothing is delivered for sure before `finish`."""
 
-    def __init__(self, client: Client, wire: Wire, identity: Identity, timeout: float) -> None:
+    def __init__(
+        self, client: Client, wire: Wire, identity: Identity, timeout: float, whose: Whose | None = None
+    ) -> None:
+        """With `whose`, all of it in that transaction."""
         self._client = client
         self._wire = wire
         self._identity = identity
         self._timeout = timeout
+        self._whose = None if whose is None else whose.identity
         self._lanes: dict[str, dict[int, Lane]] = {}
         self._sizes: dict[str, int] = {}
         self._sent: tuple[list[Parcel], Call[list[Section]]] | None = None
@@ -203,7 +208,7 @@ class Delivery:
         if not parcels:
             return None
         sections = [parcel.section(self._identity) for parcel in parcels]
-        return publications.publish_frames(parcels[0].lane.topic, sections, "leader")
+        return publications.publish_frames(parcels[0].lane.topic, sections, "leader", self._whose)
 
     def _conclude(self) -> None:
         """Take the answer to what is under way, and see to what it refuses."""

@@ -85,8 +85,8 @@ class Encoded:
         return replace(self, edges=self.edges[first : end + 1])
 
 
-def encode(messages: Messages) -> Encoded:
-    """All of them, as `frame.encode` would each."""
+def encode(messages: Messages, flags: int = 0) -> Encoded:
+    """All of them, as `frame.encode` would each; these flags all of them have."""
     lengths = {
         "key": _lengths(messages.keys),
         "value": _lengths(messages.values),
@@ -106,7 +106,7 @@ def encode(messages: Messages) -> Encoded:
         pa.scalar(frame.NO_HEADERS, pa.binary()) if messages.headers is None else messages.headers,
         _NOTHING,
     )
-    return _sealed(covered, _flags(messages, lengths["headers"]))
+    return _sealed(covered, _flags(messages, lengths["headers"]) | np.uint8(flags))
 
 
 def _sealed(covered: pa.BinaryArray, flags: Bytes) -> Encoded:

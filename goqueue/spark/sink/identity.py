@@ -32,6 +32,22 @@ def of_stream(query: str, batch: int, partition: int) -> Identity:
     return Identity(_producer("query", query, str(partition), str(age)), epoch)
 
 
+def note_of_batch(query: str, batch: int) -> str:
+    """What is kept with the transaction of a micro-batch."""
+    return f"{query}/{batch}"
+
+
+def batch_in(note: str, query: str) -> int | None:
+    """The number of the micro-batch that a note speaks of, if it is one of this query."""
+    name, _, number = note.rpartition("/")
+    return int(number) if name == query and number.isascii() and number.isdecimal() else None
+
+
+def note_of_write(write: str) -> str:
+    """The same of a batch write; its name may be longer than a note."""
+    return f"write {hashlib.sha256(write.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
 def _producer(*parts: str) -> int:
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
     return _OURS | int.from_bytes(digest[:8], "big") & (_OURS - 1)

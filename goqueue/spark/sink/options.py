@@ -15,14 +15,25 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from goqueue.broker.transactions.records import check_transactional_id
 from goqueue.client import address
 from goqueue.client.attempts import checked_key
 from goqueue.config.problem import nearest
 from goqueue.errors import RequestInvalid
-from goqueue.quantities import quoted
+from goqueue.limits import TRANSACTION_SECONDS_MAX, TRANSACTION_SECONDS_MIN
+from goqueue.quantities import format_duration, quoted
 from goqueue.spark.options import Options, duration
 
-WRITE_OPTIONS = ("goqueue.url", "goqueue.token", "topic", "writeId", "deliveryTimeout", "queryName")
+WRITE_OPTIONS = (
+    "goqueue.url",
+    "goqueue.token",
+    "topic",
+    "writeId",
+    "transactional_id",
+    "transaction_timeout",
+    "deliveryTimeout",
+    "queryName",
+)
 _OF_SPARK = ("checkpointLocation",)  # it hands its own on
 WRITTEN = ("value", "key", "headers", "topic", "partition", "priority")
 PASSED_OVER = ("offset", "timestamp", "timestampType", "segment", "position", "crc_ok")
@@ -43,6 +54,9 @@ class WriteOptions:
     """Where all rows go; None where each says it."""
     write_id: str | None
     delivery_seconds: float
+    transactional_id: str | None = None
+    """Whose transactions the rows are written in."""
+    transaction_seconds: float = TRANSACTION_SECONDS_MAX
 
 
 def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
@@ -59,12 +73,16 @@ def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
         options.problems.append("writeId is for batch writes: a streaming query is known by its checkpoint")
     elif write_id == "":
         options.problems.append("writeId: is empty")
+    if options.text("transaction_timeout") is not None and options.text("transactional_id") is None:
+        options.problems.append("transaction_timeout: needs a transactional_id, without which there is no transaction")
     found = WriteOptions(
         url=url or "",
         token=options.text("goqueue.token"),
         topic=options.text("topic"),
         write_id=write_id,
         delivery_seconds=options.take("deliveryTimeout", _timeout) or _DELIVERY_SECONDS,
+        transactional_id=options.take("transactional_id", _transactional_id),
+        transaction_seconds=options.take("transaction_timeout", _open_for) or TRANSACTION_SECONDS_MAX,
     )
     options.check()
     return found
@@ -74,6 +92,19 @@ def _timeout(text: str) -> float:
     found = duration(text)
     if found <= 0:
         raise ValueError(f"{quoted(text)} is no time to wait")
+    return found
+
+
+def _transactional_id(text: str) -> str:
+    check_transactional_id(text)
+    return text
+
+
+def _open_for(text: str) -> float:
+    found = duration(text)
+    if not TRANSACTION_SECONDS_MIN <= found <= TRANSACTION_SECONDS_MAX:
+        least, most = format_duration(TRANSACTION_SECONDS_MIN), format_duration(TRANSACTION_SECONDS_MAX)
+        raise ValueError(f"{quoted(text)} is not between {least} and {most}")
     return found
 
 

@@ -18,6 +18,7 @@ from goqueue.client import Client, address, endpoints
 from goqueue.client.attempts import checked_key, tls_of
 from goqueue.client.blocking import Connection
 from goqueue.client.endpoints import TopicInfo
+from goqueue.client.transactions import Whose
 from goqueue.errors import (
     MessageTooLarge,
     ProducerFenced,
@@ -36,8 +37,11 @@ from goqueue.spark.sink.identity import Identity
 from goqueue.spark.sink.options import WriteOptions
 from goqueue.spark.sink.routing import Router
 from goqueue.spark.sink.rows import Rows, pieces, read_rows
+from goqueue.storage import frame
 
 _CONNECT_SECONDS = 5.0
+_OLDER = "a later micro-batch of this query has been written: its checkpoint is older than the topic"
+_TAKEN_OVER = "the query was started again, or another write has the same transactional_id"
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark tells the tasks of a streaming query
 
 
@@ -60,7 +64,7 @@ class GoQueueWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         with carried():
-            task = _task().partitionId()
+            task = task_context().partitionId()
             return write(self._options, identity.of_write(self._write, task), task, iterator)
 
 
@@ -72,15 +76,21 @@ class GoQueueStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         with carried():
-            context = _task()
-            query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
-            if query is None or batch is None:
-                raise SparkUnavailable("Spark does not tell its tasks which query they work for")
-            task = context.partitionId()
-            return write(self._options, identity.of_stream(query, int(batch), task), task, iterator)
+            query, batch = query_and_batch()
+            task = task_context().partitionId()
+            return write(self._options, identity.of_stream(query, batch, task), task, iterator)
 
 
-def _task() -> TaskContext:
+def query_and_batch() -> tuple[str, int]:
+    """Whose micro-batch this task works for."""
+    context = task_context()
+    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    if query is None or batch is None:
+        raise SparkUnavailable("Spark does not tell its tasks which query they work for")
+    return query, int(batch)
+
+
+def task_context() -> TaskContext:
     context = TaskContext.get()
     assert context is not None, "rows are written by tasks"
     return context
@@ -105,23 +115,25 @@ def topic_to_write(client: Client, name: str) -> TopicInfo:
         return client.topic(name)
 
 
-def write(options: WriteOptions, who: Identity, task: int, batches: Iterator[pa.RecordBatch]) -> Written:
-    """All rows of a task, in their order."""
+def write(
+    options: WriteOptions, who: Identity, task: int, batches: Iterator[pa.RecordBatch], whose: Whose | None = None
+) -> Written:
+    """All rows of a task, in their order; with `whose`, in that transaction."""
     with ExitStack() as owned:
         client = owned.enter_context(client_of(options))
         place = address.parse(options.url)
         connection = Connection(place, _CONNECT_SECONDS, tls_of(place, None), checked_key(options.token))
         owned.callback(connection.close)
         wire = Wire(connection, options.delivery_seconds)
-        delivery = Delivery(client, wire, who, options.delivery_seconds)
-        outbox = _Outbox(options.topic, client, delivery, task)
+        delivery = Delivery(client, wire, who, options.delivery_seconds, whose)
+        outbox = _Outbox(options.topic, client, delivery, task, 0 if whose is None else frame.TRANSACTIONAL)
         try:
             for batch in batches:
                 for piece in pieces(batch):
                     outbox.put(read_rows(piece))
             lanes = delivery.finish()
         except ProducerFenced as error:
-            error.hint = "a later micro-batch of this query has been written: its checkpoint is older than the topic"
+            error.hint = _OLDER if whose is None else _TAKEN_OVER
             raise
     return Written({(lane.topic, lane.partition): lane.count for lane in lanes})
 
@@ -129,11 +141,12 @@ def write(options: WriteOptions, who: Identity, task: int, batches: Iterator[pa.
 class _Outbox:
     """Sorts rows by where they go. Those for one partition keep their order."""
 
-    def __init__(self, topic: str | None, client: Client, delivery: Delivery, task: int) -> None:
+    def __init__(self, topic: str | None, client: Client, delivery: Delivery, task: int, flags: int) -> None:
         self._topic = topic
         self._client = client
         self._delivery = delivery
         self._task = task
+        self._flags = flags
         self._routers: dict[str, Router] = {}
 
     def put(self, rows: Rows) -> None:
@@ -163,10 +176,10 @@ class _Outbox:
         partitions = router.route(len(messages), messages.keys, rows.partitions)
         first = int(partitions[0])
         if (partitions == first).all():
-            self._deliver(router.topic, first, encode(messages))
+            self._deliver(router.topic, first, encode(messages, self._flags))
             return
         order = np.argsort(partitions, kind="stable")
-        frames = encode(messages.take(order))
+        frames = encode(messages.take(order), self._flags)
         numbers, starts = np.unique(partitions[order], return_index=True)
         ends = [*starts[1:].tolist(), len(messages)]
         for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):

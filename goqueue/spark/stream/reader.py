@@ -27,6 +27,7 @@ from goqueue.spark.options import ReadOptions
 from goqueue.spark.plan import Plan, Range, make_plan
 from goqueue.spark.points import LATEST, Place
 from goqueue.spark.reading import Removed, Split
+from goqueue.spark.stable import views_of
 from goqueue.spark.stream import positions
 from goqueue.spark.stream.group import GroupProgress
 from goqueue.spark.stream.positions import Positions
@@ -139,8 +140,7 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         places = self._options.selection.places(self._logs)
         self._check_gone(known, places)
         found = []
-        for place in places:
-            view = self._logs.view(*place)
+        for place, view in views_of(self._logs, places).items():
             self._seen[place] = view.readable_end
             end = view.readable_end
             if self._target is not None:
@@ -212,4 +212,4 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _split(given: Range) -> Split:
     overlapping = (one for one in given.view.segments if one.base_offset < given.end and one.next_offset > given.first)
     size = Plan((given,)).size
-    return Split(*given.place, given.first, given.end, size, tuple(overlapping), horizon=given.view.end)
+    return Split(*given.place, given.first, given.end, size, tuple(overlapping))

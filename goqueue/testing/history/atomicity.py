@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from goqueue.testing.history.events import Event, Publishing
 from goqueue.testing.history.report import Violation
 from goqueue.testing.history.run import Run, Transaction
-from goqueue.testing.history.sentences import found, place
+from goqueue.testing.history.sentences import found, others, place
 from goqueue.testing.history.transactions import Transactions
 
 
@@ -43,8 +43,8 @@ def _all_is_there(run: Run, transactions: Transactions, transaction: Transaction
     asked, shown = transaction.committed or transaction.asked, transactions.shown(transaction.name)
     proofs: tuple[Event, ...] = (asked,) if asked is not None else ()
     if missing and shown is not None:
-        others = f", and {len(missing) - 1:,} others" if len(missing) > 1 else ""
-        sentence = f"{found(shown)}, of {transaction}, and {_message(run, missing[0])} is not stored{others}"
+        first = f"{_message(run, missing[0])} is not stored{others(len(missing))}"
+        sentence = f"{found(shown)}, of {transaction}, and {first}"
         yield Violation("torn_transaction", sentence, (*proofs, shown, *missing))
     elif missing:
         for sent in missing:

@@ -78,6 +78,8 @@ class Received(Event, frozen=True):
     value_id: str
     asked_ns: int = 0
     """When the poll was sent. What it brought was decided after that, so it tells more than when it arrived."""
+    isolation: Isolation = "read_committed"
+    """That of the group."""
 
     @property
     def since_ns(self) -> int:

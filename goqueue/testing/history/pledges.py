@@ -6,6 +6,7 @@ from goqueue.testing.history.cover import first_covering
 from goqueue.testing.history.events import Ack, Acked, Acking, Event, Settling
 from goqueue.testing.history.report import Violation
 from goqueue.testing.history.run import Log, Track
+from goqueue.testing.history.sentences import others
 from goqueue.testing.history.transactions import Transactions
 
 
@@ -83,9 +84,8 @@ def check_twice(track: Track, log: Log, twice: dict[int, tuple[Ack, Ack]]) -> It
     for (one_name, other_name), offsets in pairs.items():
         stored = log.stored.get(offsets[0])
         value = f" ({stored.value_id})" if stored is not None else ""
-        others = f", and {len(offsets) - 1:,} others" if len(offsets) > 1 else ""
         sentence = (
-            f"{track.group} has done {track}/{offsets[0]}{value} twice{others}: "
+            f"{track.group} has done {track}/{offsets[0]}{value} twice{others(len(offsets))}: "
             f"{one_name} and {other_name} acked it, and both took effect"
         )
         yield Violation("duplicate", sentence, twice[offsets[0]])

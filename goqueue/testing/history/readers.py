@@ -6,7 +6,7 @@ from itertools import pairwise
 from goqueue.testing.history.events import Seen, Stored
 from goqueue.testing.history.report import Violation
 from goqueue.testing.history.run import Reading, Run
-from goqueue.testing.history.sentences import found, place
+from goqueue.testing.history.sentences import found, others, place
 from goqueue.testing.history.transactions import Transactions
 
 
@@ -30,10 +30,8 @@ def _nothing_is_left_out(run: Run, transactions: Transactions, reading: Reading)
         if offset < last.offset and offset not in seen and not transactions.is_void(stored.value_id)
     ]
     if left:
-        others = f", and {len(left) - 1:,} others" if len(left) > 1 else ""
-        sentence = (
-            f"{reading.reader} never read {place(left[0])} ({left[0].value_id}){others}, and went on to {last.offset}"
-        )
+        missed = f"{place(left[0])} ({left[0].value_id}){others(len(left))}"
+        sentence = f"{reading.reader} never read {missed}, and went on to {last.offset}"
         yield Violation("unseen", sentence, (*left, last))
 
 

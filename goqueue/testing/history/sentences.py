@@ -7,6 +7,11 @@ def place(event: Published | Stored | Received | Seen) -> str:
     return f"{event.topic}/{event.partition}/{event.offset}"
 
 
+def others(count: int) -> str:
+    """What else there is of a list of which one was told."""
+    return f", and {count - 1:,} other{'s' if count > 2 else ''}" if count > 1 else ""
+
+
 def found(event: Stored | Received | Seen) -> str:
     """That a value was found somewhere, and by whom."""
     if isinstance(event, Received):

@@ -78,7 +78,7 @@ class Transactions:
 
 def _committed_reads(run: Run) -> Iterator[Read]:
     for track in run.tracks.values():
-        yield from track.received
+        yield from (event for event in track.received if event.isolation == "read_committed")
     for reading in run.readings.values():
         yield from (event for event in reading.seen if event.isolation == "read_committed")
     for log in run.logs.values():

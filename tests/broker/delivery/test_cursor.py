@@ -27,6 +27,7 @@ from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.groups.state import Record, decode_record, encode_record
 from goqueue.broker.transactions.whose import Whose
 from goqueue.storage import frame
+from goqueue.storage.lanes import NO_LANE
 
 WHOSE = ("team", "orders", 0)
 MINE, OTHER = Whose(7, 1), Whose(8, 0)
@@ -240,7 +241,7 @@ def test_an_offset_pledges_what_was_handed_out_what_waits_and_what_is_new_but_no
         (3, 4, Retry(1, 0, 50, 0)),
         (4, 5, Retry(1, 1, 50, 0)),
         (5, 6, Retry(1, 0, 50, 0)),
-        (6, 8, Retry(0, 0, 0, 0)),
+        (6, 8, Retry(0, 0, 0, 0, NO_LANE)),
     ]
     assert (cursor.position, cursor.leased, cursor.waiting.count, cursor.moving.count) == (8, 0, 0, 1)
 
@@ -249,7 +250,7 @@ def test_what_nobody_had_seen_is_new_again_unless_something_behind_it_was_handed
     cursor = after(leased("l", 0, 2), pledged((0, 6), lease=None), redeemed(is_commit=False))
     assert (cursor.position, list(cursor.waiting.runs())) == (2, [(0, 2, Retry(1, 1, 50, 9))])
     cursor = after(pledged((0, 6), lease=None), leased("l", 6, 7), redeemed(is_commit=False))
-    assert (cursor.position, list(cursor.waiting.runs())) == (7, [(0, 6, Retry(0, 0, 0, 0))])
+    assert (cursor.position, list(cursor.waiting.runs())) == (7, [(0, 6, Retry(0, 0, 0, 0, NO_LANE))])
 
 
 def test_a_commit_passes_around_what_is_pledged() -> None:
@@ -325,7 +326,7 @@ class Everything:
                 case ("waiting", Retry() as retry) if change.lease is None:
                     self.known[offset] = ("pledged", Pledge(change.whose, retry._replace(due_ns=0)))
                 case ("new",) if change.lease is None:
-                    self.known[offset] = ("pledged", Pledge(change.whose, Retry(0, 0, 0, 0)))
+                    self.known[offset] = ("pledged", Pledge(change.whose, Retry(0, 0, 0, 0, NO_LANE)))
 
     def _redeem(self, change: Redeemed) -> None:
         """From the end, since what nobody has seen is new again only where all behind it is."""

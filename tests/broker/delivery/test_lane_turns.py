@@ -252,6 +252,21 @@ def test_rejected_messages_of_a_lane_leave_for_the_dead_letters() -> None:
     assert team.cursor().floor == 4
 
 
+def test_a_last_attempt_in_an_urgent_lane_keeps_nobody_from_what_is_due_in_others() -> None:
+    team, one = team_with([LOW, CRITICAL])
+    low, urgent = sorted(team.poll(one), key=lambda portion: portion.grant.first)
+    for _ in range(2):
+        team.nack(urgent, delay=0.0)
+        (urgent,) = team.poll(one)
+    team.nack(low, delay=0.0)
+    team.due(1.0)
+    team.nack(urgent, delay=0.0)
+    again = team.take(one, 1)
+    assert (offsets_of(again), offsets(team, one, 1)) == ([0], [])
+    team.ack(again)
+    assert offsets(team, one, 1) == [1]
+
+
 # --- one lane again ---
 
 

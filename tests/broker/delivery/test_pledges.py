@@ -425,6 +425,22 @@ def test_what_nobody_had_seen_has_its_lanes_again_after_an_aborted_transaction()
     assert {portion.grant.lane for portion in team.poll(team.join(), 6)} == {NORMAL, CRITICAL}
 
 
+def test_what_nobody_had_seen_is_lent_lane_by_lane_where_others_were_handed_out_behind_it() -> None:
+    team, lanes = Team(), [NORMAL, CRITICAL, CRITICAL, NORMAL]
+    team.publish(*"abcd", lanes=lanes)
+    one = team.join()
+    team.pledge_offset(4, member=one)
+    team.publish("e", lanes=[NORMAL])
+    assert values_of(team.poll(one)) == ["e"]
+    team.redeem(is_commit=False)
+    found = team.poll(one)
+    assert {offset: portion.grant.lane for portion in found for offset in offsets_of(portion)} == dict(enumerate(lanes))
+    assert [portion.grant.deliveries for portion in found] == [1, 1, 1]
+    for portion in found:
+        team.ack(portion)
+    assert (team.cursor().floor, team.cursor().leased) == (4, 1)
+
+
 def test_later_messages_of_a_key_wait_for_a_pledged_one_that_has_failed_before() -> None:
     team = Team()
     one = team.join(order="key")

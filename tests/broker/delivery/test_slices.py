@@ -5,13 +5,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.broker.delivery.slices import Slice, cut, without
+from goqueue.broker.delivery.slices import Slice, cut, of_one_lane, without
 from goqueue.storage import frame, scan
 from goqueue.storage.extent import Read
 
 
-def written(offset: int, key: bytes | None = None, control: bool = False) -> bytes:
-    frames = scan.batch(bytearray(frame.encode(b"value", key, flags=frame.CONTROL if control else 0)))
+def written(offset: int, key: bytes | None = None, control: bool = False, lane: int = frame.NORMAL) -> bytes:
+    flags = frame.CONTROL if control else 0
+    frames = scan.batch(bytearray(frame.encode(b"value", key, priority=lane, flags=flags)))
     scan.stamp(frames, offset, 1)
     return bytes(frames.buffer)
 
@@ -113,3 +114,22 @@ def test_every_offset_is_a_message_a_gap_or_held_back(
     assert sorted(expected + gaps) == list(range(plain.end))
     assert sum(one.count for one in stretches) == len(expected) - len(held)
     assert all(one.end <= other.first for one, other in pairwise(stretches))
+
+
+lanes = st.lists(st.sampled_from([None, 0, 2]), min_size=1, max_size=8)
+
+
+@given(lanes, st.data())
+def test_of_one_lane_is_everything_before_the_first_message_of_another(
+    lanes: list[int | None], data: st.DataObject
+) -> None:
+    """None is a control record, which is of no lane."""
+    frames = [written(offset, control=lane is None, lane=lane or 0) for offset, lane in enumerate(lanes)]
+    at = data.draw(st.integers(0, len(frames)))
+    read = read_of(*(some for some in (frames[:at], frames[at:]) if some), next_offset=len(frames))
+    content = of_one_lane(cut(read, 0, len(frames), 100, dense=False))
+    plain = [(offset, lane) for offset, lane in enumerate(lanes) if lane is not None]
+    others = [offset for offset, lane in plain if lane != plain[0][1]]
+    end = min(others, default=len(frames))
+    assert offsets_of(content) == [offset for offset, _ in plain if offset < end]
+    assert (content.end, content.count) == (end, len([offset for offset, _ in plain if offset < end]))

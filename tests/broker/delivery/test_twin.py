@@ -10,15 +10,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from goqueue.broker.delivery.changes import Place, Stands
+from goqueue.broker.delivery.changes import Place, Retry, Stands
 from goqueue.broker.delivery.claims import Verb
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.taking import Portion
 from goqueue.broker.groups.state import decode_record, encode_record
-from goqueue.errors import LeaseExpired
+from goqueue.broker.transactions.whose import Whose
+from goqueue.errors import LeaseExpired, TransactionPending
 from goqueue.limits import RETRIES_MAX
 from goqueue.storage import frame
 from goqueue.storage.frame import NORMAL
+from goqueue.storage.lanes import NO_LANE
 from goqueue.testing.disk import Keep
 from tests.broker.brokers import Running
 from tests.broker.groupwork import GATHERED, Team, nanoseconds, offsets_of
@@ -26,13 +28,14 @@ from tests.broker.groupwork import GATHERED, Team, nanoseconds, offsets_of
 PLACES: tuple[Place, ...] = (("orders", 0), ("orders", 1))
 SESSION = 10.0
 IN_FLIGHT = 8
+TRANSACTIONS = (Whose(7, 1), Whose(8, 0))
 
 # Mostly one priority, as in most topics; now and then another, or all of them.
 LANES_PUBLISHED = st.one_of(
     st.integers(1, 6).map(lambda count: [NORMAL] * count), st.lists(st.sampled_from(range(5)), min_size=1, max_size=6)
 )
 
-State = Literal["new", "done", "waiting", "leased", "moving"]
+State = Literal["new", "done", "waiting", "leased", "moving", "pledged"]
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Known:
     failures: int = 0
     due_ns: int = 0
     lease: str = ""
+    whose: Whose | None = None
 
 
 @dataclass
@@ -85,8 +89,33 @@ class Twin:
         """From an offset on, where lanes are read one by one, what nobody has seen stays new."""
         for offset in range(floor):
             is_unseen = self.known[offset].state == "new" and offset >= unseen_from
-            if self.known[offset].state not in ("done", "moving") and not is_unseen:
+            if self.known[offset].state not in ("done", "moving", "pledged") and not is_unseen:
                 self.settle(offset, "done")
+
+    def pledge(self, offset: int, whose: Whose) -> None:
+        one = self.known[offset]
+        self.known[offset] = Known("pledged", one.lane, one.deliveries, one.failures, whose=whose)
+        self.leases = {name: lent for name, lent in self.leases.items() if self.of(name)}
+
+    def pledge_below(self, end: int, whose: Whose, unseen_from: int) -> None:
+        for offset in range(end):
+            state = self.known[offset].state
+            if state in ("waiting", "leased") or (state == "new" and offset < unseen_from):
+                self.pledge(offset, whose)
+
+    def redeem(self, whose: Whose, now_ns: int, *, is_commit: bool, failed: bool, is_laned: bool) -> None:
+        """From the end: what nobody has seen is new again where all behind it is."""
+        for offset in range(len(self.known) - 1, -1, -1):
+            one = self.known[offset]
+            is_last = not is_laned and all(other.state == "new" for other in self.known[offset + 1 :])
+            if one.whose != whose:
+                continue
+            if is_commit:
+                self.settle(offset, "done")
+            elif one.deliveries:
+                self.settle(offset, "waiting", now_ns, failed)
+            else:
+                self.known[offset] = Known("new" if is_last else "waiting", one.lane)
 
     def reset(self, floor: int) -> None:
         self.is_open = True
@@ -265,6 +294,44 @@ class Delivery(RuleBasedStateMachine):
         self.team.running.flush()
         assert isinstance(told.result[0], LeaseExpired)
 
+    # --- transactions ---
+
+    @precondition(lambda self: self.lent())
+    @rule(data=st.data(), whose=st.sampled_from(TRANSACTIONS))
+    def pledge(self, data: st.DataObject, whose: Whose) -> None:
+        place, lent, offsets = self.some_of_a_lease(data)
+        self.team.pledge(lent.portion, *((one, one + 1) for one in offsets), whose=whose)
+        for offset in offsets:
+            self.twins[place].pledge(offset, whose)
+
+    @rule(place=st.sampled_from(PLACES), data=st.data(), whose=st.sampled_from(TRANSACTIONS))
+    def pledge_an_offset(self, place: Place, data: st.DataObject, whose: Whose) -> None:
+        twin, cursor = self.twins[place], self.team.coordinator.ledger.cursor("team", place)
+        owners = [member for member in self.members if place in self.team.group.assignment.get(member, ())]
+        member = data.draw(st.sampled_from([None, *owners]))
+        offset = data.draw(st.integers(0, len(twin.known)))
+        if any(one.whose not in (None, whose) for one in twin.known[:offset]):
+            try:
+                self.team.pledge_offset(offset, place, member=member, whose=whose)
+            except TransactionPending:
+                return
+            raise AssertionError("another transaction has something of that")
+        unseen_from = 2**63 if cursor is None or cursor.heads is None else 0
+        self.team.pledge_offset(offset, place, member=member, whose=whose)
+        if not twin.is_open:
+            twin.reset(self.team.cursor(place).floor)
+        twin.pledge_below(offset, whose, unseen_from)
+
+    @rule(whose=st.sampled_from(TRANSACTIONS), is_commit=st.booleans(), failed=st.booleans())
+    def redeem(self, whose: Whose, is_commit: bool, failed: bool) -> None:
+        cursors = self.team.coordinator.ledger.cursors("team")
+        laned = {place for place, cursor in cursors.items() if cursor.heads is not None}
+        self.team.redeem(is_commit=is_commit, failed=failed, whose=whose)
+        assert not self.team.coordinator.pledges.count("team", whose)
+        for place, twin in self.twins.items():
+            is_laned = place in laned
+            twin.redeem(whose, self.now_ns, is_commit=is_commit, failed=failed, is_laned=is_laned)
+
     @rule()
     def carry(self) -> None:
         self.team.carry()
@@ -319,11 +386,16 @@ class Delivery(RuleBasedStateMachine):
         self.team = self.team.restart()
 
     @precondition(lambda self: self.lent())
-    @rule(data=st.data(), verb=st.sampled_from(["ack", "nack", "reject"]))
-    def crash_before_the_answer(self, data: st.DataObject, verb: Verb) -> None:
+    @rule(data=st.data(), verb=st.sampled_from(["ack", "nack", "reject"]), whose=st.sampled_from((None, *TRANSACTIONS)))
+    def crash_before_the_answer(self, data: st.DataObject, verb: Verb, whose: Whose | None) -> None:
         _, lent, offsets = self.some_of_a_lease(data)
-        statement = self.team.statement(verb, lent.portion, [(one, one + 1) for one in offsets])
-        told = self.team.ask_to_settle(lent.member, statement)
+        statement = self.team.statement(
+            verb if whose is None else "ack", lent.portion, [(one, one + 1) for one in offsets]
+        )
+        if whose is None:
+            told = self.team.ask_to_settle(lent.member, statement)
+        else:
+            told = self.team.ask_to_pledge(lent.member, statement, whose=whose)
         self.team = self.team.crash()
         assert told.all == []
 
@@ -368,8 +440,11 @@ def _told_of(cursor: Cursor, offset: int, lane: int) -> Known:
         found.append(Known("done", lane))
     if offset in cursor.moving:
         found.append(Known("moving", lane))
+    if (pledge := cursor.pledged.get(offset)) is not None:
+        tried = pledge.tried
+        found.append(Known("pledged", _lane_of(tried, lane), tried.deliveries, tried.failures, whose=pledge.whose))
     if (retry := cursor.waiting.get(offset)) is not None:
-        found.append(Known("waiting", retry.lane, retry.deliveries, retry.failures, retry.due_ns))
+        found.append(Known("waiting", _lane_of(retry, lane), retry.deliveries, retry.failures, retry.due_ns))
     grants = [lease.grant for lease in cursor.leases.values() if lease.left.get(offset)]
     found += [Known("leased", grant.lane, grant.deliveries, grant.failures, 0, grant.id) for grant in grants]
     head = cursor.position if cursor.heads is None else cursor.heads[lane]
@@ -379,6 +454,11 @@ def _told_of(cursor: Cursor, offset: int, lane: int) -> Known:
         found.append(Known("done", lane))
     assert len(found) == 1, f"{offset} is in {found}"
     return found[0]
+
+
+def _lane_of(retry: Retry, lane: int) -> int:
+    """Of what nobody has looked at the cursor does not know it."""
+    return lane if retry.lane == NO_LANE else retry.lane
 
 
 TestDelivery: Any = Delivery.TestCase

@@ -33,7 +33,7 @@ class Scene:
         self.is_carrying = True
         """Whether what is decided is carried out."""
         self.coordinator.on_decided = self.decided.append
-        self.coordinator.on_wait = self.running.broker.on_wait = self.waits.append
+        self.coordinator.on_wait = self.waits.append
         if running is None:
             self.running.create("orders")
 
@@ -53,13 +53,9 @@ class Scene:
     # --- what the shell does ---
 
     def flush(self) -> None:
-        """One turn: what was recorded goes to the disk, what was decided is carried out.
-
-        Where nobody waits for the device, only what somebody asks for is synced.
-        """
+        """One turn: what was recorded goes to the disk, what was decided is carried out."""
         self.coordinator.commit()
-        self.running.broker.coordinator.commit()
-        self.running.store.resources.flusher.flush(sync=self.running.mode == "always")
+        self.running.flush()
         waits = list(self.waits)
         self.waits.clear()
         for promise in waits:
@@ -116,14 +112,14 @@ class Scene:
         self.flush()
         return told.result
 
-    def end(self, whose: Whose, *, is_commit: bool = True, counted: list[int] | None = None) -> Ended:
-        return self.do(self.coordinator.end(whose, NAME, is_commit=is_commit, counted=counted))
+    def end(self, whose: Whose, name: str = NAME, *, is_commit: bool = True, counted: list[int] | None = None) -> Ended:
+        return self.do(self.coordinator.end(whose, name, is_commit=is_commit, counted=counted))
 
-    def commit(self, whose: Whose, counted: list[int] | None = None) -> Ended:
-        return self.end(whose, counted=counted)
+    def commit(self, whose: Whose, name: str = NAME, counted: list[int] | None = None) -> Ended:
+        return self.end(whose, name, counted=counted)
 
-    def abort(self, whose: Whose) -> Ended:
-        return self.end(whose, is_commit=False)
+    def abort(self, whose: Whose, name: str = NAME) -> Ended:
+        return self.end(whose, name, is_commit=False)
 
     def ask(self, work: Work[T]) -> Told[T]:
         """Begin it, and have it go on whenever what it waits for has come."""

@@ -1,25 +1,32 @@
-"""What is aborted stays hidden: through segments, restarts, crashes, compaction, retention, and with caches of garbage."""
+"""What is aborted stays hidden: through segments, restarts, crashes, compaction, retention and caches of garbage."""
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.topic import TopicSettings
+from goqueue.broker.transactions import aborted
 from goqueue.broker.upkeep import keep_up
 from goqueue.broker.work import run
+from goqueue.limits import ABORTED_HELD
+from goqueue.storage import frame
+from goqueue.storage.aborted import EMPTY
 from goqueue.storage.retention import plan_expiry
 from tests.broker.brokers import Running
-from tests.broker.transactions.traffic import Traffic, read_offsets, stored_offsets
+from tests.broker.transactions.traffic import Traffic, going_on, read_offsets, stored_offsets
 
 VALUE = b"v" * 300  # some ten of them are a segment
 PRODUCERS = st.sampled_from([1, 2, 3])
 KEYS = st.sampled_from([None, b"a", b"b", b"c"])
 
 
-def started(**given: object) -> Traffic:
+def started(**chosen: Any) -> Traffic:
     running = Running()
-    running.create(**given)
+    running.create(**chosen)
     return Traffic(running)
 
 
@@ -117,7 +124,7 @@ class Life:
         hidden = traffic.hidden(first, end)
         ranges = run(partition.aborted.within(first, end))
         assert [offset for start, stop in ranges for offset in range(start, stop)] == hidden
-        assert all(one[1] < two[0] for one, two in zip(ranges, ranges[1:], strict=False))
+        assert all(one[1] < two[0] for one, two in pairwise(ranges))
         assert run(partition.aborted.within(first, end, 2)) == ranges[:2]
         assert run(partition.aborted.count(first, end)) == len(hidden)
         assert first == end or partition.aborted.is_clean(first, end) == (not hidden)
@@ -131,3 +138,187 @@ def test_reads_are_those_of_a_model(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 25))):
         life.step()
         life.check()
+
+
+def with_segments(*counts: int, **chosen: Any) -> Traffic:
+    """Sealed segments, in each so many aborted transactions of one message, behind a message that stays."""
+    traffic = started(**chosen)
+    for count in counts:
+        traffic.plain(b"stays")
+        for _ in range(count):
+            traffic.aborted(b"never")
+        traffic.roll()
+    return traffic
+
+
+def paths(traffic: Traffic) -> list[str]:
+    return sorted(path for path in traffic.running.disk.paths() if path.endswith(".aborted"))
+
+
+def upkeep(traffic: Traffic, **chosen: Any) -> None:
+    running = traffic.running
+    run(keep_up(traffic.partition, TopicSettings(**chosen), running.disk, running.clock.now_ns()))
+
+
+def test_a_read_of_a_clean_stretch_needs_no_job() -> None:
+    traffic = started()
+    traffic.plain(*[b"v"] * 5)
+    assert traffic.partition.aborted.known(0, 5) is EMPTY
+    assert next(traffic.partition.aborted.within(0, 5), None) is None
+
+
+def test_what_is_known_of_a_sealed_segment_is_kept_beside_it_and_believed_after_a_start() -> None:
+    traffic = with_segments(2, 0, 3)
+    upkeep(traffic)
+    assert len(paths(traffic)) == 3
+    traffic.move(traffic.running.restart())
+    segment = traffic.partition.log.segments[0]
+    assert read_offsets(traffic.partition, 0) == traffic.visible(0)
+    assert segment.has_aborted_file
+    assert segment.aborted is not None
+    assert segment.aborted.within(0, 100) == [(1, 2), (3, 4)]
+    assert segment.is_dense is False
+
+
+def test_a_clean_segment_of_before_the_start_is_looked_at_once() -> None:
+    traffic = with_segments(0, 0)
+    traffic.move(traffic.running.restart())
+    assert paths(traffic) == []
+    assert read_offsets(traffic.partition, 0) == traffic.visible(0)
+    assert len(paths(traffic)) == 2
+    assert traffic.partition.aborted.known(0, 2) is EMPTY
+
+
+def test_nothing_is_kept_while_a_transaction_is_open_in_it() -> None:
+    traffic = started()
+    traffic.write(1, b"open")
+    traffic.aborted(b"never", producer=2)
+    traffic.roll()
+    upkeep(traffic)
+    assert paths(traffic) == []
+    traffic.commit()
+    upkeep(traffic)
+    assert len(paths(traffic)) == 1
+    traffic.move(traffic.running.restart())
+    assert read_offsets(traffic.partition) == [0]
+
+
+def test_nothing_is_kept_of_what_a_crash_may_take_back() -> None:
+    """Where answers do not wait for the device, a marker that readers know of may be lost with the power."""
+    traffic = started()
+    traffic.aborted(b"never")
+    traffic.roll()
+    traffic.plain(b"behind")
+    log = traffic.partition.log
+    log.durable_end, end = 1, log.durable_end
+    upkeep(traffic)
+    assert paths(traffic) == []
+    traffic.plain(b"later")
+    log.durable_end = end  # as much as was visible at the last look is on the device now
+    upkeep(traffic)
+    assert len(paths(traffic)) == 1
+
+
+def test_compaction_takes_aborted_messages_and_keeps_markers() -> None:
+    traffic = with_segments(3, 3, cleanup="compact")
+    log = traffic.partition.log
+    upkeep(traffic, cleanup="compact")
+    assert stored_offsets(traffic.partition) == [0, 2, 4, 6, 7, 9, 11, 13]
+    assert all(segment.aborted is EMPTY for segment in log.sealed())
+    assert traffic.partition.aborted.roughly(0, log.next_offset) == 0
+    traffic.move(traffic.running.restart())
+    assert run(traffic.partition.aborted.count(0, 14)) == 0
+    assert read_offsets(traffic.partition) == [0, 7]
+
+
+def test_an_aborted_message_takes_no_ones_place() -> None:
+    traffic = started(cleanup="compact")
+    traffic.plain(b"one", key=b"k")
+    traffic.aborted(b"never", key=b"k")
+    traffic.roll()
+    upkeep(traffic, cleanup="compact")
+    assert stored_offsets(traffic.partition) == [0, 2]
+
+
+def test_neither_compaction_nor_retention_goes_beyond_what_is_decided() -> None:
+    traffic = started(cleanup="compact")
+    traffic.plain(b"old", key=b"k")
+    traffic.roll()
+    traffic.write(1, b"open", key=b"k")
+    traffic.roll()
+    traffic.plain(b"new", key=b"k")
+    traffic.roll()
+    upkeep(traffic, cleanup="compact")
+    assert stored_offsets(traffic.partition) == [0, 1, 2]
+    traffic.running.clock.advance(10**6)
+    upkeep(traffic, retention_hours=0.001)
+    assert traffic.partition.earliest == 1
+    traffic.abort()
+    upkeep(traffic, cleanup="compact")
+    assert stored_offsets(traffic.partition) == [2, 3]
+
+
+def test_a_read_under_way_hides_what_it_read_although_the_segment_is_replaced_meanwhile() -> None:
+    traffic = with_segments(3, 0, cleanup="compact")
+    reading = traffic.partition.read(0, 10_000)
+    job = next(reading)
+    upkeep(traffic, cleanup="compact")
+    assert traffic.partition.log.segments[0].aborted is EMPTY
+    read = run(going_on(reading, job))
+    found = [frame.decode(buffer, at) for buffer in read.buffers for at in frame.walk(buffer)]
+    assert [message.offset for message in found if not message.flags & frame.CONTROL] == [0]
+
+
+def test_an_abort_that_comes_while_a_segment_is_looked_at_is_not_lost() -> None:
+    traffic = started()
+    traffic.plain(b"stays")
+    traffic.write(1, b"never")
+    traffic.roll()
+    traffic.plain(b"stays too")
+    traffic.move(traffic.running.restart())
+    looking = traffic.partition.aborted.look_up(0, 1)
+    job = next(looking)
+    run(going_on(looking, job, traffic.abort))
+    assert read_offsets(traffic.partition) == [0, 2]
+    assert run(traffic.partition.aborted.within(0, 3)) == [(1, 2)]
+
+
+def test_of_segments_with_many_ranges_few_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aborted, "ABORTED_RANGES_KEPT", 2)
+    traffic = with_segments(*[3] * (ABORTED_HELD + 3))
+    upkeep(traffic)
+    segments = traffic.partition.log.sealed()
+    assert sum(segment.aborted is not None for segment in segments) == ABORTED_HELD
+    assert read_offsets(traffic.partition) == traffic.visible(0)
+    assert run(traffic.partition.aborted.count(0, 10**6)) == 3 * len(segments)
+    assert sum(segment.aborted is not None for segment in segments) == ABORTED_HELD
+
+
+def test_a_marker_that_was_damaged_commits_nothing() -> None:
+    traffic = started()
+    traffic.committed(b"lost")
+    traffic.plain(b"stays")
+    traffic.roll()
+    disk, segment = traffic.running.disk, traffic.partition.log.segments[0]
+    content = bytearray(segment.size)
+    disk.open(segment.path, "read").read(0, memoryview(content))
+    places = list(frame.walk(bytes(content)))
+    disk.open(segment.path, "write").write(places[1] + 40, [b"\xff"])
+    traffic.move(traffic.running.restart())
+    read = run(traffic.partition.read(0, 10_000, skip_damage=True))
+    found = [frame.decode(buffer, at).value for buffer in read.buffers for at in frame.walk(buffer)]
+    assert found == [b"stays"]
+    assert paths(traffic) == []
+
+
+def test_a_delayed_start_of_an_old_transaction_does_not_hide_what_was_committed_since() -> None:
+    """What was open at the start was looked at then; when it is committed, it is looked at again."""
+    traffic = started()
+    traffic.plain(b"one")
+    traffic.write(1, b"open")
+    traffic.plain(b"two")
+    traffic.roll()
+    traffic.move(traffic.running.restart())
+    assert read_offsets(traffic.partition) == [0]
+    traffic.commit()
+    assert read_offsets(traffic.partition) == [0, 1, 2]

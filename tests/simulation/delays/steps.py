@@ -34,7 +34,7 @@ class DelaySteps:
         self._actions: dict[Callable[[], None], int] = {
             self.schedule: 16,
             self.transactions.schedule: 10,
-            self.transactions.end: 6,
+            self.transactions.end: 12,
             self.publish: 4,
             self.cancel: 5,
             self.reschedule: 5,

@@ -27,6 +27,10 @@ def check_cursors(world: "GroupWorld") -> None:
         owners = group.owners()
         for place, cursor in ledger.cursors(group.group).items():
             check_cursor(cursor)
+            whose = {pledge.whose for _, _, pledge in cursor.pledged.runs()}
+            assert whose <= world.transactions.standing(group.group), (
+                f"what is pledged goes with its transaction: {cursor!r} has some of {whose}"
+            )
             topic = topics.get(place[0])
             if topic is None or topic.created_ns != cursor.topic_ns:
                 continue
@@ -44,7 +48,7 @@ def check_cursors(world: "GroupWorld") -> None:
 def check_cursor(cursor: Cursor) -> None:
     assert cursor.floor <= cursor.unread, f"nothing is done before it was handed out: {cursor!r}"
     spans = [*cursor.settled(), *((first, end) for first, end, _ in cursor.waiting.runs())]
-    spans += ((first, end) for first, end, _ in cursor.moving.runs())
+    spans += (run[:2] for one in (cursor.moving, cursor.pledged) for run in one.runs())
     spans += (span for lease in cursor.leases.values() for span in lease.ranges())
     at = cursor.floor
     for first, end in sorted(spans):
@@ -93,6 +97,8 @@ def _check_progress(key: Key, progress: Progress, cursor: Cursor, partition: Par
         assert is_done(cursor, offset, _lane(progress, offset)) or offset < partition.earliest, (
             f"what is done stays so: {key} offset {offset} of {cursor!r}"
         )
+    for offset in progress.pledged:
+        assert offset in cursor.pledged, f"what is pledged stays so: {key} offset {offset} of {cursor!r}"
     for offset, counts in progress.counts.items():
         if not is_done(cursor, offset, _lane(progress, offset)) and offset >= partition.earliest:
             known = _deliveries(cursor, offset)
@@ -127,6 +133,8 @@ def _lane(progress: Progress, offset: int) -> int | None:
 def _deliveries(cursor: Cursor, offset: int) -> int:
     if (retry := cursor.waiting.get(offset)) is not None:
         return retry.deliveries
+    if (pledge := cursor.pledged.get(offset)) is not None:
+        return pledge.tried.deliveries
     return max((one.grant.deliveries for one in cursor.leases.values() if one.left.get(offset)), default=0)
 
 

@@ -21,9 +21,11 @@ from goqueue.errors import (
     MemberUnknown,
     OffsetOutOfRange,
     OperatorError,
+    PartitionNotFound,
     PartitionNotOwned,
     TopicBusy,
     TopicNotFound,
+    TransactionPending,
     TransientError,
 )
 from tests.simulation.groups.hands import Asked, Begun, Hand, begin
@@ -38,9 +40,11 @@ EXPECTED = (
     LeaseExpired,
     MemberUnknown,
     OffsetOutOfRange,
+    PartitionNotFound,
     PartitionNotOwned,
     TopicBusy,
     TopicNotFound,
+    TransactionPending,
 )
 """What a member may be told that did nothing wrong, or did not know better. The rest takes a disk that refuses."""
 
@@ -281,7 +285,7 @@ class Client:
         resets = {key: groups.progress[key].resets for key in offsets}
         meant = {key: self._meant(key, offset) for key, offset in offsets.items()}
         for key, offset in offsets.items():
-            groups.progress[key].maybe.update(range(offset))
+            groups.progress[key].maybe.update(one for one in range(offset) if not self._is_pledged(key, one))
 
         def told(error: GoQueueError | None) -> None:
             assert self.world.lives == life, "who asked one process is not told by another"
@@ -304,10 +308,16 @@ class Client:
         cursor = self.world.coordinator.ledger.cursor(self.group, key.place)
         owed = self.world.groups.progress[key].owed
         if cursor is None or cursor.heads is None or cursor.topic_ns != key.created_ns:
-            return list(range(offset))
+            return [one for one in range(offset) if not self._is_pledged(key, one)]
         history = owed.history if owed is not None else {}
         heads = {one: cursor.heads[content.priority] for one, content in history.items() if one < offset}
-        return [one for one in range(offset) if one < heads.get(one, cursor.unread)]
+        seen = [one for one in range(offset) if one < heads.get(one, cursor.unread)]
+        return [one for one in seen if not self._is_pledged(key, one)]
+
+    def _is_pledged(self, key: Key, offset: int) -> bool:
+        """A commit passes around it."""
+        cursor = self.world.coordinator.ledger.cursor(self.group, key.place)
+        return cursor is not None and cursor.topic_ns == key.created_ns and offset in cursor.pledged
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,10 @@ class Progress:
     dead: set[int] = field(default_factory=set)
     """What was answered as being on its way to the dead letters."""
     handed: set[int] = field(default_factory=set)
+    pledged: dict[int, int] = field(default_factory=dict)
+    """What was answered as part of a transaction that is open, and at which tick."""
+    again: set[int] = field(default_factory=set)
+    """What was part of a transaction that was aborted, and has yet to be handed out again."""
     counts: dict[int, dict[int, int]] = field(default_factory=dict)
     """With which delivery counts a message was handed out, and at which tick."""
     resets: int = 0
@@ -58,6 +62,8 @@ class Progress:
         self.done.clear()
         self.dead.clear()
         self.counts.clear()
+        self.pledged.clear()
+        self.again.clear()
 
     def finish(self, offsets: Iterable[int], resets: int, tick: int) -> None:
         """An answer to somebody who asked when it had been set back so often."""
@@ -68,6 +74,8 @@ class Progress:
     def hand_out(self, offset: int, deliveries: int, begun: int, tick: int) -> None:
         """To a poll that began at one tick and was answered at another."""
         assert self.done.get(offset, begun) >= begun, f"what is done never comes back: offset {offset}"
+        assert self.pledged.get(offset, begun) >= begun, f"what is pledged comes to nobody: offset {offset}"
+        self.again.discard(offset)
         counts = self.counts.setdefault(offset, {})
         assert deliveries not in counts, f"a delivery is counted once: offset {offset}, delivery {deliveries}"
         former = max((count for count, at in counts.items() if at < begun), default=0)

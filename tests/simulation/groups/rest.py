@@ -51,6 +51,7 @@ def come_to_rest(world: GroupWorld, steps: GroupSteps) -> None:
 def settle(world: GroupWorld) -> None:
     """Let the broker do all that it has to do by now."""
     for _ in range(3):
+        world.transactions.redeem()
         world.coordinator.deadlines.call_due(world.coordinator.clock.now_ns())
         _flush(world)
         world.clock.advance(0.03)
@@ -108,11 +109,11 @@ def _drain(world: GroupWorld, client: Client) -> None:
 def _left(world: GroupWorld, name: str) -> list[tuple[str, Lag]]:
     """Where a group has not done all that there is."""
     lags = run(world.coordinator.lags.of(name), lambda: _flush(world))
-    done = (0, 0, 0, 0)
+    done = (0, 0, 0, 0, 0)
     return [
         (name, lag)
         for lag in lags
-        if (lag.messages, lag.leased, lag.waiting, lag.moving) != done or lag.floor != lag.end
+        if (lag.messages, lag.leased, lag.waiting, lag.moving, lag.pledged) != done or lag.floor != lag.end
     ]
 
 
@@ -132,6 +133,9 @@ def _check_seen(world: GroupWorld) -> None:
             found = copies[key.group, content]
             if offset < progress.begin or not is_there(partition, offset):
                 continue
+            assert found or offset not in progress.again - progress.maybe, (
+                f"what was part of an aborted transaction comes again: {key} offset {offset}"
+            )
             if offset in progress.dead:
                 assert found, f"in the source or in the dead letters: {key} offset {offset}"
             assert found or offset in progress.handed or offset in progress.maybe, (

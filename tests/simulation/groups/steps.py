@@ -1,7 +1,7 @@
 """What may happen to groups next, beside everything that may happen to topics anyway."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -58,6 +58,11 @@ class GroupSteps(Steps):
             self.settle: 40,
             self.settle_receipts: 6,
             self.commit_offsets: 3,
+            self.pledge: 20,
+            self.pledge_receipts: 3,
+            self.pledge_offsets: 4,
+            self.end_transaction: 6,
+            self.redeem: 8,
             self.revoke: 6,
             self.leave: 2,
             self.vanish: 2,
@@ -190,11 +195,17 @@ class GroupSteps(Steps):
         return Asked(statement, hand)
 
     def settle_receipts(self) -> None:
+        asked = self._single(("ack", "ack", "nack", "reject"))
+        if asked is not None:
+            asked[0].settle_receipts(asked[1])
+
+    def _single(self, verbs: Sequence[Verb]) -> tuple[Client, list[Asked]] | None:
+        """Of a lease one or two messages, each by itself."""
         if (chosen := self._hand()) is None or not chosen[1].left:
-            return
+            return None
         client, hand = chosen
         offsets = self.random.sample(sorted(hand.left), min(len(hand.left), 2))
-        statement = self._asked(hand, self.random.choice(("ack", "ack", "nack", "reject")), ()).statement
+        statement = self._asked(hand, self.random.choice(verbs), ()).statement
         delay_ns = statement.delay_ns
         asked = [
             Asked(
@@ -203,7 +214,7 @@ class GroupSteps(Steps):
             )
             for offset in offsets
         ]
-        client.settle_receipts(asked)
+        return client, asked
 
     def commit_offsets(self) -> None:
         """Of what it has, and of what it is to give up; once in a while of something that is not there any more."""
@@ -223,6 +234,47 @@ class GroupSteps(Steps):
         if topic is None:
             return 1
         return topic.partitions[key.partition].high_watermark if topic.created_ns == key.created_ns else None
+
+    # --- what they say in transactions ---
+
+    def pledge(self) -> None:
+        if (chosen := self._hand()) is None:
+            return
+        client = chosen[0]
+        hands = self.random.sample(client.hands, min(len(client.hands), self.random.choice((1, 2, 5))))
+        self.world.transactions.acks(client, [self._asked(hand, "ack", self._ranges(hand)) for hand in hands])
+        client.hands = [hand for hand in client.hands if hand.left or self.random.random() < 0.8]
+
+    def pledge_receipts(self) -> None:
+        asked = self._single(("ack",))
+        if asked is not None:
+            self.world.transactions.receipts(*asked)
+
+    def pledge_offsets(self) -> None:
+        """As a member, or as somebody who knows the group by its name alone."""
+        client, draw = self.random.choice(self.clients), self.random.random
+        is_member = client.member is not None and draw() < 0.7
+        places = [*client.places, *client.to_give_up] if is_member else []
+        if not is_member:
+            places = [(one.topic, one.number) for _, one in self.world.broker.partitions() if one.topic in TOPICS]
+        offsets = {}
+        for place in self.random.sample(places, min(len(places), 2)):
+            topic = self.world.broker.topics.get(place[0])
+            cursor = self.world.coordinator.ledger.cursor(client.group, place)
+            is_there = topic is not None and place[1] < len(topic.partitions)
+            end = topic.partitions[place[1]].high_watermark if topic is not None and is_there else 1
+            offsets[place] = self.random.randint(min(cursor.floor if cursor is not None else 0, end), end)
+        if offsets:
+            self.world.transactions.offsets(client, offsets, is_member=is_member)
+
+    def end_transaction(self) -> None:
+        transactions = self.world.transactions
+        if transactions.open:
+            is_commit, failed = self.random.random() < 0.5, self.random.random() < 0.5
+            transactions.end(self.random.choice(transactions.open), is_commit=is_commit, failed=failed)
+
+    def redeem(self) -> None:
+        self.world.transactions.redeem()
 
     # --- what operators do ---
 

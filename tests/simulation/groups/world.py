@@ -13,6 +13,7 @@ from goqueue.storage.log import LogSettings
 from goqueue.testing.disk import Crashed, Keep
 from tests.simulation.groups.checks import check_cursors, check_groups
 from tests.simulation.groups.model import Groups, Key, Progress
+from tests.simulation.groups.transactions import Transactions
 from tests.simulation.world import SEGMENT_BYTES, World
 
 LOG_BYTES = 6000
@@ -29,6 +30,7 @@ class GroupWorld(World):
         self.works: list[Doing[Any]] = []
         self.on_death: list[Callable[[], None]] = []
         """Called when the process is gone, and everybody who waited for it."""
+        self.transactions = Transactions(self)
         self.retries_max = 1 + seed % 3
         super().__init__(seed)
         self.model.made_by_broker = frozenset(f"{name}{DEAD_LETTER_SUFFIX}" for name in TOPICS)
@@ -45,6 +47,7 @@ class GroupWorld(World):
     def recovered(self) -> None:
         super().recovered()
         self.groups.recovered(self._floor)
+        self.transactions.recovered()
         self.see()
         check_groups(self)
 
