@@ -114,7 +114,8 @@ def _find_out(world: TransactionWorld, transaction: Transaction, seen: dict[Plac
         offsets = pledge.offsets & seen.get(pledge.place, set()) if pledge.is_answered else set()
         came_back |= {offset in progress.drained for offset in offsets - others}
     assert len(came_back) <= 1, f"all or nothing: some of what {transaction} has pledged came back"
-    has_messages = any(one.is_owed and one.counts and one.due_ns is None for one in transaction.messages)
+    lasting = [one for one in transaction.messages if not (one.place.was_compacted or one.place.may_expire)]
+    has_messages = any(one.is_owed and one.counts and one.due_ns is None and one.place in seen for one in lasting)
     if came_back == {False} and not has_messages:
         transaction.has_ended("commit", world.tick)
 
