@@ -124,7 +124,9 @@ def _check_progress(world: TransactionWorld, group: str, place: Place, progress:
     """Handed out is what nobody was done with: neither by itself nor in a transaction that was committed."""
     done, maybe = set(progress.acked), set(progress.maybe)
     for transaction, pledge in world.model.pledges(group, place):
-        if transaction.is_committed:
-            (done if pledge.is_answered else maybe).update(pledge.offsets)
+        if transaction.is_committed and pledge.is_answered:
+            done |= pledge.offsets
+        elif transaction.is_committed or (transaction.outcome is None and "commit" in transaction.asked):
+            maybe |= pledge.offsets
     missing = seen - done - maybe - progress.drained
     assert not missing, f"what was not committed is handed out again: {group} was not handed {missing} of {place}"
