@@ -7,7 +7,7 @@ from textual.content import Content
 
 from goqueue.console.terminal import visible
 from goqueue.console.transactions import OPERATOR, consequences, verb
-from goqueue.errors import GoQueueError
+from goqueue.errors import GoQueueError, ProducerNotFound
 from goqueue.limits import REASON_CHARACTERS_MAX
 from goqueue.quantities import format_count
 from goqueue_admin.dashboard import commands
@@ -41,8 +41,8 @@ class AbortScreen(ActionScreen):
             )
         self._planned, blocks, problems = [], [], []
         for number, one in enumerate(self._shown, 1):
-            told = await self.dashboard.service.do(question("transaction", one["transactional_id"]))
-            if problem := _problem(one, told):
+            told, problem = await self._look(one)
+            if problem:
                 problems.append(Content.styled(visible(problem), "$warning"))
             else:
                 self._planned.append(told)
@@ -53,6 +53,14 @@ class AbortScreen(ActionScreen):
         if not self._planned:
             return Plan([*lines, Content.styled("there is nothing to abort", "$warning")])
         return Plan([*lines, Content.styled("Nothing undoes it.", _MUTED)], f"abort {self._what()} for good")
+
+    async def _look(self, shown: Told) -> tuple[Told, str]:
+        """How it stands now, or why there is nothing to abort any more."""
+        try:
+            told = await self.dashboard.service.do(question("transaction", shown["transactional_id"]))
+        except ProducerNotFound as error:
+            return shown, error.sentence
+        return told, _problem(shown, told)
 
     def _what(self) -> str:
         if len(self._planned) > 1:

@@ -79,8 +79,7 @@ def open_figures(stats: Told, one_is_bad: bool) -> list[Figure]:
         is_hung = oldest >= TRANSACTION_HUNG_SECONDS and stats["held_back"]
         colour = "bad" if one_is_bad else "warn" if is_hung else ""
         told.append(Figure(duration(oldest), "the oldest", colour))
-        noun = "message held back" if stats["held_back"] == 1 else "messages held back"
-        told.append(Figure(numbers.count(stats["held_back"]), noun, colour))
+        told.append(_counted(stats["held_back"], "message", " held back", colour))
     if stats["prepared"]:
         told.append(Figure(numbers.count(stats["prepared"]), "being ended"))
     return told
@@ -98,8 +97,11 @@ def ended_figures(stats: Told) -> list[Figure]:
     told += [Figure(numbers.count(count), f"by {reason}") for reason, count in reasons if count and reason != "asked"]
     if stats["committed_total"] or stats["aborted_total"]:
         told.append(Figure(numbers.milliseconds(stats["avg_duration"] * 1000), "on average"))
-    told.append(Figure(numbers.count(stats["transactional_ids"]), "transactional ids"))
-    return told
+    return [*told, _counted(stats["transactional_ids"], "transactional id")]
+
+
+def _counted(count: int, noun: str, more: str = "", tone: str = "") -> Figure:
+    return Figure(numbers.count(count), f"{noun}{'' if count == 1 else 's'}{more}", tone)
 
 
 # --- a list ---
