@@ -27,7 +27,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Iterator[Said]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is open for a moment is open for long."""
-    monkeypatch.setattr("goqueue.broker.transactions.coordinator._HUNG_NS", 10**7)
+    monkeypatch.setattr("goqueue.broker.transactions.patience._HUNG_NS", 10**7)
 
 
 def test_one_that_is_open_for_long_is_told_with_what_it_costs_and_when_it_is_over(
@@ -36,7 +36,7 @@ def test_one_that_is_open_for_long_is_told_with_what_it_costs_and_when_it_is_ove
     create(broker.url, "orders", partitions=2)
     create(broker.url, "payments")
     publish(broker.url, "payments", *"abc")
-    monkeypatch.setattr("goqueue.broker.transactions.coordinator._HUNG_NS", 10**9)
+    monkeypatch.setattr("goqueue.broker.transactions.patience._HUNG_NS", 10**9)
     producer = Producer(broker.url, "till-1")
     first = producer.id
     producer.put("orders", 0)
@@ -90,7 +90,7 @@ def test_an_end_that_a_log_does_not_take_is_told_once(
 ) -> None:
     disk = FaultyDisk()
     monkeypatch.setattr("goqueue.daemon.SystemDisk", lambda: disk)
-    monkeypatch.setattr("goqueue.broker.transactions.coordinator._AGAIN_NS", 10**6)
+    monkeypatch.setattr("goqueue.broker.transactions.patience._AGAIN_NS", 10**6)
     with LocalBroker("/data") as local:
         create(local.url, "orders")
         producer = Producer(local.url, "till-1")

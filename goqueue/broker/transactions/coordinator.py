@@ -186,7 +186,7 @@ class TransactionCoordinator:
                 raise refusals.too_large(record)
         if record is not known:
             yield self._durable([record])
-        elif self._durable_record(record.id) is not record:
+        elif not self.is_recorded(record):
             yield self._durable([])
         yield from self._synced()
         return self.ongoing(whose)
@@ -410,10 +410,11 @@ class TransactionCoordinator:
         self.record(records, durable)
         return durable
 
-    def _durable_record(self, name: str) -> Registered | None:
+    def is_recorded(self, record: Registered) -> bool:
+        """Whether nothing can take it back: what was decided holds for whoever asks, and is not carried out before."""
         durable = self.journal.durable
         assert isinstance(durable, Register)
-        return durable.by_id.get(name)
+        return durable.by_id.get(record.id) is record
 
     def __repr__(self) -> str:
         return f"<TransactionCoordinator {len(self.register)} ids, {len(self.register.opened)} open>"

@@ -70,7 +70,8 @@ class Ending:
     def _carry_out(self, names: Iterable[str]) -> Work[None]:
         by_id = self._coordinator.register.by_id
         found = (by_id.get(name) for name in names if name not in self._under_way)
-        records = [record for record in found if record is not None and record.state in PREPARED]
+        decided = [record for record in found if record is not None and record.state in PREPARED]
+        records = [record for record in decided if self._coordinator.is_recorded(record)]
         chosen = {record.id for record in records}
         self._under_way |= chosen
         failures: dict[str, GoQueueError] = {}

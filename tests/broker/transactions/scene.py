@@ -33,7 +33,7 @@ class Scene:
         self.is_carrying = True
         """Whether what is decided is carried out."""
         self.coordinator.on_decided = self.decided.append
-        self.coordinator.on_wait = self.waits.append
+        self.coordinator.on_wait = self.running.broker.on_wait = self.waits.append
         if running is None:
             self.running.create("orders")
 
@@ -53,9 +53,13 @@ class Scene:
     # --- what the shell does ---
 
     def flush(self) -> None:
-        """One turn: what was recorded goes to the disk, what was decided is carried out."""
+        """One turn: what was recorded goes to the disk, what was decided is carried out.
+
+        Where nobody waits for the device, only what somebody asks for is synced.
+        """
         self.coordinator.commit()
-        self.running.flush()
+        self.running.broker.coordinator.commit()
+        self.running.store.resources.flusher.flush(sync=self.running.mode == "always")
         waits = list(self.waits)
         self.waits.clear()
         for promise in waits:

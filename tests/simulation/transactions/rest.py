@@ -114,7 +114,8 @@ def _find_out(world: TransactionWorld, transaction: Transaction, seen: dict[Plac
         offsets = pledge.offsets & seen.get(pledge.place, set()) if pledge.is_answered else set()
         came_back |= {offset in progress.drained for offset in offsets - others}
     assert len(came_back) <= 1, f"all or nothing: some of what {transaction} has pledged came back"
-    has_messages = any(one.is_owed and one.counts and one.due_ns is None for one in transaction.messages)
+    lasting = [one for one in transaction.messages if not (one.place.was_compacted or one.place.may_expire)]
+    has_messages = any(one.is_owed and one.counts and one.due_ns is None and one.place in seen for one in lasting)
     if came_back == {False} and not has_messages:
         transaction.has_ended("commit", world.tick)
 
@@ -123,7 +124,9 @@ def _check_progress(world: TransactionWorld, group: str, place: Place, progress:
     """Handed out is what nobody was done with: neither by itself nor in a transaction that was committed."""
     done, maybe = set(progress.acked), set(progress.maybe)
     for transaction, pledge in world.model.pledges(group, place):
-        if transaction.is_committed:
-            (done if pledge.is_answered else maybe).update(pledge.offsets)
+        if transaction.is_committed and pledge.is_answered:
+            done |= pledge.offsets
+        elif transaction.is_committed or (transaction.outcome is None and "commit" in transaction.asked):
+            maybe |= pledge.offsets
     missing = seen - done - maybe - progress.drained
     assert not missing, f"what was not committed is handed out again: {group} was not handed {missing} of {place}"
