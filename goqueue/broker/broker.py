@@ -25,7 +25,7 @@ from goqueue.broker.work import Told, run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
-from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES
+from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log, LogSettings
@@ -36,6 +36,9 @@ GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transactions"
 _INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 _GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
+_TRANSACTION_SETTINGS = TopicSettings(
+    retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES
+)
 
 
 class Broker:
@@ -123,8 +126,8 @@ class Broker:
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
-        log = self._log(TRANSACTIONS, 0, _INTERNAL_SETTINGS)
-        self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _INTERNAL_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
+        log = self._log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
+        self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self._clock, self.new_producer)
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
