@@ -122,13 +122,13 @@ class Notary:
             _log.exception("the transaction of %s cannot be ended; the next start tries again", name)
 
     async def in_time(self, answer: Awaitable[T], name: str) -> T:
-        """What comes of an end; whoever waits for too long hears that it is decided, and asks again."""
+        """What comes of an end; whoever waits for too long hears that it takes long, and asks again."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 return await answer
         except TimeoutError:
             raise TransactionPending(
-                f"how the transaction of {name} ends is decided, and is not carried out everywhere yet",
+                f"the transaction of {name} has not come to its end after {_PATIENCE_SECONDS:g} seconds",
                 hint="ask again in a moment",
                 retry_after=1,
             ) from None
