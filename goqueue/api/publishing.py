@@ -98,6 +98,8 @@ class PublishAnswer(msgspec.Struct):
 async def publish(call: Call) -> PublishAnswer:
     """Store messages, and say where."""
     whose = _whose(call.query)
+    if whose is not None:
+        call.runtime.broker.transactions.current(whose)  # before a topic is made for nothing
     topic = await topic_named(call, call.parameters["topic"])
     publication = _publish_frames if is_frames(call.request) else _publish_messages
     return PublishAnswer(await publication(call, topic, whose))

@@ -25,7 +25,7 @@ from goqueue.broker.work import Promise, Told, run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
-from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES
+from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
 from goqueue.quantities import quoted
 from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk
@@ -37,6 +37,7 @@ GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transactions"
 _INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 _GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
+_TRANSACTION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES)
 
 
 class Broker:
@@ -129,8 +130,8 @@ class Broker:
     def _open_transactions(self) -> None:
         if (name := log_name(TRANSACTIONS, 0)) in self._store.unopened:
             self._store.log(name)  # raises: without it what is not committed could not be told from what is
-        log = self._log(TRANSACTIONS, 0, _INTERNAL_SETTINGS)
-        self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _INTERNAL_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
+        log = self._log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
+        self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self._clock, self.new_producer)
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from itertools import count
 
 _SPARE = 64  # entries that are no longer true, before they are swept out
 
@@ -69,8 +70,11 @@ class Deadlines:
             heappop(self._heap)  # an earlier one was put in its place, and has been called
         return None
 
-    def call_due(self, now_ns: int) -> None:
-        while (when_ns := self.next_ns) is not None and when_ns <= now_ns:
+    def call_due(self, now_ns: int, most: int | None = None) -> None:
+        """All that is due by now, or so much of it; what is left is due still."""
+        for _ in count() if most is None else range(most):
+            if (when_ns := self.next_ns) is None or when_ns > now_ns:
+                return
             _, key, kind = heappop(self._heap)
             self._disarm(kind, key)
             again = self._calls[kind](key)

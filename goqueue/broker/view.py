@@ -59,16 +59,12 @@ class View:
         """How many messages of a stretch these readers never see, as far as that is in memory."""
         return self.partition.aborted.roughly(first, end) if self.is_committed else 0
 
-    def hidden(self, first: int, end: int) -> Work[list[Range]]:
-        """The ranges of a stretch that these readers never see."""
-        return (yield from self.partition.aborted.within(first, end)) if self.is_committed else []
-
     def count_in_lane(self, lane: int, first: int, end: int) -> Work[int]:
         """How many messages of a lane these readers see of a stretch; markers, which lanes do not know apart, count."""
         lanes = self.partition.lanes
         count = yield from lanes.count(lane, first, end, OFFSET_MAX)
-        for start, stop in (yield from self.hidden(first, end)) if count else ():
-            count -= yield from lanes.count(lane, start, stop, OFFSET_MAX)
+        if count and self.is_committed:
+            count -= yield from lanes.count_in(lane, (yield from self.partition.aborted.edges(first, end)))
         return count
 
     def hidden_in(self, spans: Sequence[Range]) -> Work[Edges]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ _log = logging.getLogger("goqueue.transactions")
 
 _SYNC_SECONDS = 0.01  # between two looks whether what was written has been synced
 _PATIENCE_SECONDS = 10.0  # that an answer waits for the end of a transaction; mostly it is milliseconds
+_TOGETHER = 50  # that are given up or ended before others are served: some ten milliseconds
 _AGAIN_SECONDS = 1.0  # before what the disk has refused at the start is tried again
 
 T = TypeVar("T")
@@ -51,6 +52,8 @@ class Notary:
         self._timer: asyncio.TimerHandle | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._at_work: set[asyncio.Task[None]] = set()
+        self._decided: list[str] = []
+        """Those whose end nobody has begun to carry out."""
         self._is_stopping = False
 
     def start(self) -> None:
@@ -94,9 +97,22 @@ class Notary:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def _carry_out(self, name: str) -> None:
-        task = self._loop.create_task(self._end(name))
+        self._decided.append(name)
+        if len(self._decided) == 1:
+            self._set_to_work(self._end_decided())
+
+    def _set_to_work(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._at_work.add(task)
         task.add_done_callback(self._at_work.discard)
+
+    async def _end_decided(self) -> None:
+        """Thousands may run into their timeout together: some begin to end, then everybody else is served."""
+        while self._decided:
+            for name in self._decided[:_TOGETHER]:
+                self._set_to_work(self._end(name))
+            del self._decided[:_TOGETHER]
+            await asyncio.sleep(0)
 
     async def _end(self, name: str) -> None:
         try:
@@ -107,13 +123,13 @@ class Notary:
             _log.exception("the transaction of %s cannot be ended; the next start tries again", name)
 
     async def in_time(self, answer: Awaitable[T], name: str) -> T:
-        """What comes of an end; whoever waits for too long hears that it is decided, and asks again."""
+        """What comes of an end; whoever waits for too long hears that it takes long, and asks again."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 return await answer
         except TimeoutError:
             raise TransactionPending(
-                f"how the transaction of {name} ends is decided, and is not carried out everywhere yet",
+                f"the transaction of {name} has not come to its end after {_PATIENCE_SECONDS:g} seconds",
                 hint="ask again in a moment",
                 retry_after=1,
             ) from None
@@ -131,7 +147,7 @@ class Notary:
     def _call_due(self) -> None:
         deadlines = self._coordinator.deadlines
         self._timer = None
-        deadlines.call_due(self._coordinator.clock.now_ns())
+        deadlines.call_due(self._coordinator.clock.now_ns(), _TOGETHER)
         self._arm_next()
 
     def _arm_next(self) -> None:

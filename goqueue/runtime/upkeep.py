@@ -104,6 +104,7 @@ class Upkeep:
     async def _look_at_all(self) -> None:
         await self._attempt("the trash", self._trash())
         await self._attempt("the records of groups", self._broker.coordinator.ledger.tell_again())
+        await self._attempt("transactional ids", self._broker.transactions.forget_unused())
         for topic, partition in list(self._broker.partitions()):
             await self._compact_asked()
             if self._is_stopping:

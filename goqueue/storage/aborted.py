@@ -137,7 +137,10 @@ UNKNOWN = Aborted(as_edges(()), since=OFFSET_MAX)
 
 def union(*sets: Edges) -> Edges:
     """What is in any of these; they may overlap."""
-    return _where([(edges, 1) for edges in sets], 1)
+    filled = [edges for edges in sets if len(edges)]
+    if len(filled) == 1 and len(filled[0]) == 1:  # most transactions are one range
+        return filled[0]
+    return _where([(edges, 1) for edges in filled], 1) if filled else as_edges(())
 
 
 def common(one: Edges, other: Edges) -> Edges:

@@ -110,6 +110,14 @@ class Runs:
         starts[0], ends[-1] = max(starts[0], first - self._base), min(ends[-1], end - self._base)
         return min(most, int(ends.sum() - starts.sum()))
 
+    def count_in(self, ranges: Positions) -> int:
+        """The same of many ranges together: a row for each, its first offset and the one behind its last."""
+        starts, ends = self.columns()
+        before = np.append(0, np.cumsum(ends - starts))
+        places = np.searchsorted(ends, ranges, "right")
+        below = before[places] + np.maximum(0, ranges - np.append(starts, OFFSET_MAX)[places])
+        return int((below[:, 1] - below[:, 0]).sum())
+
     def within(self, first: int, end: int, most: int = OFFSET_MAX) -> list[Span]:
         """The runs of this range, clipped to it; so many of them at the most."""
         low, high = self._places(first, end, most)

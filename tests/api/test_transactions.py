@@ -1,5 +1,6 @@
 """Transactions over HTTP: begun, written to, ended; fenced, repeated, too late; and what is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -464,3 +465,11 @@ def test_a_reason_in_words_of_the_broker_is_somebody_s_words_all_the_same(url: s
     assert again == ended
     assert details["reason"] == f"'{reason}'"
     assert done(ask(url, "GET", "/transactions/stats"))["aborted_by_reason"] == {"asked": 1}
+
+
+def test_no_topic_is_made_for_a_producer_that_nobody_knows(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data"), topics__auto_create="true") as broker:
+        message = {"messages": [{"value": "x"}]}
+        path = "/topics/new/messages?producer_id=99&epoch=0&begin=true"
+        refused(ask(broker.url, "POST", path, message), 404, "producer_not_found")
+        refused(ask(broker.url, "GET", "/topics/new"), 404, "topic_not_found")

@@ -59,6 +59,16 @@ def test_what_is_put_in_while_it_is_called_is_called_as_well() -> None:
     assert calls.made == ["a!"]
 
 
+def test_of_many_that_are_due_some_are_called_and_the_others_stay_due() -> None:
+    calls = Calls()
+    for when_ns, key in ((10, "a"), (20, "b"), (30, "c")):
+        calls.add(when_ns, key)
+    calls.deadlines.call_due(30, 2)
+    assert (calls.made, calls.deadlines.next_ns) == (["a", "b"], 30)
+    calls.deadlines.call_due(30, 2)
+    assert calls.made == ["a", "b", "c"]
+
+
 def test_kinds_do_not_know_each_other() -> None:
     calls = Calls()
     others: list[str] = []

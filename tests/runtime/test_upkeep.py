@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from goqueue.broker.transactions import coordinator as coordinator_module
 from goqueue.broker.upkeep import Compacted
 from goqueue.broker.work import Work, run
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerStopping, DiskFull, LogClosed
-from goqueue.limits import GROUP_LOGS
+from goqueue.limits import GROUP_LOGS, TRANSACTION_RETENTION_SECONDS
 from goqueue.runtime.upkeep import Upkeep
 from tests.broker.brokers import Running, frames_of
 
@@ -33,9 +35,8 @@ def test_a_failure_at_one_partition_does_not_keep_upkeep_from_the_others() -> No
         run(work)
 
     asyncio.run(look_once(running, perform))
-    expected = (
-        2 + 1 + 1 + GROUP_LOGS + 2
-    )  # the trash, what groups recorded, all internal partitions, and those of the topic
+    internal = 1 + 1 + GROUP_LOGS
+    expected = 3 + internal + 2  # the trash, what groups recorded, transactional ids; and those of the topic
     assert (looked, met) == (expected, [])
 
 
@@ -102,3 +103,37 @@ def test_who_waits_for_a_compaction_hears_that_the_broker_stops() -> None:
             await asked
 
     asyncio.run(main())
+
+
+def test_transactional_ids_that_nobody_has_used_for_long_are_forgotten_and_those_that_are_open_are_not() -> None:
+    running = Running()
+    coordinator = running.broker.transactions
+    coordinator.on_gathered = coordinator.commit
+    for name in ("unused", "open", "used"):
+        registered = run(coordinator.init(name, 60 * NANOSECONDS), running.flush)
+        if name == "open":
+            run(coordinator.begin(registered.whose, name), running.flush)
+    running.clock.advance(TRANSACTION_RETENTION_SECONDS + 1)
+    run(coordinator.init("used", 60 * NANOSECONDS), running.flush)
+
+    asyncio.run(upkeep_of(running)._look_at_all())
+
+    assert set(coordinator.register.by_id) == {"open", "used"}
+    assert set(running.crash().broker.transactions.register.by_id) == {"open", "used"}
+
+
+def test_no_more_ids_are_forgotten_at_once_than_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_module, "TRANSACTIONAL_IDS_FORGOTTEN", 2)
+    running = Running()
+    coordinator = running.broker.transactions
+    coordinator.on_gathered = coordinator.commit
+    for number in range(3):
+        run(coordinator.init(f"app-{number}", 60 * NANOSECONDS), running.flush)
+    running.clock.advance(TRANSACTION_RETENTION_SECONDS + 1)
+
+    left = []
+    for _ in range(2):
+        asyncio.run(upkeep_of(running)._look_at_all())
+        left.append(len(coordinator.register))
+
+    assert left == [1, 0]

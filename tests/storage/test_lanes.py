@@ -4,10 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.storage import frame, scan
+from goqueue.storage.aborted import as_edges, union
 from goqueue.storage.lanes import LANES, NO_LANE, Digest, LaneBook, Lanes, dump, lanes_of, load, survey_lanes
 from goqueue.storage.survey import Stretch
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import open_store
+
+RANGES = st.tuples(st.integers(0, 200), st.integers(1, 40)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
 # Priorities of messages, append by append: mostly alike, now and then mixed.
 APPENDS = st.lists(
@@ -76,6 +79,9 @@ def test_the_next_and_the_number_of_messages_of_a_lane_are_those_of_a_list(
     assert lanes.runs[lane].count(first, end, 2) == min(2, sum(offset < end for offset in rest))
     spans = [offset for span in lanes.runs[lane].within(first, end) for offset in range(*span)]
     assert spans == [offset for offset in rest if offset < end]
+    ranges = union(as_edges(data.draw(st.lists(RANGES, max_size=5))))
+    counts = (lanes.runs[lane].count(*one) for one in ranges.tolist())
+    assert lanes.runs[lane].count_in(ranges) == sum(counts)
 
 
 @given(APPENDS, st.data())

@@ -13,9 +13,12 @@ from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 
+import numpy as np
+
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
 from goqueue.limits import LANE_RUNS_KEPT, LANES_HELD
+from goqueue.storage.aborted import Edges
 from goqueue.storage.disk import Disk
 from goqueue.storage.lanes import LANES, NO_LANE, Digest, Lanes, Span, load_lanes, store_lanes, survey_lanes
 from goqueue.storage.log import Log
@@ -79,6 +82,18 @@ class LaneIndex:
                 total += lanes.runs[lane].count(offset, min(end, stop), most - total)
             offset = stop
         return min(total, most)
+
+    def count_in(self, lane: int, ranges: Edges) -> Work[int]:
+        """`count` of many ranges together, which rise and of which none reaches into two segments."""
+        total = 0
+        while len(ranges):
+            segment, stop = self._at(int(ranges[0, 0]))
+            behind = int(np.searchsorted(ranges[:, 0], stop))
+            if segment.digest is None or segment.digest.counts[lane]:
+                lanes = yield from self._whole(segment)
+                total += lanes.runs[lane].count_in(ranges[:behind])
+            ranges = ranges[behind:]
+        return total
 
     def roughly(self, lane: int, first: int, end: int) -> int:
         """`count` without looking anything up: in a segment of which only a digest is known, by proportion."""

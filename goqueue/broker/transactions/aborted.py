@@ -16,10 +16,12 @@ from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 
+import numpy as np
+
 from goqueue.broker.work import Work
 from goqueue.errors import GoQueueError
 from goqueue.limits import ABORTED_HELD, ABORTED_RANGES_KEPT, OFFSET_MAX
-from goqueue.storage.aborted import EMPTY, UNKNOWN, Aborted, Found, Inquiry, load_aborted, store_aborted
+from goqueue.storage.aborted import EMPTY, UNKNOWN, Aborted, Edges, Found, Inquiry, load_aborted, store_aborted
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 from goqueue.storage.marker import Range
@@ -102,6 +104,15 @@ class AbortedIndex:
             found += here
             first = stop
         return found[:most]
+
+    def edges(self, first: int, end: int) -> Work[Edges]:
+        """All of them as rows; one that goes on from one segment into the next has two."""
+        found = [EMPTY.edges]
+        while first < end:
+            known, stop = yield from self._next(first, end)
+            found.append(known.clipped(first, stop))
+            first = stop
+        return np.concatenate(found)
 
     def count(self, first: int, end: int) -> Work[int]:
         """How many messages of a stretch are aborted, as far as it is stable."""

@@ -9,6 +9,7 @@ something only with the epoch of the transaction that it means; what was decided
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, takewhile
 
 from msgspec.structs import replace
 
@@ -40,6 +41,7 @@ from goqueue.limits import (
     EPOCH_MAX,
     TRANSACTION_PARTICIPANTS_MAX,
     TRANSACTION_RETENTION_SECONDS,
+    TRANSACTIONAL_IDS_FORGOTTEN,
     TRANSACTIONAL_IDS_MAX,
 )
 from goqueue.storage.chunk import Acknowledge
@@ -66,7 +68,8 @@ class TransactionCoordinator:
         self.on_ended: Callable[[Ended], None] = lambda _: None
         self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
         """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
-        self.journal: Journal[Record] = Journal(log, disk, self.register, encode_record, decode_record)
+        # A snapshot is all ids, so what a crash has to read is bounded by compaction instead.
+        self.journal: Journal[Record] = Journal(log, disk, self.register, encode_record, decode_record, snapshots=False)
         self.patience = Patience(self.register, self.clock, self._give_up, self._go_on)
         self.deadlines = self.patience.deadlines
         self._new_producer = new_producer
@@ -390,12 +393,13 @@ class TransactionCoordinator:
     def _go_on(self, name: str) -> None:
         self.on_decided(name)
 
-    def forget_unused(self) -> None:
-        """Ids that nobody has used for long."""
+    def forget_unused(self) -> Work[None]:
+        """Some of the ids that nobody has used for long."""
         before = self.clock.now_ns() - _KEPT_NS
-        unused = [one for one in self.register.by_id.values() if one.state not in OPEN and one.changed_ns < before]
-        if unused and self.journal.log.fence is None:
-            self.record([Forgotten(one.id) for one in unused], lambda _: None)
+        old = takewhile(lambda one: one.changed_ns < before, self.register.by_id.values())
+        unused = islice((one for one in old if one.state not in OPEN), TRANSACTIONAL_IDS_FORGOTTEN)
+        if forgotten := [Forgotten(one.id) for one in unused]:
+            yield self._durable(forgotten)
 
     # --- record ---
 

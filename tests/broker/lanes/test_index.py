@@ -4,6 +4,7 @@ import errno
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,6 +60,8 @@ def test_it_says_what_a_list_says_through_stores_crashes_and_what_comes_later(
     assert run(partition.lanes.next(lane, first, stop)) == (wanted[0] if wanted else None)
     assert run(partition.lanes.count(lane, first, stop, 10**9)) == len(wanted)
     assert run(partition.lanes.count(lane, first, stop, 3)) == min(3, len(wanted))
+    singles = np.array([(offset, offset + 1) for offset in range(first, stop)], np.int64).reshape(-1, 2)
+    assert run(partition.lanes.count_in(lane, singles)) == len(wanted)
     spans = run(partition.lanes.spans(lane, first, stop, 10, 1000))
     assert [offset for span in spans for offset in range(*span)] == wanted[:10]
     assert run(partition.lanes.is_single(first)) == (len(set(lanes[first:])) <= 1)
