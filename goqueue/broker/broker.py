@@ -36,9 +36,7 @@ GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transactions"
 _INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 _GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
-_TRANSACTION_SETTINGS = TopicSettings(
-    retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES
-)
+_TRANSACTION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES)
 
 
 class Broker:

@@ -77,9 +77,7 @@ class TransactionCoordinator:
         self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
         """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
         # A snapshot is all ids, so what a crash has to read is bounded by compaction instead.
-        self.journal: Journal[Record] = Journal(
-            log, disk, self.register, encode_record, decode_record, snapshots=False
-        )
+        self.journal: Journal[Record] = Journal(log, disk, self.register, encode_record, decode_record, snapshots=False)
         self._new_producer = new_producer
         self._seen: dict[str, int] = {}
         """When something was heard last of those that are ongoing."""
