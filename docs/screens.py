@@ -11,9 +11,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from goqueue.client import Client
+from goqueue.client import Client, transactions
+from goqueue.client.endpoints import ask
+from goqueue.client.transactions import Whose
+from goqueue.limits import TRANSACTION_HUNG_SECONDS
 from goqueue_admin.dashboard.app import Dashboard
 from goqueue_admin.dashboard.pages import Place
 from goqueue_admin.dashboard.picture import settle, without_fonts
@@ -58,6 +61,7 @@ PREPARED = {
     "delayed": Shot(Place("delayed")),
     "schedule": Shot(Place("schedule", ("reminders",))),
     "priorities": Shot(Place("topic", ("parcels",))),
+    "transactions": Shot(Place("transactions")),
 }
 """Those that need what the traffic of the demo does not bring. They come last, so that the others do not show it."""
 
@@ -89,6 +93,32 @@ def _send_parcels(client: Client, chance: random.Random) -> None:
             )
 
 
+def transact(server: str) -> None:
+    """Transactions that have ended, two that hang, and some that have just begun."""
+    with Client(server) as client:
+        for number in range(60):
+            whose = _begun(client, f"billing-{number % 4 + 1}", 60, {"page-views": 3})
+            client.call(
+                transactions.commit(whose) if number % 20 else transactions.abort(whose, "the card was refused")
+            )
+        _begun(client, "checkout-eu-3", 60, {"orders": 12, "parcels": 2})
+        _begun(client, "nightly-export", 600, {"reminders": 40})
+        time.sleep(TRANSACTION_HUNG_SECONDS)
+        _begun(client, "checkout-eu-1", 60, {"orders": 3, "payments": 1})
+        _begun(client, "billing-2", 60, {"payments": 2})
+        _begun(client, "stock-7", 15, {"parcels": 1})
+
+
+def _begun(client: Client, name: str, timeout: float, counts: dict[str, int]) -> Whose:
+    whose = Whose(name, *client.call(transactions.init(name, timeout)))
+    client.call(transactions.begin(whose))
+    for topic, count in counts.items():
+        for number in range(count):
+            message = {"topic": topic, "value": f"{name} {number}", "partition": number % 3}
+            client.call(ask("POST", "/transactions/publish", dict[str, Any], {**whose.facts(), **message}))
+    return whose
+
+
 async def draw(name: str, shot: Shot, server: str) -> None:
     app = Dashboard(connect(server, 5.0), theme=shot.theme, every=0.5, start=shot.place)
     async with app.run_test(size=shot.size) as pilot:
@@ -112,6 +142,8 @@ def main(names: list[str]) -> None:
                 asyncio.run(draw(name, SHOTS[name], server))
             prepare(server)
             for name in [name for name in PREPARED if not names or name in names]:
+                if name == "transactions":
+                    transact(server)
                 asyncio.run(draw(name, PREPARED[name], server))
         finally:
             demo.terminate()

@@ -1,6 +1,7 @@
 """Segments as they are on disk, for programs that decode frames themselves or copy them."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -73,7 +74,8 @@ class PartitionSegments(msgspec.Struct):
 
 class PartitionAborted(msgspec.Struct, omit_defaults=True):
     ranges: Annotated[
-        list[tuple[int, int]], msgspec.Meta(description="Each with its first offset and the one behind its last.")
+        Sequence[Annotated[Sequence[int], msgspec.Meta(min_length=2, max_length=2)]],
+        msgspec.Meta(description="Each with its first offset and the one behind its last."),
     ]
     last_stable: Annotated[int, msgspec.Meta(description="What comes from here on is not decided yet.")]
     high_watermark: int

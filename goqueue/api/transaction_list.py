@@ -155,7 +155,7 @@ def body(call: Call, record: Registered) -> TransactionBody:
     coordinator, obstacle = call.runtime.broker.transactions, call.runtime.broker.ending.obstacles.get(record.id)
     is_open, now_ns = record.state in OPEN, coordinator.clock.now_ns()
     partitions = [_touched(coordinator, record, touched) for touched in record.partitions]
-    left_ns = coordinator.expires_ns(record) - now_ns if record.state == "ongoing" else None
+    left_ns = coordinator.patience.expires_ns(record) - now_ns if record.state == "ongoing" else None
     return TransactionBody(
         transaction_id=str(record.whose),
         transactional_id=record.id,
@@ -167,7 +167,7 @@ def body(call: Call, record: Registered) -> TransactionBody:
         groups=list(record.groups),
         members=list(record.members),
         age_seconds=(now_ns - record.began_ns) / NANOSECONDS if is_open else 0.0,
-        idle_seconds=coordinator.idle_ns(record) / NANOSECONDS,
+        idle_seconds=coordinator.patience.idle_ns(record) / NANOSECONDS,
         timeout_seconds=record.timeout_ns / NANOSECONDS,
         expires_in_seconds=None if left_ns is None else max(0, left_ns) / NANOSECONDS,
         messages=sum(one.messages for one in partitions),

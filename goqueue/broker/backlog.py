@@ -90,7 +90,9 @@ def _tally(view: View, spans: Sequence[Span], *, is_dated: bool) -> Work[Tally]:
             needs_time = is_dated and not tally.messages
             if not segment.is_dense:
                 hidden = yield from view.hidden_in(here)
-                found = yield from _count(log, segment, here, hidden, is_dated=needs_time)
+                if segment not in log.segments[number : number + 1]:  # it was replaced meanwhile
+                    continue
+                found = yield from _count(log, number, here, hidden, is_dated=needs_time)
             elif needs_time:
                 time_ns = yield from time_of(view, offset)
                 if time_ns is None:
@@ -170,11 +172,10 @@ def time_of(view: View, offset: int) -> Work[int | None]:
     return None
 
 
-def _count(log: Log, segment: Segment, spans: list[Span], hidden: Edges, *, is_dated: bool) -> Work[Tally]:
+def _count(log: Log, number: int, spans: list[Span], hidden: Edges, *, is_dated: bool) -> Work[Tally]:
     """What a segment holds in these spans, by its census, without what is hidden of them."""
-    if segment not in log.segments:
-        raise OffsetOutOfRange(f"{segment.path} was replaced or removed")
-    end, next_offset = log.bounds(log.segments.index(segment))
+    segment = log.segments[number]
+    end, next_offset = log.bounds(number)
     census = segment.census or Census(segment.base_offset)
     is_whole = len(spans) == 1 and spans[0][0] <= segment.base_offset and spans[0][1] >= next_offset
     if census.end >= end and not len(hidden) and (is_whole or not census.messages):

@@ -21,12 +21,13 @@ from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_na
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
 from goqueue.broker.transactions.places import Places
-from goqueue.broker.work import Told, run
+from goqueue.broker.work import Promise, Told, run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
 from goqueue.quantities import quoted
+from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log, LogSettings
 from goqueue.storage.store import Store
@@ -69,7 +70,10 @@ class Broker:
         """Logs that no topic knows: they are left alone, and named to the operator."""
         self._catalog = Catalog()
         self._journal: Journal[Record]
-        self._next_producer = 0
+        self._next_producer = self._producers_below = 0
+        self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
+        """Called with what is to be kept in a moment, never at once: then it is looked again whether something was
+        synced."""
         self._awaiting_ids: list[Told[int]] = []
 
     # --- start and stop ---
@@ -80,7 +84,7 @@ class Broker:
         log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
         self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record)
         self._journal.replay()
-        self._next_producer = self._catalog.producer_ids_below
+        self._next_producer = self._producers_below = self._catalog.producer_ids_below
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
         for record in self._catalog.topics.values():
@@ -124,6 +128,8 @@ class Broker:
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
+        if (name := log_name(TRANSACTIONS, 0)) in self._store.unopened:
+            self._store.log(name)  # raises: without it what is not committed could not be told from what is
         log = self._log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self._clock, self.new_producer)
@@ -312,7 +318,7 @@ class Broker:
 
     def new_producer(self, told: Told[int]) -> None:
         """An id that nobody else has had, or will have."""
-        if self._next_producer < self._catalog.producer_ids_below and not self._awaiting_ids:
+        if self._next_producer < self._producers_below and not self._awaiting_ids:
             self._next_producer += 1
             told(self._next_producer - 1)
             return
@@ -327,20 +333,40 @@ class Broker:
     def _reserve_ids(self) -> None:
         first = self._catalog.producer_ids_below
 
-        def settled(error: GoQueueError | None) -> None:
+        def durable(error: GoQueueError | None) -> None:
             waiting, self._awaiting_ids = self._awaiting_ids, []
-            self._next_producer = max(self._next_producer, first)
+            if error is None:
+                self._next_producer = max(self._next_producer, first)
+                self._producers_below = self._catalog.producer_ids_below
             for told in waiting:
                 try:
                     told(error) if error else self.new_producer(told)
                 except GoQueueError as refusal:
                     told(refusal)
 
+        def settled(error: GoQueueError | None) -> None:
+            durable(error) if error else self._when_synced(self._journal.log, self._journal.log.readable_end, durable)
+
         try:
             self._journal.record([self._catalog.reserve_producer_ids()], settled)
         except GoQueueError:
             self._awaiting_ids.clear()
             raise
+
+    def _when_synced(self, log: Log, end: int, told: Acknowledge) -> None:
+        """What nobody else may ever have is not given out before it is on the device, whatever appenders wait for."""
+        if log.durable_end >= end:
+            told(None)
+            return
+        try:
+            log.refuse_unless_open()
+        except GoQueueError as error:
+            told(error)
+            return
+        log.sync_soon()
+        moment: Promise[None] = Promise()
+        moment.then(lambda _: self._when_synced(log, end, told))
+        self.on_wait(moment)
 
     def __repr__(self) -> str:
         return f"<Broker {len(self.topics)} topics>"

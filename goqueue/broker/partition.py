@@ -216,7 +216,7 @@ class Partition:
         if last.settled:
             done(placement)
         else:
-            last.waiters.append(lambda error: done(error or placement))
+            last.waiters = [*(last.waiters or ()), lambda error: done(error or placement)]
 
     def _append(
         self,
@@ -245,7 +245,7 @@ class Partition:
                 self.open.take_back(mark.producer, batch.first_offset)
         self.wake()
         done(error or Placement(_pieces((*before, batch)), batch.time_ns))
-        for waiter in batch.waiters:
+        for waiter in batch.waiters or ():
             waiter(error)
 
     # --- transactions ---

@@ -9,7 +9,7 @@ where it was stored the first time, and nothing is stored twice.
 """
 
 import struct
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,7 +64,7 @@ class Batch:
     settled: bool = False
     torn: bool = False
     """A crash has kept these first messages of it; the rest comes as a batch of its own."""
-    waiters: list[Callable[[GoQueueError | None], None]] = field(default_factory=list)
+    waiters: list[Callable[[GoQueueError | None], None]] | None = None
     """Those who sent it again while it was on its way."""
 
     @property
@@ -80,7 +80,7 @@ class Batch:
 class Producer:
     """The batches of one producer that are known again: settled ones, and behind them those on their way."""
 
-    batches: deque[Batch] = field(default_factory=deque)
+    batches: list[Batch] = field(default_factory=list)  # a handful: a deque would take ten times as much memory
 
     @property
     def epoch(self) -> int:
@@ -101,8 +101,7 @@ class Producer:
     def forget_oldest(self) -> None:
         """Keep the latest settled ones. What is on its way may be refused yet, and takes nobody's place."""
         settled = [batch for batch in self.batches if batch.settled]
-        for _ in range(len(settled) - len(_remembered(settled))):
-            self.batches.popleft()
+        del self.batches[: len(settled) - len(_remembered(settled))]
 
     def facts(self, end: int) -> list[list[Any]]:
         """Those below this offset, as a note holds them."""
@@ -216,10 +215,10 @@ class Producers:
         producers = cls()
         for number, batches in facts:
             producers._table[number] = Producer(
-                deque(
+                [
                     Batch(sequence, count, offset, time_ns, epoch, settled=True, torn=torn)
                     for epoch, sequence, count, offset, time_ns, torn in batches
-                )
+                ]
             )
         return producers
 

@@ -1,8 +1,10 @@
 """Waiting for the device, where what was appended is answered before it has been synced."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from goqueue.broker.work import Promise, Work
+from goqueue.errors import LogClosed
 from goqueue.storage.log import Log
 
 Wait = Callable[[Promise[None]], None]
@@ -17,3 +19,14 @@ def synced(log: Log, end: int, wait: Wait) -> Work[None]:
         moment: Promise[None] = Promise()
         wait(moment)
         yield moment
+
+
+def all_synced(logs: Iterable[Log], wait: Wait) -> Work[None]:
+    """The same for everything that can be read of some logs; those that have been deleted are passed over."""
+    ends = [(log, log.readable_end) for log in logs if not log.is_closed]
+    for log, end in ends:
+        if log.durable_end < end:
+            log.sync_soon()
+    for log, end in ends:
+        with suppress(LogClosed):
+            yield from synced(log, end, wait)

@@ -1,6 +1,6 @@
 """What is different from one look to the next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 Row = Mapping[str, Any]
@@ -17,17 +17,21 @@ class Look(NamedTuple):
 
 
 class Changes:
-    """Remembers the last look. The field `key` tells its rows apart; what has none is told apart by its place."""
+    """Remembers the last look. The field `key` tells its rows apart; what has none is told apart by its place.
 
-    def __init__(self, key: str) -> None:
+    What `passes` with the time, such as an age, is no news.
+    """
+
+    def __init__(self, key: str, passes: Collection[str] = ()) -> None:
         self._key = key
+        self._passes = frozenset(passes)
         self._known: dict[Any, Row] | None = None
 
     def take(self, rows: Sequence[Row]) -> Look:
         """On the first look every row is added, and none of its fields is marked."""
         before, identities = self._known or {}, [self._identity(row, place) for place, row in enumerate(rows)]
         now = dict(zip(identities, rows, strict=True))
-        changed = {identity: _changed(before.get(identity), row) for identity, row in now.items()}
+        changed = {identity: self._changed(before.get(identity), row) for identity, row in now.items()}
         events: list[tuple[Event, Row]] = [
             ("changed" if identity in before else "added", now[identity])
             for identity, found in changed.items()
@@ -42,8 +46,7 @@ class Changes:
         value = row.get(self._key, place)
         return repr(value) if isinstance(value, (dict, list, set)) else value
 
-
-def _changed(old: Row | None, row: Row) -> frozenset[str]:
-    if old is None:
-        return frozenset(row)
-    return frozenset(name for name in {*old, *row} if old.get(name) != row.get(name))
+    def _changed(self, old: Row | None, row: Row) -> frozenset[str]:
+        if old is None:
+            return frozenset(row)
+        return frozenset(name for name in {*old, *row} - self._passes if old.get(name) != row.get(name))

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated
 
 import typer
@@ -44,14 +44,21 @@ EveryFlag = Annotated[
 
 
 def watch(
-    session: Session, rows: Callable[[], Sequence[Row]], columns: Sequence[Column], *, every: float, key: str = "name"
+    session: Session,
+    rows: Callable[[], Sequence[Row]],
+    columns: Sequence[Column],
+    *,
+    every: float,
+    key: str = "name",
+    passes: Collection[str] = (),
 ) -> None:
-    """Show what `rows` gives, every so many seconds, until ^C; `key` is the field that tells rows apart.
+    """Show what `rows` gives, every so many seconds, until ^C; `key` is the field that tells rows apart, and a change
+    of the fields in `passes` is none.
 
     A terminal shows the table as it is, everything else what has changed. A broker that goes away is waited for;
     one that never was there is told as ever.
     """
-    changes = Changes(key)
+    changes = Changes(key, passes)
     draws = session.for_people and terminal.draws()
     view: Screen | Feed = Screen(session, columns, every) if draws else Feed(session, columns)
 

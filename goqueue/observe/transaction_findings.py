@@ -13,7 +13,7 @@ def transaction_hung(facts: Facts) -> Found:
         if one.state != "ongoing" or one.seconds < TRANSACTION_HUNG_SECONDS or not one.held_back:
             continue
         others = max(0, _count(one) - one.messages)
-        whose = f"{format_count(others)} of them of others" if others else "all of them its own"
+        whose = f"{format_count(others)} of them of others" if others else "and nothing of others"
         yield Finding(
             "transaction_hung",
             "warning" if others else "note",

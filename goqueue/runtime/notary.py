@@ -59,7 +59,7 @@ class Notary:
     def start(self) -> None:
         coordinator = self._coordinator
         coordinator.on_gathered = lambda: self._loop.call_soon(coordinator.commit)
-        coordinator.on_wait = self._wait_for_sync
+        coordinator.on_wait = self.wait_for_sync
         coordinator.on_decided = self._carry_out
         coordinator.deadlines.on_earlier = self._arm
         self._recovery = self._loop.create_task(self._recover())
@@ -76,7 +76,8 @@ class Notary:
             await asyncio.wait(self._at_work)
         self._coordinator.commit()
 
-    def _wait_for_sync(self, moment: Promise[None]) -> None:
+    def wait_for_sync(self, moment: Promise[None]) -> None:
+        """Keep the promise a moment later."""
         self._loop.call_later(_SYNC_SECONDS, moment, None)
 
     # --- ends ---

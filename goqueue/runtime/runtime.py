@@ -119,6 +119,7 @@ class Runtime:
         self._courier.start()
         self.notary = Notary(self.broker.transactions, self.broker.ending, self)
         self.notary.start()
+        self.broker.on_wait = self.notary.wait_for_sync
 
     def refuse_new_work(self) -> None:
         """From now on nothing is published or changed; who waits for messages goes home with what there is."""

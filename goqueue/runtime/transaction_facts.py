@@ -48,8 +48,8 @@ def _facts(broker: Broker, record: Registered, now_ns: int) -> TransactionFacts:
         transaction=str(record.whose),
         state="ongoing" if is_open else "prepare_commit" if record.state == "prepare_commit" else "prepare_abort",
         seconds=(now_ns - _since_ns(record)) / NANOSECONDS,
-        idle_seconds=transactions.idle_ns(record) / NANOSECONDS,
-        expires_in=max(0, transactions.expires_ns(record) - now_ns) / NANOSECONDS if is_open else None,
+        idle_seconds=transactions.patience.idle_ns(record) / NANOSECONDS,
+        expires_in=max(0, transactions.patience.expires_ns(record) - now_ns) / NANOSECONDS if is_open else None,
         messages=sum(one.messages for _, one in held),
         held_back=tuple(
             HeldBack(topic=spot.topic, partition=spot.partition, messages=one.held_back)

@@ -24,7 +24,7 @@ _PLACES_NAMED = 5
 def listen(broker: Broker, seconds: Histogram) -> None:
     """Write a line for what somebody should know, and observe how long each has lasted."""
     journal = _Journal(broker, seconds)
-    broker.transactions.on_hung = journal.hung
+    broker.transactions.patience.on_hung = journal.hung
     broker.transactions.on_ended = journal.ended
     broker.ending.on_obstacle = journal.hindered
 
@@ -63,9 +63,9 @@ class _Journal:
 
     def _expiry(self, record: Registered, now_ns: int) -> str:
         transactions = self._broker.transactions
-        due_ns = transactions.expires_ns(record)
+        due_ns = transactions.patience.expires_ns(record)
         within = f"in {format_duration(max(0, round((due_ns - now_ns) / NANOSECONDS)))}"
-        is_last = due_ns < now_ns - transactions.idle_ns(record) + record.timeout_ns
+        is_last = due_ns < now_ns - transactions.patience.idle_ns(record) + record.timeout_ns
         return f"{within}, whatever is heard of it" if is_last else f"{within} unless something is heard of it"
 
     def hindered(self, name: str, error: GoQueueError) -> None:

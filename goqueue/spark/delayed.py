@@ -6,8 +6,9 @@ open: its own messages are not seen, and what stands behind them is.
 
 What must stay true: the messages are read after the records. A broker at work sweeps its delayed logs: a record goes
 after the messages that it ended, or with them, and a new deadline is told again behind all others before its record
-goes; a marker goes after all messages that it speaks of. So records that were gone when their place was read speak of messages that will not be found, or stand at the
-end; and the end is looked up again until no segment was replaced since.
+goes; a marker goes after all messages that it speaks of. So records that were gone when their place was read speak of
+messages that will not be found, or stand at the end; and the end is looked up again until no segment was replaced
+since.
 """
 
 from collections.abc import Iterator

@@ -15,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from goqueue.errors import GoQueueError, TransactionPending
 from goqueue.spark.logs.port import READ_UNCOMMITTED, Decided, Logs
-from goqueue.spark.reading import Broken, Piece, Run, Split, read
+from goqueue.spark.reading import ON_LOSS, Broken, Piece, Run, Split, read
 from goqueue.storage import frame
 from goqueue.storage.marker import ranges_in
 from goqueue.storage.scan import Frames, Positions
@@ -96,10 +97,23 @@ class _Found:
         while not self._are_decided(offsets) and (seen := next(self._ahead, None)) is not None:
             self._looked_to = seen.last_offset + 1
             self._note(seen)
+        if self._fails_on_loss and self._logs.waits() and not self._are_decided(offsets):
+            raise self._pending(int(offsets[~self._is_decided(offsets)][0]))
         return among(offsets, self._committed)
 
     def _are_decided(self, offsets: Positions) -> bool:
-        return bool(among(offsets, np.concatenate((self._committed, self._aborted))).all())
+        return bool(self._is_decided(offsets).all())
+
+    def _is_decided(self, offsets: Positions) -> Mask:
+        return among(offsets, np.concatenate((self._committed, self._aborted)))
+
+    def _pending(self, offset: int) -> GoQueueError:
+        """Better than to leave out what is there: the broker is about to write a marker, or it was lost."""
+        split = self._split
+        return TransactionPending(
+            f"how the transaction of offset {offset} of {split.topic}/{split.partition} ended is not in the log yet",
+            hint=f"read again; {ON_LOSS} leaves such messages out",
+        )
 
     def _forget(self, below: int) -> None:
         self._committed = self._committed[self._committed[:, 1] > below]

@@ -17,7 +17,7 @@ from goqueue.storage.scan import Frames
 from goqueue.storage.survey import Damage, Stretch, survey, true_entry
 from goqueue.storage.visit import LogView, SegmentView
 
-_ON_LOSS = "--skip-damage (skip_damage: true in a pipeline, failOnDataLoss=false in a job)"
+ON_LOSS = "--skip-damage (skip_damage: true in a pipeline, failOnDataLoss=false in a job)"
 _ATTEMPTS = 8  # to find a segment again; each one means that a compaction came in between
 
 
@@ -74,7 +74,7 @@ class Broken:
         damage = self.damage
         return RangeDamaged(
             f"{self.path} is damaged from byte {damage.position} to {damage.end}: {damage.reason}",
-            hint=f"{_ON_LOSS} reads on behind it",
+            hint=f"{ON_LOSS} reads on behind it",
         )
 
 
@@ -92,7 +92,7 @@ class Removed:
         return SegmentNotFound(
             f"offsets {self.first} to {self.next_offset - 1} of {self.topic}/{self.partition} were removed "
             "while they were to be read",
-            hint=f"{_ON_LOSS} reads on behind them",
+            hint=f"{ON_LOSS} reads on behind them",
         )
 
 

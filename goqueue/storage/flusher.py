@@ -87,9 +87,9 @@ class Flusher:
         if self.failure is None:
             self.flush()
 
-    def flush(self) -> None:
-        """One round on the calling thread, with a sync whatever the mode."""
-        self._round(self._gathered(), sync=True)
+    def flush(self, *, sync: bool = True) -> None:
+        """One round on the calling thread, with a sync whatever the mode; without `sync` only where one is due."""
+        self._round(self._gathered(), sync=sync or self._is_due())
 
     def _run(self) -> None:
         try:

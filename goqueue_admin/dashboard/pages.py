@@ -72,6 +72,21 @@ PAGES = (
         one="schedule",
     ),
     Row("schedule", f"{_SCREENS}.schedule:SchedulePage", "The delayed messages of a topic.", ("topic",), "delayed"),
+    Row(
+        "transactions",
+        f"{_SCREENS}.transactions:TransactionsPage",
+        "Open transactions, and what waits for them.",
+        up="overview",
+        key="f8",
+        one="transaction",
+    ),
+    Row(
+        "transaction",
+        f"{_SCREENS}.transaction:TransactionPage",
+        "One transaction in full.",
+        about=("id",),
+        up="transactions",
+    ),
     Row("rebalances", f"{_SCREENS}.rebalances:RebalancesPage", "How groups were rebalanced.", up="overview", key="f6"),
 )
 HOME = Place("overview")

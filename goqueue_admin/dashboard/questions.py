@@ -33,6 +33,7 @@ TOPICS = question("topic_details")
 GROUPS = question("group_details")
 REBALANCES = question("rebalance_stats")
 DELAYS = question("delay_stats")
+TRANSACTIONS = question("transaction_stats")
 
 
 class Link(NamedTuple):

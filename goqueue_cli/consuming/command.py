@@ -117,12 +117,8 @@ def consume(  # noqa: PLR0913 - flags, each given by name
     if group is not None:
         if sys.stdout is None:
             raise UsageInvalid("stdout is closed, and --group acknowledges what was written", hint="write to /dev/null")
-        _check_for_groups({"--partition": partitions, "--to": until, "--last": last, "--where": where})
-        if isolation != "read_committed":
-            raise UsageInvalid(
-                "--isolation is for reading without a group: a group gets what is committed",
-                hint="leave out --isolation, or --group",
-            )
+        alone = {"--partition": partitions, "--to": until, "--last": last, "--where": where}
+        _check_for_groups(alone | {"--isolation": isolation if isolation != "read_committed" else None})
         options = _member_options(start, for_members) | {"skip_damage": skip_damage}
         if session.protected:
             what = f"take messages of topic {short(topic)} as a member of group {short(group)}"

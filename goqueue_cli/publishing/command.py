@@ -172,31 +172,30 @@ def publish(  # noqa: PLR0913 - flags, each given by name
         rows = [_row(*message, named=session.output == "name") for message in islice(_each(chunks), _SHOWN)]
         session.write(rows, _MADE)
         return
+    _publish(topic, chunks, share, wishes, session)
+
+
+def _publish(topic: str, chunks: Iterator[Chunk], share: Share, wishes: _Wishes, session: Session) -> None:
+    name = wishes.transactional_id
     with doing(f"publish to topic {short(topic)}"), session.client() as client, suggesting(client, creates=True):
         producer = client.producer(
-            batch_messages=10_000,
-            batch_bytes=MIB,
-            delivery_timeout=session.timeout,
-            transactional_id=transactional_id,
+            batch_messages=10_000, batch_bytes=MIB, delivery_timeout=session.timeout, transactional_id=name
         )
-        if values:
-            _publish_few(producer, topic, chunks, transactional_id, session)
+        if wishes.values:
+            _publish_few(producer, topic, chunks, name, session)
             return
-        if transactional_id is not None:
-            published = publish_whole(producer, topic, chunks, share, transactional_id)
+        if name is not None:
+            published = publish_whole(producer, topic, chunks, share, name)
         else:
             published = publish_stream(producer, topic, chunks, share)
     if session.chose_output:
         session.write([{"name": topic, "topic": topic, "messages": published}], _SUMMARY)
 
 
-def _publish_few(
-    producer: "Producer", topic: str, chunks: Iterator[Chunk], transactional_id: str | None, session: Session
-) -> None:
+def _publish_few(producer: "Producer", topic: str, chunks: Iterator[Chunk], name: str | None, session: Session) -> None:
     """A row for each message says where it is."""
     from goqueue.quantities import format_time  # noqa: PLC0415
 
-    name = transactional_id
     with producer if name is None else in_one_transaction(producer, topic, name) as opened:
         sent = [chunk.send(opened, topic) for chunk in chunks]
         receipts = [receipt for deliveries in sent for receipt in deliveries.result()]

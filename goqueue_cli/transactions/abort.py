@@ -12,18 +12,16 @@ from goqueue.console.groups import UsageInvalid
 from goqueue.console.names import refuse_empty, short
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
+from goqueue.console.transactions import OPERATOR, Row, consequences, ending, is_open
 from goqueue.errors import ProducerNotFound, TransactionNotOpen, TransactionPending
 from goqueue.limits import REASON_CHARACTERS_MAX
 from goqueue.quantities import format_count
 from goqueue_cli.nearest import naming_transactions
-from goqueue_cli.transactions import outlook
 from goqueue_cli.transactions.listing import Names
-from goqueue_cli.transactions.outlook import Row, row_of
+from goqueue_cli.transactions.outlook import row_of
 
 if TYPE_CHECKING:
     from goqueue.client import Client
-
-_REASON = "an operator has ended it"
 
 _COLUMNS = (
     Column("ID", "name"),
@@ -53,7 +51,7 @@ def abort(
     ] = None,
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", parser=_reason, help="Why; its producer is told.")
-    ] = _REASON,
+    ] = OPERATOR,
     dry_run: DryRunFlag = False,
     yes: YesFlag = False,
     confirm: ConfirmFlag = None,
@@ -77,7 +75,7 @@ def abort(
     seen = _look(session, names)
     open_ones = [row for row in seen.values() if _is_meant(row, transaction)]
     if session.for_people and open_ones and (dry_run or not yes):
-        terminal.say(*(line for row in open_ones for line in outlook.consequences(row)))
+        terminal.say(*(line for row in open_ones for line in consequences(row)))
     if open_ones and not dry_run:
         agree(session, _what(open_ones), name=" ".join(dict.fromkeys(names)), yes=yes, confirm=confirm)
 
@@ -122,8 +120,8 @@ def _refuse_unless_open(row: Row, transaction: str | None) -> None:
         )
     if row["state"] == "prepare_commit":
         raise TransactionNotOpen(f"transaction {current} is being committed", hint="what is decided stays so")
-    if not outlook.is_open(row):
-        ended = "" if last is None else f"; {last['transaction_id']} was {outlook.ending(last)}"
+    if not is_open(row):
+        ended = "" if last is None else f"; {last['transaction_id']} was {ending(last)}"
         raise TransactionNotOpen(f"nothing is open under {name}{ended}", hint="there is nothing to abort")
 
 

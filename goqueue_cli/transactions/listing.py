@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from goqueue.console import terminal
+from goqueue.console import transactions as words
 from goqueue.console.each import each, write_blocks
 from goqueue.console.failure import doing
 from goqueue.console.figures import ago, second
@@ -15,12 +16,13 @@ from goqueue.console.groups import UsageInvalid
 from goqueue.console.names import refuse_empty
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
+from goqueue.console.transactions import Row, duration
 from goqueue.console.watch import EveryFlag, WatchFlag, watch
-from goqueue.quantities import format_count, format_duration, parse_time
+from goqueue.quantities import format_count, format_duration
 from goqueue_cli import content
 from goqueue_cli.nearest import naming_transactions
 from goqueue_cli.transactions import outlook
-from goqueue_cli.transactions.outlook import Row, duration, row_of
+from goqueue_cli.transactions.outlook import row_of
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -78,7 +80,7 @@ def list_transactions(  # noqa: PLR0913 - flags, each given by name
         raise UsageInvalid("--all and --state contradict each other", hint="give one of the two")
     refuse_empty(*([topic] if topic is not None else ()))
     wished = "all" if everything else state
-    columns = (*outlook.COLUMNS, outlook.LAST._replace(wide=not everything))
+    columns = outlook.columns_for(everything=everything)
 
     def look(client: "Client") -> list[Row]:
         asked = limit if glob is None and topic is None else _LIMIT_MAX
@@ -87,7 +89,7 @@ def list_transactions(  # noqa: PLR0913 - flags, each given by name
 
     with doing("list the transactions"), session.client() as client:
         if watched:
-            watch(session, lambda: look(client), columns, every=every)
+            watch(session, lambda: look(client), columns, every=every, passes=outlook.PASSING)
             return
         rows = look(client)
     session.write(rows, columns)
@@ -133,7 +135,7 @@ def describe(names: Names, *, session: Session) -> None:
 
 
 def _write_description(row: Row, session: Session) -> None:
-    terminal.write_lines([outlook.headline(row), *(content.fact(title, text) for title, text in _facts(row))])
+    terminal.write_lines([words.headline(row), *(content.fact(title, text) for title, text in _facts(row))])
     if row["partitions"]:
         terminal.write("\n")
         session.write([_place(one) for one in row["partitions"]], _PARTITIONS)
@@ -142,9 +144,9 @@ def _write_description(row: Row, session: Session) -> None:
 
 
 def _facts(row: Row) -> Iterator[tuple[str, str]]:
-    yield "next", outlook.outlook(row)
+    yield "next", words.outlook(row)
     yield "producer", f"{row['producer_id']}, epoch {row['epoch']}"
-    if outlook.is_open(row):
+    if words.is_open(row):
         yield "began", f"{ago(row['started_at'])}, at {second(row['started_at'])}"
         yield "heard of", f"{duration(row['idle_seconds'])} ago; timeout {format_duration(row['timeout_seconds'])}"
         yield "state", row["state"]
@@ -160,11 +162,10 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def _last(last: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    seconds = max(0, parse_time(last["ended_at"]) - parse_time(last["began_at"])) / 10**9
     because = f": {last['reason']}" if last["reason"] else ""
     yield (
         "last",
-        f"{last['transaction_id']} was {outlook.ending(last)}, after {format_duration(round(seconds, 3))}{because}",
+        f"{last['transaction_id']} was {words.ending(last)}, after {words.lasted(last)}{because}",
     )
     if last["note"]:
         yield "note", last["note"]

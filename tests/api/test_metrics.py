@@ -5,6 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from goqueue.observe.metrics import METRICS
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask, broker, create, publish, read
+from tests.cli.transactions import Producer
 
 __all__ = ["broker"]
 
@@ -103,3 +104,22 @@ def test_whoever_asks_for_openmetrics_gets_it(broker: LocalBroker) -> None:
     answer = ask(broker.url, "GET", "/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert answer.body.endswith(b"# EOF\n")
+
+
+def test_transactions_and_what_they_hold_back_are_counted(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    producer = Producer(broker.url, "till-1")
+    producer.put("orders")
+    publish(broker.url, "orders", "of another")
+    assert sample(broker, "goqueue_transactions_open", state="ongoing") == 1
+    assert 0 < sample(broker, "goqueue_transaction_oldest_seconds") < 60
+    assert sample(broker, "goqueue_transaction_held_back_messages", topic="orders", partition="0") == 2
+    producer.commit()
+    producer.begin()
+    producer.abort("no such customer")
+    assert sample(broker, "goqueue_transactions_open", state="ongoing") == 0
+    assert sample(broker, "goqueue_transaction_oldest_seconds") == 0
+    assert sample(broker, "goqueue_transactions_committed_total") == 1
+    assert sample(broker, "goqueue_transactions_aborted_total", reason="asked") == 1
+    assert sample(broker, "goqueue_transaction_seconds_count") == 2
+    assert not any(name == "goqueue_transaction_held_back_messages" for name, _ in scraped(broker))

@@ -9,7 +9,7 @@ from goqueue.limits import EPOCH_MAX
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
 from tests.api.wire import frames, section, send
-from tests.brokers import Answer, ask, broker, create
+from tests.brokers import Answer, ask, broker, create, publish
 
 __all__ = ["broker"]
 
@@ -366,6 +366,68 @@ def test_numbers_of_transactions_are_told(url: str) -> None:
     [one] = done(ask(url, "GET", "/transactions?transactional_id=open"))["transactions"]
     assert one["state"] == "ongoing"
     refused(ask(url, "GET", "/transactions/nobody"), 404, "producer_not_found")
+
+
+# --- what operators see ---
+
+
+def test_the_oldest_is_listed_first_and_what_is_not_open_behind_it_by_its_last_use(url: str) -> None:
+    names = ["one", "two", "three", "four"]
+    whose = {name: init(url, name) for name in names}
+    for name in ("three", "one"):
+        done(call(url, "begin", whose[name]))
+    done(call(url, "begin", whose["two"]))
+    done(call(url, "commit", whose["two"]))
+
+    def listed(query: str) -> list[str]:
+        found = done(ask(url, "GET", f"/transactions?{query}"))
+        return [one["transactional_id"] for one in found["transactions"]]
+
+    assert listed("") == listed("state=ongoing") == ["three", "one"]
+    assert listed("state=all") == ["three", "one", "two", "four"]
+    assert listed("state=all&limit=3") == ["three", "one", "two"]
+    assert listed("state=complete_commit") == ["two"]
+
+
+def test_a_transaction_tells_how_long_it_has_and_what_is_its_own(url: str) -> None:
+    whose = init(url, transaction_timeout_ms=30_000)
+    assert of(url)["expires_in_seconds"] is None
+    done(call(url, "begin", whose))
+    put(url, whose, "one")
+    publish(url, "t", "of another", partition=0)
+    put(url, whose, "later", delay="1h")
+    found = of(url)
+    assert 20 < found["expires_in_seconds"] <= 30
+    assert (found["messages"], found["held_back"], found["obstacle"]) == (2, 3, None)
+    assert [(one["delayed"], one["messages"], one["held_back"]) for one in found["partitions"]] == [
+        (False, 1, 2), (True, 1, 1),
+    ]  # fmt: skip
+
+
+def test_what_groups_acknowledge_in_it_is_counted_where_one_is_asked_for(url: str) -> None:
+    publish(url, "t", "a", "b", partition=0)
+    whose = init(url)
+    done(call(url, "begin", whose))
+    done(call(url, "offsets", whose, group="billing", offsets={"t": {"0": 2}}))
+    assert of(url)["pledged"] == {"billing": 2}
+    [listed] = done(ask(url, "GET", "/transactions"))["transactions"]
+    assert (listed["pledged"], listed["groups"]) == (None, ["billing"])
+    group = done(ask(url, "GET", "/groups/billing"))
+    assert group["lag"]["t"]["0"]["pledged"] == 2
+    done(call(url, "commit", whose))
+    assert of(url)["pledged"] == {}
+
+
+def test_lists_of_topics_say_what_is_held_back(url: str) -> None:
+    whose = init(url)
+    done(call(url, "begin", whose))
+    put(url, whose, "one", partition=1)
+    publish(url, "t", "of another", partition=1)
+    [row] = done(ask(url, "GET", "/topics?details=true"))["details"]
+    assert row["held_back"] == 2
+    done(call(url, "abort", whose))
+    [row] = done(ask(url, "GET", "/topics?details=true"))["details"]
+    assert row["held_back"] == 0
 
 
 # --- topics that come and go meanwhile ---

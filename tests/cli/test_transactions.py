@@ -10,7 +10,7 @@ import yaml
 from goqueue.testing.broker import LocalBroker
 from goqueue.testing.disk import FaultyDisk
 from tests.brokers import ask, broker, create, publish
-from tests.cli.programs import cli, on_a_terminal
+from tests.cli.programs import cli, on_a_terminal, running
 from tests.cli.transactions import Producer
 
 __all__ = ["broker"]
@@ -142,6 +142,24 @@ def test_a_long_id_gives_way_on_a_terminal_and_numbers_do_not(url: str, columns:
     assert max(len(title), len(row)) <= columns
     assert ("…" in row) is (columns == 60)
     assert "\x1b" not in done.out
+
+
+def test_watching_tells_what_comes_and_goes_and_nothing_of_time(url: str) -> None:
+    producer = Producer(url, "till-1")
+    with running(url, "transaction", "list", "--watch", "--every", "100ms", "-o", "jsonl") as process:
+        assert process.stdout is not None
+
+        def told() -> tuple[str, str, int]:
+            row = json.loads(process.stdout.readline())  # type: ignore[union-attr]
+            return row["event"], row["name"], row["messages"]
+
+        assert told() == ("added", "till-1", 0)
+        producer.put("orders")
+        while (event := told()) == ("changed", "till-1", 0):  # it was seen between the two
+            continue
+        assert event == ("changed", "till-1", 1)
+        producer.commit()
+        assert told() == ("removed", "till-1", 1)
 
 
 # --- describe ---

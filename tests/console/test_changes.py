@@ -35,3 +35,11 @@ def test_rows_without_the_key_are_told_apart_by_their_place() -> None:
     changes = Changes("name")
     changes.take([{"lag": 1}, {"lag": 2}])
     assert changes.take([{"lag": 1}, {"lag": 3}]).events == [("changed", {"lag": 3})]
+
+
+def test_what_passes_with_the_time_is_no_news() -> None:
+    changes = Changes("name", {"age"})
+    assert [event for event, _ in changes.take([{"name": "a", "age": 1, "lag": 1}]).events] == ["added"]
+    assert changes.take([{"name": "a", "age": 2, "lag": 1}]).events == []
+    (event,) = changes.take([{"name": "a", "age": 3, "lag": 2}]).events
+    assert event == ("changed", {"name": "a", "age": 3, "lag": 2})

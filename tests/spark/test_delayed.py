@@ -321,22 +321,25 @@ class Interrupted:
     def name(self) -> str:
         return self.of.name
 
-    def topics(self) -> dict[str, tuple[int, ...]]:
-        return self.of.topics()
-
-    def view(self, topic: str, partition: int) -> LogView:
-        return self.of.view(topic, partition)
-
     @property
     def isolation(self) -> Isolation:
         return self.of.isolation
 
+    def topics(self) -> dict[str, tuple[int, ...]]:
+        return self.of.topics()
+
     def touched(self) -> Mapping[tuple[str, int], int]:
         return self.of.touched()
+
+    def view(self, topic: str, partition: int) -> LogView:
+        return self.of.view(topic, partition)
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
         self.act(segment)
         return self.of.open(topic, partition, segment)
+
+    def waits(self) -> bool:
+        return self.of.waits()
 
     def decided(
         self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]

@@ -96,7 +96,7 @@ class AbortedIndex:
     def within(self, first: int, end: int, most: int = OFFSET_MAX) -> Work[list[Range]]:
         """The aborted ranges of a stretch, as far as it is stable; so many of them at the most."""
         found: list[Range] = []
-        while first < end and len(found) < most:
+        while first < end and len(found) <= most:  # the last one may go on in the next segment
             known, stop = yield from self._next(first, end)
             here = known.within(first, stop)[: most - len(found) + 1]
             if found and here and found[-1][1] == here[0][0]:  # it goes on from one segment into the next

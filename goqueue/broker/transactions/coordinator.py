@@ -13,12 +13,12 @@ from itertools import islice, takewhile
 
 from msgspec.structs import replace
 
-from goqueue.broker.deadlines import Deadlines
 from goqueue.broker.journal import Journal
 from goqueue.broker.producers import Mark
-from goqueue.broker.sync import synced
+from goqueue.broker.sync import all_synced, synced
 from goqueue.broker.transactions import refusals
 from goqueue.broker.transactions.counts import Counts
+from goqueue.broker.transactions.patience import Patience
 from goqueue.broker.transactions.places import Places
 from goqueue.broker.transactions.records import (
     Ended,
@@ -39,10 +39,8 @@ from goqueue.clock import NANOSECONDS, Clock, SteadyClock
 from goqueue.errors import GoQueueError
 from goqueue.limits import (
     EPOCH_MAX,
-    TRANSACTION_HUNG_SECONDS,
     TRANSACTION_PARTICIPANTS_MAX,
     TRANSACTION_RETENTION_SECONDS,
-    TRANSACTION_SECONDS_MAX,
     TRANSACTIONAL_IDS_FORGOTTEN,
     TRANSACTIONAL_IDS_MAX,
 )
@@ -50,9 +48,6 @@ from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 
-_AGAIN_NS = NANOSECONDS
-_MOST_NS = round(TRANSACTION_SECONDS_MAX * NANOSECONDS)
-_HUNG_NS = round(TRANSACTION_HUNG_SECONDS * NANOSECONDS)
 _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
 
 NewProducer = Callable[[Told[int]], None]
@@ -65,34 +60,32 @@ class TransactionCoordinator:
         self.register = Register()
         self.places = places
         self.clock = SteadyClock(clock, log.last_time)
-        self.deadlines = Deadlines()
         self.counts = Counts()
         self.on_gathered: Callable[[], object] = lambda: None
         """Called when something waits for `commit`."""
         self.on_decided: Callable[[str], None] = lambda _: None
         """Called with the id of a transaction whose end is decided durably: it is to be carried out."""
-        self.on_hung: Callable[[Registered], None] = lambda _: None
-        """Called once for a transaction that is open for long."""
         self.on_ended: Callable[[Ended], None] = lambda _: None
         self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
         """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
         # A snapshot is all ids, so what a crash has to read is bounded by compaction instead.
         self.journal: Journal[Record] = Journal(log, disk, self.register, encode_record, decode_record, snapshots=False)
+        self.patience = Patience(self.register, self.clock, self._give_up, self._go_on)
+        self.deadlines = self.patience.deadlines
         self._new_producer = new_producer
-        self._seen: dict[str, int] = {}
-        """When something was heard last of those that are ongoing."""
         self._closing: set[str] = set()
         """Those that are about to be committed."""
+        self._left_over: dict[str, Whose] = {}
+        """Those that were ongoing at the start: nothing can commit them any more."""
         self._waiting: dict[str, list[Promise[Ended]]] = {}
         """Those who want to know how it ended, when it has everywhere."""
-        self._expiry = self.deadlines.kind(self._expire)
-        self._alarm = self.deadlines.kind(self._warn)
-        self._repeat = self.deadlines.kind(self._decided_again)
 
     def open(self) -> None:
         """Make the state from the log; where something may be open that is not found yet, nobody reads on."""
         self.journal.replay()
         for record in self.register.open_ones():
+            if record.state == "ongoing":
+                self._left_over[record.id] = record.whose
             for touched in record.partitions:
                 partition = self.places.partition(touched)
                 if partition is not None:
@@ -129,6 +122,7 @@ class TransactionCoordinator:
             record = yield from self._raised(name, known, timeout_ns, former)
             if self.register.by_id.get(name) is known:
                 yield self._durable([record])
+                yield from self._synced()  # an epoch is given out once, whatever a crash takes
                 return record
 
     def _end_of(self, known: Registered, reason: str) -> Work[None]:
@@ -181,7 +175,7 @@ class TransactionCoordinator:
         """Go on when it is durable that the transaction touches all of this; what then follows at once is in time."""
         known = self.current(whose, name)
         record = self._begun(known) if begin and known.state not in OPEN else known
-        refusals.refuse_unless_ongoing(record)
+        self._refuse_unless_ongoing(record)
         touched = self._touched_anew(record, spots)
         groups = [group for group in dict.fromkeys(groups) if group not in record.groups]
         if touched or groups or members:
@@ -195,16 +189,14 @@ class TransactionCoordinator:
                 raise refusals.too_large(record)
         if record is not known:
             yield self._durable([record])
-        elif self._durable_record(record.id) is not record:
+        elif not self.is_recorded(record):
             yield self._durable([])
-        yield from synced(self.journal.log, self.journal.log.readable_end, self.on_wait)
+        yield from self._synced()
         return self.ongoing(whose)
 
     def _begun(self, known: Registered) -> Registered:
         now_ns = self.clock.now_ns()
-        self._seen[known.id] = now_ns
-        self.deadlines.add(now_ns + min(known.timeout_ns, _MOST_NS), self._expiry, known.id)
-        self.deadlines.add(now_ns + _HUNG_NS, self._alarm, known.id)
+        self.patience.begin(known, now_ns)
         return Registered(
             known.id,
             *known.whose,
@@ -244,17 +236,25 @@ class TransactionCoordinator:
             raise refusals.unknown(whose, name, self.register.by_id.get(name))
         if known.epoch != whose.epoch:
             raise refusals.of_another_epoch(known, whose)
-        if known.id in self._seen:
-            self._seen[known.id] = self.clock.now_ns()
+        self.patience.hear(known.id)
         return known
 
     def ongoing(self, whose: Whose) -> Registered:
         """The transaction, as long as it is open."""
         known = self.current(whose)
-        refusals.refuse_unless_ongoing(known)
+        self._refuse_unless_ongoing(known)
         if known.id in self._closing:
             raise refusals.closing(known)
         return known
+
+    def _refuse_unless_ongoing(self, known: Registered) -> None:
+        if self.is_left_over(known):
+            raise refusals.aborted(known.whose, refusals.RESTART)
+        refusals.refuse_unless_ongoing(known)
+
+    def is_left_over(self, known: Registered) -> bool:
+        """Whether a start has found it ongoing: a crash may have taken a part of it, so it is as good as aborted."""
+        return known.state == "ongoing" and self._left_over.get(known.id) == known.whose
 
     def check_mark(self, whose: Whose, mark: Mark) -> None:
         """Refuse a batch of somebody who does not belong to it."""
@@ -303,16 +303,23 @@ class TransactionCoordinator:
             raise refusals.decided_otherwise(known)
         if known.state not in OPEN:
             raise refusals.not_open(known)
+        if is_commit and self.is_left_over(known):
+            raise refusals.aborted(known.whose, refusals.RESTART)
         return known
 
     def _secure(self, known: Registered) -> Work[None]:
-        """What is to be committed is on the device before the decision can be; nothing more comes to it meanwhile."""
+        """What is to be committed is on the device before the decision can be, else a crash behind that could take a
+        part of it; nothing more comes to it meanwhile."""
         self._closing.add(known.id)
+        self.patience.hear(known.id)
         try:
-            for log, end in self.places.ends(known):
-                yield from synced(log, end, self.on_wait)
+            yield from all_synced(self.places.logs(known), self.on_wait)
         finally:
             self._closing.discard(known.id)
+
+    def _synced(self) -> Work[None]:
+        """What was recorded is on the device."""
+        yield from synced(self.journal.log, self.journal.log.readable_end, self.on_wait)
 
     def prepare(
         self,
@@ -366,7 +373,7 @@ class TransactionCoordinator:
     def has_ended(self, record: Registered) -> None:
         """Count it, and tell those who wait for it."""
         assert record.last is not None, "one has just ended"
-        self._seen.pop(record.id, None)
+        self.patience.end(record.id)
         self.counts.note(record.last)
         self.on_ended(record.last)
         self.tell(record.id, record.last)
@@ -380,46 +387,11 @@ class TransactionCoordinator:
         for promise in self._waiting.pop(name, ()):
             promise(result)
 
-    # --- by time ---
+    def _give_up(self, known: Registered) -> None:
+        self.prepare(known, is_commit=False, reason=refusals.TIMEOUT)
 
-    def _expire(self, name: str) -> int | None:
-        known = self.register.by_id.get(name)
-        if known is None or known.state != "ongoing":
-            return None
-        now_ns, due_ns = self.clock.now_ns(), self.expires_ns(known)
-        if now_ns < due_ns:
-            return due_ns
-        try:
-            self.prepare(known, is_commit=False, reason=refusals.TIMEOUT)
-        except GoQueueError:
-            return now_ns + _AGAIN_NS
-        return now_ns + _AGAIN_NS  # should it be refused later
-
-    def expires_ns(self, record: Registered) -> int:
-        """When one that is ongoing is aborted, if nothing more is heard of it."""
-        return min(self._seen.get(record.id, 0) + record.timeout_ns, record.began_ns + _MOST_NS)
-
-    def _warn(self, name: str) -> int | None:
-        known = self.register.by_id.get(name)
-        if known is not None and known.state in OPEN:
-            due_ns = known.began_ns + _HUNG_NS
-            if self.clock.now_ns() < due_ns:
-                return due_ns
-            self.on_hung(known)
-        return None
-
-    def try_again(self, name: str) -> None:
-        """It could not be carried out everywhere."""
-        self.deadlines.add(self.clock.now_ns() + _AGAIN_NS, self._repeat, name)
-
-    def _decided_again(self, name: str) -> None:
-        known = self.register.by_id.get(name)
-        if known is not None and known.state in PREPARED:
-            self.on_decided(name)
-
-    def idle_ns(self, record: Registered) -> int:
-        """How long nothing was heard of it."""
-        return self.clock.now_ns() - self._seen.get(record.id, record.changed_ns)
+    def _go_on(self, name: str) -> None:
+        self.on_decided(name)
 
     def forget_unused(self) -> Work[None]:
         """Some of the ids that nobody has used for long."""
@@ -442,10 +414,11 @@ class TransactionCoordinator:
         self.record(records, durable)
         return durable
 
-    def _durable_record(self, name: str) -> Registered | None:
+    def is_recorded(self, record: Registered) -> bool:
+        """Whether nothing can take it back: what was decided holds for whoever asks, and is not carried out before."""
         durable = self.journal.durable
         assert isinstance(durable, Register)
-        return durable.by_id.get(name)
+        return durable.by_id.get(record.id) is record
 
     def __repr__(self) -> str:
         return f"<TransactionCoordinator {len(self.register)} ids, {len(self.register.opened)} open>"

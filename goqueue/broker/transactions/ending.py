@@ -4,7 +4,8 @@ It may be done again at any time: a partition in which nothing is open any more 
 crash all that was prepared is carried out once more, and what was ongoing is aborted.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from goqueue.broker.groups.coordinator import Coordinator
 from goqueue.broker.partition import Partition
@@ -17,6 +18,15 @@ from goqueue.broker.transactions.refusals import RESTART
 from goqueue.broker.transactions.states import PREPARED
 from goqueue.broker.work import Promise, Work
 from goqueue.errors import GoQueueError, TransactionPending
+from goqueue.storage.log import Log
+
+
+class _Written(NamedTuple):
+    """What ends some transactions in one log, on its way to the disk."""
+
+    log: Log
+    names: list[str]
+    promise: Promise[None]
 
 
 class Ending:
@@ -37,16 +47,21 @@ class Ending:
     def recover(self) -> Work[None]:
         """After a start: abort what was ongoing, and finish everything."""
         coordinator = self._coordinator
-        unfinished = list(coordinator.register.open_ones())
+        left_over = [record for record in coordinator.register.open_ones() if coordinator.is_left_over(record)]
+        unfinished = [record for record in coordinator.register.open_ones() if record.state in PREPARED] + left_over
         if not unfinished:
             return
         self._note_unfound(unfinished)
-        ongoing = [record for record in unfinished if record.state == "ongoing"]
-        if ongoing:
+        if left_over:
+            prepared = [coordinator.prepared(record, is_commit=False, reason=RESTART) for record in left_over]
             durable: Promise[None] = Promise()
-            prepared = [coordinator.prepared(record, is_commit=False, reason=RESTART) for record in ongoing]
-            coordinator.record(prepared, durable)
-            yield durable
+            try:
+                coordinator.record(prepared, durable)
+                yield durable
+            except GoQueueError as error:
+                for record in left_over:
+                    coordinator.tell(record.id, error)
+                raise
         yield from self._carry_out([record.id for record in unfinished])
 
     def carry_out(self, name: str) -> Work[None]:
@@ -55,17 +70,16 @@ class Ending:
     def _carry_out(self, names: Iterable[str]) -> Work[None]:
         by_id = self._coordinator.register.by_id
         found = (by_id.get(name) for name in names if name not in self._under_way)
-        records = [record for record in found if record is not None and record.state in PREPARED]
+        decided = [record for record in found if record is not None and record.state in PREPARED]
+        records = [record for record in decided if self._coordinator.is_recorded(record)]
         chosen = {record.id for record in records}
         self._under_way |= chosen
         failures: dict[str, GoQueueError] = {}
         try:
-            log = self._coordinator.journal.log
-            yield from synced(log, log.readable_end, self._coordinator.on_wait)  # the decision, before anybody sees it
+            log = self._coordinator.journal.log  # no marker may outlive the decision
+            yield from synced(log, log.readable_end, self._coordinator.on_wait)
             failures = yield from self._end_everywhere(records)
-            ended = [record for record in records if record.id not in failures]
-            yield from self._sync_markers(ended)
-            yield from self._complete(ended)
+            yield from self._complete([record for record in records if record.id not in failures])
         except GoQueueError as error:
             failures = dict.fromkeys(chosen, error)
         finally:
@@ -74,15 +88,8 @@ class Ending:
             if name not in self.obstacles:
                 self.on_obstacle(name, failure)
             self.obstacles[name] = failure
-            self._coordinator.try_again(name)
+            self._coordinator.patience.try_again(name)
             self._coordinator.tell(name, _pending(name, failure))
-
-    def _sync_markers(self, records: Sequence[Registered]) -> Work[None]:
-        """That it has ended is recorded when a crash cannot take the end from any of the logs any more."""
-        places = self._coordinator.places
-        logs = {log: None for record in records for log, _ in places.ends(record)}
-        for log in logs:
-            yield from synced(log, log.readable_end, self._coordinator.on_wait)
 
     # --- markers ---
 
@@ -96,34 +103,38 @@ class Ending:
                 if partition is not None:
                     names.setdefault(partition, []).append(record.id)
         failures: dict[str, GoQueueError] = {}
-        written: list[tuple[list[str], Promise[None]]] = []
+        written: list[_Written] = []
         for partition, here in names.items():
             try:
                 yield from self._be_sure(partition)
                 promise: Promise[None] = Promise()
                 partition.end_transactions([end for name in here for end in ends[name]], promise)
-                written.append((here, promise))
+                written.append(_Written(partition.log, here, promise))
             except GoQueueError as error:
                 failures |= dict.fromkeys(here, error)
-        written += [([record.id], told) for record, told in self._redeemed(records)]
-        for here, promise in written:
+        for one in (*written, *self._redeemed(records)):
             try:
-                yield promise
+                yield one.promise
+                # On the device as well: behind an end that is recorded nobody looks for what a crash has taken.
+                yield from synced(one.log, one.log.readable_end, self._coordinator.on_wait)
             except GoQueueError as error:
-                failures |= dict.fromkeys(here, error)
+                failures |= dict.fromkeys(one.names, error)
         return failures
 
-    def _redeemed(self, records: Sequence[Registered]) -> Iterator[tuple[Registered, Promise[None]]]:
+    def _redeemed(self, records: Sequence[Registered]) -> list[_Written]:
         """What groups have pledged is done with, or is to be handed out again."""
+        redeemed: list[_Written] = []
         for record in records:
             is_commit, failed = record.state == "prepare_commit", record.reason not in ("", RESTART)
             for group in record.groups:
-                told: Promise[None] = Promise()
-                self._groups.pledges.redeem(group, record.whose, is_commit, failed, told)
-                yield record, told
+                promise: Promise[None] = Promise()
+                self._groups.pledges.redeem(group, record.whose, is_commit, failed, promise)
+                redeemed.append(_Written(self._groups.ledger.shelf(group).log, [record.id], promise))
+        return redeemed
 
     def _be_sure(self, partition: Partition) -> Work[None]:
-        """Know what is open there, after a start."""
+        """Know what is open there, after a start. Of a log that takes nothing nobody knows what a crash would leave."""
+        partition.log.refuse_unless_open()
         if partition.open.held is None:
             return
         if partition in self._finding:
@@ -153,17 +164,22 @@ class Ending:
             completed.append(coordinator.completed(record, whose))
         if not completed:
             return
-        names = [record.id for record in completed]
+        # Whoever goes on with the next epoch may hear it at once, since it is the same if this has to be done again.
+        renamed = [record for record in completed if record.last is not None and record.epoch == 0]
 
         def settled(error: GoQueueError | None) -> None:
-            if error is not None:  # it has ended all the same, and that is found out when it is done again
-                for name in names:
-                    coordinator.try_again(name)
+            for record in completed if error is not None else renamed:
+                if error is None:
+                    coordinator.has_ended(record)
+                else:  # it has ended all the same, and that is found out when it is done again
+                    coordinator.patience.try_again(record.id)
+                    coordinator.tell(record.id, _pending(record.id, error))
 
         coordinator.record(completed, settled)
         for record in completed:
             self.obstacles.pop(record.id, None)
-            coordinator.has_ended(record)
+            if record not in renamed:
+                coordinator.has_ended(record)
 
     def __repr__(self) -> str:
         return f"<Ending {len(self._under_way)} under way>"

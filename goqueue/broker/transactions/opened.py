@@ -4,6 +4,7 @@ What must stay true: they are in the order of their first offsets, so the oldest
 are; nothing that was appended for one of them is missing in its ranges.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -51,7 +52,7 @@ class OpenTransactions:
     """Of one partition, by the producers that write them."""
 
     def __init__(self) -> None:
-        self._by_producer: dict[int, Opened] = {}
+        self._by_producer: OrderedDict[int, Opened] = OrderedDict()  # whose first one is at hand whatever has gone
         self.held: Range | None = None
         """After a start: offsets in which some may be open that have not been found yet."""
 
@@ -116,7 +117,7 @@ class OpenTransactions:
     def restore(self, found: dict[int, Opened]) -> None:
         """What is open of that time."""
         older = dict(sorted(found.items(), key=lambda item: item[1].first_offset))
-        self._by_producer = older | self._by_producer
+        self._by_producer = OrderedDict(older | self._by_producer)
         self.held = None
 
     def __repr__(self) -> str:

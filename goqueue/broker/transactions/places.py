@@ -1,4 +1,4 @@
-"""Where a transaction writes: partitions and delayed logs, by their names."""
+"""Where a transaction writes: partitions and delayed logs, by their names, and the logs of groups."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
@@ -76,15 +76,12 @@ class Places:
         behind = messages if touched.spot.is_delayed else max(0, partition.high_watermark - first)
         return Held(first, messages, behind)
 
-    def ends(self, record: Registered) -> Iterator[tuple[Log, int]]:
-        """The logs that a transaction has written to, and where what it has written there ends."""
-        epochs = record.epochs
-        for touched in record.partitions:
-            if (partition := self.partition(touched)) is not None:
-                yield partition.log, max((one.ranges[-1][1] for _, one in partition.open.among(epochs)), default=0)
-        for group in record.groups:
-            log = self._logs.coordinator.ledger.shelf(group).log
-            yield log, log.next_offset
+    def logs(self, record: Registered) -> list[Log]:
+        """All that the transaction has written to."""
+        partitions = (self.partition(touched) for touched in record.partitions)
+        shelves = (self._logs.coordinator.ledger.shelf(group) for group in record.groups)
+        logs = [partition.log for partition in partitions if partition is not None] + [one.log for one in shelves]
+        return list(dict.fromkeys(logs))
 
     def held_back(self) -> Iterator[tuple[Partition, int]]:
         """Where there are offsets that nobody sees who reads what is committed, and how many.

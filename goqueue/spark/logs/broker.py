@@ -52,7 +52,8 @@ class BrokerLogs:
         segments = tuple(
             SegmentView(one.base_offset, one.next_offset, one.size_bytes, one.version) for one in found.segments
         )
-        return LogView(segments, found.last_stable if self.isolation == READ_COMMITTED else None)
+        minds = self.isolation == READ_COMMITTED and not self.is_delayed
+        return LogView(segments, found.last_stable if minds else None)
 
     def touched(self) -> dict[tuple[str, int], int]:
         """Each view tells it."""
@@ -68,6 +69,9 @@ class BrokerLogs:
         for column, values in zip((index.offsets, index.positions, index.times), table.T, strict=True):
             column.frombytes(values.tobytes())
         return OpenSegment(_RemoteFile(self, topic, partition, segment), index)
+
+    def waits(self) -> bool:
+        return not self.is_delayed
 
     def decided(self, topic: str, partition: int, first: int, end: int, _: Sequence[SegmentView]) -> Decided | None:
         """In a delayed log nobody waits for what is open, so that markers say it of each message."""

@@ -67,18 +67,20 @@ class DirectoryLogs:
     def _is_live(self) -> bool:
         return _DISK.is_locked(f"{self.name}/lock")
 
-    def touched(self) -> dict[tuple[str, int], int]:
-        """Of a broker at work: in a directory at rest, what is open will never be committed.
+    def waits(self) -> bool:
+        """Where a broker is at work: in a directory at rest, what is open will never be committed.
 
         In a delayed log nobody waits for what is open.
         """
-        if self.isolation != READ_COMMITTED or self.is_delayed or not self._is_live():
-            return {}
+        return not self.is_delayed and self._is_live()
+
+    def touched(self) -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
-        for spot, _, since in self._transactions.touched():
-            if not spot.is_delayed:
-                place = (spot.topic, spot.partition)
-                found[place] = min(since, found.get(place, since))
+        if self.isolation == READ_COMMITTED and self.waits():
+            for spot, _, since in self._transactions.touched():
+                if not spot.is_delayed:
+                    place = (spot.topic, spot.partition)
+                    found[place] = min(since, found.get(place, since))
         return found
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:

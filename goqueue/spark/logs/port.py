@@ -61,6 +61,10 @@ class Logs(Protocol):
         """One of its segments; SegmentNotFound where it has been removed or replaced since it was viewed."""
         ...
 
+    def waits(self) -> bool:
+        """Whether what is planned ends before whatever is open, so that all that is read is decided."""
+        ...
+
     def decided(
         self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
     ) -> Decided | None:

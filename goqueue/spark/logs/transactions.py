@@ -42,7 +42,7 @@ class Transactions:
     def _read_on(self) -> None:
         view = self._logs.view(_LOG, 0)
         first = max(self._read_to, view.earliest)
-        if first >= view.end:
+        if first >= view.end:  # nothing is new, or the mark cannot be read for a moment
             return
         for piece in read(self._logs, Split(_LOG, 0, first, view.end, view.size, view.segments)):
             if isinstance(piece, Run):

@@ -212,4 +212,4 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _split(given: Range) -> Split:
     overlapping = (one for one in given.view.segments if one.base_offset < given.end and one.next_offset > given.first)
     size = Plan((given,)).size
-    return Split(*given.place, given.first, given.end, size, tuple(overlapping), horizon=given.view.end)
+    return Split(*given.place, given.first, given.end, size, tuple(overlapping))

@@ -50,7 +50,7 @@ def partition_columns() -> tuple[Column[Partition], ...]:
         Column("SEGMENTS", lambda one: one.get("segments"), numbers.count, 8, right=True, rank=6),
         Column("UNSYNCED", _unsynced, numbers.count, 8, right=True, rank=5, tone=lambda _: "muted"),
         Column("LEADER", lambda one: one.get("leader"), width=6, right=True, rank=7),
-        Column("STATE", _state, width=6, rank=4, grows=True, tone=lambda one: "bad" if one.get("fault") else "good"),
+        Column("STATE", _state, width=6, rank=4, grows=True, tone=_state_tone),
     )
 
 
@@ -61,4 +61,17 @@ def _unsynced(one: Partition) -> int | None:
 
 
 def _state(one: Partition) -> str:
-    return f"◆ {one['fault']}" if one.get("fault") else "● ok"
+    if one.get("fault"):
+        return f"◆ {one['fault']}"
+    held = held_back(one)
+    return f"◐ {numbers.count(held)} held back" if held else "● ok"
+
+
+def _state_tone(one: Partition) -> str:
+    return "bad" if one.get("fault") else "accent" if held_back(one) else "good"
+
+
+def held_back(one: Partition) -> int:
+    """Messages that nobody sees before a transaction ends."""
+    end, stable = one.get("high_watermark"), one.get("last_stable")
+    return max(0, end - stable) if isinstance(end, int) and isinstance(stable, int) else 0

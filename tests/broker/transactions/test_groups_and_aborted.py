@@ -1,21 +1,23 @@
 """What groups are handed, and what is counted for them, where messages are of transactions: committed ones alone, or
 all of them where the group asks for that."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.backlog import backlog, count_between
+from goqueue.broker.topic import TopicSettings
+from goqueue.broker.upkeep import keep_up
 from goqueue.broker.view import View
-from goqueue.broker.work import run
+from goqueue.broker.work import Job, run
 from goqueue.errors import GroupMismatch
 from goqueue.runtime.group_numbers import offsets_left
 from goqueue.storage import frame
 from goqueue.storage.lanes import LANES
 from tests.broker.groupwork import ORDERS, Team, values_of
-from tests.broker.transactions.traffic import Traffic, read_offsets
+from tests.broker.transactions.traffic import Traffic, going_on, read_offsets
 
 
 def at_work(**wish: Any) -> tuple[Team, Traffic, str]:
@@ -246,6 +248,28 @@ def test_a_backlog_is_that_of_a_list(data: st.DataObject) -> None:
         assert run(count_between(View(partition, "read_uncommitted"), first, end)) == len(
             [offset for offset in range(first, end) if traffic.states[offset] != "control"]
         )
+
+
+@pytest.mark.parametrize("jobs", range(6))
+def test_a_backlog_is_right_although_segments_are_replaced_while_it_is_counted(jobs: int) -> None:
+    team = Team()
+    traffic = Traffic(team.running)
+    for _ in range(3):
+        traffic.plain(b"stays")
+        traffic.aborted(b"never", b"never")
+        traffic.roll()
+    traffic.move(traffic.running.restart())
+    running, partition = traffic.running, traffic.partition
+
+    def compact() -> None:
+        run(keep_up(partition, TopicSettings(cleanup="compact"), running.disk, running.clock.now_ns()))
+
+    work = backlog(View(partition), 0, ())
+    job = next(work)
+    for _ in range(jobs):
+        job = work.send(cast(Job, job)())
+    found = run(going_on(work, job, compact))
+    assert found.messages == 3
 
 
 def times_of(traffic: Traffic) -> dict[int, int]:

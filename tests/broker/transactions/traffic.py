@@ -1,16 +1,17 @@
 """Transactions on a partition as tests write them: by producer, with what should be seen of each message noted."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from goqueue.broker.partition import Partition
 from goqueue.broker.producers import MARK_NAME, Mark
 from goqueue.broker.transactions.opened import End
-from goqueue.broker.work import run
+from goqueue.broker.work import Work, run
 from goqueue.storage import frame, scan
 from tests.broker.brokers import Running, Told
 
+T = TypeVar("T")
 State = Literal["plain", "open", "committed", "aborted", "control"]
 
 
@@ -145,3 +146,16 @@ def stored_offsets(partition: Partition) -> list[int]:
         found += [frame.offset_at(buffer, place) for buffer in read.buffers for place in frame.walk(buffer)]
         offset = read.next_offset
     return found
+
+
+def going_on(work: Work[T], job: Any, meanwhile: Callable[[], object] = lambda: None) -> Work[T]:
+    """Work that has begun with this job, during which something happens."""
+    answer = yield job
+    meanwhile()
+    while True:
+        try:
+            job = work.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer = yield job

@@ -16,7 +16,8 @@ from goqueue.errors import DelayedNotFound, DelayedNotPending, GoQueueError
 from goqueue.storage import frame
 from tests.simulation.delays.model import Scheduled
 from tests.simulation.delays.transactions import TransactionSteps
-from tests.simulation.delays.world import PARTITIONS, DelayWorld, Doing
+from tests.simulation.delays.world import PARTITIONS, DelayWorld
+from tests.simulation.doing import Doing
 
 SECONDS = (0, 0.004, 0.5, 3, 200, 4000, 100_000, 800_000, 3_000_000)
 FAILING = ("write", "write", "sync", "sync", "create", "rename", "remove", "sync_directory", "truncate")

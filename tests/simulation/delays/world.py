@@ -10,13 +10,14 @@ from goqueue.broker.broker import Broker
 from goqueue.broker.delay.postman import Postman
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic, TopicSettings, TopicSpec
-from goqueue.broker.work import Job, Promise, Work, run
+from goqueue.broker.work import run
 from goqueue.errors import GoQueueError, OperatorError, TransientError
 from goqueue.storage import frame
 from goqueue.storage.log import LogSettings
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Crashed, FaultyDisk, Keep
 from tests.simulation.delays.model import Model
+from tests.simulation.doing import Doing
 from tests.storage.stores import open_store
 
 PARTITIONS = 2
@@ -205,59 +206,3 @@ class DelayWorld:
             for one in self.model.messages.values():
                 if one.partition == number and one.offset is not None and one.is_hidden:
                     assert delays.schedule.find(one.offset) is None, f"what was not committed is nobody's: {one}"
-
-
-class Doing:
-    """Work whose jobs are done one by one while the broker goes on."""
-
-    def __init__(
-        self,
-        world: DelayWorld,
-        name: str,
-        work: Work[Any],
-        done: Callable[[Any], object] = lambda _: None,
-        refused: Callable[[GoQueueError], object] = lambda _: None,
-    ) -> None:
-        self.name = name
-        self._world = world
-        self._work = work
-        self._done = done
-        self._refused = refused
-        self._job: Job | Promise[Any] | None = None
-        self.is_over = False
-        world.works.append(self)
-
-    @property
-    def is_ready(self) -> bool:
-        return not self.is_over and not (isinstance(self._job, Promise) and not self._job.is_kept)
-
-    def step(self) -> None:
-        try:
-            self._job = self._next_job()
-        except StopIteration as end:
-            self._end()
-            self._done(end.value)
-        except GoQueueError as error:
-            self._end()
-            self._world.tell(self.name, "was refused:", error)
-            self._refused(error)
-
-    def _next_job(self) -> Job | Promise[Any]:
-        if self._job is None:
-            return next(self._work)
-        try:
-            result = self._job.result() if isinstance(self._job, Promise) else self._job()
-        except Exception as error:
-            return self._work.throw(error)
-        return self._work.send(result)
-
-    def close(self) -> None:
-        """Whoever asked has gone."""
-        if not self.is_over:
-            self._end()
-            self._work.close()
-
-    def _end(self) -> None:
-        self.is_over = True
-        if self in self._world.works:
-            self._world.works.remove(self)

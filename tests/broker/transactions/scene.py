@@ -1,0 +1,154 @@
+"""A broker without threads and what its shell does for transactions, in few words for tests."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from goqueue.broker.partition import Partition, Placement
+from goqueue.broker.producers import Mark
+from goqueue.broker.transactions.coordinator import TransactionCoordinator
+from goqueue.broker.transactions.records import Ended, Registered, Spot
+from goqueue.broker.transactions.whose import Whose
+from goqueue.broker.work import Promise, Work, run
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import GoQueueError
+from goqueue.storage import scan
+from goqueue.storage.flusher import Mode
+from goqueue.testing.disk import Keep
+from tests.broker.brokers import Running, Told
+from tests.broker.transactions.traffic import read_messages, transactional
+
+T = TypeVar("T")
+
+NAME = "billing"
+ORDERS = Spot("orders", 0)
+
+
+class Scene:
+    """Whatever is asked is durable, and carried out, when it returns."""
+
+    def __init__(self, running: Running | None = None, *, flush: Mode = "always") -> None:
+        self.running = running or Running(flush=flush)
+        self.decided: list[str] = []
+        self.waits: list[Promise[None]] = []
+        self.is_carrying = True
+        """Whether what is decided is carried out."""
+        self.coordinator.on_decided = self.decided.append
+        self.coordinator.on_wait = self.running.broker.on_wait = self.waits.append
+        if running is None:
+            self.running.create("orders")
+
+    @property
+    def coordinator(self) -> TransactionCoordinator:
+        return self.running.broker.transactions
+
+    def partition(self, spot: Spot = ORDERS) -> Partition:
+        partition, _ = self.coordinator.places.find(spot)
+        if partition.producers is None:
+            run(partition.load_producers(self.running.disk))
+        return partition
+
+    def known(self, name: str = NAME) -> Registered:
+        return self.coordinator.register.by_id[name]
+
+    # --- what the shell does ---
+
+    def flush(self) -> None:
+        """One turn: what was recorded goes to the disk, what was decided is carried out.
+
+        Where nobody waits for the device, only what somebody asks for is synced.
+        """
+        self.coordinator.commit()
+        self.running.broker.coordinator.commit()
+        self.running.store.resources.flusher.flush(sync=self.running.mode == "always")
+        waits = list(self.waits)
+        self.waits.clear()
+        for promise in waits:
+            promise(None)
+        while self.decided and self.is_carrying:
+            self.do(self.running.broker.ending.carry_out(self.decided.pop(0)))
+
+    def do(self, work: Work[T]) -> T:
+        return run(work, self._settle)
+
+    def _settle(self) -> None:
+        for _ in range(3):
+            self.flush()
+
+    def due(self, seconds: float) -> None:
+        """Let so much time pass, and happen what is due then."""
+        self.running.clock.advance(seconds)
+        self.coordinator.deadlines.call_due(self.coordinator.clock.now_ns())
+        self.flush()
+
+    def crash(self, keep: Keep = "synced") -> "Scene":
+        return Scene(self.running.crash(keep))
+
+    def restart(self) -> "Scene":
+        return Scene(self.running.restart())
+
+    def recover(self) -> "Scene":
+        self.do(self.running.broker.ending.recover())
+        return self
+
+    # --- what a producer asks ---
+
+    def init(self, name: str = NAME, timeout: float = 60.0) -> Whose:
+        return self.do(self.coordinator.init(name, round(timeout * NANOSECONDS))).whose
+
+    def begin(self, whose: Whose, name: str = NAME) -> Registered:
+        return self.do(self.coordinator.begin(whose, name))
+
+    def touch(self, whose: Whose, *spots: Spot, groups: Sequence[str] = ()) -> Registered:
+        return self.do(self.coordinator.enlist(whose, spots, begin=True, groups=groups))
+
+    def ask_to_send(self, whose: Whose, *sent: bytes, spot: Spot = ORDERS, sequence: int = 0) -> Told[Placement]:
+        """Of the producer, or of a member, whose epoch is 0."""
+        told: Told[Placement] = Told()
+        mark = Mark(*whose, sequence, len(sent))
+        frames = scan.batch(bytearray(transactional(sent, mark)))
+        self.partition(spot).take(frames, mark, told, is_transactional=True)
+        return told
+
+    def send(self, whose: Whose, *sent: bytes, spot: Spot = ORDERS, sequence: int = 0) -> Placement:
+        """A batch in its transaction, which is begun if it is not."""
+        self.touch(whose, spot)
+        told = self.ask_to_send(whose, *sent, spot=spot, sequence=sequence)
+        self.flush()
+        return told.result
+
+    def end(self, whose: Whose, name: str = NAME, *, is_commit: bool = True, counted: list[int] | None = None) -> Ended:
+        return self.do(self.coordinator.end(whose, name, is_commit=is_commit, counted=counted))
+
+    def commit(self, whose: Whose, name: str = NAME, counted: list[int] | None = None) -> Ended:
+        return self.end(whose, name, counted=counted)
+
+    def abort(self, whose: Whose, name: str = NAME) -> Ended:
+        return self.end(whose, name, is_commit=False)
+
+    def ask(self, work: Work[T]) -> Told[T]:
+        """Begin it, and have it go on whenever what it waits for has come."""
+        told: Told[T] = Told()
+        self._go_on(work, None, told)
+        return told
+
+    def _go_on(self, work: Work[T], result: Any, told: Told[T]) -> None:
+        try:
+            job = work.send(result) if not isinstance(result, GoQueueError) else work.throw(result)
+            while not isinstance(job, Promise):
+                job = work.send(job())
+        except StopIteration as end:
+            told(end.value)
+        except GoQueueError as error:
+            told(error)
+        else:
+            job.then(lambda outcome: self._go_on(work, outcome, told))
+
+    # --- what is seen ---
+
+    def seen(self, spot: Spot = ORDERS) -> list[bytes]:
+        """By readers of what is committed."""
+        return [message.value for message in read_messages(self.partition(spot))]
+
+    def is_held_back(self, spot: Spot = ORDERS) -> bool:
+        partition = self.partition(spot)
+        return partition.last_stable < partition.high_watermark
