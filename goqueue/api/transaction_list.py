@@ -16,7 +16,6 @@ from goqueue.broker.transactions.records import Ended, Registered, Touched
 from goqueue.broker.transactions.refusals import why
 from goqueue.broker.transactions.register import Register
 from goqueue.broker.transactions.states import OPEN, State
-from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import ProducerNotFound
 from goqueue.quantities import format_time, quoted
@@ -128,14 +127,9 @@ async def describe(call: Call) -> TransactionBody:
     known = call.runtime.broker.transactions.register.by_id.get(name)
     if known is None:
         raise ProducerNotFound(f"there is no transactional id {quoted(name)}", hint="GET /transactions?state=all")
-    found = body(call, known)
-    found.pledged = {group: _pledged(call, group, known.whose) for group in known.groups}
+    found, pledges = body(call, known), call.runtime.broker.coordinator.pledges
+    found.pledged = {group: pledges.count(group, known.whose) for group in known.groups}
     return found
-
-
-def _pledged(call: Call, group: str, whose: Whose) -> int:
-    cursors = call.runtime.broker.coordinator.ledger.cursors(group).values()
-    return sum(end - first for cursor in cursors for first, end, _ in cursor.pledged_by(whose))
 
 
 async def stats(call: Call) -> TransactionStats:

@@ -15,7 +15,7 @@ from goqueue.api.publishing import OutgoingMessage, inbox, topic_named, understo
 from goqueue.api.settling import Handle, LeaseRanges, Offset, Settled, check_ranges, refuse_too_many, settled, statement
 from goqueue.broker.delivery.settlement import Told, Verdict
 from goqueue.broker.partition import Placement
-from goqueue.broker.transactions.records import Ended, Registered, Spot
+from goqueue.broker.transactions.records import Ended, Spot
 from goqueue.broker.transactions.refusals import in_words
 from goqueue.broker.transactions.states import State
 from goqueue.broker.transactions.whose import Whose
@@ -34,28 +34,25 @@ _Number = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
 _Note = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX)]
 
 
-class Named(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class _Meant(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    producer_id: ProducerId
+    epoch: Epoch
+
+    @property
+    def whose(self) -> Whose:
+        return Whose(self.producer_id, self.epoch)
+
+
+class Named(_Meant, forbid_unknown_fields=True, kw_only=True):
     """Which transaction is meant."""
 
-    producer_id: ProducerId
-    epoch: Epoch
     transactional_id: TransactionalId
 
-    @property
-    def whose(self) -> Whose:
-        return Whose(self.producer_id, self.epoch)
 
-
-class Unnamed(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class Unnamed(_Meant, forbid_unknown_fields=True, kw_only=True):
     """The same, where the transactional id need not be said."""
 
-    producer_id: ProducerId
-    epoch: Epoch
     transactional_id: TransactionalId | None = None
-
-    @property
-    def whose(self) -> Whose:
-        return Whose(self.producer_id, self.epoch)
 
 
 class Begun(msgspec.Struct):
@@ -189,14 +186,9 @@ async def publish(call: Call) -> PublishedIn:
 
 async def add_partition(call: Call) -> PartitionAdded:
     body: AddPartition = call.body
-    spot = Spot(body.topic, body.partition)
-    record = await _enlist(call, body, [spot])
+    coordinator, spot = call.runtime.broker.transactions, Spot(body.topic, body.partition)
+    record = await call.runtime.decide(coordinator.enlist(body.whose, [spot], name=body.transactional_id))
     return PartitionAdded(True, str(record.whose))
-
-
-async def _enlist(call: Call, body: Named, spots: list[Spot]) -> Registered:
-    coordinator = call.runtime.broker.transactions
-    return await call.runtime.decide(coordinator.enlist(body.whose, spots, name=body.transactional_id))
 
 
 async def offsets(call: Call) -> OffsetsTaken:
