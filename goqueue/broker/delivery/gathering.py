@@ -23,10 +23,15 @@ class Gathered:
     through: int
     """Below it, all that was looked for and is not there is gone."""
 
-    def head(self, spans: list[Range], count: int, end: int) -> int:
-        """Where the lane goes on, which had so many messages up to the end: there, if these were all of them."""
-        is_all = self.through >= spans[-1][1] and sum(stop - first for first, stop in spans) == count
-        return end if is_all else self.through
+    def head(self, view: View, lane: int, spans: list[Range], end: int) -> Work[int]:
+        """Where the lane goes on behind these spans: at the end, if nothing of it is left before that.
+
+        How many there were when they were counted does not tell: compaction may have been there since.
+        """
+        if spans and self.through < spans[-1][1]:
+            return self.through
+        following = (yield from view.partition.lanes.next(lane, spans[-1][1], end)) if spans else None
+        return end if following is None else following
 
 
 def gather(view: View, spans: list[Range], max_bytes: int, *, skip_damage: bool) -> Work[Gathered]:
@@ -35,7 +40,7 @@ def gather(view: View, spans: list[Range], max_bytes: int, *, skip_damage: bool)
     """
     views: list[memoryview] = []
     ranges: list[Range] = []
-    room, average, through = max_bytes, view.partition.message_bytes, spans[0][0]
+    room, average, through = max_bytes, view.partition.message_bytes, spans[0][0] if spans else view.end
     for group in islice(_grouped(spans, LANE_GAP_BYTES // average), LANE_READS_MAX):
         offset, stop = max(group[0][0], through), group[-1][1]
         while view.earliest <= offset < stop and room > 0:

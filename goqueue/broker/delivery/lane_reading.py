@@ -37,6 +37,6 @@ def read_lanes(
             continue
         spans = yield from lanes.spans(lane, heads[lane], end, most, LANE_SPANS_MAX)
         found = yield from gather(view, spans, room, skip_damage=skip_damage)
-        page.heads[lane] = found.head(spans, ready[lane], end)
+        page.heads[lane] = yield from found.head(view, lane, spans, end)
         page.slices += [found.content] if found.content is not None else []
     return page

@@ -182,7 +182,7 @@ class LaneTurns:
         found, through, held = Gathered(None, end), end, list[Range]()
         if spans:
             found = yield from gather(view, spans, taking.bytes, skip_damage=taking.wish.skip_damage)
-            through = found.head(spans, new[lane], end)
+            through = yield from found.head(view, lane, spans, end)
         stretches = [found.content] if found.content is not None else []
         if found.content is not None:
             stretches, held = yield from lender.unblocked(taking, place, found.content)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from goqueue.broker.delivery.changes import Range
+from goqueue.broker.delivery.gathering import Gathered
 from goqueue.broker.delivery.taking import Handed
 from goqueue.broker.groups.offsets import ResetWish
+from goqueue.broker.view import View
 from goqueue.broker.work import Promise, Work, run
 from goqueue.errors import DiskFull, LeaseExpired, RangeDamaged
 from goqueue.limits import LANE_WEIGHTS
@@ -40,6 +42,20 @@ def lanes_of(team: Team, member: str, most: int) -> list[int]:
         found += [portion.grant.lane] * portion.content.count
         team.ack(portion)
     return found
+
+
+# --- where a lane goes on ---
+
+
+def test_what_is_left_of_a_lane_is_looked_for_and_not_counted_since_compaction_may_have_been_there() -> None:
+    team, _ = team_with([NORMAL, CRITICAL, NORMAL, NORMAL, CRITICAL])
+    view = View(team.running.broker.topics["orders"].partitions[0])
+    gone = Gathered(None, through=2)
+    assert run(gone.head(view, CRITICAL, [(1, 2)], 5)) == 4
+    assert run(gone.head(view, NORMAL, [(1, 2)], 5)) == 2
+    assert run(gone.head(view, HIGH, [(1, 2)], 5)) == 5
+    assert run(gone.head(view, CRITICAL, [(1, 3)], 5)) == 2  # not all of it was looked at
+    assert run(gone.head(view, CRITICAL, [], 5)) == 5
 
 
 # --- in which order ---
