@@ -251,7 +251,7 @@ def test_a_heartbeat_is_for_whoever_has_the_epoch(url: str) -> None:
         refused(ask(url, "POST", f"/producers/{stranger}/heartbeat", {"epoch": 0}), 404, "producer_not_found")
 
 
-@pytest.mark.parametrize("name", ["a b", "a/b", "ü", "\x1b[31m", "", "x" * 256])
+@pytest.mark.parametrize("name", ["a b", "a/b", "ü", "\x1b[31m", "", "x" * 256, ".", "..", "stats"])
 def test_a_transactional_id_is_fit_for_a_path_and_a_terminal(url: str, name: str) -> None:
     refused(ask(url, "POST", "/producers/init", {"transactional_id": name}), 400, "request_invalid", "transactional_id")
 
