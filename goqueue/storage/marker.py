@@ -84,6 +84,7 @@ def ranges_in(frames: Frames) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The ranges that the markers among these name, a row for each, and which of them were committed.
 
     It is `markers_in` without an object for each marker: a log of small transactions has one for every few messages.
+    A marker that says nothing possible is as good as none.
     """
     places = frames.positions[of_transactions(frames)[1]]
     content = frames.buffer
@@ -93,8 +94,7 @@ def ranges_in(frames: Frames) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     wrong = sizes < _WHOSE.size
     wrong[~wrong] = scan.column(content, ">u4", _AT_COUNT)[starts[~wrong]] != counts[~wrong]
     wrong |= sizes != _WHOSE.size + counts * _RANGE_BYTES
-    if wrong.any():
-        raise _impossible(frame.decode(content.data, int(places[np.argmax(wrong)])))
+    places, starts, counts = places[~wrong], starts[~wrong], counts[~wrong]
     before = np.cumsum(counts) - counts
     at = np.repeat(starts + _WHOSE.size - before * _RANGE_BYTES, counts) + np.arange(counts.sum()) * _RANGE_BYTES
     numbers = scan.column(content, ">u8", 0)

@@ -12,17 +12,17 @@ import pyarrow as pa
 import pytest
 
 from goqueue.client import Client, transactions
-from goqueue.errors import ProducerFenced, RequestInvalid
+from goqueue.errors import BrokerUnreachable, ProducerFenced, RequestInvalid
 from goqueue.spark.failure import describe_failure
 from goqueue.spark.sink.options import write_options
 from goqueue.spark.sink.transactional import take_over
-from tests.brokers import ask, broker
+from tests.brokers import ask, broker, nobody
 from tests.spark.test_sink import ROOT, fill, save, small_batches, url, values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["broker", "small_batches", "url"]
+__all__ = ["broker", "nobody", "small_batches", "url"]
 
 NAME = {"transactional_id": "copies"}
 COPIES = """
@@ -59,8 +59,8 @@ def copy(spark: "SparkSession", url: str, checkpoint: Path) -> None:
     follow(orders(spark, url, maxOffsetsPerTrigger="400"), url, checkpoint)
 
 
-def follow(rows: "DataFrame", url: str, checkpoint: Path) -> None:
-    out = rows.writeStream.format("goqueue").options(**{"goqueue.url": url, "topic": "copy"} | NAME)
+def follow(rows: "DataFrame", url: str, checkpoint: Path, **options: str) -> None:
+    out = rows.writeStream.format("goqueue").options(**{"goqueue.url": url, "topic": "copy"} | NAME | options)
     query = out.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     try:
         assert query.awaitTermination(120)
@@ -234,3 +234,12 @@ def test_two_runs_of_one_query_do_not_mix(url: str) -> None:
         with pytest.raises(ProducerFenced):
             client.call(transactions.join(first.whose, begin=True))
         assert client.call(transactions.join(second.whose, begin=True)) >= 0
+
+
+def test_what_keeps_a_query_from_taking_over_is_said_in_our_words(
+    spark: "SparkSession", url: str, nobody: str, tmp_path: Path
+) -> None:
+    fill(url, 0, 1)
+    with pytest.raises(Exception, match="goqueue") as caught:
+        follow(orders(spark, url), nobody, tmp_path / "c", deliveryTimeout="1s")
+    assert isinstance(describe_failure(caught.value), BrokerUnreachable)

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
+from random import Random
+from threading import Thread
 
 import pytest
 
@@ -14,7 +17,7 @@ from goqueue.spark.logs.port import Logs
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask, broker, create, publish
 from tests.spark.stock import rows, splits
-from tests.spark.test_stream import batches, connections, reader
+from tests.spark.test_stream import batches, connections, reader, tasks
 
 __all__ = ["broker", "connections"]
 
@@ -131,3 +134,43 @@ def test_a_stream_that_begins_with_the_latest_begins_before_what_is_open(shop: S
             ]
             assert [stream.initialOffset() for stream in streams] == [{"orders": {"0": 1}}] * 2
         assert [batches(stream) for stream in streams] == [[[2]]] * 2
+
+
+def test_streams_read_what_was_committed_once_whatever_else_goes_on(shop: Shop) -> None:
+    """Producers commit and abort side by side, and beside them somebody writes without transactions."""
+    committed: list[int] = []
+    threads = [Thread(target=produce, args=(shop.broker.url, number, committed)) for number in range(3)]
+    for one in threads:
+        one.start()
+    places = ({"path": shop.directory}, {"goqueue__url": shop.broker.url})
+    streams = [reader(**place, subscribe="orders", startingOffsets="earliest") for place in places]
+    found: list[list[int]] = [[], []]
+    starts = [stream.initialOffset() for stream in streams]
+    is_over = False
+    while not is_over:
+        is_over = not any(one.is_alive() for one in threads)
+        for number, stream in enumerate(streams):
+            end = stream.latestOffset(starts[number], stream.getDefaultReadLimit())
+            if end != starts[number]:
+                found[number] += numbers(tasks(stream, starts[number], end))
+            starts[number] = end
+    assert [sorted(one) for one in found] == [sorted(committed)] * 2
+
+
+def produce(url: str, number: int, committed: list[int]) -> None:
+    random, values = Random(number), count(number * 1000)
+    with Client(url) as client, client.producer(transactional_id=f"p{number}") as one, client.producer() as plain:
+        for _ in range(15):
+            mine = []
+            with one.transaction() as transaction:
+                for value in islice(values, random.randint(1, 5)):
+                    if random.random() < 0.2:
+                        plain.send("orders", b"%d" % value).result()
+                        committed.append(value)
+                    else:
+                        transaction.send("orders", b"%d" % value)
+                        mine.append(value)
+                if random.random() < 0.4:
+                    transaction.abort()
+                    mine = []
+            committed += mine

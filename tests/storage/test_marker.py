@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from goqueue.errors import FrameInvalid
 from goqueue.limits import MARKER_RANGES_MAX
 from goqueue.storage import frame, scan
-from goqueue.storage.marker import Marker, decode_marker, is_marker, markers_in, of_transactions
+from goqueue.storage.marker import Marker, decode_marker, is_marker, markers_in, of_transactions, ranges_in
 
 RANGES = st.lists(st.integers(0, 2**62), min_size=2, max_size=40, unique=True).map(
     lambda edges: tuple(zip(sorted(edges)[::2], sorted(edges)[1::2], strict=False))
@@ -54,3 +54,22 @@ def test_an_impossible_one_is_refused(value: bytes) -> None:
 
     with pytest.raises(FrameInvalid, match="marker at offset 0 is impossible"):
         decode_marker(message)
+    assert len(ranges_in(scan.walk(frame.encode(value, flags=frame.CONTROL | frame.TRANSACTIONAL)))[0]) == 0
+
+
+@given(st.lists(st.tuples(st.booleans(), RANGES) | st.binary(max_size=60), max_size=60))
+def test_ranges_of_many_markers_at_once_are_those_of_each(
+    given: list[tuple[bool, tuple[tuple[int, int], ...]] | bytes],
+) -> None:
+    content = b"".join(
+        frame.encode(one, flags=frame.TRANSACTIONAL)
+        if isinstance(one, bytes)
+        else b"".join(Marker(1, 2, *one).encode())
+        for one in given
+    )
+    frames = scan.walk(content)
+
+    ranges, commits = ranges_in(frames)
+
+    wanted = [(*edges, marker.is_commit) for _, marker in markers_in(frames) for edges in marker.ranges]
+    assert [(*row, commit) for row, commit in zip(ranges.tolist(), commits.tolist(), strict=True)] == wanted

@@ -5,6 +5,7 @@ markers stand. What is recorded may be synced a moment before the markers are, s
 as if it were open: whoever plans looks into the logs themselves.
 """
 
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,14 @@ from goqueue.broker.transactions.states import OPEN
 from goqueue.clock import NANOSECONDS
 from goqueue.spark.reading import Run, Split, read
 from goqueue.storage import frame
+from goqueue.storage.visit import LogView
 
 if TYPE_CHECKING:
     from goqueue.spark.logs.port import Logs
 
 _LOG = "__transactions"
 _ENDED_NS = 10 * NANOSECONDS  # markers are synced within a second, unless somebody has set more
+_ATTEMPTS, _MOMENT_SECONDS = 20, 0.005
 
 
 class Transactions:
@@ -40,15 +43,24 @@ class Transactions:
         return [touched for record in records for touched in record.partitions]
 
     def _read_on(self) -> None:
-        view = self._logs.view(_LOG, 0)
+        view = self._view()
         first = max(self._read_to, view.earliest)
-        if first >= view.end:  # nothing is new, or the mark cannot be read for a moment
+        if first >= view.end:
             return
         for piece in read(self._logs, Split(_LOG, 0, first, view.end, view.size, view.segments)):
             if isinstance(piece, Run):
                 for position in piece.frames.positions.tolist():
                     self._apply(decode_record(frame.decode(piece.frames.buffer.data, position)))
         self._read_to = view.end
+
+    def _view(self) -> LogView:
+        """A mark that cannot be read for a moment hides what was there already."""
+        for _ in range(_ATTEMPTS):
+            view = self._logs.view(_LOG, 0)
+            if view.end >= self._read_to:
+                break
+            threading.Event().wait(_MOMENT_SECONDS)
+        return view
 
     def _apply(self, record: Record) -> None:
         before = self._open.pop(record.id, None)
