@@ -104,7 +104,7 @@ class Upkeep:
     async def _look_at_all(self) -> None:
         await self._attempt("the trash", self._trash())
         await self._attempt("the records of groups", self._broker.coordinator.ledger.tell_again())
-        await self._attempt("transactional ids", self._broker.transactions.forget_unused())
+        await self._attempt("transactional ids", self._forget_unused())
         for topic, partition in list(self._broker.partitions()):
             await self._compact_asked()
             if self._is_stopping:
@@ -133,6 +133,10 @@ class Upkeep:
         self._store.finish_deletions()
         self._broker.forget_deleted()
         yield self._store.empty_trash
+
+    def _forget_unused(self) -> Work[None]:
+        self._broker.transactions.forget_unused()
+        yield from ()  # nobody waits for that to be durable
 
     def _stoppable(self, work: Work[T]) -> Work[T | None]:
         """The same work, given up after a job when it is time to stop."""

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from goqueue.limits import EPOCH_MAX
+from goqueue.runtime import notary
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
-from tests.api.wire import frames, section, send
+from tests.api.wire import frames, section, send, until
 from tests.brokers import Answer, ask, broker, create, publish
 
 __all__ = ["broker"]
@@ -251,7 +252,7 @@ def test_a_heartbeat_is_for_whoever_has_the_epoch(url: str) -> None:
         refused(ask(url, "POST", f"/producers/{stranger}/heartbeat", {"epoch": 0}), 404, "producer_not_found")
 
 
-@pytest.mark.parametrize("name", ["a b", "a/b", "ü", "\x1b[31m", "", "x" * 256])
+@pytest.mark.parametrize("name", ["a b", "a/b", "ü", "\x1b[31m", "", "x" * 256, ".", "..", "stats"])
 def test_a_transactional_id_is_fit_for_a_path_and_a_terminal(url: str, name: str) -> None:
     refused(ask(url, "POST", "/producers/init", {"transactional_id": name}), 400, "request_invalid", "transactional_id")
 
@@ -473,3 +474,18 @@ def test_no_topic_is_made_for_a_producer_that_nobody_knows(tmp_path: Path) -> No
         path = "/topics/new/messages?producer_id=99&epoch=0&begin=true"
         refused(ask(broker.url, "POST", path, message), 404, "producer_not_found")
         refused(ask(broker.url, "GET", "/topics/new"), 404, "topic_not_found")
+
+
+def test_many_that_run_into_their_timeout_together_are_ended_some_at_a_time(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notary, "_TOGETHER", 2)
+    for number in range(7):
+        whose = init(url, f"app-{number}", transaction_timeout_ms=1000)
+        done(call(url, "begin", whose))
+        put(url, whose, "never seen")
+
+    until(url, lambda: done(ask(url, "GET", "/transactions"))["total"] == 0)
+
+    assert done(ask(url, "GET", "/transactions/stats"))["aborted_by_reason"] == {"timeout": 7}
+    assert done(ask(url, "GET", "/topics/t/partitions/0/messages"))["messages"] == []

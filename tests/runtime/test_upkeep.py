@@ -117,6 +117,7 @@ def test_transactional_ids_that_nobody_has_used_for_long_are_forgotten_and_those
     run(coordinator.init("used", 60 * NANOSECONDS), running.flush)
 
     asyncio.run(upkeep_of(running)._look_at_all())
+    running.flush()
 
     assert set(coordinator.register.by_id) == {"open", "used"}
     assert set(running.crash().broker.transactions.register.by_id) == {"open", "used"}

@@ -393,13 +393,13 @@ class TransactionCoordinator:
     def _go_on(self, name: str) -> None:
         self.on_decided(name)
 
-    def forget_unused(self) -> Work[None]:
+    def forget_unused(self) -> None:
         """Some of the ids that nobody has used for long."""
         before = self.clock.now_ns() - _KEPT_NS
         old = takewhile(lambda one: one.changed_ns < before, self.register.by_id.values())
         unused = islice((one for one in old if one.state not in OPEN), TRANSACTIONAL_IDS_FORGOTTEN)
         if forgotten := [Forgotten(one.id) for one in unused]:
-            yield self._durable(forgotten)
+            self.record(forgotten, lambda _: None)
 
     # --- record ---
 

@@ -13,6 +13,8 @@ from goqueue.quantities import quoted
 from goqueue.storage import frame
 
 _FIT = re.compile(r"[A-Za-z0-9._:@-]+")
+_UNFIT = frozenset({".", "..", "stats"})
+"""What in the place of an id means something else in a path."""
 
 
 class Spot(NamedTuple):
@@ -102,10 +104,11 @@ def decode_record(message: frame.Message) -> Record:
 
 def check_transactional_id(name: str) -> None:
     """Refuse what would be trouble in a path, a terminal or a log."""
-    if len(name) > TRANSACTIONAL_ID_CHARACTERS_MAX or _FIT.fullmatch(name) is None:
+    if len(name) > TRANSACTIONAL_ID_CHARACTERS_MAX or _FIT.fullmatch(name) is None or name in _UNFIT:
         problem = {"place": "transactional_id", "problem": f"is {quoted(name)}, which no transactional id is"}
         raise RequestInvalid(
             f"transactional_id {problem['problem']}",
-            hint=f"1 to {TRANSACTIONAL_ID_CHARACTERS_MAX} letters, digits and the characters . _ - : @",
+            hint=f"1 to {TRANSACTIONAL_ID_CHARACTERS_MAX} letters, digits and the characters . _ - : @, but not"
+            f" {', '.join(sorted(_UNFIT))}",
             problems=[problem],
         )

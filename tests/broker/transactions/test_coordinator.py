@@ -439,7 +439,8 @@ def test_an_id_that_nobody_uses_is_forgotten_after_a_week() -> None:
     scene.running.clock.advance(ALMOST_A_WEEK)
     scene.init("used")
     scene.running.clock.advance(120)
-    scene.do(scene.coordinator.forget_unused())
+    scene.coordinator.forget_unused()
+    scene.flush()
     assert set(scene.coordinator.register.by_id) == {"used", "open"}
     assert set(scene.restart().coordinator.register.by_id) == {"used", "open"}
 
