@@ -20,7 +20,7 @@ class Deadlines:
         self._calls: list[Call] = []
         self._armed: dict[tuple[int, str], int] = {}
         self._about: dict[str, set[tuple[int, str]]] = {}
-        """What is armed, by whom it is about."""
+        """What is armed for more than the one it is about, by whom that is."""
         self.on_earlier: Callable[[int], None] = lambda _: None
         """Called with the moment of a deadline that comes before all others."""
 
@@ -34,7 +34,7 @@ class Deadlines:
         armed = self._armed.get((kind, key))
         if armed is None or when_ns < armed:
             self._armed[kind, key] = when_ns
-            if armed is None:
+            if armed is None and "/" in key:
                 self._about.setdefault(_whom(key), set()).add((kind, key))
             is_first = not self._heap or when_ns < self._heap[0][0]
             self._push(when_ns, kind, key)
@@ -45,6 +45,8 @@ class Deadlines:
         """Nothing is to be called any more that is about this one."""
         for armed in self._about.pop(whom, ()):
             del self._armed[armed]
+        for kind in range(len(self._calls)):
+            self._armed.pop((kind, whom), None)
 
     def _push(self, when_ns: int, kind: int, key: str) -> None:
         """Calls are mostly brought forward, or forgotten; now and then what is left of those is swept out."""
@@ -56,10 +58,11 @@ class Deadlines:
 
     def _disarm(self, kind: int, key: str) -> None:
         del self._armed[kind, key]
-        whom = _whom(key)
-        self._about[whom].discard((kind, key))
-        if not self._about[whom]:
-            del self._about[whom]
+        about = self._about.get(whom := _whom(key)) if "/" in key else None
+        if about is not None:
+            about.discard((kind, key))
+            if not about:
+                del self._about[whom]
 
     @property
     def next_ns(self) -> int | None:

@@ -173,8 +173,12 @@ class Producers:
     def add(self, mark: Mark, batch: Batch) -> None:
         """It has been appended."""
         batch.epoch = mark.epoch
-        self._table.setdefault(mark.producer, Producer()).batches.append(batch)
-        self._table.move_to_end(mark.producer)
+        producer = self._table.get(mark.producer)
+        if producer is None:
+            self._table[mark.producer] = Producer([batch])
+        else:
+            producer.batches.append(batch)
+            self._table.move_to_end(mark.producer)
         if len(self._table) > PRODUCERS_MAX:
             self._table.popitem(last=False)
 

@@ -85,7 +85,8 @@ class OpenTransactions:
     def add(self, producer: int, epoch: int, first: int, end: int) -> None:
         opened = self._by_producer.get(producer)
         if opened is None:
-            opened = self._by_producer[producer] = Opened(epoch)
+            self._by_producer[producer] = Opened(epoch, [(first, end)])
+            return
         assert opened.epoch == epoch, "a transaction ends everywhere before the next one of its producer begins"
         opened.add(first, end)
 
