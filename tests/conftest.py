@@ -14,7 +14,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("ci", settings.get_profile("default"), max_examples=300)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=1000)
 settings.load_profile("default")
 
 
@@ -34,8 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seeds",
         type=int,
-        default=300,
+        default=150,
         metavar="COUNT",
-        help="how many random lives of a broker are simulated (default: 300)",
+        help="how many random lives of each kind are simulated (default: 150)",
     )
     parser.addoption("--seed", type=int, metavar="NUMBER", help="simulate the life of this seed alone")
