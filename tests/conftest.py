@@ -19,8 +19,8 @@ settings.load_profile("default")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many again as there are cores: many tests wait for programs that they have started."""
-    return (os.cpu_count() or 1) * 3 // 2
+    """Twice as many as there are cores: many tests wait for programs that they have started."""
+    return (os.cpu_count() or 1) * 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

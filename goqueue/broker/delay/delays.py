@@ -28,6 +28,7 @@ from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, NEVER, Entry, Sc
 from goqueue.broker.delay.snapshot import Snapshot
 from goqueue.broker.delay.wheel import NONE, Due, Numbers, Wheel, in_order
 from goqueue.broker.partition import Partition
+from goqueue.broker.sync import synced
 from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import Clock
 from goqueue.errors import GoQueueError
@@ -300,12 +301,7 @@ class Delays:
 
     def synced(self, partition: Partition, end: int) -> Work[None]:
         """Wait for the device where messages are answered before they are synced."""
-        while partition.durable_end < end:
-            partition.log.refuse_unless_open()
-            partition.log.sync_soon()
-            moment: Promise[None] = Promise()
-            self.on_wait(moment)
-            yield moment
+        yield from synced(partition.log, end, self.on_wait)
 
     def _needed_from(self) -> int | None:
         """What a search of the topic may have to find must stay in it; None where nothing is on its way."""

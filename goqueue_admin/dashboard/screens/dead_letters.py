@@ -32,9 +32,10 @@ class DeadLettersPage(CountedPage):
         return (questions.TOPICS, *(self.counting(name) for name in self._due()))
 
     def _due(self) -> list[str]:
-        if not self.is_mounted:
+        tables, now_ns = self.query(Table), self.dashboard.service.clock.now_ns()
+        if not tables:  # not there yet, or not any more
             return []
-        table, now_ns = self.query_one(Table), self.dashboard.service.clock.now_ns()
+        table = tables.first()
         seen = set(table.seen_keys)
         return [
             line.name

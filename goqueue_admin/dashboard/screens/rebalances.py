@@ -26,7 +26,7 @@ class RebalancesPage(Page):
         return (*questions.all_groups(self.dashboard.service.known), questions.REBALANCES, *of_seen)
 
     def _seen(self) -> list[str]:
-        return self.query_one(Table).seen_keys if self.is_mounted else []
+        return [key for table in self.query(Table) for key in table.seen_keys]
 
     def body(self) -> Iterator[Widget]:
         yield Figures()
