@@ -4,13 +4,16 @@ The tag of a record is its name on disk. A field is only ever added, with a defa
 """
 
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from goqueue.broker.transactions.whose import Whose
 from goqueue.storage.frame import NORMAL
 from goqueue.storage.lanes import NO_LANE
+
+Run = TypeVar("Run", bound=tuple[Any, ...])
 
 Place = tuple[str, int]
 """A topic and the number of a partition."""
@@ -150,6 +153,26 @@ class Stands(Change, frozen=True, tag="cursor_stands"):
     more: bool = False
     """Whether another part follows."""
     pledged: list[Promised] = []
+
+    def below(self, end: int) -> "Stands":
+        """The same without anything from this offset on."""
+        leases = [Held(held.grant, _clipped(held.left, end), held.until_ns) for held in self.leases]
+        return replace(
+            self,
+            floor=min(self.floor, end),
+            position=min(self.position, end),
+            heads=[min(head, end) for head in self.heads],
+            acked=_clipped(self.acked, end),
+            waiting=_clipped(self.waiting, end),
+            leases=[held for held in leases if held.left],
+            moving=_clipped(self.moving, end),
+            pledged=_clipped(self.pledged, end),
+        )
+
+
+def _clipped(runs: list[Run], end: int) -> list[Run]:
+    """What of these lies below this offset; each is a first offset, the one behind the last, and what is said of it."""
+    return [cast(Run, (run[0], min(run[1], end), *run[2:])) for run in runs if run[0] < end]
 
 
 class Leased(Change, frozen=True, tag="leased"):

@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from goqueue.broker.deadlines import Deadlines
-from goqueue.broker.delivery.changes import Rewound
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.deadletter import Undertaker
 from goqueue.broker.delivery.lender import Lender
+from goqueue.broker.delivery.parts import in_parts
 from goqueue.broker.delivery.pledges import Pledges
 from goqueue.broker.delivery.polls import Polls
 from goqueue.broker.delivery.redrive import Redrives
@@ -99,15 +99,17 @@ class Coordinator:
         self.commit()
 
     def _bring_back(self, cursor: Cursor) -> None:
-        """A partition may have lost its last messages with the power, where they were not synced before the answer."""
+        """A partition may have lost its last messages with the power, where they were not synced before the answer.
+
+        What is known of those before them stays: some may have been done in a transaction that was committed.
+        """
         topic = self._topics.topics.get(cursor.topic)
         if topic is None or topic.created_ns != cursor.topic_ns or cursor.partition >= len(topic.partitions):
             return
         partition = topic.partitions[cursor.partition]
         end = partition.log_end
         if cursor.reach > end and partition.log.fence is None:
-            floor = min(cursor.floor, end)
-            self.ledger.record(cursor.group, [Rewound(cursor.group, *cursor.place, floor=floor)])
+            self.ledger.record(cursor.group, in_parts(cursor.stands().below(end)))
 
     def close(self) -> None:
         self.ledger.close()

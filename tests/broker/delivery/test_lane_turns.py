@@ -338,6 +338,22 @@ def test_what_comes_where_the_power_took_what_had_been_handed_out_is_handed_out(
     assert {7, 8} <= set(offsets(team, one))
 
 
+@pytest.mark.parametrize("lanes", [[NORMAL] * 10, [NORMAL, CRITICAL] * 5])
+def test_what_was_done_out_of_order_stays_done_where_the_power_took_later_ones(lanes: list[int]) -> None:
+    team, one = team_with(lanes)
+    for portion in team.poll(one, 10):
+        for first, end in portion.content.ranges():
+            if first <= 4 < end:
+                team.ack(portion, (4, 5))
+    truncate(team.running.partition().log, team.running.disk, 7)
+    team = team.restart()
+    team.publish("x", lanes=[NORMAL])
+    team.due(31)
+    team.due(60)
+    found = offsets(team, team.join(in_flight_max=100))
+    assert sorted(found) == [0, 1, 2, 3, 5, 6, 7]
+
+
 def test_a_commit_ends_what_is_below_it_in_every_lane() -> None:
     team, one = team_with([CRITICAL, NORMAL] * 5)
     team.poll(one, 7)

@@ -63,6 +63,21 @@ def test_the_parts_together_are_the_whole(stands: Stands, bytes_max: int, at_onc
     assert [one.more for one in told] == [True] * (len(told) - 1) + [False]
 
 
+@given(standing(), st.integers(0, 120))
+def test_what_is_below_an_offset_is_as_it_was_and_nothing_is_behind_it(stands: Stands, end: int) -> None:
+    below = stands.below(end)
+    lists = ("acked", "waiting", "moving", "pledged")
+    every = [(getattr(stands, name), getattr(below, name)) for name in lists]
+    left = {held.grant.id: held.left for held in below.leases}
+    every += [(held.left, left.pop(held.grant.id, [])) for held in stands.leases]
+    for before, after in every:
+        found = {(offset, run[2:]) for run in after for offset in range(*run[:2])}
+        assert found == {(offset, run[2:]) for run in before for offset in range(*run[:2]) if offset < end}
+    assert left == {}
+    assert (below.floor, below.position) == (min(stands.floor, end), min(stands.position, end))
+    assert below.heads == [min(head, end) for head in stands.heads]
+
+
 def test_no_part_is_much_larger_than_it_may_be_however_much_there_is_of_everything() -> None:
     last, many = OFFSET_MAX, 60_000
     retry = Retry(last, last, last, last)
