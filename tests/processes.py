@@ -14,6 +14,9 @@ END_OF_BANNER = "^C stops"
 class Served:
     """`with Served("--data-dir", path) as served:` and then `served.url`. What is left at the end is killed."""
 
+    program: tuple[str, ...] = ("goqueue",)
+    """The module that is run, and what it is told before `serve`."""
+
     def __init__(self, *words: str) -> None:
         self._words = ("--port", "0", "--log-level", "error", *words)
         self.process: subprocess.Popen[str]
@@ -24,7 +27,7 @@ class Served:
         """Start it, and do not wait."""
         environment = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "goqueue", "serve", *self._words],
+            [sys.executable, "-m", *self.program, "serve", *self._words],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.DEVNULL,

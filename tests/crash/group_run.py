@@ -112,6 +112,8 @@ class GroupRun:
 
     topics: tuple[str, ...] = (TOPIC,)
     """What is read at the end."""
+    settings: tuple[str, ...] = ()
+    """Of the broker, as `goqueue serve` takes them."""
 
     def __init__(self, path: Path, seed: str, partitions: int) -> None:
         self.seed = seed
@@ -139,7 +141,7 @@ class GroupRun:
         self._end.close()
 
     def _start_broker(self) -> Served:
-        return Served("--data-dir", str(self._path / "data"), "--port", str(self._port)).__enter__()
+        return Served("--data-dir", str(self._path / "data"), "--port", str(self._port), *self.settings).__enter__()
 
     def _close_broker(self) -> None:
         self.broker.__exit__()
@@ -168,6 +170,14 @@ class GroupRun:
     def kill_broker(self) -> None:
         self.broker.kill()
         self.broker = self._start_broker()
+
+    def pause_broker(self, seconds: float) -> None:
+        """It is stopped for a while, and does not know that; whatever clients send waits for it."""
+        self.broker.process.send_signal(SIGSTOP)
+        try:
+            threading.Event().wait(seconds)
+        finally:
+            self.broker.process.send_signal(SIGCONT)
 
     def restart_broker(self) -> None:
         code, said = self.broker.stop()

@@ -1,0 +1,44 @@
+"""A run of real processes around a broker that can lose its power, fill its disk, and be damaged while it is down."""
+
+from pathlib import Path
+
+from goqueue.testing.disk import Keep
+from tests.crash.device import Device
+from tests.crash.transaction_run import TransactionRun
+from tests.processes import Served
+
+
+class PowerRun(TransactionRun):
+    """A run with transactions, on a device that forgets what was not synced when the power goes."""
+
+    def __init__(self, path: Path, seed: str, partitions: int) -> None:
+        super().__init__(path, seed, partitions)
+        self.device = Device(path / "data", path / "journal", seed)
+        self._full = path / "journal.full"
+
+    def _start_broker(self) -> Served:
+        served = Served("--data-dir", str(self.device.data), "--port", str(self._port), *self.settings)
+        served.program = "tests.crash.power_process", str(self.device.data), str(self.device.journal)
+        return served.__enter__()
+
+    def kill_broker(self) -> None:
+        self.broker.kill()
+        self.device.process_ended()
+        self.broker = self._start_broker()
+
+    def restart_broker(self) -> None:
+        code, said = self.broker.stop()
+        assert code == 0, said
+        self.device.process_ended()
+        self.broker = self._start_broker()
+
+    def cut_power(self, keep: Keep | None = None) -> None:
+        self.broker.kill()
+        self.device.power_lost(keep)
+        self.broker = self._start_broker()
+
+    def fill_disk(self) -> None:
+        self._full.touch()
+
+    def free_disk(self) -> None:
+        self._full.unlink(missing_ok=True)
