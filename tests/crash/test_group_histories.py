@@ -15,6 +15,8 @@ SHARE = 10
 """One kill here for so many of the storage engine alone."""
 STYLES = ("batches", "in passing", "one by one", "slowly")
 NOTES_MAX = 80
+PAUSE_SECONDS = 3.2
+"""Of the broker: longer than any session or lease here."""
 MANY = 75  # of a hundred, of which some are just coming or going
 
 
@@ -48,13 +50,15 @@ def start_consumers(run: GroupRun, protocol: str, order: str) -> None:
 
 
 def kill_somebody(run: GroupRun) -> None:
-    """The broker, or a consumer; or a consumer is stopped for so long that the group gives it up."""
+    """The broker, or a consumer; or one of them is stopped for longer than sessions and leases last."""
     group = run.look_on(run.chance.randint(1, NOTES_MAX))
-    kind = run.chance.choices(("consumer", "broker", "stopped"), (5, 3, 2))[0]
+    kind = run.chance.choices(("consumer", "broker", "stopped", "paused"), (10, 6, 4, 1))[0]
     consumers = [worker for worker in run.workers if worker.kind == "group_consumer"]
     chosen = run.chance.choice(consumers)
     if kind == "broker":
         run.kill_broker()
+    elif kind == "paused":
+        run.pause_broker(PAUSE_SECONDS)
     elif kind == "stopped" and is_at_work(group, chosen):  # who waits for messages is a member while it does
         with chosen.stopped():
             run.await_that("given up", lambda group: not is_at_work(group, chosen))

@@ -12,6 +12,8 @@ SHARE = 25
 """One kill here for so many of the storage engine alone."""
 NOTES_MAX = 60
 TIMEOUT = "1s"
+PAUSE_SECONDS = 1.5
+"""Of the broker: longer than the timeout of a transaction."""
 
 
 @pytest.fixture
@@ -27,12 +29,14 @@ def kills(request: pytest.FixtureRequest) -> int:
 
 
 def disturb(run: TransactionRun) -> None:
-    """The broker is killed, or a producer; or one is stopped until it is too late, or until it has a successor."""
+    """The broker is killed or paused, or a producer is killed; or one is stopped until it is too late or replaced."""
     run.go_on(run.chance.randint(1, NOTES_MAX))
-    kind = run.chance.choices(("broker", "killed", "timed out", "replaced"), (4, 4, 1, 2))[0]
+    kind = run.chance.choices(("broker", "paused", "killed", "timed out", "replaced"), (4, 1, 4, 1, 2))[0]
     chosen = run.chance.choice([worker for worker in run.workers if worker.job.transactional_id])
     if kind == "broker":
         run.kill_broker()
+    elif kind == "paused":
+        run.pause_broker(PAUSE_SECONDS)
     elif kind == "timed out":
         run.let_time_out(chosen)
     elif kind == "replaced" and run.has_begun(chosen):
