@@ -6,6 +6,7 @@ what is left and checks all that was seen. A line a round says what happened. A 
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ KEPT_MAX = 3
 
 def main() -> int:
     options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a round ends its processes
     plan = Plan(options.events, options.flips, options.round)
     directory = Path(options.directory or tempfile.mkdtemp(prefix="goqueue-soak-"))
     directory.mkdir(parents=True, exist_ok=True)
