@@ -68,6 +68,8 @@ def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
 
 def refuse_unless_former(known: Registered, former: Whose) -> None:
     """Whoever had this epoch may go on if nobody has taken over since: it is open still, or has just ended."""
+    if known.state in PREPARED and former == Whose(known.producer, known.epoch + 1):
+        return  # an answered end gave it, and a crash took the record: `init` waits until the end is redone
     last = known.last
     has_ended = known.state in COMPLETE and last is not None and last.whose == former
     if known.whose != former and not has_ended:

@@ -505,3 +505,19 @@ def test_a_producer_that_was_told_its_next_epoch_goes_on_after_a_crash_that_took
     scene.send(following, b"b")
     scene.commit(following)
     assert scene.seen() == [b"a", b"b"]
+
+
+def test_init_after_a_crash_goes_on_with_the_epoch_whose_record_the_crash_took() -> None:
+    scene = Scene()
+    whose = scene.init()
+    scene.send(whose, b"a")
+    told = scene.ask(scene.coordinator.end(whose, NAME, is_commit=True))
+    scene.flush()
+    assert told.result.state == "complete_commit"
+    scene = scene.crash()  # before another flush
+    following = Whose(whose.producer, whose.epoch + 1)
+    begun = scene.ask(scene.coordinator.init(NAME, NANOSECONDS, following))
+    scene.recover()
+    scene.flush()
+    assert begun.result.whose == Whose(whose.producer, following.epoch + 1)
+    assert scene.seen() == [b"a"]

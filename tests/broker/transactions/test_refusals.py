@@ -3,7 +3,7 @@
 import pytest
 
 from goqueue.broker.transactions.records import Ended, Registered
-from goqueue.broker.transactions.refusals import of_another_epoch
+from goqueue.broker.transactions.refusals import of_another_epoch, refuse_unless_former
 from goqueue.broker.transactions.states import State
 from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import ProducerFenced, TransactionAborted, TransactionPending
@@ -33,3 +33,14 @@ def test_no_other_epoch_is_waited_for(epoch: int) -> None:
 def test_the_epoch_before_is_told_why_its_transaction_was_aborted() -> None:
     last = Ended(Whose(PRODUCER, EPOCH - 1), "complete_abort", 1, 1, reason="timeout")
     assert isinstance(of_another_epoch(known("complete_abort", last), Whose(PRODUCER, EPOCH - 1)), TransactionAborted)
+
+
+@pytest.mark.parametrize("state", ["prepare_commit", "prepare_abort"])
+def test_init_accepts_the_epoch_that_an_unrecorded_end_has_given(state: State) -> None:
+    refuse_unless_former(known(state), Whose(PRODUCER, EPOCH + 1))
+
+
+@pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH + 2])
+def test_init_refuses_every_other_epoch_while_an_end_is_carried_out(epoch: int) -> None:
+    with pytest.raises(ProducerFenced):
+        refuse_unless_former(known("prepare_commit"), Whose(PRODUCER, epoch))
