@@ -16,6 +16,7 @@ OFFSET_MAX = 2**63 - 1  # a signed 64-bit number, so that every language and JSO
 PRIORITY_COUNT = 5
 
 # --- segments ---
+SECTOR_BYTES = 512  # the least that a device writes in one step; larger units are multiples of it
 INDEX_BLOCK_BYTES = 4 * KIB  # one index entry a block: a seek then walks some 30 frames of 100 bytes
 SEGMENT_BYTES = 64 * MIB  # small enough to expire and compact in steps, large enough to keep files few
 SEGMENT_BYTES_MIN = 4 * KIB

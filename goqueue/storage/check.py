@@ -18,13 +18,13 @@ from goqueue.errors import GoQueueError
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage.audit import Account, Fault, faults_of
 from goqueue.storage.compaction import load_progress
-from goqueue.storage.disk import Disk, Entry, discard, read_all
+from goqueue.storage.disk import Disk, Entry, File, discard, read_all
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
 from goqueue.storage.note import NOTES_OF_LOGS
 from goqueue.storage.recovery import CleanState, end_of_lost_segments, find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, write_index
-from goqueue.storage.survey import Damage, Stretch, survey
+from goqueue.storage.survey import Damage, Stretch, is_torn, survey
 from goqueue.storage.swap import is_left_over
 
 _CACHES = ("index", "timeindex", "lanes", "aborted")
@@ -166,9 +166,8 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
         stored = Index()
     rebuilt = Index()
     ceiling, position = _ceiling(task, stored), 0
-    for piece in survey(
-        disk.open(segment.path, "read"), Stretch(0, segment.size, segment.base_offset, ceiling), stored
-    ):
+    file = disk.open(segment.path, "read")
+    for piece in survey(file, Stretch(0, segment.size, segment.base_offset, ceiling), stored):
         end = piece.end if isinstance(piece, Damage) else piece.origin + piece.end
         progress(end - position)
         position = end
@@ -176,7 +175,7 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
             rebuilt.note_frames(piece)
             _count(report, piece)
             report.account.note(piece)
-        elif _is_torn(task, piece, stored):
+        elif _is_cut_by_a_start(file, task, piece, stored):
             report.findings.append(_torn(segment, piece))
             break
         else:
@@ -197,11 +196,13 @@ def _ceiling(task: SegmentTask, stored: Index | None) -> int:
     return marked[0] if marked is not None and marked[1] >= task.segment.size else OFFSET_MAX
 
 
-def _is_torn(task: SegmentTask, damage: Damage, stored: Index | None) -> bool:
-    """Whether a start would cut here: a write that nobody was told of, at the unvouched end of the active segment."""
-    vouched = stored.marked[1] if stored is not None and stored.marked else 0
-    at_end = stored is not None or damage.end == task.segment.size
-    return task.ceiling is None and at_end and damage.position >= vouched
+def _is_cut_by_a_start(file: File, task: SegmentTask, damage: Damage, stored: Index | None) -> bool:
+    """Whether it is a torn write at the end of the active segment, which no mark vouches for."""
+    if task.ceiling is not None:
+        return False
+    size, vouched_end = task.segment.size, stored.marked[1] if stored is not None and stored.marked else 0
+    may_be_cut = stored is not None or damage.end == size
+    return may_be_cut and damage.position >= vouched_end and is_torn(file, [damage], size)
 
 
 def _count(report: SegmentReport, frames: Frames) -> None:

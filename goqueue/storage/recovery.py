@@ -5,12 +5,13 @@ been in the middle of a write: a segment is synced before its successor is creat
 from the last index entry that can be trusted.
 
 The mark in the index says how far it had been synced. Below the mark, bad bytes are damage:
-they stay, readers are told, and the offsets behind them are not given out again. From the mark
-on, the first bad byte is where an unanswered write was torn: the rest is cut. Should frames be
-sound behind such a tear, what is cut is kept beside the log in a `.cut` file.
+they stay, readers are told, and the offsets behind them are not given out again. The index is not
+synced, so after a loss of power its mark may be old or gone. From the mark on the bytes decide, as
+`torn_write` says: damage is kept there as well, and at the first torn write the segment is cut. Should
+frames be sound behind that, what is cut is kept beside the log in a `.cut` file.
 
-Without an index file, which is made together with the log, nobody knows how far the log had been
-synced. Then bad bytes before the last sound frame count as damage, and only what follows it is cut.
+An index file is made together with the log. Where there is none, it was removed, and nothing in front
+of the last sound frame is cut.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from goqueue.storage.disk import Disk, Entry, replace
 from goqueue.storage.index import Index
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, last_time, load_index, store_index
-from goqueue.storage.survey import Damage, Stretch, survey, true_entry
+from goqueue.storage.survey import Damage, Stretch, is_torn, survey, true_entry
 from goqueue.storage.swap import finish_swap
 
 
@@ -173,19 +174,21 @@ class _Survey:
             self._take(Damage(self._end, self._end, self._next_offset, known_end, reason))
 
     def _take_rest(self) -> Cut | None:
-        """What nobody vouches for: it ends at the first tear."""
+        """What nobody vouches for: it ends at the first torn write."""
         size, pending, is_sound_behind = self._segment.size, [], False
         for piece in survey(self._file, Stretch(self._end, size, self._next_offset, first_time=self._last_time)):
             if isinstance(piece, Damage):
                 pending.append(piece)
-            elif pending and self._known is not None:
+                continue
+            if pending and self._known is not None and is_torn(self._file, pending, size):
                 is_sound_behind = True
                 break
-            else:
-                for damage in pending:
-                    self._take(damage)
-                pending = []
-                self._take(piece)
+            self._take_all(pending)
+            self._take(piece)
+            pending = []
+        if pending and not is_torn(self._file, pending, size):
+            self._take_all(pending)
+            pending = []
         if not pending:
             return None
         self._refuse_unreadable(size)
@@ -198,6 +201,10 @@ class _Survey:
         content = bytearray(min(SCAN_CHUNK_BYTES, size - self._end))
         for position in range(self._end, size, len(content) or 1):
             self._file.read(position, memoryview(content)[: size - position])
+
+    def _take_all(self, damages: list[Damage]) -> None:
+        for damage in damages:
+            self._take(damage)
 
     def _take(self, piece: Frames | Damage) -> None:
         if isinstance(piece, Damage):

@@ -181,6 +181,68 @@ def test_without_an_index_what_follows_the_last_sound_message_is_cut() -> None:
     assert values(store.logs["t/0"]) == CONTENTS
 
 
+# --- damage that no mark vouches for, as after a loss of power ---
+
+
+def without_mark(disk: FaultyDisk, kept: str) -> None:
+    """What a loss of power may leave of the index, which is not synced: nothing, zeros, or an older state."""
+    content = disk.read_file(path(0, "index"))
+    left = {"empty": b"", "zeros": bytes(len(content)), "cut": content[:40], "old": OLD_INDEX}
+    disk.write_file(path(0, "index"), left[kept])
+
+
+OLD_INDEX = killed(count=20).read_file(path(0, "index"))
+LOST_INDEXES = ["empty", "zeros", "cut", "old"]
+
+
+@pytest.mark.parametrize("kept", LOST_INDEXES)
+@pytest.mark.parametrize("number", [30, 100, 198, 199])
+def test_one_bad_bit_without_a_mark_costs_one_message(kept: str, number: int) -> None:
+    whole = killed()
+    without_mark(whole, kept)
+    positions = [*frame.walk(whole.read_file(path(0))), len(whole.read_file(path(0)))]
+    for position in range(positions[number], positions[number + 1], 13):
+        disk = whole.after_crash("everything")
+        disk.flip(path(0), position, position % 8)
+        store, found = opened(disk)
+        assert found.cut is None, position
+        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(number, number + 1)]
+        assert store.logs["t/0"].next_offset == 200
+        assert values(store.logs["t/0"], 20, skip=True) == [*CONTENTS[20:number], *CONTENTS[number + 1 :]]
+
+
+@pytest.mark.parametrize("kept", LOST_INDEXES)
+def test_a_torn_write_behind_damage_is_cut_and_the_damage_stays(kept: str) -> None:
+    disk = killed()
+    without_mark(disk, kept)
+    content = disk.read_file(path(0))
+    positions = list(frame.walk(content))
+    disk.write_file(path(0), content[: positions[150]] + bytes(-positions[150] % 512 + 512))
+    disk.flip(path(0), positions[100] + 40)
+    store, found = opened(disk)
+    assert found.cut is not None
+    assert (found.cut.position, found.cut.kept_in) == (positions[150], None)
+    assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(100, 101)]
+    assert append(store, store.logs["t/0"], b"next") == range(150, 151)
+
+
+@pytest.mark.parametrize("kept", LOST_INDEXES)
+@pytest.mark.parametrize("sectors", [1, 2, 7])
+def test_sectors_that_never_reached_the_device_are_cut_with_what_follows(kept: str, sectors: int) -> None:
+    disk = killed()
+    without_mark(disk, kept)
+    content = disk.read_file(path(0))
+    positions = list(frame.walk(content))
+    start = positions[180] // 512 * 512
+    disk.overwrite(path(0), start, bytes(sectors * 512))
+    store, found = opened(disk)
+    assert found.damages == []
+    assert found.cut is not None
+    assert found.cut.kept_in is not None
+    kept_messages = sum(position <= start for position in positions) - 1
+    assert values(store.logs["t/0"]) == CONTENTS[:kept_messages]
+
+
 # --- what is cut ---
 
 
