@@ -208,6 +208,10 @@ IN_FLIGHT_BYTES = 256 * MIB  # accepted and not yet durable; half a second of a 
 STOP_SECONDS = 10.0  # for requests in progress when the broker stops
 UPKEEP_SECONDS = 30.0  # between two looks at what retention and compaction could remove
 
+# --- stalls of the broker itself ---
+STALL_SECONDS = 0.5  # without a turn of the loop; a session of one second with three heartbeats in it outlasts that
+BEAT_SECONDS = 0.125  # between two signs of life of the loop: four of them before it counts as a stall
+
 # --- what operators see ---
 REQUESTS_LOGGED = 100  # in one second: a busy broker must not spend its time, or its disk, on telling so
 LAG_SECONDS = 0.5  # between two looks at how late the event loop is
@@ -254,6 +258,8 @@ ORDEAL_DELIVERIES = 10  # of one message: three times as many as its retries all
 ORDEALS_LOOKED_AT = 1_000  # leases and retries of one place, the first ones: a place may have a hundred thousand
 DELAYED_LATE_SECONDS = 30.0  # of a delayed message: mostly it is milliseconds, and after a start some seconds
 TRANSACTION_STUCK_SECONDS = 10.0  # that the end of a transaction is decided and not carried out: mostly milliseconds
+STALL_LONG_SECONDS = 5.0  # of one stall, before the doctor tells it: clients with short timeouts have given up
+STALL_TOLD_SECONDS = 3600.0  # that it is worth telling
 UNCLEAN_START_SECONDS = 24 * 3600.0  # that it is worth telling
 
 # --- names ---
@@ -269,6 +275,9 @@ assert TAIL_BYTES_MIN <= TAIL_BYTES <= TAIL_BYTES_MAX
 assert FLUSH_INTERVAL_SECONDS_MIN <= FLUSH_INTERVAL_SECONDS <= FLUSH_INTERVAL_SECONDS_MAX
 assert FLUSH_INTERVAL_SECONDS_MAX < SEGMENT_AGE_SECONDS
 assert SESSION_SECONDS_MIN <= HEARTBEAT_SECONDS < SESSION_SECONDS <= SESSION_SECONDS_MAX
+assert BEAT_SECONDS * 2 < STALL_SECONDS < SESSION_SECONDS_MIN * 2 / 3
+assert STALL_SECONDS < TRANSACTION_SECONDS_MIN * 2 / 3
+assert STALL_SECONDS <= STALL_LONG_SECONDS
 assert VISIBILITY_SECONDS_MIN <= VISIBILITY_SECONDS <= VISIBILITY_SECONDS_MAX
 assert RETRY_SECONDS <= RETRY_SECONDS_MAX <= RETRY_DELAY_SECONDS_MAX
 assert IN_FLIGHT_MESSAGES <= IN_FLIGHT_MESSAGES_MAX

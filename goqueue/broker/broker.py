@@ -22,7 +22,7 @@ from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
 from goqueue.broker.transactions.places import Places
 from goqueue.broker.work import Promise, Told, run
-from goqueue.clock import Clock
+from goqueue.clock import Clock, StallFreeClock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
@@ -62,6 +62,8 @@ class Broker:
         self._store = store
         self._disk = disk
         self._clock = clock
+        self.stall_free = StallFreeClock(clock)
+        """What clients' deadlines are measured with. The shell has it beat from before `open` on."""
         self._log_settings = log_settings
         self.topics: dict[str, Topic] = {}
         self.office = Office(clock)
@@ -124,7 +126,7 @@ class Broker:
         ]
         self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
         logs = [partition.log for partition in partitions]
-        self.coordinator = Coordinator(logs, self._disk, self, self._clock, self._chance, self._group_settings)
+        self.coordinator = Coordinator(logs, self._disk, self, self.stall_free, self._chance, self._group_settings)
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
@@ -132,7 +134,7 @@ class Broker:
             self._store.log(name)  # raises: without it what is not committed could not be told from what is
         log = self._log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
-        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self._clock, self.new_producer)
+        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self.new_producer)
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
 

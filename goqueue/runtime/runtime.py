@@ -36,6 +36,7 @@ from goqueue.runtime import group_journal, transaction_journal
 from goqueue.runtime.attendant import Attendant
 from goqueue.runtime.courier import Courier
 from goqueue.runtime.notary import Notary
+from goqueue.runtime.stall_watch import StallWatch
 from goqueue.runtime.upkeep import Upkeep
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Read
@@ -76,6 +77,7 @@ class Runtime:
         self.broker: Broker
         self.groups: Attendant
         self.notary: Notary
+        self.stall_watch: StallWatch
         self._courier: Courier
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
@@ -103,6 +105,7 @@ class Runtime:
             self.broker = Broker(
                 self.store, self.disk, self.clock, settings.log, secrets.randbits, self.settings.groups
             )
+            self.stall_watch = StallWatch(self.broker.stall_free, self.clock)
             self.broker.open()
             self.broker.coordinator.rebalancer.on_complete = self._observe_rebalance
             group_journal.listen(self.broker.coordinator)
@@ -110,6 +113,7 @@ class Runtime:
         except BaseException:
             self.store.close()
             raise
+        self.stall_watch.start()
         self._upkeep = Upkeep(self.broker, self.store, self.disk, self.clock, self.perform)
         self._upkeep.start(self.settings.upkeep_seconds)
         self.groups = Attendant(self.broker.coordinator, self)
@@ -137,6 +141,7 @@ class Runtime:
         await self.groups.stop()
         await self._upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
+        self.stall_watch.stop()
         try:
             await self._save_notes()
         finally:

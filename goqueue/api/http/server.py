@@ -9,9 +9,9 @@ from goqueue.api.http.connection import Connection
 from goqueue.api.http.desk import Desk, Observer
 from goqueue.api.http.limits import HttpLimits
 from goqueue.api.http.message import Handle
-from goqueue.clock import Clock
+from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import AddressUnavailable
-from goqueue.limits import HTTP_BACKLOG
+from goqueue.limits import HTTP_BACKLOG, STALL_SECONDS
 
 SWEEP_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
@@ -110,9 +110,16 @@ class Server:
     def _arm(self) -> None:
         loop = self._desk.loop
         assert loop is not None
-        self._sweeper = loop.call_later(SWEEP_SECONDS, self._tick)
+        due = loop.time() + SWEEP_SECONDS
+        self._sweeper = loop.call_at(due, self._tick, due)
 
-    def _tick(self) -> None:
+    def _tick(self, due: float) -> None:
+        loop = self._desk.loop
+        assert loop is not None
+        late = loop.time() - due
+        if late > STALL_SECONDS:  # what clients sent meanwhile is not read yet
+            for connection in self._desk.connections:
+                connection.deadline_ns += round(late * NANOSECONDS)
         self._arm()
         self.sweep()
 
