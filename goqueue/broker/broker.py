@@ -84,6 +84,7 @@ class Broker:
         """Make the state from the logs, and finish what a crash has interrupted."""
         name = log_name(CATALOG, 0)
         log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
+        self._keep_copies(log)
         self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record)
         self._journal.replay()
         self._next_producer = self._producers_below = self._catalog.producer_ids_below
@@ -126,6 +127,8 @@ class Broker:
         ]
         self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
         logs = [partition.log for partition in partitions]
+        for log in logs:
+            self._keep_copies(log)
         self.coordinator = Coordinator(logs, self._disk, self, self.stall_free, self._chance, self._group_settings)
         self.coordinator.open()
 
@@ -133,6 +136,7 @@ class Broker:
         if (name := log_name(TRANSACTIONS, 0)) in self._store.unopened:
             self._store.log(name)  # raises: without it what is not committed could not be told from what is
         log = self._log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
+        self._keep_copies(log)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self.new_producer)
         self.transactions.open()
@@ -171,6 +175,11 @@ class Broker:
         gone = [name for name in self._catalog.deleted - left if not self._store.is_leaving(name)]
         if gone and self._journal.log.fence is None:
             self._journal.record([TopicForgotten(name) for name in sorted(gone)], lambda _: None)
+
+    def _keep_copies(self, log: Log) -> None:
+        """Have each segment of this log twice: the broker cannot do without its content."""
+        if not isinstance(log, ClosedLog):
+            log.writer.keep_copies(log.segments)
 
     def _attach(self, name: str) -> Topic:
         """Make the topic usable, with the logs of those partitions that have none yet."""

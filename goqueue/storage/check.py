@@ -28,6 +28,7 @@ from goqueue.storage.survey import Damage, Stretch, is_torn, survey
 from goqueue.storage.swap import is_left_over
 
 _CACHES = ("index", "timeindex", "lanes", "aborted")
+_COMPANIONS = (*_CACHES, "copy")
 GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruined log helps nobody
 
 FindingCode = Literal[
@@ -133,7 +134,7 @@ def _belongs(entry: Entry, segments: list[Segment]) -> bool:
     stem, _, kind = name.partition(".")
     is_ours = any(base_offset_of(f"{stem}.log", "log") == segment.base_offset for segment in segments)
     is_cut = kind.endswith(".cut") and kind.removesuffix(".cut").isdecimal()
-    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", *_CACHES) or is_cut))
+    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", *_COMPANIONS) or is_cut))
 
 
 def _stranger(directory: str, entry: Entry) -> Finding:

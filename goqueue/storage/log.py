@@ -100,6 +100,7 @@ class Log:
         for segment in self.segments:
             self._resources.readers.drop(segment)
         self.directory = recovered.directory
+        self.writer.keeps_copies = recovered.has_copies
         assert self.job is None, "what a job works on is not read anew meanwhile"
         self.segments = list(recovered.segments)
         self.next_offset = self.written_end = self.durable_end = recovered.next_offset

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES, SCAN_CHUNK_BYTES
+from goqueue.storage.copies import Healed, has_copies, heal, renew, restore_lost_segments
 from goqueue.storage.disk import Disk, Entry, replace
 from goqueue.storage.index import Index
 from goqueue.storage.scan import Frames
@@ -62,6 +63,9 @@ class Recovered:
     damages: list[Damage] = field(default_factory=list)
     cut: Cut | None = None
     was_clean: bool = False
+    healed: list[Healed] = field(default_factory=list)
+    """Damage that was written back from copies."""
+    has_copies: bool = False
 
 
 def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Recovered:
@@ -69,6 +73,19 @@ def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Reco
     entries = disk.entries(directory)
     if finish_swap(disk, directory, entries):
         entries = disk.entries(directory)
+    if not has_copies(entries):
+        return _recover(disk, directory, entries, clean)
+    healed = restore_lost_segments(disk, directory, entries)
+    if healed:
+        entries = disk.entries(directory)
+    healed += heal(disk, find_segments(directory, entries))
+    recovered = _recover(disk, directory, disk.entries(directory), clean)
+    renew(disk, recovered.segments)
+    recovered.healed, recovered.has_copies = healed, True
+    return recovered
+
+
+def _recover(disk: Disk, directory: str, entries: list[Entry], clean: CleanState | None) -> Recovered:
     segments = find_segments(directory, entries)
     if not segments:
         segments = [Segment(directory, 0, index=Index())]

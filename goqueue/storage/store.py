@@ -397,11 +397,15 @@ def is_directory_of_ours(entry: Entry) -> bool:
 def _logs_at(disk: Disk, root: str, name: str, depth: int) -> Iterator[str]:
     """This directory if it is a log, and the logs below it."""
     entries = disk.entries(f"{root}/{name}")
-    if any(entry.kind == "file" and base_offset_of(entry.name, "log") is not None for entry in entries):
+    if any(entry.kind == "file" and _is_of_segment(entry.name) for entry in entries):
         yield name
     for entry in entries if depth > 1 else ():
         if is_directory_of_ours(entry):
             yield from _logs_at(disk, root, f"{name}/{entry.name}", depth - 1)
+
+
+def _is_of_segment(name: str) -> bool:
+    return any(base_offset_of(name, kind) is not None for kind in ("log", "copy"))
 
 
 def read_clean_marker(disk: Disk, path: str) -> dict[str, CleanState]:

@@ -114,7 +114,7 @@ def test_where_even_the_way_back_is_refused_the_next_start_finishes_the_creation
     running = Running()
     told = running.ask_to_create()
     running.disk.fail("create", errno.ENOSPC, path="*/orders/*")
-    running.disk.fail("write", errno.ENOSPC, path="*/__metadata/*", skip=3)  # after the record itself, and its index
+    running.disk.fail("write", errno.ENOSPC, path="*/__metadata/*", skip=4)  # after the record, its copy and its index
     running.flush()
     running.flush()
     assert isinstance(told.refusal, DiskFull)
