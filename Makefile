@@ -7,6 +7,7 @@
 PYTHON ?=
 ARGS ?=
 SUITE ?=
+SECONDS ?= 300
 
 INSTALLED := .venv/installed
 RUN := .venv/bin/python -m
@@ -25,7 +26,7 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: help run test check fmt docs pictures bench clean
+.PHONY: help run test soak check fmt docs pictures bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ run: $(INSTALLED) ## start the broker (ARGS="..." goes to goqueue serve)
 
 test: $(INSTALLED) ## run the tests (ARGS="..." goes to pytest)
 	@$(RUN) pytest $(ARGS)
+
+soak: $(INSTALLED) ## mixed traffic while everything goes wrong, checked (SECONDS=3600, ARGS="...")
+	@$(RUN) tests.soak --seconds $(SECONDS) $(ARGS)
 
 check: $(INSTALLED) ## lint, formatting and types
 	@$(RUN) ruff check

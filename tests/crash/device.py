@@ -76,9 +76,20 @@ class Device:
     def read(self, path: str) -> bytes:
         return self._disk.read_file(path)
 
+    def open(self, path: str) -> FaultyFile:
+        return self._disk.open(path, "read")
+
     def flip(self, path: str, position: int, bit: int) -> None:
         """Turn over one bit, on the device and so in the real file; the process has ended."""
         self._disk.flip(path, position, bit)
+        self._rewrite(path)
+
+    def empty(self, path: str) -> None:
+        """Take all bytes of a file, as a loss of power does with what was never synced."""
+        self._disk.write_file(path, b"")
+        self._rewrite(path)
+
+    def _rewrite(self, path: str) -> None:
         (self.data / path.lstrip("/")).write_bytes(self._disk.read_file(path))
 
 

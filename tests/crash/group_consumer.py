@@ -84,7 +84,7 @@ STYLES = {"batches": by_batches, "one by one": one_by_one, "in passing": in_pass
 
 def main() -> None:
     job = Job.from_argument()
-    with Recorder(job.history, job.name) as seen, WatchedClient(job.url) as client:
+    with Recorder(job.history, job.name) as seen, WatchedClient(job.url, timeout=job.patience) as client:
         watch = Watch(seen, job.group)
         consumer: WatchedConsumer = client.watched(
             watch,
@@ -96,6 +96,7 @@ def main() -> None:
             protocol=job.protocol,
             order=job.order,
             max_messages=MESSAGES_MAX,
+            skip_damage=job.skip_damage,
             on_assigned=lambda _: watch.assigned(consumer),
             on_lost=lambda _: watch.assigned(consumer),
         )

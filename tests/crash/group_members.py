@@ -51,6 +51,7 @@ class Crowd:
             protocol=job.protocol,
             order=job.order,
             max_messages=MESSAGES_MAX,
+            skip_damage=job.skip_damage,
             on_assigned=lambda _: watch.assigned(consumer),
             on_lost=lambda _: watch.assigned(consumer),
         )
@@ -87,7 +88,7 @@ class Crowd:
 
 async def run(job: Job) -> None:
     with Recorder(job.history, job.name) as seen:
-        async with WatchedAsyncClient(job.url) as client:
+        async with WatchedAsyncClient(job.url, timeout=job.patience) as client:
             crowd, loop = Crowd(job, client, seen), asyncio.get_running_loop()
             when_told_to_end(lambda: loop.call_soon_threadsafe(crowd.end))
             async with asyncio.TaskGroup() as group:

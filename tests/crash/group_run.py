@@ -112,6 +112,10 @@ class GroupRun:
 
     topics: tuple[str, ...] = (TOPIC,)
     """What is read at the end."""
+    skip_damage = False
+    """Whether damaged messages are passed over at the end."""
+    groups: tuple[str, ...] = (GROUP,)
+    """Whose offsets are asked for at the end."""
     settings: tuple[str, ...] = ()
     """Of the broker, as `goqueue serve` takes them."""
 
@@ -150,7 +154,7 @@ class GroupRun:
 
     def start(self, kind: str, name: str, **wishes: Any) -> Worker:
         """A process; one of a name that there was before is its next life."""
-        return self._launch(kind, name, Job(self.url, TOPIC, GROUP, **wishes))
+        return self._launch(kind, name, Job(self.url, TOPIC, **{"group": GROUP, **wishes}))
 
     def _launch(self, kind: str, name: str, job: Job) -> Worker:
         life = self._lives[name] = self._lives.get(name, 0) + 1
@@ -193,18 +197,18 @@ class GroupRun:
 
     # --- looking ---
 
-    def observe(self) -> dict[str, Any] | None:
+    def observe(self, group: str = GROUP) -> dict[str, Any] | None:
         """What the broker says of the group, also for the record; None before somebody has joined it."""
         for worker in self.workers:
             worker.check_alive()
         try:
-            described = self._client.group(GROUP)
+            described = self._client.group(group)
         except GroupNotFound:
             return None
         generation = described["generation"]
         self._seen.record(
             *(
-                Owned(GROUP, generation, member["member_id"], topic, int(number))
+                Owned(group, generation, member["member_id"], topic, int(number))
                 for member in described["members"]
                 for topic, _, number in (place.rpartition("-") for place in member["assigned_partitions"])
             )
@@ -227,41 +231,46 @@ class GroupRun:
             assert time.monotonic() < deadline, f"not {what}: {described}"
             looking.wait(LOOK_SECONDS)
 
-    def drain(self, **options: Any) -> None:
+    def drain(self, group: str = GROUP, **options: Any) -> None:
         """A last member takes what is left, until it has been idle for a while and nothing is."""
-        watch = Watch(self._seen, GROUP)
-        job = Job(self.url, TOPIC, GROUP)
+        watch = Watch(self._seen, group)
+        job = Job(self.url, TOPIC, group)
         deadline = time.monotonic() + PATIENCE_SECONDS
         with WatchedClient(self.url) as client:
-            consumer = client.watched(watch, GROUP, [TOPIC], client_id="last", until_idle=0.2, **options)
+            consumer = client.watched(watch, group, [TOPIC], client_id="last", until_idle=0.2, **options)
             with consumer:
                 while True:
                     for batch in consumer.batches():
                         watch.received(consumer, batch)
                         say(batch, job, self.chance, watch)
                         watch.answered()
-                    described = self.observe()
+                    described = self.observe(group)
                     if described is not None and not described["total_lag"]:
                         break
                     assert time.monotonic() < deadline, f"it cannot be drained: {described}"
             watch.left()
 
     def judge(self, *, in_order: bool = True) -> tuple[list[Event], Report]:
+        """As `examine`, and print the report."""
+        events, report = self.examine(in_order=in_order)
+        sys.stdout.write(f"{self}: {report}\n")  # which is seen when the test fails, or with -s
+        return events, report
+
+    def examine(self, *, in_order: bool = True) -> tuple[list[Event], Report]:
         """Write down what the broker has in the end, and hold all that was seen against each other."""
         for topic in self.topics:
             self._record_log(topic)
         self._record_dead_letters()
-        self._record_offsets()
+        for group in self.groups:
+            self._record_offsets(group)
         events = read(sorted(self._path.glob("*.jsonl")))
-        report = check(events, in_order=in_order)
-        sys.stdout.write(f"{self}: {report}\n")  # which is seen when the test fails, or with -s
-        return events, report
+        return events, check(events, in_order=in_order)
 
     def __str__(self) -> str:
         return f"seed {self.seed}, {sum(self._lives.values())} processes"
 
     def _record_log(self, topic: str) -> None:
-        with self._client.reader(topic, start="earliest", until="now") as reader:
+        with self._client.reader(topic, start="earliest", until="now", skip_damage=self.skip_damage) as reader:
             for messages in reader.batches():
                 self._seen.record(
                     *(
@@ -271,25 +280,26 @@ class GroupRun:
                 )
             self._seen.record(*(End(topic, partition, end) for partition, end in reader.positions.items()))
 
-    def _record_offsets(self) -> None:
+    def _record_offsets(self, group: str) -> None:
         try:
-            offsets = self._client.group_offsets(GROUP)[TOPIC]
+            offsets = self._client.group_offsets(group)[TOPIC]
         except GroupNotFound:  # nobody has consumed anything
             return
-        self._seen.record(*(Settled(GROUP, TOPIC, partition, floor) for partition, floor in offsets.items()))
+        self._seen.record(*(Settled(group, TOPIC, partition, floor) for partition, floor in offsets.items()))
 
     def _record_dead_letters(self) -> None:
         try:
             reader = self._client.reader(f"{TOPIC}.dlq", start="earliest", until="now")
         except TopicNotFound:
             return
-        places: set[tuple[str, int, int]] = set()
+        places: set[tuple[str, str, int, int]] = set()
         for message in reader:
             headers = dict(message.headers)
             topic, group = headers["dlq.topic"].decode(), headers["dlq.group"].decode()
             partition, offset = int(headers["dlq.partition"]), int(headers["dlq.offset"])
-            assert (topic, partition, offset) not in places, f"{topic}/{partition}/{offset} has two dead letters"
-            places.add((topic, partition, offset))
+            place = group, topic, partition, offset
+            assert place not in places, f"{topic}/{partition}/{offset} has two dead letters of {group}"
+            places.add(place)
             self._seen.record(Rejected(group, "the dead letters", topic, partition, offset, offset + 1))
 
 

@@ -51,6 +51,12 @@ class Job:
     aborts: float = 0.0
     """The part of its transactions that it aborts."""
     isolation: Isolation = "read_committed"
+    patience: float = 30.0
+    """Seconds that a request goes on without an answer."""
+    priorities: bool = False
+    """Whether its messages have all priorities."""
+    skip_damage: bool = False
+    """Whether it passes over damaged messages; otherwise one ends it."""
 
     def to_argument(self) -> str:
         return json.dumps(asdict(self))

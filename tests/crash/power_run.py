@@ -1,11 +1,14 @@
 """A run of real processes around a broker that can lose its power, fill its disk, and be damaged while it is down."""
 
 from pathlib import Path
+from typing import Literal
 
 from goqueue.testing.disk import Keep
 from tests.crash.device import Device
 from tests.crash.transaction_run import TransactionRun
 from tests.processes import Served
+
+Ending = Literal["killed", "stopped", "power lost"]
 
 
 class PowerRun(TransactionRun):
@@ -21,23 +24,34 @@ class PowerRun(TransactionRun):
         served.program = "tests.crash.power_process", str(self.device.data), str(self.device.journal)
         return served.__enter__()
 
-    def kill_broker(self) -> None:
-        self.broker.kill()
-        self.device.process_ended()
+    def end_broker(self, ending: Ending, keep: Keep | None = None) -> None:
+        if ending == "stopped":
+            code, said = self.broker.stop()
+            assert code == 0, said
+        else:
+            self.broker.kill()
+        if ending == "power lost":
+            self.device.power_lost(keep)
+        else:
+            self.device.process_ended()
+
+    def begin_broker(self) -> None:
         self.broker = self._start_broker()
+
+    def kill_broker(self) -> None:
+        self.end_broker("killed")
+        self.begin_broker()
 
     def restart_broker(self) -> None:
-        code, said = self.broker.stop()
-        assert code == 0, said
-        self.device.process_ended()
-        self.broker = self._start_broker()
+        self.end_broker("stopped")
+        self.begin_broker()
 
     def cut_power(self, keep: Keep | None = None) -> None:
-        self.broker.kill()
-        self.device.power_lost(keep)
-        self.broker = self._start_broker()
+        self.end_broker("power lost", keep)
+        self.begin_broker()
 
     def fill_disk(self) -> None:
+        """From here on next to nothing fits on it."""
         self._full.touch()
 
     def free_disk(self) -> None:

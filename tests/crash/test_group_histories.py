@@ -17,6 +17,7 @@ STYLES = ("batches", "in passing", "one by one", "slowly")
 NOTES_MAX = 80
 PAUSE_SECONDS = 3.2
 """Of the broker: longer than any session or lease here."""
+SHORT_PAUSE_SECONDS = 2.5
 MANY = 75  # of a hundred, of which some are just coming or going
 
 
@@ -125,6 +126,23 @@ def test_a_broker_that_is_restarted_disturbs_nobody(tmp_path: Path, seed: str, k
         events, report = run.judge()
         assert report.ok, str(report)
         assert received_again(events) == nacked(events)
+
+
+def test_pause_of_the_broker_disturbs_no_client(tmp_path: Path, seed: str) -> None:
+    with telling(f"seed {seed}, in {tmp_path}"), GroupRun(tmp_path, seed, partitions=4) as run:
+        wishes = {"session": "2s", "visibility": "2s", "forgives": False, "members": 2}
+        consumers = [run.start("group_members", f"consumer-{number}", **wishes) for number in range(2)]
+        run.await_that("shared out", lambda group: group["state"] == "stable" and len(group["members"]) == 4)
+        producer = run.start("group_producer", "producer")
+        generation = run.look_on(run.chance.randint(1, NOTES_MAX))["generation"]
+        run.pause_broker(SHORT_PAUSE_SECONDS)
+        assert run.look_on(NOTES_MAX)["generation"] == generation
+        run.end([producer])
+        run.await_that("all done", lambda group: group["total_lag"] == 0)
+        run.end(consumers)
+        events, report = run.judge()
+        assert report.ok, str(report)
+        assert not received_again(events)
 
 
 def received_again(events: list[Event]) -> Counter[tuple[int, int]]:

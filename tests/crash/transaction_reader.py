@@ -13,7 +13,7 @@ from tests.crash.transaction_worker import OUTPUTS, PATIENCE_SECONDS, end_of
 def read(job: Job, seen: Recorder, client: Client, topic: str) -> None:
     """New messages are waited for, and the broker if it is killed."""
     left = {end_of(topic, partition) for partition in range(OUTPUTS[topic])}
-    with client.reader(topic, follow=True, isolation=job.isolation) as reader:
+    with client.reader(topic, follow=True, isolation=job.isolation, skip_damage=job.skip_damage) as reader:
         for messages in reader.batches():
             values = [(message, (message.value or b"").decode()) for message in messages]
             seen.record(

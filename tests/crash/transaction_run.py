@@ -32,9 +32,9 @@ class TransactionRun(GroupRun):
         """A producer with transactions, which has its name as transactional id."""
         return self.start(kind, name, transactional_id=name, **wishes)
 
-    def read(self, isolation: Isolation) -> None:
+    def read(self, isolation: Isolation, **wishes: Any) -> None:
         """From the beginning; a reader is never killed, but its broker is."""
-        self._readers.append(self.start("transaction_reader", isolation, isolation=isolation))
+        self._readers.append(self.start("transaction_reader", isolation, isolation=isolation, **wishes))
 
     # --- what goes wrong ---
 

@@ -47,6 +47,7 @@ def main() -> None:
             session_timeout=job.session,
             visibility_timeout=job.visibility,
             max_messages=MESSAGES_MAX,
+            skip_damage=job.skip_damage,
             on_assigned=lambda _: watch.assigned(consumer),
             on_lost=lambda _: watch.assigned(consumer),
         )

@@ -24,6 +24,7 @@ from goqueue.testing.history import (
     Begun,
     Committed,
     Committing,
+    Damaged,
     End,
     Event,
     Joined,
@@ -37,6 +38,7 @@ from goqueue.testing.history import (
     Recorder,
     Rejected,
     Rejecting,
+    Scheduled,
     Seen,
     Settled,
     Stored,
@@ -124,6 +126,11 @@ WRONG: dict[str, tuple[Kind, list[Event]]] = {
     "a message that was received and acked is gone at the end": (
         "lost",
         [sent("a"), published("a", 0), got("a", "a"), acking("a", 0, 1), acked("a", 0, 1), end(0), floor(0)],
+    ),
+    "a delayed message never came": ("lost", [sent("a"), Scheduled("a", "t"), end(0)]),
+    "a message beside a damaged one is gone": (
+        "lost",
+        [sent("a"), published("a", 0), sent("b"), published("b", 1), Damaged("t", 0, 0, "a"), end(2)],
     ),
     "another value is where the answer said": (
         "disagreement",
@@ -291,6 +298,16 @@ RIGHT: dict[str, list[Event]] = {
         floor(1),
     ],
     "a publish without an answer is stored": [sent("a"), stored("a", 0), end(1)],
+    "a delayed message came": [sent("a"), Scheduled("a", "t"), stored("a", 0), end(1)],
+    "a delayed message was damaged while it waited": [sent("a"), Scheduled("a", "t"), Damaged("t", 0, 0, "a"), end(0)],
+    "a damaged message that was received is missing": [
+        sent("a"),
+        published("a", 0),
+        got("a", "a"),
+        Damaged("t", 0, 0, "a"),
+        end(1),
+        floor(1),
+    ],
     "a publish without an answer is not stored": [sent("a"), end(0)],
     "a retry is answered as the first time": [*log("a"), published("a", 0)],
     "the log is read twice": [*log("ab"), stored("a", 0), stored("b", 1), end(2)],
@@ -533,7 +550,7 @@ def test_every_event_is_read_as_it_was_written(tmp_path: Path) -> None:
         Seen("r", "t", 0, 0, "a", "read_uncommitted"),
     )
     pledge = replace(acking("m", 0, 1), transaction="T")
-    rest = owned("m"), floor(0)
+    rest = owned("m"), floor(0), Scheduled("a", "t"), Damaged("t", 0, 0, "a")
     written = [replace(event, process="one") for event in told(*words, *acts, *ways, pledge, *rest)]
     with Recorder(tmp_path / "one", "one") as recorder:
         recorder.record(*written)

@@ -49,6 +49,13 @@ class Published(Event, frozen=True):
     offset: int
 
 
+class Scheduled(Event, frozen=True):
+    """The broker has answered that a delayed message is durable: it comes into the log of its topic later."""
+
+    value_id: str
+    topic: str
+
+
 class Joined(Event, frozen=True):
     """A member learned its assignment in a generation, the first one or a new one."""
 
@@ -188,6 +195,15 @@ class End(Event, frozen=True):
     end_offset: int
 
 
+class Damaged(Event, frozen=True):
+    """The bytes of a message were changed on purpose, and the broker names the place as damaged: it may be missing."""
+
+    topic: str
+    partition: int
+    offset: int
+    value_id: str
+
+
 class Settled(Event, frozen=True):
     """The committed offset of a group, after everything was drained."""
 
@@ -200,6 +216,7 @@ class Settled(Event, frozen=True):
 EVENTS = (
     Publishing,
     Published,
+    Scheduled,
     Joined,
     Left,
     Received,
@@ -216,6 +233,7 @@ EVENTS = (
     Seen,
     Stored,
     End,
+    Damaged,
     Settled,
 )
 

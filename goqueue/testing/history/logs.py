@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from goqueue.testing.history.events import Event, Published, Received, Seen, Stored
+from goqueue.testing.history.events import Event, Published, Received, Scheduled, Seen, Stored
 from goqueue.testing.history.report import Kind, Violation
 from goqueue.testing.history.run import Log, Run
 from goqueue.testing.history.sentences import found, place
@@ -11,6 +11,8 @@ from goqueue.testing.history.sentences import found, place
 def check_logs(run: Run, *, idempotent: bool) -> Iterator[Violation]:
     for answer in run.published.values():
         yield from _answer_holds(run, answer)
+    for scheduled in run.scheduled.values():
+        yield from _scheduled_came(run, scheduled)
     for log in run.logs.values():
         yield from _adds_up(log)
     if idempotent:
@@ -27,8 +29,20 @@ def _answer_holds(run: Run, answer: Published) -> Iterator[Violation]:
         yield Violation("disagreement", f"{said}, where the log holds {there.value_id}", (answer, there))
     elif there is None and elsewhere is not None:
         yield Violation("disagreement", f"{said}, and is stored at {place(elsewhere)}", (answer, elsewhere))
-    elif there is None and log.end is not None and run.transaction_of(answer.value_id) is None:
+    elif there is None and log.end is not None and not _may_be_missing(run, answer.value_id):
         yield Violation("lost", f"{said}, and is not stored", (answer, log.end))
+
+
+def _scheduled_came(run: Run, scheduled: Scheduled) -> Iterator[Violation]:
+    value, topic = scheduled.value_id, scheduled.topic
+    if value in run.places or _may_be_missing(run, value) or not run.is_read_out(topic):
+        return
+    yield Violation("lost", f"{value} was answered as delayed for {topic}, and never came", (scheduled,))
+
+
+def _may_be_missing(run: Run, value_id: str) -> bool:
+    """Damage took it; or it is of a transaction, of which all is judged together."""
+    return value_id in run.damaged or run.transaction_of(value_id) is not None
 
 
 def _stored_twice(run: Run, first: Stored, again: Stored) -> Violation:
@@ -91,6 +105,6 @@ def _unfounded_delivery(run: Run, log: Log, event: Received | Seen) -> tuple[str
         return None
     if there is not None:
         return f"{said}, where the log holds {there.value_id}", (event, there)
-    if log.end is None or run.transaction_of(event.value_id) is not None:  # those are judged as a whole
+    if log.end is None or _may_be_missing(run, event.value_id):
         return None
     return f"{said}, where the log holds nothing", (event, log.end)

@@ -19,6 +19,7 @@ from goqueue.testing.history.events import (
     Begun,
     Committed,
     Committing,
+    Damaged,
     End,
     Event,
     Joined,
@@ -28,6 +29,7 @@ from goqueue.testing.history.events import (
     Received,
     Rejected,
     Rejecting,
+    Scheduled,
     Seen,
     Settled,
     Settling,
@@ -129,6 +131,9 @@ class Run:
         self.sent: dict[str, Publishing] = {}
         self.published: dict[tuple[str, str, int, int], Published] = {}
         """By value, topic, partition and offset."""
+        self.scheduled: dict[str, Scheduled] = {}
+        self.damaged: set[str] = set()
+        """Values that may be missing."""
         self.places: dict[str, Stored] = {}
         """Where the log has a value."""
         self.stored_again: list[tuple[Stored, Stored]] = []
@@ -142,6 +147,8 @@ class Run:
         take: dict[type[Event], Callable[[Any], None]] = {
             Publishing: self._publishing,
             Published: self._published,
+            Scheduled: self._scheduled,
+            Damaged: self._damaged,
             Received: self._received,
             Acking: self._tried,
             Acked: self._answered,
@@ -167,6 +174,11 @@ class Run:
         """The one that a value was sent in."""
         sent = self.sent.get(value_id)
         return self.transactions[sent.transaction] if sent is not None and sent.transaction else None
+
+    def is_read_out(self, topic: str) -> bool:
+        """Whether the logs of a topic were read to their ends, all that are known."""
+        logs = [log for log in self.logs.values() if log.topic == topic]
+        return bool(logs) and all(log.end is not None for log in logs)
 
     @cached_property
     def answers(self) -> dict[str, Published]:
@@ -210,6 +222,12 @@ class Run:
         self.published.setdefault((event.value_id, event.topic, event.partition, event.offset), event)
         log = self._log(event.topic, event.partition)
         log.mentioned = log.mentioned or event
+
+    def _scheduled(self, event: Scheduled) -> None:
+        self.scheduled.setdefault(event.value_id, event)
+
+    def _damaged(self, event: Damaged) -> None:
+        self.damaged.add(event.value_id)
 
     def _received(self, event: Received) -> None:
         self._track(event.group, event.topic, event.partition, event).received.append(event)

@@ -18,10 +18,7 @@ class Transactions:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._read_out: dict[str, bool] = {}
-        """Whether all logs of a topic were read to their ends."""
-        for log in run.logs.values():
-            self._read_out[log.topic] = log.end is not None and self._read_out.get(log.topic, True)
+        self._read_out = {log.topic: run.is_read_out(log.topic) for log in run.logs.values()}
         self._shown: dict[str, Read] = {}
         """The first that a committed reader saw of a transaction, when it might be committed."""
         self.untimely: list[tuple[Transaction, Read]] = []
@@ -72,7 +69,9 @@ class Transactions:
         return [
             sent
             for sent in transaction.sent
-            if sent.value_id not in self._run.places and self._read_out.get(sent.topic, False)
+            if sent.value_id not in self._run.places
+            and sent.value_id not in self._run.damaged
+            and self._read_out.get(sent.topic, False)
         ]
 
 
