@@ -51,7 +51,8 @@ def fsck(
       goqueue fsck ./goqueue-data --repair
 
     The broker must not be running. Nothing is changed without --repair, which shows first what it
-    will do. The exit code is 1 where messages are damaged or missing, or an index is wrong.
+    will do. The exit code is 1 where messages are damaged or missing. An index that is missing or wrong is
+    no damage: it is made again from the log.
     """
     if not directory:
         raise UsageInvalid("an empty path names no directory", hint="write . for the current one")
@@ -170,11 +171,13 @@ def _show(reports: list[LogReport], output: str) -> None:
         ("LOG", "SEGMENTS", "MESSAGES", "SIZE", "OFFSETS", "LAST MESSAGE", "STATE"), map(_row, reports)
     )
     terminal.write_lines(f"{finding.path}: {finding.sentence}  [{finding.code}]" for finding in findings)
+    caches = sum(finding.is_cache for finding in findings)
     messages = sum(report.messages for report in reports)
     terminal.say(
         f"{format_count(len(reports), 'log')}, {format_count(messages, 'message')}, "
         f"{format_size(sum(report.size for report in reports))}: "
         + (format_count(damaged, "damage") if damaged else "no damage")
+        + (f", {format_count(caches, 'cache')} to rebuild" if caches else "")
     )
     if any(finding.repair for finding in findings):
         terminal.say("--repair would rebuild what is missing or wrong, and cut what was never answered")

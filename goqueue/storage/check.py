@@ -3,9 +3,9 @@
 Reads every frame of every segment, and changes nothing unless `repair` is called. Nothing may have
 the data directory open meanwhile: the caller holds its lock.
 
-Three kinds of findings. Damage means that messages are lost or unreadable. A cache that is wrong means
-that something changed bytes it should not have. The rest is what any crash may leave behind, and
-the next start would put right by itself.
+Three kinds of findings. Damage means that messages are lost, unreadable or wrongly taken for aborted. A cache
+that is missing or wrong costs time and nothing else: a loss of power may leave any bytes in it, and it follows
+from the log. The rest is what any crash may leave behind, and the next start would put right by itself.
 """
 
 from collections.abc import Callable
@@ -38,15 +38,18 @@ FindingCode = Literal[
     "order_broken",
     "index_wrong",
     "index_missing",
+    "aborted_wrong",
     "marker_wrong",
     "tail_torn",
     "left_over",
     "file_foreign",
 ]
 DAMAGE: frozenset[FindingCode] = frozenset(
-    {"range_damaged", "messages_missing", "file_unusable", "order_broken", "index_wrong", "marker_wrong"}
+    {"range_damaged", "messages_missing", "file_unusable", "order_broken", "aborted_wrong", "marker_wrong"}
 )
 """What the disk or a person did; everything else may be left by a crash."""
+CACHES: frozenset[FindingCode] = frozenset({"index_wrong", "index_missing"})
+"""What can be made again from the log and changes no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,10 @@ class Finding:
     @property
     def is_damage(self) -> bool:
         return self.code in DAMAGE
+
+    @property
+    def is_cache(self) -> bool:
+        return self.code in CACHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,12 +339,13 @@ def summarise(
 def _disagreement(fault: Fault) -> Finding:
     if not fault.is_cache:
         return Finding("marker_wrong", fault.path, fault.sentence)
-    return Finding("index_wrong" if fault.is_wrong else "index_missing", fault.path, fault.sentence, repair="remove it")
+    code: FindingCode = "aborted_wrong" if fault.is_wrong else "index_missing"
+    return Finding(code, fault.path, fault.sentence, repair="remove it")
 
 
 def repair(disk: Disk, directory: str, report: LogReport) -> None:
     """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is."""
-    broken = {finding.path for finding in report.findings if finding.code in ("index_missing", "index_wrong")}
+    broken = {finding.path for finding in report.findings if finding.is_cache or finding.code == "aborted_wrong"}
     tasks, _ = plan(disk, report.name, directory)
     for task in tasks:
         discard(disk, *broken & {task.segment.aborted_path})

@@ -1,8 +1,8 @@
 """What a log's directory holds, when it is opened.
 
-After a clean stop the state is known and nothing is read. Otherwise only the last segment can have
-been in the middle of a write: a segment is synced before its successor is created. It is surveyed
-from the last index entry that can be trusted.
+After a clean stop the state is known and nothing is read, unless an index is gone. Otherwise only the
+last segment can have been in the middle of a write: a segment is synced before its successor is created.
+It is surveyed from the last index entry that can be trusted.
 
 The mark in the index says how far it had been synced. Below the mark, bad bytes are damage:
 they stay, readers are told, and the offsets behind them are not given out again. The index is not
@@ -17,10 +17,11 @@ of the last sound frame is cut.
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from goqueue.errors import DiskFailed, PathInvalid
 from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES, SCAN_CHUNK_BYTES
 from goqueue.storage.copies import Healed, has_copies, heal, renew, restore_lost_segments
 from goqueue.storage.disk import Disk, Entry, replace
-from goqueue.storage.index import Index
+from goqueue.storage.index import MARK_BYTES, Index, read_mark
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, last_time, load_index, store_index
 from goqueue.storage.survey import Damage, Stretch, is_torn, survey, true_entry
@@ -92,9 +93,10 @@ def _recover(disk: Disk, directory: str, entries: list[Entry], clean: CleanState
         disk.open(segments[0].path, "create").close()
         disk.sync_directory(directory)
         return Recovered(directory, segments, 0, 0)
-    _make_missing_indexes(disk, segments, {entry.name for entry in entries})
     active = segments[-1]
-    if clean is not None and (clean.base_offset, clean.size) == (active.base_offset, active.size):
+    is_clean = clean is not None and (clean.base_offset, clean.size) == (active.base_offset, active.size)
+    _rebuild_lost_indexes(disk, segments, entries, read_marks=not is_clean)
+    if clean is not None and is_clean:
         active.first_time, active.last_time = clean.first_time, clean.last_time
         return Recovered(directory, segments, clean.next_offset, clean.last_time, was_clean=True)
     known_end = max(clean.next_offset if clean is not None else 0, end_of_lost_segments(disk, segments, entries))
@@ -111,13 +113,32 @@ def end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entr
     return max((offset for offset, _ in marks), default=0)
 
 
-def _make_missing_indexes(disk: Disk, segments: list[Segment], names: set[str]) -> None:
-    """Of sealed segments: somebody deleted them, and without them each reader has to survey its segment."""
+def _rebuild_lost_indexes(disk: Disk, segments: list[Segment], entries: list[Entry], *, read_marks: bool) -> None:
+    """Of sealed segments, whose readers would have to survey them: deleted, or lost with the power.
+
+    The sizes in the directory tell most of it. Only after an unclean stop is each mark read as well.
+    """
+    sizes = {entry.name: entry.size for entry in entries}
     for segment, successor in pairwise(segments):
-        if segment.size and not all(path.rpartition("/")[2] in names for path in segment.index_paths):
+        if not segment.size:
+            continue
+        size, times_size = (sizes.get(path.rpartition("/")[2], 0) for path in segment.index_paths)
+        fits = size - MARK_BYTES == times_size > 0
+        if not fits or (read_marks and not _is_marked_whole(disk, segment, size)):
             index = Reader(disk, segment).examine(segment.size, successor.base_offset)
             index.marked = (successor.base_offset, segment.size)
             store_index(disk, segment, index)
+
+
+def _is_marked_whole(disk: Disk, segment: Segment, size: int) -> bool:
+    """Whether the index ends with a mark that vouches for all of the segment."""
+    content = bytearray(MARK_BYTES)
+    try:
+        disk.open(segment.index_path, "read").read(size - MARK_BYTES, memoryview(content))
+    except (PathInvalid, DiskFailed):
+        return False
+    marked = read_mark(bytes(content))
+    return marked is not None and marked[1] == segment.size
 
 
 def find_segments(directory: str, entries: list[Entry]) -> list[Segment]:

@@ -7,8 +7,9 @@ What must stay true:
 
 * a segment is synced before its successor is created, so only the last one can have a torn tail;
 * a new file's name is synced before anything in it counts as durable;
-* the mark in the index moves only after the sync that it speaks of;
 * a copy gets what its log has got, never before; a copy that cannot be written is removed and never fails an append;
+* the mark in the index moves only after the sync that it speaks of, and is itself synced only with the end of
+  the segment;
 * after a failure nothing more is written until the owner has seen it: chunks that were handed over
   meanwhile are dropped up to the `RESUME` that the owner puts behind them.
 """
@@ -172,6 +173,7 @@ class Writer:
             raise outcome.failure
         if self.keeps_copies and self._copy is None and self._last is not None and self._last.segment is self._segment:
             self._copy = self._open_copy(self._last.segment, self._last.position + self._last.size)
+        self._sync_index()
         self.close()
         if position == 0:
             self._make(segment)
@@ -239,11 +241,24 @@ class Writer:
                     timeindex.write(place, [self._times])
                 index.write(place, [self._entries + end])
         except GoQueueError:
-            self._index_files = None
-            with suppress(GoQueueError):
-                self._disk.remove(self._segment.index_path)
+            self._give_up_index(self._segment)
         self._entry_number += len(self._entries) // PAIR_BYTES
         self._entries, self._times = b"", b""
+
+    def _sync_index(self) -> None:
+        """Of a segment that is complete: one that a loss of power takes would have to be made from all of the log."""
+        if self._index_files is None or self._segment is None:
+            return
+        try:
+            for file in self._index_files:
+                file.sync()
+        except GoQueueError:
+            self._give_up_index(self._segment)
+
+    def _give_up_index(self, segment: Segment) -> None:
+        self._index_files = None
+        with suppress(GoQueueError):
+            self._disk.remove(segment.index_path)
 
     def _take_back(self, segment: Segment, position: int) -> bool:
         """Leave no trace of a group that the disk had no room for, not even one that comes back when the power goes.

@@ -339,6 +339,40 @@ def test_a_missing_index_of_a_sealed_segment_is_made_again_at_the_next_start(suf
     assert values(store.logs["t/0"]) == CONTENTS
 
 
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("kept", ["nothing", "a part", "zeros", "too much"])
+def test_an_index_of_a_sealed_segment_that_a_loss_of_power_spoiled_is_made_again(suffix: str, kept: str) -> None:
+    disk = killed(segment_bytes=10_000)
+    right = {name: disk.read_file(path(0, name)) for name in ("index", "timeindex")}
+    content = right[suffix]
+    left = {"nothing": b"", "a part": content[:16], "zeros": bytes(len(content)), "too much": content * 2}
+    disk.write_file(path(0, suffix), left[kept])
+    if (suffix, kept) == ("timeindex", "zeros"):  # alone it is found by readers, who compare it with the index
+        disk.write_file(path(0, "index"), bytes(len(right["index"])))
+    _, found = opened(disk)
+    assert (found.cut, found.damages) == (None, [])
+    assert {name: disk.read_file(path(0, name)) for name in right} == right
+
+
+def test_indexes_of_sealed_segments_survive_a_loss_of_power() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, segment_bytes=10_000)
+    log = store.create("t/0")
+    for content in CONTENTS:
+        append(store, log, content)
+    sealed = [name for segment in log.segments[:-1] for name in segment.index_paths]
+    before = {name: disk.read_file(name) for name in sealed}
+    left = disk.crash("synced")
+    assert {name: left.read_file(name) for name in sealed} == before
+
+
+def test_a_clean_start_reads_no_index() -> None:
+    disk = killed(segment_bytes=10_000)
+    open_store(disk).close()
+    disk.fail("open", path="*index", times="forever")
+    assert opened(disk)[1].was_clean
+
+
 def test_an_index_that_a_full_disk_does_not_take_leaves_none_behind_and_the_log_works() -> None:
     disk = killed(segment_bytes=10_000)
     index = last_log(disk).removesuffix("log") + "index"
