@@ -8,20 +8,20 @@ that something changed bytes it should not have. The rest is what any crash may 
 the next start would put right by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from goqueue.errors import GoQueueError
-from goqueue.limits import OFFSET_MAX
+from goqueue.limits import LOST_OFFSETS, OFFSET_MAX
 from goqueue.storage.audit import Account, Fault, faults_of
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk, Entry, discard, read_all
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
 from goqueue.storage.note import NOTES_OF_LOGS
-from goqueue.storage.recovery import CleanState, end_of_lost_segments, find_segments, recover
+from goqueue.storage.recovery import end_of_lost_segments, find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, write_index
 from goqueue.storage.survey import Damage, Stretch, survey
@@ -33,6 +33,7 @@ GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruine
 FindingCode = Literal[
     "range_damaged",
     "messages_missing",
+    "log_missing",
     "file_unusable",
     "order_broken",
     "index_wrong",
@@ -43,7 +44,15 @@ FindingCode = Literal[
     "file_foreign",
 ]
 DAMAGE: frozenset[FindingCode] = frozenset(
-    {"range_damaged", "messages_missing", "file_unusable", "order_broken", "index_wrong", "marker_wrong"}
+    {
+        "range_damaged",
+        "messages_missing",
+        "log_missing",
+        "file_unusable",
+        "order_broken",
+        "index_wrong",
+        "marker_wrong",
+    }
 )
 """What the disk or a person did; everything else may be left by a crash."""
 
@@ -65,6 +74,19 @@ class Finding:
     @property
     def is_damage(self) -> bool:
         return self.code in DAMAGE
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnd:
+    """How far a log went: a clean stop knows it exactly, a note of the catalog is some time old."""
+
+    next_offset: int
+    is_exact: bool
+
+    @property
+    def goes_on_at(self) -> int:
+        """No offset from here on was ever given out."""
+        return self.next_offset if self.is_exact else self.next_offset + LOST_OFFSETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,13 +317,15 @@ def _missing(path: str, first: int, after: int) -> Finding:
 
 
 def summarise(
-    name: str, directory: str, reports: list[SegmentReport], findings: list[Finding], clean: CleanState | None
+    name: str, directory: str, reports: list[SegmentReport], findings: list[Finding], known: KnownEnd | None
 ) -> LogReport:
-    """Put the reports of a log's segments together, in their order; and compare with how a clean stop left it."""
+    """Put the reports of a log's segments together, in their order, and compare with the end that is known of it."""
     found = list(findings)
     end = reports[-1].next_offset if reports else 0
-    if clean is not None and end < clean.next_offset:
-        found.append(_missing(directory, end, clean.next_offset))
+    if known is not None and not reports:
+        found += _log_missing(directory, known)
+    elif known is not None and end < known.next_offset:
+        found.append(_missing(directory, end, known.next_offset))
     last_time = 0
     for report in reports:
         if report.first_time is not None and report.last_time is not None:
@@ -327,6 +351,16 @@ def summarise(
     )
 
 
+def _log_missing(directory: str, known: KnownEnd) -> Iterator[Finding]:
+    """One that a clean stop left empty is made anew by the next start."""
+    if known.is_exact and not known.next_offset:
+        return
+    further = "" if known.is_exact else ", or further"
+    sentence = f"the log is gone; it went up to offset {known.next_offset}{further}"
+    repair = f"make an empty log that goes on at offset {known.goes_on_at}"
+    yield Finding("log_missing", directory, sentence, first_offset=0, next_offset=known.goes_on_at, repair=repair)
+
+
 def _disagreement(fault: Fault) -> Finding:
     if not fault.is_cache:
         return Finding("marker_wrong", fault.path, fault.sentence)
@@ -334,7 +368,14 @@ def _disagreement(fault: Fault) -> Finding:
 
 
 def repair(disk: Disk, directory: str, report: LogReport) -> None:
-    """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is."""
+    """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is.
+
+    In the place of a log that is gone, make an empty one behind the offsets that were given out.
+    """
+    for finding in report.findings:
+        if finding.code == "log_missing" and finding.next_offset is not None:
+            disk.make_directory(directory)
+            disk.open(Segment(directory, finding.next_offset).path, "create").close()
     broken = {finding.path for finding in report.findings if finding.code in ("index_missing", "index_wrong")}
     tasks, _ = plan(disk, report.name, directory)
     for task in tasks:
