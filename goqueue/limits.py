@@ -87,6 +87,9 @@ PRODUCER_IDS_RESERVED = 1_000  # given out for each record of the catalog; a res
 PRODUCER_WINDOW = 5  # batches of one producer and partition that are known again
 PRODUCERS_MAX = 10_000  # remembered of one partition, the latest; some 1 KiB each
 SEQUENCE_COUNT = 2**31  # sequences are below it, and begin at 0 again
+CATALOG_SEGMENT_BYTES = 4 * MIB  # of `__metadata`, before it is compacted: each end that is noted tells the whole topic
+END_NOTE_SECONDS = 1.0  # after a partition's roll, before its end is noted: others that roll meanwhile go with it
+LOST_OFFSETS = 100_000_000  # behind the noted end of a lost log, that may have been given out since it was noted
 SNAPSHOT_RECORDS = 1_000  # replayed at most, beside the snapshot: a few milliseconds
 
 # --- transactions ---
@@ -268,6 +271,7 @@ LOG_DEPTH_MAX = 4  # parts of a name: topic, partition, and a log that belongs t
 
 assert VALUE_BYTES_MAX < 2**32
 assert FRAME_BYTES_MAX < SEGMENT_BYTES <= SEGMENT_BYTES_MAX
+assert LOST_OFFSETS > SEGMENT_BYTES_MAX // FRAME_HEADER_BYTES  # ends are noted at each roll
 assert INDEX_BLOCK_BYTES <= SEGMENT_BYTES_MIN
 assert SCAN_CHUNK_BYTES % INDEX_BLOCK_BYTES == 0
 assert SEGMENT_AGE_SECONDS_MIN <= SEGMENT_AGE_SECONDS <= SEGMENT_AGE_SECONDS_MAX

@@ -5,8 +5,9 @@ waiting (`done`), and call `commit` soon after an `offer` that asks for it. Ever
 that owns the store.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from goqueue.broker.catalog import Catalog, Record, TopicForgotten, decode_record, encode_record
@@ -25,7 +26,7 @@ from goqueue.broker.work import Promise, Told, run
 from goqueue.clock import Clock, StallFreeClock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
-from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
+from goqueue.limits import CATALOG_SEGMENT_BYTES, GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
 from goqueue.quantities import quoted
 from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk
@@ -84,12 +85,14 @@ class Broker:
         """Make the state from the logs, and finish what a crash has interrupted."""
         name = log_name(CATALOG, 0)
         log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
+        log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
         self._keep_copies(log)
-        self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record)
+        self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record, snapshots=False)
         self._journal.replay()
         self._next_producer = self._producers_below = self._catalog.producer_ids_below
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
+        self._expect_noted_ends()
         for record in self._catalog.topics.values():
             topic = self._attach(record.name)
             for partition in topic.partitions:
@@ -100,6 +103,29 @@ class Broker:
         known = {partition.log.name for _, partition in self.partitions()}
         known |= {postman.delays.name for postman in self.office.postmen()}
         self.unclaimed = sorted(self._store.logs.keys() - known)
+        self.note_ends(self._catalog.topics)
+
+    def _expect_noted_ends(self) -> None:
+        """A log that was made and is gone is not made anew: its offsets would be given out again."""
+        for record in self._catalog.topics.values():
+            for name, end in record.ends.items():
+                self._store.expect(f"{record.name}/{name}", end)
+
+    def note_ends(self, names: Iterable[str]) -> None:
+        """Record how far the logs of these topics are on the device, where that is not recorded yet.
+
+        Nobody waits for it. What the disk refuses is noted the next time.
+        """
+        topics = [self.topics[name] for name in names if name in self.topics and name in self._catalog.topics]
+        records = [self._catalog.note_ends(topic.name, self._durable_ends(topic)) for topic in topics]
+        if news := [record for record in records if record is not None]:
+            with suppress(GoQueueError):
+                self._journal.record(news, lambda _: None)
+
+    def _durable_ends(self, topic: Topic) -> dict[str, int]:
+        logs = [partition.log for partition in topic.partitions]
+        logs += [delays.inbox.log for one in topic.partitions if (delays := self.office.delays(one)) is not None]
+        return {log.name.removeprefix(f"{topic.name}/"): log.durable_end for log in logs if log.fence is None}
 
     def _attach_delayed(self, topic: Topic, partition: Partition) -> None:
         """What was scheduled before this start."""
@@ -119,6 +145,7 @@ class Broker:
             topic = self.topic(partition.topic)
             self._store.finish_deletions()
             postman = self._open_delayed(topic, partition)
+            self.note_ends([topic.name])
         return postman
 
     def _open_groups(self) -> None:
@@ -249,6 +276,7 @@ class Broker:
         """A topic whose logs cannot be made is taken back; should that be refused too, the next start makes them."""
         try:
             topic = self._attach(name)
+            self.note_ends([name])  # on its way to the disk before the first message is
             self.coordinator.topic_changed(name)
             told(topic)
         except GoQueueError as failure:

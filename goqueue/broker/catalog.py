@@ -4,7 +4,7 @@ What must stay true: only `apply` changes the state, in live operation and in re
 looks at the state and returns a record, or refuses and changes nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,20 +16,24 @@ from goqueue.quantities import quoted
 from goqueue.storage import frame
 
 
-class TopicCreated(msgspec.Struct, frozen=True, tag="topic_created", tag_field="record"):
+class TopicCreated(msgspec.Struct, frozen=True, omit_defaults=True, tag="topic_created", tag_field="record"):
     name: str
     partitions: int
     settings: TopicSettings
     created_ns: int
+    ends: dict[str, int] = {}
+    """How far each log of the topic is known to be on the device, by its name below the topic's: `0`, `0/delayed`.
+    A log that is named here was made."""
 
 
-class TopicAltered(msgspec.Struct, frozen=True, tag="topic_altered", tag_field="record"):
+class TopicAltered(msgspec.Struct, frozen=True, omit_defaults=True, tag="topic_altered", tag_field="record"):
     """The whole topic as it is from now on, so that the latest record of a name tells all of it."""
 
     name: str
     partitions: int
     settings: TopicSettings
     created_ns: int
+    ends: dict[str, int] = {}
 
 
 class TopicDeleted(msgspec.Struct, frozen=True, tag="topic_deleted", tag_field="record"):
@@ -89,7 +93,15 @@ class Catalog:
     def alter_topic(self, name: str, changes: dict[str, Any]) -> TopicAltered:
         topic = self.topic(name)
         settings = msgspec.structs.replace(topic.settings, **changes)
-        return TopicAltered(name, topic.partitions, settings, topic.created_ns)
+        return TopicAltered(name, topic.partitions, settings, topic.created_ns, topic.ends)
+
+    def note_ends(self, name: str, ends: Mapping[str, int]) -> TopicAltered | None:
+        """The topic with these ends of its logs; None where they are noted already. An end never falls."""
+        topic = self.topic(name)
+        risen = {log: end for log, end in ends.items() if end > topic.ends.get(log, -1)}
+        if not risen:
+            return None
+        return TopicAltered(name, topic.partitions, topic.settings, topic.created_ns, topic.ends | risen)
 
     def delete_topic(self, name: str) -> TopicDeleted:
         self.topic(name)

@@ -29,7 +29,7 @@ from goqueue.broker.view import View
 from goqueue.broker.work import Job, Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
-from goqueue.limits import FILTER_REST_SECONDS, IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
+from goqueue.limits import END_NOTE_SECONDS, FILTER_REST_SECONDS, IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
 from goqueue.runtime import group_journal, transaction_journal
@@ -86,6 +86,8 @@ class Runtime:
         self._stopping = asyncio.Event()
         self._to_commit: list[Partition] = []
         self._loading: dict[Partition, asyncio.Task[None]] = {}
+        self._rolled: set[str] = set()
+        """Topics with a log that has begun a new segment, and whose ends are noted in a moment."""
 
     # --- start and stop ---
 
@@ -102,6 +104,7 @@ class Runtime:
         )
         try:
             self.store.resources.flusher.on_round = self._observe_round
+            self.store.resources.on_roll = self._note_ends_soon
             self.broker = Broker(
                 self.store, self.disk, self.clock, settings.log, secrets.randbits, self.settings.groups
             )
@@ -157,6 +160,16 @@ class Runtime:
             self.broker.close()
         except GoQueueError as error:  # what is noted here spares the next start some reading, and no more
             _log.warning("the notes for the next start could not be written: %s", error)
+
+    def _note_ends_soon(self, log: str) -> None:
+        """By then what was in the segment is on the device, and others that roll meanwhile are noted with it."""
+        if not self._rolled:
+            self._loop.call_later(END_NOTE_SECONDS, self._note_ends)
+        self._rolled.add(log.partition("/")[0])
+
+    def _note_ends(self) -> None:
+        topics, self._rolled = self._rolled, set()
+        self.broker.note_ends(topics)
 
     def _deliver(self, job: Callable[[], None]) -> None:
         """From the flusher's thread. Nobody listens any more once the loop has been closed."""

@@ -8,20 +8,20 @@ that is missing or wrong costs time and nothing else: a loss of power may leave 
 from the log. The rest is what any crash may leave behind, and the next start would put right by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from goqueue.errors import GoQueueError
-from goqueue.limits import OFFSET_MAX
+from goqueue.limits import LOST_OFFSETS, OFFSET_MAX
 from goqueue.storage.audit import Account, Fault, faults_of
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk, Entry, File, discard, read_all
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
 from goqueue.storage.note import NOTES_OF_LOGS
-from goqueue.storage.recovery import CleanState, end_of_lost_segments, find_segments, recover
+from goqueue.storage.recovery import end_of_lost_segments, find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, write_index
 from goqueue.storage.survey import Damage, Stretch, is_torn, survey
@@ -34,6 +34,7 @@ GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruine
 FindingCode = Literal[
     "range_damaged",
     "messages_missing",
+    "log_missing",
     "file_unusable",
     "order_broken",
     "index_wrong",
@@ -45,7 +46,15 @@ FindingCode = Literal[
     "file_foreign",
 ]
 DAMAGE: frozenset[FindingCode] = frozenset(
-    {"range_damaged", "messages_missing", "file_unusable", "order_broken", "aborted_wrong", "marker_wrong"}
+    {
+        "range_damaged",
+        "messages_missing",
+        "log_missing",
+        "file_unusable",
+        "order_broken",
+        "aborted_wrong",
+        "marker_wrong",
+    }
 )
 """What the disk or a person did; everything else may be left by a crash."""
 CACHES: frozenset[FindingCode] = frozenset({"index_wrong", "index_missing"})
@@ -73,6 +82,19 @@ class Finding:
     @property
     def is_cache(self) -> bool:
         return self.code in CACHES
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnd:
+    """How far a log went: a clean stop knows it exactly, a note of the catalog is some time old."""
+
+    next_offset: int
+    is_exact: bool
+
+    @property
+    def goes_on_at(self) -> int:
+        """No offset from here on was ever given out."""
+        return self.next_offset if self.is_exact else self.next_offset + LOST_OFFSETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,13 +326,15 @@ def _missing(path: str, first: int, after: int) -> Finding:
 
 
 def summarise(
-    name: str, directory: str, reports: list[SegmentReport], findings: list[Finding], clean: CleanState | None
+    name: str, directory: str, reports: list[SegmentReport], findings: list[Finding], known: KnownEnd | None
 ) -> LogReport:
-    """Put the reports of a log's segments together, in their order; and compare with how a clean stop left it."""
+    """Put the reports of a log's segments together, in their order, and compare with the end that is known of it."""
     found = list(findings)
     end = reports[-1].next_offset if reports else 0
-    if clean is not None and end < clean.next_offset:
-        found.append(_missing(directory, end, clean.next_offset))
+    if known is not None and not reports:
+        found += _log_missing(directory, known)
+    elif known is not None and end < known.next_offset:
+        found.append(_missing(directory, end, known.next_offset))
     last_time = 0
     for report in reports:
         if report.first_time is not None and report.last_time is not None:
@@ -336,6 +360,16 @@ def summarise(
     )
 
 
+def _log_missing(directory: str, known: KnownEnd) -> Iterator[Finding]:
+    """One that a clean stop left empty is made anew by the next start."""
+    if known.is_exact and not known.next_offset:
+        return
+    further = "" if known.is_exact else ", or further"
+    sentence = f"the log is gone; it went up to offset {known.next_offset}{further}"
+    repair = f"make an empty log that goes on at offset {known.goes_on_at}"
+    yield Finding("log_missing", directory, sentence, first_offset=0, next_offset=known.goes_on_at, repair=repair)
+
+
 def _disagreement(fault: Fault) -> Finding:
     if not fault.is_cache:
         return Finding("marker_wrong", fault.path, fault.sentence)
@@ -344,7 +378,14 @@ def _disagreement(fault: Fault) -> Finding:
 
 
 def repair(disk: Disk, directory: str, report: LogReport) -> None:
-    """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is."""
+    """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is.
+
+    In the place of a log that is gone, make an empty one behind the offsets that were given out.
+    """
+    for finding in report.findings:
+        if finding.code == "log_missing" and finding.next_offset is not None:
+            disk.make_directory(directory)
+            disk.open(Segment(directory, finding.next_offset).path, "create").close()
     broken = {finding.path for finding in report.findings if finding.is_cache or finding.code == "aborted_wrong"}
     tasks, _ = plan(disk, report.name, directory)
     for task in tasks:

@@ -69,8 +69,8 @@ class Recovered:
     has_copies: bool = False
 
 
-def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Recovered:
-    """Open a log's directory, and leave it as a log should be."""
+def recover(disk: Disk, directory: str, clean: CleanState | None = None, known_end: int = 0) -> Recovered:
+    """Open a log's directory, and leave it as a log should be. The offsets below `known_end` had been given out."""
     entries = disk.entries(directory)
     if finish_swap(disk, directory, entries):
         entries = disk.entries(directory)
@@ -99,8 +99,9 @@ def _recover(disk: Disk, directory: str, entries: list[Entry], clean: CleanState
     if clean is not None and is_clean:
         active.first_time, active.last_time = clean.first_time, clean.last_time
         return Recovered(directory, segments, clean.next_offset, clean.last_time, was_clean=True)
-    known_end = max(clean.next_offset if clean is not None else 0, end_of_lost_segments(disk, segments, entries))
-    return _Survey(disk, segments).recovered(known_end)
+    stopped_at = clean.next_offset if clean is not None else 0
+    lost_end = end_of_lost_segments(disk, segments, entries)
+    return _Survey(disk, segments).recovered(max(known_end, stopped_at, lost_end))
 
 
 def end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entry]) -> int:

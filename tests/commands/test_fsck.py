@@ -417,7 +417,7 @@ def test_a_log_whose_directory_is_gone_is_missing_messages(rolled: Path) -> None
     shutil.rmtree(rolled / "logs/long")
     done = fsck(str(rolled))
     assert done.returncode == 1
-    assert f"{rolled}/logs/long: offsets 0 to 59 missing behind this  [messages_missing]" in done.stdout
+    assert f"{rolled}/logs/long: the log is gone; it went up to offset 60  [log_missing]" in done.stdout
     assert [log["messages"] for log in report(str(rolled))["logs"]] == [0, 1]
 
 
