@@ -83,12 +83,10 @@ class Broker:
 
     def open(self) -> None:
         """Make the state from the logs, and finish what a crash has interrupted."""
-        name = log_name(CATALOG, 0)
-        log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
+        log = self._internal_log(CATALOG, 0, _INTERNAL_SETTINGS)
         log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
-        self._keep_copies(log)
         self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record, snapshots=False)
-        self._journal.replay()
+        self._journal.open()
         self._next_producer = self._producers_below = self._catalog.producer_ids_below
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
@@ -98,11 +96,12 @@ class Broker:
             for partition in topic.partitions:
                 self._note_tear(partition)
                 self._attach_delayed(topic, partition)
-        self._open_groups()
-        self._open_transactions()
         known = {partition.log.name for _, partition in self.partitions()}
         known |= {postman.delays.name for postman in self.office.postmen()}
+        known |= {log_name(CATALOG, 0), log_name(TRANSACTIONS, 0), *(log_name(GROUPS, n) for n in range(GROUP_LOGS))}
         self.unclaimed = sorted(self._store.logs.keys() - known)
+        self._open_groups()
+        self._open_transactions()
         self.note_ends(self._catalog.topics)
 
     def _expect_noted_ends(self) -> None:
@@ -150,24 +149,32 @@ class Broker:
 
     def _open_groups(self) -> None:
         partitions = [
-            Partition(GROUPS, number, self._log(GROUPS, number, _GROUP_SETTINGS)) for number in range(GROUP_LOGS)
+            Partition(GROUPS, number, self._internal_log(GROUPS, number, _GROUP_SETTINGS))
+            for number in range(GROUP_LOGS)
         ]
         self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
         logs = [partition.log for partition in partitions]
-        for log in logs:
-            self._keep_copies(log)
         self.coordinator = Coordinator(logs, self._disk, self, self.stall_free, self._chance, self._group_settings)
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
-        if (name := log_name(TRANSACTIONS, 0)) in self._store.unopened:
-            self._store.log(name)  # raises: without it what is not committed could not be told from what is
-        log = self._log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
-        self._keep_copies(log)
+        log = self._internal_log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self.new_producer)
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
+        if self.transactions.journal.gaps or any(shelf.journal.gaps for shelf in self.coordinator.ledger.shelves):
+            self._redeem_lost_pledges()
+
+    def _redeem_lost_pledges(self) -> None:
+        """Where the end of a transaction is lost on either side, what a group has pledged in it would wait for ever."""
+        for group in [one.group for one in self.coordinator.ledger.groups()]:
+            cursors = self.coordinator.ledger.cursors(group).values()
+            for whose in {one.whose for cursor in cursors for _, _, one in cursor.pledged.runs()}:
+                if not self.transactions.register.is_open(whose):
+                    is_commit = self.transactions.register.was_committed(whose)
+                    self.coordinator.pledges.redeem(group, whose, is_commit, False, lambda _: None)
+        self.coordinator.commit()
 
     def _note_tear(self, partition: Partition) -> None:
         """Where that is refused nothing may be appended: nobody could tell any more where a torn batch ends."""
@@ -203,10 +210,12 @@ class Broker:
         if gone and self._journal.log.fence is None:
             self._journal.record([TopicForgotten(name) for name in sorted(gone)], lambda _: None)
 
-    def _keep_copies(self, log: Log) -> None:
-        """Have each segment of this log twice: the broker cannot do without its content."""
+    def _internal_log(self, topic: str, number: int, settings: TopicSettings) -> Log:
+        """One whose segments are kept twice: the broker cannot do without its content."""
+        log = self._log(topic, number, settings)
         if not isinstance(log, ClosedLog):
             log.writer.keep_copies(log.segments)
+        return log
 
     def _attach(self, name: str) -> Topic:
         """Make the topic usable, with the logs of those partitions that have none yet."""
@@ -235,6 +244,10 @@ class Broker:
         return LogSettings(size, self._log_settings.segment_age_ns)
 
     # --- topics ---
+
+    def has_lost_record(self, name: str) -> bool:
+        """Whether there are logs of such a topic and no record: it may be brought back."""
+        return any(log.startswith(f"{name}/") for log in self.unclaimed)
 
     def topic(self, name: str) -> Topic:
         """The topic of this name, internal ones included."""
@@ -265,7 +278,7 @@ class Broker:
 
     def _refuse_unclaimed(self, name: str) -> None:
         """Messages of which nobody knows whose they are must not turn up in a new topic, and go with it."""
-        if any(log.startswith(f"{name}/") for log in self.unclaimed):
+        if self.has_lost_record(name):
             raise LogExists(
                 f"there are logs of a topic {quoted(name)} that no record speaks of",
                 hint=f"choose another name, or move logs/{name} out of the data directory while the broker is stopped",

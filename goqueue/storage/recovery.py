@@ -75,18 +75,20 @@ def recover(disk: Disk, directory: str, clean: CleanState | None = None, known_e
     if finish_swap(disk, directory, entries):
         entries = disk.entries(directory)
     if not has_copies(entries):
-        return _recover(disk, directory, entries, clean)
+        return _recover(disk, directory, entries, clean, known_end)
     healed = restore_lost_segments(disk, directory, entries)
     if healed:
         entries = disk.entries(directory)
     healed += heal(disk, find_segments(directory, entries))
-    recovered = _recover(disk, directory, disk.entries(directory), clean)
+    recovered = _recover(disk, directory, disk.entries(directory), clean, known_end)
     renew(disk, recovered.segments)
     recovered.healed, recovered.has_copies = healed, True
     return recovered
 
 
-def _recover(disk: Disk, directory: str, entries: list[Entry], clean: CleanState | None) -> Recovered:
+def _recover(
+    disk: Disk, directory: str, entries: list[Entry], clean: CleanState | None, known_end: int
+) -> Recovered:
     segments = find_segments(directory, entries)
     if not segments:
         segments = [Segment(directory, 0, index=Index())]

@@ -385,3 +385,18 @@ def test_an_index_that_a_full_disk_does_not_take_leaves_none_behind_and_the_log_
     append(store, log, b"next")
     assert values(log) == [*before, b"next"]
     assert values(next(iter(opened(disk.crash("everything"))[0].logs.values()))) == [*before, b"next"]
+
+
+def test_damage_at_the_beginning_of_a_log_costs_nothing_behind_it_at_the_starts_that_follow() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    log = store.create("t/0")
+    for number in range(4):
+        append(store, log, b"value%d" % number)
+    disk = disk.crash("everything")
+    disk.flip(log.active.path, 20)
+    for _ in range(3):
+        store = open_store(disk)
+        assert store.recovered["t/0"].cut is None
+        assert values(store.logs["t/0"], skip=True) == [b"value1", b"value2", b"value3"]
+        disk = disk.crash("everything")

@@ -14,10 +14,12 @@ from itertools import islice, takewhile
 from msgspec.structs import replace
 
 from goqueue.broker.journal import Journal
+from goqueue.broker.partition import Partition
 from goqueue.broker.producers import Mark
 from goqueue.broker.sync import all_synced, synced
 from goqueue.broker.transactions import refusals
 from goqueue.broker.transactions.counts import Counts
+from goqueue.broker.transactions.finding import Epochs
 from goqueue.broker.transactions.patience import Patience
 from goqueue.broker.transactions.places import Places
 from goqueue.broker.transactions.records import (
@@ -32,6 +34,7 @@ from goqueue.broker.transactions.records import (
     encode_record,
 )
 from goqueue.broker.transactions.register import Register
+from goqueue.broker.transactions.remains import hold_unknown
 from goqueue.broker.transactions.states import OPEN, PREPARED, following
 from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Promise, Told, Work
@@ -79,10 +82,18 @@ class TransactionCoordinator:
         """Those that were ongoing at the start: nothing can commit them any more."""
         self._waiting: dict[str, list[Promise[Ended]]] = {}
         """Those who want to know how it ended, when it has everywhere."""
+        self.unknown: dict[Partition, Epochs] = {}
+        """Where there may be something of transactions whose records are all lost, and whose it may be."""
+        self.hit: list[str] = []
+        """Ids of which the start may have lost the latest record."""
+        self._lost = 0
+        """How many records of them at most: so many epochs may have been given out."""
 
     def open(self) -> None:
         """Make the state from the log; where something may be open that is not found yet, nobody reads on."""
-        self.journal.replay()
+        self.journal.open()
+        if self.journal.gaps:
+            self._mend()
         for record in self.register.open_ones():
             if record.state == "ongoing":
                 self._left_over[record.id] = record.whose
@@ -91,6 +102,19 @@ class TransactionCoordinator:
                 if partition is not None:
                     end = partition.log_end
                     partition.open.hold(min(touched.since, end), end)
+        if self.journal.gaps or self.journal.log.fence is not None:
+            since_ns = min((gap.since_ns for gap in self.journal.gaps), default=None)
+            self.unknown = hold_unknown(self.places.partitions(), since_ns)
+
+    def _mend(self) -> None:
+        """Give each id that may have changed in a gap an epoch that no lost record can have given out."""
+        durable = self.journal.durable
+        assert isinstance(durable, Register)
+        self.hit, self._lost = sorted(durable.doubtful), durable.lost
+        records = self.register.with_epochs_raised(self.hit, self._lost)
+        if records:
+            self.record(records, self.journal.fence_where_refused)
+            self.commit()
 
     def close(self) -> None:
         """Write the snapshot that makes the next start quick."""
@@ -140,8 +164,9 @@ class TransactionCoordinator:
 
     def next_whose(self, known: Registered | None) -> Work[Whose]:
         """The next epoch; with the largest one the producer's numbers are used up, and it gets another."""
-        if known is not None and known.epoch < EPOCH_MAX:
-            return Whose(known.producer, known.epoch + 1)
+        step = 1 + self._lost if known is not None and known.id in self.hit else 1
+        if known is not None and known.epoch + step <= EPOCH_MAX:
+            return Whose(known.producer, known.epoch + step)
         given: Promise[int] = Promise()
         self._new_producer(given)
         producer: int = yield given

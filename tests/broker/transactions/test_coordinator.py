@@ -24,6 +24,7 @@ from goqueue.errors import (
 from goqueue.limits import EPOCH_MAX, TRANSACTION_HUNG_SECONDS, TRANSACTION_PARTICIPANTS_MAX, TRANSACTION_SECONDS_MAX
 from tests.broker.brokers import Running
 from tests.broker.transactions.scene import NAME, ORDERS, Scene
+from tests.broker.transactions.traffic import read_messages
 
 TRANSACTIONS = "*__transactions*.log"
 ALMOST_A_WEEK = 7 * 24 * 3600 - 60.0
@@ -369,13 +370,17 @@ def test_where_a_log_is_fenced_nothing_has_ended_until_it_is_known_what_it_holds
     assert scene.known().state == "complete_abort"
 
 
-def test_a_broker_does_not_start_without_knowing_what_is_not_committed() -> None:
+def test_without_its_log_no_transaction_begins_and_what_may_not_be_committed_is_held_back() -> None:
     scene = Scene()
     scene.send(scene.init(), b"a")
     disk = scene.running.disk.crash()
     disk.fail("open", path=TRANSACTIONS)
+    again = Scene(Running(disk, scene.running.clock)).recover()
     with pytest.raises(LogFenced):
-        Running(disk, scene.running.clock)
+        again.init()
+    assert not list(read_messages(again.partition()))
+    healed = again.crash().recover()
+    assert healed.known().state == "complete_abort"
 
 
 # --- by time ---
