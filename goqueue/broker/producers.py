@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from goqueue.errors import FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder
+from goqueue.errors import FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder, UnknownProducer
 from goqueue.limits import FRAME_HEADER_BYTES, PRODUCER_WINDOW, PRODUCERS_MAX, SEQUENCE_COUNT
 from goqueue.storage import frame, scan
 
@@ -225,6 +225,15 @@ class Producers:
                 ]
             )
         return producers
+
+
+def never_given(producer: int) -> UnknownProducer:
+    return UnknownProducer(
+        f"producer id {producer} was never given out from this data directory",
+        hint="the directory was made anew, or restored: get a new id with POST /producers/init, and send again what"
+        " was not answered; nothing of this id is stored here",
+        producer_id=producer,
+    )
 
 
 def mark_of(headers: list[tuple[str, bytes]]) -> Mark | None:
