@@ -38,7 +38,8 @@
     │   ├── TopicNotFound
     │   ├── TransactionAborted
     │   ├── TransactionFull
-    │   └── TransactionNotOpen
+    │   ├── TransactionNotOpen
+    │   └── UnknownProducer
     ├── OperatorError            somebody must look at the machine
     │   ├── AccessDenied
     │   ├── AddressUnavailable
@@ -302,6 +303,12 @@ class TransactionNotOpen(CallerError):
     """Nothing has begun, or it is over."""
 
     code = "transaction_not_open"
+
+
+class UnknownProducer(CallerError):
+    """The producer id was never given out from this data directory, so that nothing of it is stored there."""
+
+    code = "unknown_producer"
 
 
 class AccessDenied(OperatorError):

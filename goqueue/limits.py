@@ -83,7 +83,9 @@ MESSAGE_BYTES_MIN = KIB
 TOPIC_NAME_CHARACTERS_MAX = 255
 
 # --- producers ---
-PRODUCER_IDS_RESERVED = 1_000  # given out for each record of the catalog; a restart loses what is left of them
+PRODUCER_BLOCK_IDS = 1_024  # given out for each record of the catalog, whose format fixes it; a start begins another
+PRODUCER_BLOCK_BITS = 43  # of a block's number: ids stay below 2^53, which is what JSON numbers hold everywhere
+PRODUCER_IDS_CHOSEN = 2**62  # and above: ids that clients may choose for themselves
 PRODUCER_WINDOW = 5  # batches of one producer and partition that are known again
 PRODUCERS_MAX = 10_000  # remembered of one partition, the latest; some 1 KiB each
 SEQUENCE_COUNT = 2**31  # sequences are below it, and begin at 0 again
@@ -103,6 +105,7 @@ TRANSACTION_RETENTION_SECONDS = 7 * 24 * 3600  # of an id that nobody uses
 TRANSACTIONAL_IDS_FORGOTTEN = 1_000  # at once: some ten milliseconds
 TRANSACTION_SEGMENT_BYTES = 8 * MIB  # of their log, before it may be compacted: what a crash has to read again
 TRANSACTION_HUNG_SECONDS = 30.0  # half of what a silent one is given: by then somebody should know
+EARLIER_PRODUCERS = 8  # of one transactional id that are known to be fenced: one for each start that it was used in
 EPOCH_MAX = 2**15 - 1  # of a producer; then it gets a new id
 MARKER_RANGES_MAX = 65_536  # of one control record: a megabyte
 ABORTED_RANGES_KEPT = 1024  # of aborted messages of one sealed segment, in memory always: 16 KiB
@@ -270,6 +273,7 @@ LOG_NAME_BYTES_MAX = 255  # of one part; the file systems' own limit
 LOG_DEPTH_MAX = 4  # parts of a name: topic, partition, and a log that belongs to a partition
 
 assert VALUE_BYTES_MAX < 2**32
+assert PRODUCER_BLOCK_IDS << PRODUCER_BLOCK_BITS == 2**53
 assert FRAME_BYTES_MAX < SEGMENT_BYTES <= SEGMENT_BYTES_MAX
 assert LOST_OFFSETS > SEGMENT_BYTES_MAX // FRAME_HEADER_BYTES  # ends are noted at each roll
 assert INDEX_BLOCK_BYTES <= SEGMENT_BYTES_MIN

@@ -38,6 +38,7 @@ _STATUS: dict[type[GoQueueError], int] = {
     errors.TransactionAborted: 409,
     errors.TransactionFull: 409,
     errors.TransactionNotOpen: 409,
+    errors.UnknownProducer: 409,
     errors.MessageTooLarge: 413,
     errors.RequestTooLarge: 413,
 }

@@ -145,8 +145,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         errors=(
             *_NO_TOPIC, errors.PartitionNotFound,
             errors.FrameInvalid, errors.ChecksumMismatch, errors.MessageTooLarge, errors.ProducerFenced,
-            errors.SequenceOutOfOrder, errors.BrokerOverloaded, errors.ProducerNotFound, errors.TransactionNotOpen,
-            errors.TransactionAborted, errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE,
+            errors.SequenceOutOfOrder, errors.BrokerOverloaded, errors.ProducerNotFound, errors.UnknownProducer,
+            errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionFull, errors.TransactionPending,
+            *_UNAVAILABLE,
         ),
         example={"messages": [_MESSAGE]}, answer_example=_STORED,
     ),

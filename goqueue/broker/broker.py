@@ -18,6 +18,7 @@ from goqueue.broker.groups.coordinator import Coordinator, GroupSettings
 from goqueue.broker.journal import Journal
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
+from goqueue.broker.producers import never_given
 from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
@@ -26,7 +27,13 @@ from goqueue.broker.work import Promise, Told, run
 from goqueue.clock import Clock, StallFreeClock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
-from goqueue.limits import CATALOG_SEGMENT_BYTES, GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
+from goqueue.limits import (
+    CATALOG_SEGMENT_BYTES,
+    GROUP_LOGS,
+    GROUP_SEGMENT_BYTES,
+    PRODUCER_BLOCK_IDS,
+    TRANSACTION_SEGMENT_BYTES,
+)
 from goqueue.quantities import quoted
 from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk
@@ -73,7 +80,9 @@ class Broker:
         """Logs that no topic knows: they are left alone, and named to the operator."""
         self._catalog = Catalog()
         self._journal: Journal[Record]
-        self._next_producer = self._producers_below = 0
+        self._ids = iter(range(0))
+        """Of producers, to be given out."""
+        self._blocks_of_start: set[int] = set()
         self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
         """Called with what is to be kept in a moment, never at once: then it is looked again whether something was
         synced."""
@@ -87,7 +96,6 @@ class Broker:
         log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
         self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record, snapshots=False)
         self._journal.open()
-        self._next_producer = self._producers_below = self._catalog.producer_ids_below
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
         self._expect_noted_ends()
@@ -160,7 +168,7 @@ class Broker:
     def _open_transactions(self) -> None:
         log = self._internal_log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
-        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self.new_producer)
+        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self)
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
         if self.transactions.journal.gaps or any(shelf.journal.gaps for shelf in self.coordinator.ledger.shelves):
@@ -369,10 +377,10 @@ class Broker:
     # --- producers ---
 
     def new_producer(self, told: Told[int]) -> None:
-        """An id that nobody else has had, or will have."""
-        if self._next_producer < self._producers_below and not self._awaiting_ids:
-            self._next_producer += 1
-            told(self._next_producer - 1)
+        """An id that nobody else has had, or will have, whatever copy of the directory is restored: each start takes
+        ids of its own."""
+        if not self._awaiting_ids and (given := next(self._ids, None)) is not None:
+            told(given)
             return
         self._awaiting_ids.append(told)
         if len(self._awaiting_ids) == 1:
@@ -380,16 +388,24 @@ class Broker:
 
     def has_given(self, producer: int) -> bool:
         """Whether somebody may have this id."""
-        return producer < self._catalog.producer_ids_below
+        return self._catalog.has_given(producer)
+
+    def is_of_start(self, producer: int) -> bool:
+        """Whether this id was given out since the start: what is restored later cannot know of it."""
+        return producer // PRODUCER_BLOCK_IDS in self._blocks_of_start
+
+    def refuse_unless_given(self, producer: int) -> None:
+        if not self._catalog.has_given(producer):
+            raise never_given(producer)
 
     def _reserve_ids(self) -> None:
-        first = self._catalog.producer_ids_below
+        reserved = self._catalog.reserve_producer_ids(self._chance)
 
         def durable(error: GoQueueError | None) -> None:
             waiting, self._awaiting_ids = self._awaiting_ids, []
             if error is None:
-                self._next_producer = max(self._next_producer, first)
-                self._producers_below = self._catalog.producer_ids_below
+                self._ids = iter(reserved.ids)
+                self._blocks_of_start.add(reserved.block)
             for told in waiting:
                 try:
                     told(error) if error else self.new_producer(told)
@@ -400,7 +416,7 @@ class Broker:
             durable(error) if error else self._when_synced(self._journal.log, self._journal.log.readable_end, durable)
 
         try:
-            self._journal.record([self._catalog.reserve_producer_ids()], settled)
+            self._journal.record([reserved], settled)
         except GoQueueError:
             self._awaiting_ids.clear()
             raise

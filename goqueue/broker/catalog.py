@@ -4,14 +4,14 @@ What must stay true: only `apply` changes the state, in live operation and in re
 looks at the state and returns a record, or refuses and changes nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from goqueue.broker.topic import TopicSettings, TopicSpec, check_new_topic_name
 from goqueue.errors import TopicExists, TopicNotFound
-from goqueue.limits import PRODUCER_IDS_RESERVED
+from goqueue.limits import PRODUCER_BLOCK_BITS, PRODUCER_BLOCK_IDS, PRODUCER_IDS_CHOSEN
 from goqueue.quantities import quoted
 from goqueue.storage import frame
 
@@ -47,20 +47,38 @@ class TopicForgotten(msgspec.Struct, frozen=True, tag="topic_forgotten", tag_fie
 
 
 class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer_ids_reserved", tag_field="record"):
-    """Every id below has been given out or lost."""
+    """Every id below has been given out or lost. Directories of former versions have it; nothing writes it anew."""
 
     below: int
 
 
-Record = TopicCreated | TopicAltered | TopicDeleted | TopicForgotten | ProducerIdsReserved
+class ProducerBlockReserved(msgspec.Struct, frozen=True, tag="producer_block_reserved", tag_field="record"):
+    """The ids of this block may have been given out."""
+
+    block: int
+
+    @property
+    def ids(self) -> range:
+        return range(self.block * PRODUCER_BLOCK_IDS, (self.block + 1) * PRODUCER_BLOCK_IDS)
+
+
+Record = TopicCreated | TopicAltered | TopicDeleted | TopicForgotten | ProducerIdsReserved | ProducerBlockReserved
 _DECODER = msgspec.json.Decoder(Record)
 
 
 def encode_record(record: Record) -> bytes:
     """As a frame of the catalog's log; its key makes compaction keep what is still true."""
-    key = b"__producer_ids" if isinstance(record, ProducerIdsReserved) else record.name.encode()
     flags = frame.TOMBSTONE if isinstance(record, TopicDeleted | TopicForgotten) else 0
-    return frame.encode(msgspec.json.encode(record), key, flags=flags)
+    return frame.encode(msgspec.json.encode(record), _key(record), flags=flags)
+
+
+def _key(record: Record) -> bytes:
+    match record:
+        case ProducerIdsReserved():
+            return b"__producer_ids"
+        case ProducerBlockReserved():
+            return b"__producer_ids/%d" % record.block
+    return record.name.encode()
 
 
 def decode_record(message: frame.Message) -> Record:
@@ -79,6 +97,7 @@ class Catalog:
         self.deleted: set[str] = set()
         """Names whose logs may still stand where a crash has left them."""
         self.producer_ids_below = 0
+        self.producer_blocks: set[int] = set()
 
     # --- decide ---
 
@@ -107,8 +126,22 @@ class Catalog:
         self.topic(name)
         return TopicDeleted(name)
 
-    def reserve_producer_ids(self) -> ProducerIdsReserved:
-        return ProducerIdsReserved(self.producer_ids_below + PRODUCER_IDS_RESERVED)
+    def reserve_producer_ids(self, chance: Callable[[int], int]) -> ProducerBlockReserved:
+        """A block that nobody can guess: another directory, or a restored one, gives out other ids."""
+        while (block := chance(PRODUCER_BLOCK_BITS)) in self.producer_blocks or self._is_former(block):
+            pass
+        return ProducerBlockReserved(block)
+
+    def _is_former(self, block: int) -> bool:
+        return block * PRODUCER_BLOCK_IDS < self.producer_ids_below
+
+    def has_given(self, producer: int) -> bool:
+        """Whether somebody may have this id: it was given out here, or is one that clients choose for themselves."""
+        return (
+            producer // PRODUCER_BLOCK_IDS in self.producer_blocks
+            or producer < self.producer_ids_below
+            or producer >= PRODUCER_IDS_CHOSEN
+        )
 
     def topic(self, name: str) -> TopicCreated | TopicAltered:
         try:
@@ -134,10 +167,15 @@ class Catalog:
                 self.deleted.discard(record.name)
             case ProducerIdsReserved():
                 self.producer_ids_below = record.below
+            case ProducerBlockReserved():
+                self.producer_blocks.add(record.block)
 
     def records(self) -> Iterator[Record]:
         """Records that make this state from none: what a snapshot holds."""
         yield from self.topics.values()
         for name in sorted(self.deleted):
             yield TopicDeleted(name)
-        yield ProducerIdsReserved(self.producer_ids_below)
+        if self.producer_ids_below:
+            yield ProducerIdsReserved(self.producer_ids_below)
+        for block in sorted(self.producer_blocks):
+            yield ProducerBlockReserved(block)

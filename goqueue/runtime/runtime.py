@@ -284,6 +284,7 @@ class Runtime:
             frames, mark = await self.on_thread(job, len(content))
             await self.load_producers(partition)
             if mark is not None:
+                self.broker.refuse_unless_given(mark.producer)
                 self.broker.transactions.refuse_outside(mark)
             partition.take(frames, mark, done)
         except GoQueueError as error:

@@ -99,10 +99,16 @@ class Server:
             self._sweeper.cancel()
         await self._listener.wait_closed()
 
-    def sweep(self) -> None:
-        """Let every connection know whose deadline has passed. Done once a second; a call more does no harm."""
+    def sweep(self, late_seconds: float = 0.0) -> None:
+        """Let every connection know whose deadline has passed. Done once a second; a call more does no harm.
+
+        One that comes late moves all deadlines: what clients sent meanwhile is not read yet.
+        """
         desk = self._desk
         desk.tell_date()
+        if late_seconds > STALL_SECONDS:
+            for connection in desk.connections:
+                connection.deadline_ns += round(late_seconds * NANOSECONDS)
         now_ns = desk.monotonic_ns()
         for connection in [guest for guest in desk.connections if guest.deadline_ns <= now_ns]:
             connection.expire(now_ns)
@@ -116,12 +122,8 @@ class Server:
     def _tick(self, due: float) -> None:
         loop = self._desk.loop
         assert loop is not None
-        late = loop.time() - due
-        if late > STALL_SECONDS:  # what clients sent meanwhile is not read yet
-            for connection in self._desk.connections:
-                connection.deadline_ns += round(late * NANOSECONDS)
         self._arm()
-        self.sweep()
+        self.sweep(loop.time() - due)
 
     async def _emptied(self, seconds: float) -> bool:
         """Whether the last connection has left within the time."""

@@ -20,7 +20,7 @@ class Register:
         self.by_id: dict[str, Registered] = {}
         """In the order in which they have changed."""
         self.by_producer: dict[int, str] = {}
-        """The producers of all ids, and the members of those whose transactions are open."""
+        """The producers of all ids, those that had them before, and the members of transactions that are open."""
         self.opened: dict[str, None] = {}
         """The ids whose transactions hold something back, the oldest first."""
         self.doubtful: set[str] = set()
@@ -32,7 +32,7 @@ class Register:
         return len(self.by_id)
 
     def of_producer(self, producer: int) -> Registered | None:
-        """Whose producer, or whose transaction's member, this is."""
+        """Whose producer, or whose transaction's member, this is or was."""
         name = self.by_producer.get(producer)
         return None if name is None else self.by_id[name]
 
@@ -70,14 +70,13 @@ class Register:
         self.doubtful.discard(record.id)
         former = self.by_id.pop(record.id, None)
         if former is not None:
-            self.by_producer.pop(former.producer, None)
-            for member in former.members:
-                self.by_producer.pop(member, None)
+            for producer in (former.producer, *former.earlier, *former.members):
+                self.by_producer.pop(producer, None)
         if isinstance(record, Forgotten):
             self.opened.pop(record.id, None)
             return
         self.by_id[record.id] = record
-        for producer in (record.producer, *record.members):
+        for producer in (*record.earlier, record.producer, *record.members):
             self.by_producer[producer] = record.id
         if record.state in OPEN:
             self.opened[record.id] = None

@@ -14,12 +14,12 @@ from goqueue.errors import (
     FrameInvalid,
     LogFenced,
     ProducerFenced,
-    ProducerNotFound,
     RequestInvalid,
     TransactionAborted,
     TransactionFull,
     TransactionNotOpen,
     TransactionPending,
+    UnknownProducer,
 )
 from goqueue.limits import EPOCH_MAX, TRANSACTION_HUNG_SECONDS, TRANSACTION_PARTICIPANTS_MAX, TRANSACTION_SECONDS_MAX
 from tests.broker.brokers import Running
@@ -110,7 +110,7 @@ def test_when_the_epochs_of_a_producer_are_used_up_it_gets_another_number_with_i
     following = scene.init()
     assert following.producer != whose.producer
     assert following.epoch == 0
-    with pytest.raises(ProducerNotFound):
+    with pytest.raises(ProducerFenced):
         scene.coordinator.current(whose)
     with pytest.raises(ProducerFenced):
         scene.begin(whose)
@@ -175,8 +175,22 @@ def test_a_call_with_an_old_epoch_changes_nothing() -> None:
 def test_an_epoch_that_is_not_given_out_yet_is_refused() -> None:
     scene = Scene()
     whose = scene.init()
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(UnknownProducer):
         scene.begin(Whose(whose.producer, 1))
+
+
+def test_whoever_had_the_id_before_a_start_is_fenced_by_the_next_one() -> None:
+    scene = Scene()
+    before = scene.init()
+    scene = scene.restart()
+    after = scene.init()
+    assert (after.producer == before.producer, after.epoch) == (False, 0)
+    for name in (NAME, None):
+        with pytest.raises(ProducerFenced):
+            scene.coordinator.current(before, name)
+    with pytest.raises(TransactionNotOpen):
+        scene.coordinator.refuse_outside(Mark(*before, 0, 1))
+    assert scene.crash().known().earlier == [before.producer]
 
 
 def test_an_end_that_is_asked_for_again_is_answered_as_the_first_time() -> None:
