@@ -67,7 +67,7 @@ people, and where there is one a `hint` with the next step. What an error means 
 vocabulary (an HTTP status, an exit code) is decided by whoever speaks that vocabulary.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class GoQueueError(Exception):
@@ -80,6 +80,17 @@ class GoQueueError(Exception):
         self.sentence = sentence
         self.hint = hint
         self.details = details
+
+    def without_frames(self) -> Self:
+        """Drop the tracebacks of this error and of its causes.
+
+        Their frames hold what was being worked on, such as the body of a request, often in a cycle with the error.
+        """
+        error: BaseException | None = self
+        while error is not None:
+            error.__traceback__ = None
+            error = error.__cause__ or error.__context__
+        return self
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.code}: {self.sentence}>"

@@ -96,7 +96,7 @@ class Router:
                 call.body = await _decoded_body(row.body, request.body)
             result = await row.handler(call)
         except GoQueueError as error:
-            return refusal(error)
+            return refusal(error.without_frames())
         return result if isinstance(result, Response) else Response(row.status, _encode(result))
 
 

@@ -123,9 +123,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - a reset is an end like any other
         desk = self._desk
         self._enter(CLOSED, NEVER_NS)
-        self._intake.abandon()
         self._unread = None
         self._forsake()
+        self._intake.close()
         if self._pending is not None:
             desk.adrift.add(self._pending)
         desk.connections.discard(self)
@@ -208,6 +208,7 @@ class Connection(asyncio.Protocol):
         if self._pending is not future:
             return  # it was cancelled with its client
         request, self._pending = self._answering, None
+        del self._answering  # its body may be large
         try:
             response = future.result()
         except (Exception, asyncio.CancelledError) as error:
@@ -254,6 +255,7 @@ class Connection(asyncio.Protocol):
             pending, self._pending = self._pending, None
             pending.cancel()
             self._drop(self._answering)
+            del self._answering
             self._intake.abandon()
 
     def _drop(self, request: Request) -> None:
