@@ -69,6 +69,8 @@ HTTP_DRAIN_BYTES = 64 * MIB  # thrown away behind a refusal: a client that only 
 HTTP_DRAIN_SECONDS = 5
 HTTP_SLICE_BYTES = 4 * KIB  # handed to the parser at once: it cannot be stopped within, and 4 KiB are 160 requests
 HTTP_JOINED_BYTES = 64 * KIB  # larger bodies are written as they are; below, one copy is cheaper than two writes
+HTTP_KNOWN_HOSTS = 64  # values of the host header that are not checked again: a broker has a few names and ports
+HTTP_PREFLIGHT_SECONDS = 600  # for which a browser need not ask again; Chrome keeps no answer longer than 7200
 HTTP_BACKLOG = 2048  # connections the kernel holds until they are accepted
 
 # --- topics ---
