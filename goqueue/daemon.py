@@ -61,7 +61,8 @@ class Daemon:
         )
         self.runtime = Runtime(SystemDisk(), clock, self.metrics, settings)
         self._sampler = Sampler(self.runtime, self.metrics)
-        router = Router(ENDPOINTS, _app(config, self.runtime, self.metrics, self._sampler.history))
+        app = _app(config, self.runtime, self.metrics, self._sampler.history)
+        router = Router(ENDPOINTS, app)
         requests = config.log.requests
         access = (
             AccessLog(logging.getLogger("goqueue.requests"), per_second=requests, clock=clock) if requests else None
@@ -72,6 +73,7 @@ class Daemon:
             observer=HttpObserver(self.metrics, router, access),
             clock=clock,
         )
+        app.check_answers = self.server.check_answers
         self._lag = LagMeter(self.metrics.observe_lag)
         self._has_failed = False
         self._stop: asyncio.Event

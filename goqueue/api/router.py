@@ -86,6 +86,8 @@ class Router:
 
     async def _answer(self, row: Endpoint, parameters: dict[str, str], request: Request) -> Response:
         try:
+            if row.may_be_large:
+                self._app.check_answers()
             call = Call(self._app, request, parameters)
             if row.query is not None:
                 call.query = decode_query(row.query, request.query)

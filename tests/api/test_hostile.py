@@ -301,6 +301,28 @@ def test_many_bombs_do_not_fill_one_answer(tmp_path: Path) -> None:
         assert len(whole.json["messages"]) == 1
 
 
+# --- answers that nobody reads ---
+
+
+def test_reads_and_polls_are_refused_while_answers_hold_too_much(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        create(broker.url, "t")
+        publish(broker.url, "t", "x")
+        member = ask(broker.url, "POST", "/groups/g/join", {"topics": ["t"]}).json["member_id"]
+        whole, single = "/topics/t/messages", "/topics/t/partitions/0/messages"
+        segment, poll = "/topics/t/partitions/0/segments/0/log", f"/groups/g/poll?member_id={member}"
+        broker.daemon.server._desk.answer_bytes += 200 * MIB
+        for path in (whole, single, segment, poll):
+            refused(ask(broker.url, "GET", path), 503, "broker_overloaded")
+        for path in ("/healthz", "/health", "/metrics", "/topics/t", "/groups/g"):
+            assert ask(broker.url, "GET", path).status == 200
+        publish(broker.url, "t", "y")
+        broker.daemon.server._desk.answer_bytes -= 200 * MIB
+        assert len(read(broker.url, "t")) == 2
+        found = ask(broker.url, "GET", poll).json["messages"]
+        assert [message["attempt"] for message in found] == [1, 1], "nothing was handed out before"
+
+
 # --- what reaches the log of the broker ---
 
 
