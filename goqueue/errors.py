@@ -16,14 +16,17 @@
     │   ├── GroupNameInvalid
     │   ├── GroupNotEmpty
     │   ├── GroupNotFound
+    │   ├── HostNotAllowed
     │   ├── LeaseExpired
     │   ├── LogExists
     │   ├── LogNameInvalid
     │   ├── LogNotFound
+    │   ├── MediaTypeUnsupported
     │   ├── MemberUnknown
     │   ├── MessageTooLarge
     │   ├── MethodNotAllowed
     │   ├── OffsetOutOfRange
+    │   ├── OriginNotAllowed
     │   ├── PartitionNotFound
     │   ├── PartitionNotOwned
     │   ├── ProducerFenced
@@ -185,6 +188,12 @@ class GroupNotFound(CallerError):
     code = "group_not_found"
 
 
+class HostNotAllowed(CallerError):
+    """The request names a host that is no name of this broker, as a page does whose name was rebound to it."""
+
+    code = "host_not_allowed"
+
+
 class LeaseExpired(CallerError):
     """The messages are not leased to whoever speaks of them: too late, done already, or never given."""
 
@@ -201,6 +210,12 @@ class LogNameInvalid(CallerError):
 
 class LogNotFound(CallerError):
     code = "log_not_found"
+
+
+class MediaTypeUnsupported(CallerError):
+    """The content type of a body is missing, or is none that the endpoint takes."""
+
+    code = "media_type_unsupported"
 
 
 class MemberUnknown(CallerError):
@@ -223,6 +238,12 @@ class OffsetOutOfRange(CallerError):
     """`details` has `first` and `next`: the offsets that the log holds, and will hold next."""
 
     code = "offset_out_of_range"
+
+
+class OriginNotAllowed(CallerError):
+    """A browser sent the request for a page of another site."""
+
+    code = "origin_not_allowed"
 
 
 class PartitionNotFound(CallerError):

@@ -61,15 +61,21 @@ HTTP_BODY_SECONDS = 30  # for each further step of a body
 HTTP_BODY_STEP_BYTES = 512 * KIB  # 17 KiB/s; so the largest body is in after half an hour at the latest
 HTTP_IDLE_SECONDS = 75  # beyond the 60 that load balancers keep a connection, so that they are the ones to close it
 HTTP_WRITE_SECONDS = 30  # for each further step of an answer to be taken by its reader
-HTTP_WRITE_STEP_BYTES = 64 * KIB  # what uvloop buffers before it asks for a pause
+HTTP_WRITE_STEP_BYTES = 64 * KIB  # as much as is buffered before writing pauses
+HTTP_WRITE_BUFFER_BYTES = 64 * KIB  # of answers to one connection, before it gets no further one until all is taken
 HTTP_CONNECTIONS = 10_000  # some 10 KiB each
 HTTP_CONNECTIONS_SPARE = 256  # beyond the limit, to tell clients that it is reached; what comes on top is cut
 HTTP_BODIES_BYTES = 256 * MIB  # bodies of all requests that are unfinished or unanswered
+HTTP_ANSWERS_BYTES = 256 * MIB  # large answers that their readers have not taken yet, of all connections together
+HTTP_ANSWERS_SPARE_BYTES = 32 * MIB  # beyond it, for what an operator needs just then, such as metrics
+HTTP_ANSWERS_SHARE_HIGH = 0.75  # of it, from which on nothing large is read for an answer that could be refused
 HTTP_PIPELINED = 16  # requests of one connection that wait behind the one being answered
 HTTP_DRAIN_BYTES = 64 * MIB  # thrown away behind a refusal: a client that only sends would not see it otherwise
 HTTP_DRAIN_SECONDS = 5
 HTTP_SLICE_BYTES = 4 * KIB  # handed to the parser at once: it cannot be stopped within, and 4 KiB are 160 requests
 HTTP_JOINED_BYTES = 64 * KIB  # larger bodies are written as they are; below, one copy is cheaper than two writes
+HTTP_KNOWN_HOSTS = 64  # values of the host header that are not checked again: a broker has a few names and ports
+HTTP_PREFLIGHT_SECONDS = 600  # for which a browser need not ask again; Chrome keeps no answer longer than 7200
 HTTP_BACKLOG = 2048  # connections the kernel holds until they are accepted
 
 # --- topics ---

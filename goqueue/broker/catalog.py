@@ -152,8 +152,10 @@ class Catalog:
     # --- apply ---
 
     def note_gap(self, count: int) -> None:
-        """Each lost record may have reserved producer ids, and none may be given out twice."""
-        self.producer_ids_below += count * PRODUCER_IDS_RESERVED
+        """Records are lost: of topics, which `goqueue fsck --repair` finds again, or of producer ids.
+
+        Ids of a lost block are unknown from now on, and are not given out again: every start takes a new block.
+        """
 
     def apply(self, record: Record) -> None:
         match record:

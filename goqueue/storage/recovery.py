@@ -86,9 +86,7 @@ def recover(disk: Disk, directory: str, clean: CleanState | None = None, known_e
     return recovered
 
 
-def _recover(
-    disk: Disk, directory: str, entries: list[Entry], clean: CleanState | None, known_end: int
-) -> Recovered:
+def _recover(disk: Disk, directory: str, entries: list[Entry], clean: CleanState | None, known_end: int) -> Recovered:
     segments = find_segments(directory, entries)
     if not segments:
         segments = [Segment(directory, 0, index=Index())]

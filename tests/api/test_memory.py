@@ -21,7 +21,7 @@ from tests.brokers import ask, create
 class Body(bytearray):
     """A body whose life can be watched."""
 
-    live: "ClassVar[weakref.WeakSet[Body]]" = weakref.WeakSet()
+    live: ClassVar["weakref.WeakSet[Body]"] = weakref.WeakSet()
     __hash__ = object.__hash__  # type: ignore[assignment]
     __eq__ = object.__eq__
 

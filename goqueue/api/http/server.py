@@ -55,6 +55,15 @@ class Server:
         """Of all request bodies that are unfinished or unanswered."""
         return self._desk.held_bytes
 
+    @property
+    def answer_bytes(self) -> int:
+        """Of all large answers that their readers have not taken as a whole."""
+        return self._desk.answer_bytes
+
+    def check_answers(self) -> None:
+        """Raise BrokerOverloaded where nothing large should be read for an answer now."""
+        self._desk.check_answers()
+
     async def start(self, host: str, port: int, *, ssl: ssl.SSLContext | None = None) -> None:
         """Listen."""
         assert self._listener is None, "a server starts once"
