@@ -2,7 +2,7 @@
 
 # The commands so far, and how many other words there are behind them.
 function __goqueue_path
-    set -l taking --api-key --at --biggest --bucket --by --by-header --checkpoint --columns --compression --conf --config --confirm --data-dir --disk --every --field --for --format --from --group --groups-max-in-flight --groups-max-retries --groups-max-retry-delay --groups-retention --groups-retry-delay --groups-revocation-timeout --groups-session-timeout --groups-visibility-timeout --header --histogram --host --id --infer --into --isolation --jobs --json-schema --limit --log-format --log-level --log-requests --master --max --max-per-batch --memory --out --output --partition-by --per --plot --port --query --rate --remote --server --server-connections --server-idle-timeout --server-in-flight-bytes --server-key --server-request-bytes --server-stop-timeout --set --since --sort-by --storage-flush --storage-flush-interval --storage-segment-age --storage-segment-bytes --storage-tail-bytes --storage-upkeep-interval --to --top --topics-auto-create --topics-max-message-bytes --topics-partitions --topics-retention --url --window -g -o -s -u
+    set -l taking --api-key --at --biggest --bucket --by --by-header --checkpoint --columns --compression --conf --config --confirm --data-dir --disk --every --field --for --format --from --group --groups-max-in-flight --groups-max-retries --groups-max-retry-delay --groups-retention --groups-retry-delay --groups-revocation-timeout --groups-session-timeout --groups-visibility-timeout --header --histogram --host --id --infer --into --isolation --jobs --json-schema --limit --log-format --log-level --log-requests --master --max --max-per-batch --memory --out --output --partition-by --per --plot --port --query --rate --remote --server --server-allowed-hosts --server-allowed-origins --server-connections --server-idle-timeout --server-in-flight-bytes --server-key --server-request-bytes --server-stop-timeout --set --since --sort-by --storage-flush --storage-flush-interval --storage-segment-age --storage-segment-bytes --storage-tail-bytes --storage-upkeep-interval --to --top --topics-auto-create --topics-max-message-bytes --topics-partitions --topics-retention --url --window -g -o -s -u
     set -l paths 'completion' 'config' 'config check' 'config show' 'config template' 'demo' 'fsck' 'serve' 'spark-inspect' 'spark-inspect compaction' 'spark-inspect dlq' 'spark-inspect export' 'spark-inspect forecast' 'spark-inspect gaps' 'spark-inspect keys' 'spark-inspect lag' 'spark-inspect latency' 'spark-inspect package' 'spark-inspect replay' 'spark-inspect run' 'spark-inspect sizes' 'spark-inspect skew' 'spark-inspect sql' 'spark-inspect stream' 'spark-inspect summary' 'spark-inspect timeline' 'spark-inspect usage' 'spark-inspect verify' 'version'
     set -l path
     set -l number 0
@@ -61,6 +61,8 @@ complete -c goqueue -n '__goqueue_at "config show"' -s o -l output -d 'How to pr
 complete -c goqueue -n '__goqueue_at "config show"' -l data-dir -d 'Directory that holds everything the broker stores' -r -F
 complete -c goqueue -n '__goqueue_at "config show"' -l host -d 'Address to listen on' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l port -d 'Port to listen on' -x
+complete -c goqueue -n '__goqueue_at "config show"' -l server-allowed-hosts -d 'Names by which clients may call the broker, with commas between them, or `*` for any' -x
+complete -c goqueue -n '__goqueue_at "config show"' -l server-allowed-origins -d 'Origins of web pages that may use the broker from a browser, such as `http://localhost:3000`, with commas between them, or `*` for any' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l server-request-bytes -d 'The largest body of a request' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l server-in-flight-bytes -d 'Requests and messages that may be under way at once' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l server-connections -d 'Connections that may be open at once' -x
@@ -95,7 +97,7 @@ complete -c goqueue -n '__goqueue_at "demo"' -l port -d 'The port to listen on' 
 complete -c goqueue -n '__goqueue_at "demo"' -l for -d 'End after that long' -x
 complete -c goqueue -n '__goqueue_at "demo"' -l rate -d 'How many messages to publish in a second' -x
 complete -c goqueue -n '__goqueue_at "demo"' -s h -l help -d 'Show this message and exit'
-complete -c goqueue -n '__goqueue_at "fsck"' -l repair -d 'Rebuild caches and cut torn tails'
+complete -c goqueue -n '__goqueue_at "fsck"' -l repair -d 'Rebuild caches, cut torn tails, replace lost logs with empty ones'
 complete -c goqueue -n '__goqueue_at "fsck"' -l yes -d 'Repair without asking'
 complete -c goqueue -n '__goqueue_at "fsck"' -l jobs -d 'How many processes check' -x
 complete -c goqueue -n '__goqueue_at "fsck"' -s o -l output -d 'How to print' -x -a 'table json'
@@ -105,6 +107,8 @@ complete -c goqueue -n '__goqueue_at "serve"' -l config -d 'A YAML file of setti
 complete -c goqueue -n '__goqueue_at "serve"' -l data-dir -d 'Directory that holds everything the broker stores' -r -F
 complete -c goqueue -n '__goqueue_at "serve"' -l host -d 'Address to listen on' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l port -d 'Port to listen on' -x
+complete -c goqueue -n '__goqueue_at "serve"' -l server-allowed-hosts -d 'Names by which clients may call the broker, with commas between them, or `*` for any' -x
+complete -c goqueue -n '__goqueue_at "serve"' -l server-allowed-origins -d 'Origins of web pages that may use the broker from a browser, such as `http://localhost:3000`, with commas between them, or `*` for any' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l server-request-bytes -d 'The largest body of a request' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l server-in-flight-bytes -d 'Requests and messages that may be under way at once' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l server-connections -d 'Connections that may be open at once' -x

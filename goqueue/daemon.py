@@ -10,6 +10,7 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ import uvloop
 from goqueue import __version__
 from goqueue.api.call import App, MemberDefaults
 from goqueue.api.http.limits import HttpLimits
+from goqueue.api.http.origin import OriginGuard
 from goqueue.api.http.server import Server
 from goqueue.api.observer import HttpObserver
 from goqueue.api.openapi import document
@@ -30,6 +32,7 @@ from goqueue.broker.delivery.rules import Rules
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.config import Config
+from goqueue.config.kinds import list_items
 from goqueue.observe.history import History
 from goqueue.observe.logs import AccessLog, configure
 from goqueue.observe.metrics import Metrics
@@ -58,14 +61,19 @@ class Daemon:
         )
         self.runtime = Runtime(SystemDisk(), clock, self.metrics, settings)
         self._sampler = Sampler(self.runtime, self.metrics)
-        router = Router(ENDPOINTS, _app(config, self.runtime, self.metrics, self._sampler.history))
+        app = _app(config, self.runtime, self.metrics, self._sampler.history)
+        router = Router(ENDPOINTS, app)
         requests = config.log.requests
         access = (
             AccessLog(logging.getLogger("goqueue.requests"), per_second=requests, clock=clock) if requests else None
         )
         self.server = Server(
-            router, limits=_limits(config), observer=HttpObserver(self.metrics, router, access), clock=clock
+            _guarded(router, config),
+            limits=_limits(config),
+            observer=HttpObserver(self.metrics, router, access),
+            clock=clock,
         )
+        app.check_answers = self.server.check_answers
         self._lag = LagMeter(self.metrics.observe_lag)
         self._has_failed = False
         self._stop: asyncio.Event
@@ -165,6 +173,12 @@ def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History) -
         document(ENDPOINTS, __version__, status_of),
         connections_max=config.server.connections,
     )
+
+
+def _guarded(router: Router, config: Config) -> OriginGuard:
+    server = config.server
+    names = {"localhost", socket.gethostname(), server.host, *list_items(server.allowed_hosts)}
+    return OriginGuard(router, hosts=names, origins=list_items(server.allowed_origins))
 
 
 def _limits(config: Config) -> HttpLimits:

@@ -16,14 +16,17 @@
     │   ├── GroupNameInvalid
     │   ├── GroupNotEmpty
     │   ├── GroupNotFound
+    │   ├── HostNotAllowed
     │   ├── LeaseExpired
     │   ├── LogExists
     │   ├── LogNameInvalid
     │   ├── LogNotFound
+    │   ├── MediaTypeUnsupported
     │   ├── MemberUnknown
     │   ├── MessageTooLarge
     │   ├── MethodNotAllowed
     │   ├── OffsetOutOfRange
+    │   ├── OriginNotAllowed
     │   ├── PartitionNotFound
     │   ├── PartitionNotOwned
     │   ├── ProducerFenced
@@ -38,7 +41,8 @@
     │   ├── TopicNotFound
     │   ├── TransactionAborted
     │   ├── TransactionFull
-    │   └── TransactionNotOpen
+    │   ├── TransactionNotOpen
+    │   └── UnknownProducer
     ├── OperatorError            somebody must look at the machine
     │   ├── AccessDenied
     │   ├── AddressUnavailable
@@ -67,7 +71,7 @@ people, and where there is one a `hint` with the next step. What an error means 
 vocabulary (an HTTP status, an exit code) is decided by whoever speaks that vocabulary.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class GoQueueError(Exception):
@@ -80,6 +84,17 @@ class GoQueueError(Exception):
         self.sentence = sentence
         self.hint = hint
         self.details = details
+
+    def without_frames(self) -> Self:
+        """Drop the tracebacks of this error and of its causes.
+
+        Their frames hold what was being worked on, such as the body of a request, often in a cycle with the error.
+        """
+        error: BaseException | None = self
+        while error is not None:
+            error.__traceback__ = None
+            error = error.__cause__ or error.__context__
+        return self
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.code}: {self.sentence}>"
@@ -173,6 +188,12 @@ class GroupNotFound(CallerError):
     code = "group_not_found"
 
 
+class HostNotAllowed(CallerError):
+    """The request names a host that is no name of this broker, as a page does whose name was rebound to it."""
+
+    code = "host_not_allowed"
+
+
 class LeaseExpired(CallerError):
     """The messages are not leased to whoever speaks of them: too late, done already, or never given."""
 
@@ -189,6 +210,12 @@ class LogNameInvalid(CallerError):
 
 class LogNotFound(CallerError):
     code = "log_not_found"
+
+
+class MediaTypeUnsupported(CallerError):
+    """The content type of a body is missing, or is none that the endpoint takes."""
+
+    code = "media_type_unsupported"
 
 
 class MemberUnknown(CallerError):
@@ -211,6 +238,12 @@ class OffsetOutOfRange(CallerError):
     """`details` has `first` and `next`: the offsets that the log holds, and will hold next."""
 
     code = "offset_out_of_range"
+
+
+class OriginNotAllowed(CallerError):
+    """A browser sent the request for a page of another site."""
+
+    code = "origin_not_allowed"
 
 
 class PartitionNotFound(CallerError):
@@ -291,6 +324,12 @@ class TransactionNotOpen(CallerError):
     """Nothing has begun, or it is over."""
 
     code = "transaction_not_open"
+
+
+class UnknownProducer(CallerError):
+    """The producer id was never given out from this data directory, so that nothing of it is stored there."""
+
+    code = "unknown_producer"
 
 
 class AccessDenied(OperatorError):

@@ -16,6 +16,7 @@ OFFSET_MAX = 2**63 - 1  # a signed 64-bit number, so that every language and JSO
 PRIORITY_COUNT = 5
 
 # --- segments ---
+SECTOR_BYTES = 512  # the least that a device writes in one step; larger units are multiples of it
 INDEX_BLOCK_BYTES = 4 * KIB  # one index entry a block: a seek then walks some 30 frames of 100 bytes
 SEGMENT_BYTES = 64 * MIB  # small enough to expire and compact in steps, large enough to keep files few
 SEGMENT_BYTES_MIN = 4 * KIB
@@ -60,15 +61,21 @@ HTTP_BODY_SECONDS = 30  # for each further step of a body
 HTTP_BODY_STEP_BYTES = 512 * KIB  # 17 KiB/s; so the largest body is in after half an hour at the latest
 HTTP_IDLE_SECONDS = 75  # beyond the 60 that load balancers keep a connection, so that they are the ones to close it
 HTTP_WRITE_SECONDS = 30  # for each further step of an answer to be taken by its reader
-HTTP_WRITE_STEP_BYTES = 64 * KIB  # what uvloop buffers before it asks for a pause
+HTTP_WRITE_STEP_BYTES = 64 * KIB  # as much as is buffered before writing pauses
+HTTP_WRITE_BUFFER_BYTES = 64 * KIB  # of answers to one connection, before it gets no further one until all is taken
 HTTP_CONNECTIONS = 10_000  # some 10 KiB each
 HTTP_CONNECTIONS_SPARE = 256  # beyond the limit, to tell clients that it is reached; what comes on top is cut
 HTTP_BODIES_BYTES = 256 * MIB  # bodies of all requests that are unfinished or unanswered
+HTTP_ANSWERS_BYTES = 256 * MIB  # large answers that their readers have not taken yet, of all connections together
+HTTP_ANSWERS_SPARE_BYTES = 32 * MIB  # beyond it, for what an operator needs just then, such as metrics
+HTTP_ANSWERS_SHARE_HIGH = 0.75  # of it, from which on nothing large is read for an answer that could be refused
 HTTP_PIPELINED = 16  # requests of one connection that wait behind the one being answered
 HTTP_DRAIN_BYTES = 64 * MIB  # thrown away behind a refusal: a client that only sends would not see it otherwise
 HTTP_DRAIN_SECONDS = 5
 HTTP_SLICE_BYTES = 4 * KIB  # handed to the parser at once: it cannot be stopped within, and 4 KiB are 160 requests
 HTTP_JOINED_BYTES = 64 * KIB  # larger bodies are written as they are; below, one copy is cheaper than two writes
+HTTP_KNOWN_HOSTS = 64  # values of the host header that are not checked again: a broker has a few names and ports
+HTTP_PREFLIGHT_SECONDS = 600  # for which a browser need not ask again; Chrome keeps no answer longer than 7200
 HTTP_BACKLOG = 2048  # connections the kernel holds until they are accepted
 
 # --- topics ---
@@ -82,10 +89,15 @@ MESSAGE_BYTES_MIN = KIB
 TOPIC_NAME_CHARACTERS_MAX = 255
 
 # --- producers ---
-PRODUCER_IDS_RESERVED = 1_000  # given out for each record of the catalog; a restart loses what is left of them
+PRODUCER_BLOCK_IDS = 1_024  # given out for each record of the catalog, whose format fixes it; a start begins another
+PRODUCER_BLOCK_BITS = 43  # of a block's number: ids stay below 2^53, which is what JSON numbers hold everywhere
+PRODUCER_IDS_CHOSEN = 2**62  # and above: ids that clients may choose for themselves
 PRODUCER_WINDOW = 5  # batches of one producer and partition that are known again
 PRODUCERS_MAX = 10_000  # remembered of one partition, the latest; some 1 KiB each
 SEQUENCE_COUNT = 2**31  # sequences are below it, and begin at 0 again
+CATALOG_SEGMENT_BYTES = 4 * MIB  # of `__metadata`, before it is compacted: each end that is noted tells the whole topic
+END_NOTE_SECONDS = 1.0  # after a partition's roll, before its end is noted: others that roll meanwhile go with it
+LOST_OFFSETS = 100_000_000  # behind the noted end of a lost log, that may have been given out since it was noted
 SNAPSHOT_RECORDS = 1_000  # replayed at most, beside the snapshot: a few milliseconds
 
 # --- transactions ---
@@ -99,6 +111,7 @@ TRANSACTION_RETENTION_SECONDS = 7 * 24 * 3600  # of an id that nobody uses
 TRANSACTIONAL_IDS_FORGOTTEN = 1_000  # at once: some ten milliseconds
 TRANSACTION_SEGMENT_BYTES = 8 * MIB  # of their log, before it may be compacted: what a crash has to read again
 TRANSACTION_HUNG_SECONDS = 30.0  # half of what a silent one is given: by then somebody should know
+EARLIER_PRODUCERS = 8  # of one transactional id that are known to be fenced: one for each start that it was used in
 EPOCH_MAX = 2**15 - 1  # of a producer; then it gets a new id
 MARKER_RANGES_MAX = 65_536  # of one control record: a megabyte
 ABORTED_RANGES_KEPT = 1024  # of aborted messages of one sealed segment, in memory always: 16 KiB
@@ -207,6 +220,10 @@ IN_FLIGHT_BYTES = 256 * MIB  # accepted and not yet durable; half a second of a 
 STOP_SECONDS = 10.0  # for requests in progress when the broker stops
 UPKEEP_SECONDS = 30.0  # between two looks at what retention and compaction could remove
 
+# --- stalls of the broker itself ---
+STALL_SECONDS = 0.5  # without a turn of the loop; a session of one second with three heartbeats in it outlasts that
+BEAT_SECONDS = 0.125  # between two signs of life of the loop: four of them before it counts as a stall
+
 # --- what operators see ---
 REQUESTS_LOGGED = 100  # in one second: a busy broker must not spend its time, or its disk, on telling so
 LAG_SECONDS = 0.5  # between two looks at how late the event loop is
@@ -253,6 +270,8 @@ ORDEAL_DELIVERIES = 10  # of one message: three times as many as its retries all
 ORDEALS_LOOKED_AT = 1_000  # leases and retries of one place, the first ones: a place may have a hundred thousand
 DELAYED_LATE_SECONDS = 30.0  # of a delayed message: mostly it is milliseconds, and after a start some seconds
 TRANSACTION_STUCK_SECONDS = 10.0  # that the end of a transaction is decided and not carried out: mostly milliseconds
+STALL_LONG_SECONDS = 5.0  # of one stall, before the doctor tells it: clients with short timeouts have given up
+STALL_TOLD_SECONDS = 3600.0  # that it is worth telling
 UNCLEAN_START_SECONDS = 24 * 3600.0  # that it is worth telling
 
 # --- names ---
@@ -260,7 +279,9 @@ LOG_NAME_BYTES_MAX = 255  # of one part; the file systems' own limit
 LOG_DEPTH_MAX = 4  # parts of a name: topic, partition, and a log that belongs to a partition
 
 assert VALUE_BYTES_MAX < 2**32
+assert PRODUCER_BLOCK_IDS << PRODUCER_BLOCK_BITS == 2**53
 assert FRAME_BYTES_MAX < SEGMENT_BYTES <= SEGMENT_BYTES_MAX
+assert LOST_OFFSETS > SEGMENT_BYTES_MAX // FRAME_HEADER_BYTES  # ends are noted at each roll
 assert INDEX_BLOCK_BYTES <= SEGMENT_BYTES_MIN
 assert SCAN_CHUNK_BYTES % INDEX_BLOCK_BYTES == 0
 assert SEGMENT_AGE_SECONDS_MIN <= SEGMENT_AGE_SECONDS <= SEGMENT_AGE_SECONDS_MAX
@@ -268,6 +289,9 @@ assert TAIL_BYTES_MIN <= TAIL_BYTES <= TAIL_BYTES_MAX
 assert FLUSH_INTERVAL_SECONDS_MIN <= FLUSH_INTERVAL_SECONDS <= FLUSH_INTERVAL_SECONDS_MAX
 assert FLUSH_INTERVAL_SECONDS_MAX < SEGMENT_AGE_SECONDS
 assert SESSION_SECONDS_MIN <= HEARTBEAT_SECONDS < SESSION_SECONDS <= SESSION_SECONDS_MAX
+assert BEAT_SECONDS * 2 < STALL_SECONDS < SESSION_SECONDS_MIN * 2 / 3
+assert STALL_SECONDS < TRANSACTION_SECONDS_MIN * 2 / 3
+assert STALL_SECONDS <= STALL_LONG_SECONDS
 assert VISIBILITY_SECONDS_MIN <= VISIBILITY_SECONDS <= VISIBILITY_SECONDS_MAX
 assert RETRY_SECONDS <= RETRY_SECONDS_MAX <= RETRY_DELAY_SECONDS_MAX
 assert IN_FLIGHT_MESSAGES <= IN_FLIGHT_MESSAGES_MAX

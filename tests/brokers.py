@@ -50,7 +50,8 @@ def ask(url: str, method: str, path: str, body: Any = None, headers: dict[str, s
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
     try:
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request(method, path, content, headers or {})
+        announced = {} if content is None else {"content-type": "application/json"}
+        connection.request(method, path, content, announced | (headers or {}))
         response = connection.getresponse()
         return Answer(response.status, {name.lower(): text for name, text in response.getheaders()}, response.read())
     finally:

@@ -310,3 +310,43 @@ def test_the_ready_files_are_current_complete_and_valid(name: str) -> None:
 def test_the_template_holds_exactly_the_defaults(file: Path) -> None:
     file.write_text(reference.template("default"), encoding="utf-8")
     assert load(str(file)) == Config()
+
+
+# --- lists ---
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "kept"),
+    [
+        ("server.allowed_hosts", "none", "none"),
+        ("server.allowed_hosts", " Queue.Example,b ,b", "queue.example, b"),
+        ("server.allowed_hosts", "*", "*"),
+        (
+            "server.allowed_origins",
+            "https://A.example:443, http://b:80,http://c:8080",
+            "https://a.example, http://b, http://c:8080",
+        ),
+        ("server.allowed_origins", "http://[::1]:3000", "http://[::1]:3000"),
+    ],
+)
+def test_lists_are_kept_in_one_form(key: str, text: str, kept: str) -> None:
+    config = load(flags={key: text})
+    setting = next(setting for setting in SETTINGS if setting.key == key)
+    assert config.value(setting) == setting.parse(setting.format(kept)) == kept
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "problem"),
+    [
+        ("server.allowed_hosts", "a,,b", "'' is not the name of a host"),
+        ("server.allowed_hosts", "queue.example:8080", "'queue.example:8080' is not the name of a host"),
+        ("server.allowed_hosts", "http://queue.example", "'http://queue.example' is not the name of a host"),
+        ("server.allowed_hosts", "*.example", "'*.example' is not the name of a host"),
+        ("server.allowed_hosts", ",".join(["a"] * 101), "has 101 items: at most 100"),
+        ("server.allowed_origins", "queue.example", "'queue.example' is not an origin"),
+        ("server.allowed_origins", "http://queue.example/", "'http://queue.example/' is not an origin"),
+        ("server.allowed_origins", "null", "'null' is not an origin"),
+    ],
+)
+def test_lists_with_a_wrong_item_are_refused(key: str, text: str, problem: str) -> None:
+    assert problem in problems(None, None, **{key: text})[0]

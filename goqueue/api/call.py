@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +43,8 @@ class App:
     creating: "dict[str, asyncio.Future[Topic]]" = field(default_factory=dict)
     """Topics that are being made because somebody publishes to them."""
     connections_max: int = HTTP_CONNECTIONS
+    check_answers: Callable[[], None] = lambda: None
+    """Raises BrokerOverloaded where nothing large should be read for an answer now."""
     gatherer: Gatherer = field(init=False)
     """Of facts, for the doctor."""
     scraper: Scraper = field(init=False)

@@ -38,6 +38,8 @@ class Endpoint:
     unwell_status: int | None = None
     """Of an answer that has the same form and says that not all is well."""
     permission: Permission = "open"
+    may_be_large: bool = False
+    """Whether an answer may hold megabytes: then it is refused, before anything is read, while others hold too much."""
     errors: tuple[type[GoQueueError], ...] = ()
     """What may be refused, besides a malformed request."""
     example: Any = None

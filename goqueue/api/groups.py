@@ -171,7 +171,7 @@ def _member(call: Call, group: Group, name: str) -> MemberDescription:
         client_id=member.client_id,
         topics=list(member.topics),
         assigned_partitions=[name_of(place) for place in places],
-        last_heartbeat=format_time(coordinator.membership.presence(group.group, name).seen_ns),
+        last_heartbeat=format_time(coordinator.on_wall_ns(coordinator.membership.presence(group.group, name).seen_ns)),
         joined_at=format_time(member.joined_ns),
         session_timeout=member.session_ns / NANOSECONDS,
         max_in_flight=member.in_flight_max,

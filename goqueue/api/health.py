@@ -125,7 +125,7 @@ async def version(call: Call) -> Version:  # noqa: ARG001 - handlers have one fo
 
 async def metrics(call: Call) -> Response:
     body, kind = await call.app.scraper.text(call.request.headers.get("accept", ""))
-    return Response(200, body, kind)
+    return Response(200, body, kind, is_essential=True)
 
 
 async def openapi(call: Call) -> Any:

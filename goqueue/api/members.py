@@ -208,7 +208,8 @@ async def heartbeat(call: Call) -> Heartbeat:
 async def heartbeat_cooperative(call: Call) -> CooperativeHeartbeat:
     group, is_news = _beat(call)
     member = call.body.member_id
-    deadline_ns = call.runtime.broker.coordinator.rebalancer.deadline_of(group.group, member)
+    coordinator = call.runtime.broker.coordinator
+    deadline_ns = coordinator.rebalancer.deadline_of(group.group, member)
     return CooperativeHeartbeat(
         rebalance_required=is_news,
         partitions_to_revoke=bodies(group.to_give_up(member)),
@@ -217,7 +218,7 @@ async def heartbeat_cooperative(call: Call) -> CooperativeHeartbeat:
         protocol=group.protocol,
         state=state_of(call, group),
         rebalance_state=rebalance_state_of(call, group),
-        revocation_deadline=None if deadline_ns is None else format_time(deadline_ns),
+        revocation_deadline=None if deadline_ns is None else format_time(coordinator.on_wall_ns(deadline_ns)),
     )
 
 

@@ -8,7 +8,16 @@ import msgspec
 
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.scalars import encode_scalar, scalar_schema
-from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid, RequestTimedOut, RequestTooLarge
+from goqueue.errors import (
+    BrokerOverloaded,
+    GoQueueError,
+    HostNotAllowed,
+    MediaTypeUnsupported,
+    OriginNotAllowed,
+    RequestInvalid,
+    RequestTimedOut,
+    RequestTooLarge,
+)
 
 OPENAPI_VERSION = "3.1.0"
 FRAMES = "application/vnd.goqueue.frames"
@@ -41,7 +50,15 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
     "topic": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[A-Za-z0-9._-]+$"},
 }
 
-_OF_ANY_REQUEST = (RequestInvalid, RequestTimedOut, RequestTooLarge, BrokerOverloaded)
+_OF_ANY_REQUEST = (
+    RequestInvalid,
+    HostNotAllowed,
+    OriginNotAllowed,
+    RequestTimedOut,
+    RequestTooLarge,
+    MediaTypeUnsupported,
+    BrokerOverloaded,
+)
 """What the server itself refuses, whatever the endpoint is."""
 
 StatusOf = Callable[[type[GoQueueError]], int]

@@ -95,8 +95,9 @@ async def heartbeat(call: Call) -> HeartbeatTaken:
     """A sign of life. Of producers without a transactional id nothing ends by itself."""
     body: ProducerHeartbeat = call.body
     text = call.parameters["producer"]
-    if not _NUMBER.fullmatch(text) or not call.runtime.broker.has_given(int(text)):
+    if not _NUMBER.fullmatch(text):
         raise ProducerNotFound(f"there is no producer {quoted(text)}", hint="POST /producers/init gives a number")
+    call.runtime.broker.refuse_unless_given(int(text))
     coordinator, whose = call.runtime.broker.transactions, Whose(int(text), body.epoch)
     if body.transactional_id is not None or coordinator.register.of_producer(whose.producer) is not None:
         coordinator.heartbeat(whose, body.transactional_id)

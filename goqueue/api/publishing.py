@@ -182,7 +182,7 @@ def _offer(call: Call, target: _Target, frames: list[bytes]) -> _Offered:
         chosen = inbox(call, partition) if is_delayed else partition
         return call.runtime.offer(chosen, frames, sum(map(len, frames)))
     except GoQueueError as error:  # others may have been taken already
-        return error
+        return error.without_frames()
 
 
 def inbox(call: Call, partition: Partition) -> Partition:
@@ -312,7 +312,7 @@ async def _outcome(answer: _Offered, call: Call) -> Placement | GoQueueError | N
     try:
         return await answer
     except GoQueueError as error:
-        return error
+        return error.without_frames()
 
 
 def _refuse_if_all_failed(outcomes: Sequence[Placement | GoQueueError | None]) -> None:
@@ -368,7 +368,7 @@ async def _hand_over(
             return await call.runtime.notary.publish(whose, partition, content, topic.settings.max_message_bytes)
         return await call.runtime.publish(partition, content, topic.settings.max_message_bytes)
     except GoQueueError as error:
-        return error
+        return error.without_frames()
 
 
 def _section(number: int, is_delayed: bool, outcome: Placement | GoQueueError | None) -> Published:

@@ -14,7 +14,7 @@ from goqueue.api.http.message import Request, Response
 from goqueue.api.openapi import FRAMES, JSON
 from goqueue.api.scalars import encode_scalar
 from goqueue.api.status import refusal
-from goqueue.errors import EndpointNotFound, GoQueueError, MethodNotAllowed, RequestInvalid
+from goqueue.errors import EndpointNotFound, GoQueueError, MediaTypeUnsupported, MethodNotAllowed, RequestInvalid
 from goqueue.limits import KIB
 from goqueue.quantities import quoted
 
@@ -86,17 +86,21 @@ class Router:
 
     async def _answer(self, row: Endpoint, parameters: dict[str, str], request: Request) -> Response:
         try:
+            if row.may_be_large:
+                self._app.check_answers()
             call = Call(self._app, request, parameters)
             if row.query is not None:
                 call.query = decode_query(row.query, request.query)
             elif request.query:
                 raise RequestInvalid(f"{row.path} takes no parameters, {quoted(request.query)} was sent", problems=[])
-            if row.body is not None and not (row.frames and is_frames(request)):
-                _refuse_other_content(row, request)
-                call.body = await _decoded_body(row.body, request.body)
+            if not (row.frames and is_frames(request)):
+                if request.body and request.headers.get("content-type") != JSON:
+                    _check_content_type(row, request)
+                if row.body is not None:
+                    call.body = await _decoded_body(row.body, request.body)
             result = await row.handler(call)
         except GoQueueError as error:
-            return refusal(error)
+            return refusal(error.without_frames())
         return result if isinstance(result, Response) else Response(row.status, _encode(result))
 
 
@@ -117,13 +121,15 @@ def _media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def _refuse_other_content(row: Endpoint, request: Request) -> None:
-    """Whoever says nothing, or what curl says of itself, means JSON."""
-    kind = _media_type(request.headers.get("content-type", JSON))
-    if kind not in (JSON, "application/x-www-form-urlencoded", "text/plain", ""):
-        takes = f"{JSON} and {FRAMES}" if row.frames else JSON
-        raise RequestInvalid(
-            f"a body of the type {quoted(kind)} is not understood here", hint=f"send {takes}", problems=[]
+def _check_content_type(row: Endpoint, request: Request) -> None:
+    """Refuse a body that is not announced as JSON: a page of any site may send other types, or none, unasked."""
+    kind = _media_type(request.headers.get("content-type", ""))
+    if kind != JSON:
+        told = f"the content type {quoted(kind)}" if kind else "a body without a content type"
+        takes = f"{JSON} or {FRAMES}" if row.frames else JSON
+        raise MediaTypeUnsupported(
+            f"{told} is not accepted here",
+            hint=f"send the header `content-type: {takes}`; curl does so with --json instead of -d",
         )
 
 

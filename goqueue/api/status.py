@@ -9,6 +9,8 @@ from goqueue.api.http.message import Response
 from goqueue.errors import CallerError, GoQueueError, TransientError
 
 _STATUS: dict[type[GoQueueError], int] = {
+    errors.HostNotAllowed: 403,
+    errors.OriginNotAllowed: 403,
     errors.DelayedNotFound: 404,
     errors.EndpointNotFound: 404,
     errors.GroupNotFound: 404,
@@ -38,8 +40,10 @@ _STATUS: dict[type[GoQueueError], int] = {
     errors.TransactionAborted: 409,
     errors.TransactionFull: 409,
     errors.TransactionNotOpen: 409,
+    errors.UnknownProducer: 409,
     errors.MessageTooLarge: 413,
     errors.RequestTooLarge: 413,
+    errors.MediaTypeUnsupported: 415,
 }
 RETRY_AFTER_SECONDS = 1
 

@@ -129,7 +129,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         method="GET", path="/topics/{topic}/partitions/{partition}/segments/{segment}/log",
         handler=segments.read_log, summary="Bytes of a segment as they are on disk; their checksums are not verified",
         tag="segments", permission="read", query=segments.LogQuery, answer_type=segments.OCTETS,
-        errors=(*_NO_SEGMENT, *_UNREADABLE),
+        may_be_large=True, errors=(*_NO_SEGMENT, *_UNREADABLE),
     ),
     Endpoint(
         method="GET", path="/topics/{topic}/partitions/{partition}/segments/{segment}/index",
@@ -145,21 +145,22 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         errors=(
             *_NO_TOPIC, errors.PartitionNotFound,
             errors.FrameInvalid, errors.ChecksumMismatch, errors.MessageTooLarge, errors.ProducerFenced,
-            errors.SequenceOutOfOrder, errors.BrokerOverloaded, errors.ProducerNotFound, errors.TransactionNotOpen,
-            errors.TransactionAborted, errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE,
+            errors.SequenceOutOfOrder, errors.BrokerOverloaded, errors.ProducerNotFound, errors.UnknownProducer,
+            errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionFull, errors.TransactionPending,
+            *_UNAVAILABLE,
         ),
         example={"messages": [_MESSAGE]}, answer_example=_STORED,
     ),
     Endpoint(
         method="GET", path="/topics/{topic}/messages", handler=reading.read_topic,
         summary="Messages of all partitions in the order of their times", tag="messages", permission="read",
-        query=reading.TopicReadQuery, answer=reading.TopicMessages,
+        query=reading.TopicReadQuery, answer=reading.TopicMessages, may_be_large=True,
         errors=(*_NO_TOPIC, *_UNREADABLE),
     ),
     Endpoint(
         method="GET", path="/topics/{topic}/partitions/{partition}/messages", handler=reading.read,
         summary=f"Messages of one partition, as JSON or, with Accept {FRAMES}, as frames", tag="messages",
-        permission="read", query=reading.ReadQuery, answer=reading.Messages,
+        permission="read", query=reading.ReadQuery, answer=reading.Messages, may_be_large=True,
         errors=(
             *_NO_TOPIC, errors.PartitionNotFound,
             errors.OffsetOutOfRange, *_UNREADABLE,

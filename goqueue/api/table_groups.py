@@ -91,7 +91,7 @@ GROUP_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET", path="/groups/{group}/poll", handler=polling.poll,
         summary=f"Messages for a member, as JSON or, with Accept {LEASES}, as frames", tag="groups",
-        permission="read", query=polling.PollQuery, answer=polling.Polled,
+        permission="read", query=polling.PollQuery, answer=polling.Polled, may_be_large=True,
         errors=(*_STALE, errors.RangeDamaged, *_UNAVAILABLE),
     ),
     Endpoint(

@@ -8,7 +8,7 @@ _UNAVAILABLE = (
     errors.LogFenced, errors.LogClosed, errors.DiskFull, errors.DiskFailed, errors.FilesExhausted,
     errors.BrokerStopping,
 )  # fmt: skip
-_NOT_ITS = (errors.ProducerNotFound, errors.ProducerFenced, errors.TransactionPending)
+_NOT_ITS = (errors.ProducerNotFound, errors.UnknownProducer, errors.ProducerFenced, errors.TransactionPending)
 _OPEN = (*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted, errors.TransactionFull)
 _NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy, errors.PartitionNotFound)
 _GROUP = (
@@ -24,7 +24,10 @@ TRANSACTION_ENDPOINTS: tuple[Endpoint, ...] = (
         method="POST", path="/producers/init", handler=producers.init,
         summary="A new producer id, or the next epoch of a transactional id", tag="transactions", permission="write",
         body=producers.NewProducer, answer=producers.ProducerIdentity,
-        errors=(errors.ProducerFenced, errors.TransactionFull, errors.TransactionPending, *_UNAVAILABLE),
+        errors=(
+            errors.ProducerFenced, errors.UnknownProducer, errors.TransactionFull, errors.TransactionPending,
+            *_UNAVAILABLE,
+        ),
         example={"transactional_id": "orders-1"},
         answer_example={
             "producer_id": 7, "epoch": 3, "transactional_id": "orders-1", "transaction_timeout_ms": 60000,

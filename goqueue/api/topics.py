@@ -64,6 +64,7 @@ class TopicDescription(msgspec.Struct):
     partition_offsets: dict[str, Offsets]
     created_at: str
     config: TopicSettings
+    faults: Annotated[dict[str, str], msgspec.Meta(description="Partitions that take no messages, and why.")]
 
 
 class PartitionDescription(msgspec.Struct, kw_only=True):
@@ -143,6 +144,7 @@ def _described(topic: Topic) -> TopicDescription:
         {str(one.number): Offsets(one.earliest, one.high_watermark) for one in topic.partitions},
         format_time(topic.created_ns),
         topic.settings,
+        {str(one.number): one.log.fence.sentence for one in topic.partitions if one.log.fence is not None},
     )
 
 

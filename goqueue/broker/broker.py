@@ -5,8 +5,9 @@ waiting (`done`), and call `commit` soon after an `offer` that asks for it. Ever
 that owns the store.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from goqueue.broker.catalog import Catalog, Record, TopicForgotten, decode_record, encode_record
@@ -17,15 +18,22 @@ from goqueue.broker.groups.coordinator import Coordinator, GroupSettings
 from goqueue.broker.journal import Journal
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
+from goqueue.broker.producers import never_given
 from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
 from goqueue.broker.transactions.places import Places
 from goqueue.broker.work import Promise, Told, run
-from goqueue.clock import Clock
+from goqueue.clock import Clock, StallFreeClock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
-from goqueue.limits import GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
+from goqueue.limits import (
+    CATALOG_SEGMENT_BYTES,
+    GROUP_LOGS,
+    GROUP_SEGMENT_BYTES,
+    PRODUCER_BLOCK_IDS,
+    TRANSACTION_SEGMENT_BYTES,
+)
 from goqueue.quantities import quoted
 from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk
@@ -62,6 +70,8 @@ class Broker:
         self._store = store
         self._disk = disk
         self._clock = clock
+        self.stall_free = StallFreeClock(clock)
+        """What clients' deadlines are measured with. The shell has it beat from before `open` on."""
         self._log_settings = log_settings
         self.topics: dict[str, Topic] = {}
         self.office = Office(clock)
@@ -70,7 +80,9 @@ class Broker:
         """Logs that no topic knows: they are left alone, and named to the operator."""
         self._catalog = Catalog()
         self._journal: Journal[Record]
-        self._next_producer = self._producers_below = 0
+        self._ids = iter(range(0))
+        """Of producers, to be given out."""
+        self._blocks_of_start: set[int] = set()
         self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
         """Called with what is to be kept in a moment, never at once: then it is looked again whether something was
         synced."""
@@ -80,23 +92,47 @@ class Broker:
 
     def open(self) -> None:
         """Make the state from the logs, and finish what a crash has interrupted."""
-        name = log_name(CATALOG, 0)
-        log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
-        self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record)
-        self._journal.replay()
-        self._next_producer = self._producers_below = self._catalog.producer_ids_below
+        log = self._internal_log(CATALOG, 0, _INTERNAL_SETTINGS)
+        log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
+        self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record, snapshots=False)
+        self._journal.open()
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
+        self._expect_noted_ends()
         for record in self._catalog.topics.values():
             topic = self._attach(record.name)
             for partition in topic.partitions:
                 self._note_tear(partition)
                 self._attach_delayed(topic, partition)
-        self._open_groups()
-        self._open_transactions()
         known = {partition.log.name for _, partition in self.partitions()}
         known |= {postman.delays.name for postman in self.office.postmen()}
+        known |= {log_name(CATALOG, 0), log_name(TRANSACTIONS, 0), *(log_name(GROUPS, n) for n in range(GROUP_LOGS))}
         self.unclaimed = sorted(self._store.logs.keys() - known)
+        self._open_groups()
+        self._open_transactions()
+        self.note_ends(self._catalog.topics)
+
+    def _expect_noted_ends(self) -> None:
+        """A log that was made and is gone is not made anew: its offsets would be given out again."""
+        for record in self._catalog.topics.values():
+            for name, end in record.ends.items():
+                self._store.expect(f"{record.name}/{name}", end)
+
+    def note_ends(self, names: Iterable[str]) -> None:
+        """Record how far the logs of these topics are on the device, where that is not recorded yet.
+
+        Nobody waits for it. What the disk refuses is noted the next time.
+        """
+        topics = [self.topics[name] for name in names if name in self.topics and name in self._catalog.topics]
+        records = [self._catalog.note_ends(topic.name, self._durable_ends(topic)) for topic in topics]
+        if news := [record for record in records if record is not None]:
+            with suppress(GoQueueError):
+                self._journal.record(news, lambda _: None)
+
+    def _durable_ends(self, topic: Topic) -> dict[str, int]:
+        logs = [partition.log for partition in topic.partitions]
+        logs += [delays.inbox.log for one in topic.partitions if (delays := self.office.delays(one)) is not None]
+        return {log.name.removeprefix(f"{topic.name}/"): log.durable_end for log in logs if log.fence is None}
 
     def _attach_delayed(self, topic: Topic, partition: Partition) -> None:
         """What was scheduled before this start."""
@@ -116,25 +152,37 @@ class Broker:
             topic = self.topic(partition.topic)
             self._store.finish_deletions()
             postman = self._open_delayed(topic, partition)
+            self.note_ends([topic.name])
         return postman
 
     def _open_groups(self) -> None:
         partitions = [
-            Partition(GROUPS, number, self._log(GROUPS, number, _GROUP_SETTINGS)) for number in range(GROUP_LOGS)
+            Partition(GROUPS, number, self._internal_log(GROUPS, number, _GROUP_SETTINGS))
+            for number in range(GROUP_LOGS)
         ]
         self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
         logs = [partition.log for partition in partitions]
-        self.coordinator = Coordinator(logs, self._disk, self, self._clock, self._chance, self._group_settings)
+        self.coordinator = Coordinator(logs, self._disk, self, self.stall_free, self._chance, self._group_settings)
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
-        if (name := log_name(TRANSACTIONS, 0)) in self._store.unopened:
-            self._store.log(name)  # raises: without it what is not committed could not be told from what is
-        log = self._log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
+        log = self._internal_log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
-        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self._clock, self.new_producer)
+        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self)
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
+        if self.transactions.journal.gaps or any(shelf.journal.gaps for shelf in self.coordinator.ledger.shelves):
+            self._redeem_lost_pledges()
+
+    def _redeem_lost_pledges(self) -> None:
+        """Where the end of a transaction is lost on either side, what a group has pledged in it would wait for ever."""
+        for group in [one.group for one in self.coordinator.ledger.groups()]:
+            cursors = self.coordinator.ledger.cursors(group).values()
+            for whose in {one.whose for cursor in cursors for _, _, one in cursor.pledged.runs()}:
+                if not self.transactions.register.is_open(whose):
+                    is_commit = self.transactions.register.was_committed(whose)
+                    self.coordinator.pledges.redeem(group, whose, is_commit, False, lambda _: None)
+        self.coordinator.commit()
 
     def _note_tear(self, partition: Partition) -> None:
         """Where that is refused nothing may be appended: nobody could tell any more where a torn batch ends."""
@@ -170,6 +218,13 @@ class Broker:
         if gone and self._journal.log.fence is None:
             self._journal.record([TopicForgotten(name) for name in sorted(gone)], lambda _: None)
 
+    def _internal_log(self, topic: str, number: int, settings: TopicSettings) -> Log:
+        """One whose segments are kept twice: the broker cannot do without its content."""
+        log = self._log(topic, number, settings)
+        if not isinstance(log, ClosedLog):
+            log.writer.keep_copies(log.segments)
+        return log
+
     def _attach(self, name: str) -> Topic:
         """Make the topic usable, with the logs of those partitions that have none yet."""
         record = self._catalog.topics[name]
@@ -197,6 +252,10 @@ class Broker:
         return LogSettings(size, self._log_settings.segment_age_ns)
 
     # --- topics ---
+
+    def has_lost_record(self, name: str) -> bool:
+        """Whether there are logs of such a topic and no record: it may be brought back."""
+        return any(log.startswith(f"{name}/") for log in self.unclaimed)
 
     def topic(self, name: str) -> Topic:
         """The topic of this name, internal ones included."""
@@ -227,7 +286,7 @@ class Broker:
 
     def _refuse_unclaimed(self, name: str) -> None:
         """Messages of which nobody knows whose they are must not turn up in a new topic, and go with it."""
-        if any(log.startswith(f"{name}/") for log in self.unclaimed):
+        if self.has_lost_record(name):
             raise LogExists(
                 f"there are logs of a topic {quoted(name)} that no record speaks of",
                 hint=f"choose another name, or move logs/{name} out of the data directory while the broker is stopped",
@@ -238,6 +297,7 @@ class Broker:
         """A topic whose logs cannot be made is taken back; should that be refused too, the next start makes them."""
         try:
             topic = self._attach(name)
+            self.note_ends([name])  # on its way to the disk before the first message is
             self.coordinator.topic_changed(name)
             told(topic)
         except GoQueueError as failure:
@@ -317,10 +377,10 @@ class Broker:
     # --- producers ---
 
     def new_producer(self, told: Told[int]) -> None:
-        """An id that nobody else has had, or will have."""
-        if self._next_producer < self._producers_below and not self._awaiting_ids:
-            self._next_producer += 1
-            told(self._next_producer - 1)
+        """An id that nobody else has had, or will have, whatever copy of the directory is restored: each start takes
+        ids of its own."""
+        if not self._awaiting_ids and (given := next(self._ids, None)) is not None:
+            told(given)
             return
         self._awaiting_ids.append(told)
         if len(self._awaiting_ids) == 1:
@@ -328,16 +388,24 @@ class Broker:
 
     def has_given(self, producer: int) -> bool:
         """Whether somebody may have this id."""
-        return producer < self._catalog.producer_ids_below
+        return self._catalog.has_given(producer)
+
+    def is_of_start(self, producer: int) -> bool:
+        """Whether this id was given out since the start: what is restored later cannot know of it."""
+        return producer // PRODUCER_BLOCK_IDS in self._blocks_of_start
+
+    def refuse_unless_given(self, producer: int) -> None:
+        if not self._catalog.has_given(producer):
+            raise never_given(producer)
 
     def _reserve_ids(self) -> None:
-        first = self._catalog.producer_ids_below
+        reserved = self._catalog.reserve_producer_ids(self._chance)
 
         def durable(error: GoQueueError | None) -> None:
             waiting, self._awaiting_ids = self._awaiting_ids, []
             if error is None:
-                self._next_producer = max(self._next_producer, first)
-                self._producers_below = self._catalog.producer_ids_below
+                self._ids = iter(reserved.ids)
+                self._blocks_of_start.add(reserved.block)
             for told in waiting:
                 try:
                     told(error) if error else self.new_producer(told)
@@ -348,7 +416,7 @@ class Broker:
             durable(error) if error else self._when_synced(self._journal.log, self._journal.log.readable_end, durable)
 
         try:
-            self._journal.record([self._catalog.reserve_producer_ids()], settled)
+            self._journal.record([reserved], settled)
         except GoQueueError:
             self._awaiting_ids.clear()
             raise

@@ -6,6 +6,8 @@ go back when the disk refuses, without asking that disk for anything.
 The snapshot beside the log spares reading all of it. It is a cache: without it, or when it does not fit the
 log, the log alone makes the same state.
 
+Records that cannot be read are a `Gap`. The state is told of it, and goes on with the records behind it.
+
 The owner's duties: nothing that was decided is told to anybody before `done` has been called without an error;
 `commit` is called soon after an `add`, since what was added until then shares an append.
 """
@@ -34,11 +36,25 @@ class Machine(Protocol[Record]):
 
     def clear(self) -> None: ...
 
+    def note_gap(self, count: int) -> None:
+        """So many records at most are lost between the last one and the next."""
+        ...
+
     def apply(self, record: Record) -> None: ...
 
     def records(self) -> Iterable[Record]:
         """Records that make this state from none."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets of records that cannot be read."""
+
+    first_offset: int
+    next_offset: int
+    since_ns: int
+    """The time of the last record before them; 0 where there is none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +96,8 @@ class Journal(Generic[Record]):
         self.log = log
         self._disk = disk
         self._machine = machine
+        self.gaps: list[Gap] = []
+        """What the last `replay` could not read."""
         self._durable = type(machine)()
         self._durable_end = 0
         """The end of what the durable state is made of."""
@@ -96,21 +114,49 @@ class Journal(Generic[Record]):
         """The state as it is on the disk, for whoever may tell no more than that; only the journal changes it."""
         return self._durable
 
+    def open(self) -> None:
+        """`replay`; a log that cannot be read is fenced, and its state is empty."""
+        try:
+            self.replay()
+        except GoQueueError as error:
+            self._durable.clear()
+            self._machine.clear()
+            self.log.fence_off(error)
+
     def replay(self) -> None:
-        """Make the state from what the disk holds."""
+        """Make the state from what the disk holds. What is damaged is passed over."""
         self._durable.clear()
-        offset = self._restore()
+        self.gaps.clear()
+        offset = expected = self._restore()
+        time = 0
+        compacted = load_progress(self._disk, self.log.directory).gaps if self.log.next_offset else 0
         while offset < self.log.readable_end:
-            read = self.log.read(offset, _READ_BYTES)
+            read = self.log.read(offset, _READ_BYTES, skip_damage=True)
+            for damage in read.skipped:
+                self._note_gap(max(damage.first_offset, expected), damage.next_offset, time)
+                expected = damage.next_offset
             for buffer in read.buffers:
                 for position in frame.walk(buffer):
                     message = frame.decode(buffer, position)
+                    self._note_gap(max(expected, compacted), message.offset, time)
+                    expected, time = message.offset + 1, message.timestamp_ns
                     record = self._decode(message)
                     self._durable.apply(record)
                     self._on_durable(record, message.offset)
             offset = read.next_offset
+        self._note_gap(max(expected, compacted), offset, time)
         self._durable_end = offset
         self._go_back()
+
+    def _note_gap(self, first: int, end: int, since_ns: int) -> None:
+        if first < end:
+            self.gaps.append(Gap(first, end, since_ns))
+            self._durable.note_gap(end - first)
+
+    def fence_where_refused(self, error: GoQueueError | None) -> None:
+        """For a record without which the state must not be used."""
+        if error is not None and self.log.fence is None and not self.log.is_closed:
+            self.log.fence_off(error)
 
     def _go_back(self) -> None:
         """Begin again with what is durable, and what was decided behind it."""

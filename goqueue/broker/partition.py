@@ -363,9 +363,12 @@ class Partition:
     def load_producers(self, disk: Disk) -> Work[None]:
         """Know again, after a start, who sent what last: from the note beside the log, and the log behind it."""
         note = yield partial(_read_note, disk, self._note_path)
-        producers, offset = Producers(), self.earliest
+        # A producer whose batches were all removed is not found in the log.
+        is_whole = not self.earliest and self.is_dense(0, self.high_watermark)
+        producers, offset = Producers(is_complete=is_whole), self.earliest
         if note is not None and self.earliest <= note["offset"] <= self.high_watermark:
-            producers, offset = Producers.from_facts(note["producers"]), note["offset"]
+            offset, is_whole = note["offset"], note.get("complete", True)
+            producers = Producers.from_facts(note["producers"], is_complete=is_whole)
         while offset < (end := self.high_watermark):
             start = max(offset, self.earliest)
             read = yield from self.read_uncommitted(start, READ_BYTES_MAX, skip_damage=True)
@@ -382,7 +385,9 @@ class Partition:
             return
         facts = self.producers.facts(end)
         if facts or self.producers_saved >= 0 or even_none:
-            yield partial(write_note, disk, self._note_path, offset=end, producers=facts)
+            yield partial(
+                write_note, disk, self._note_path, offset=end, complete=self.producers.is_complete, producers=facts
+            )
         self.producers_saved = end
 
     def note_tear(self, disk: Disk) -> Work[None]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from goqueue.errors import FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder
+from goqueue.errors import FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder, UnknownProducer
 from goqueue.limits import FRAME_HEADER_BYTES, PRODUCER_WINDOW, PRODUCERS_MAX, SEQUENCE_COUNT
 from goqueue.storage import frame, scan
 
@@ -87,16 +87,20 @@ class Producer:
         return self.batches[-1].epoch
 
     def known(self, mark: Mark) -> list[Batch]:
-        """The batches, one after the other, that begin where this mark begins and reach no further than it."""
+        """What is stored of this batch: the beginnings that crashes have kept, and what followed; none if it was cut
+        otherwise the first time."""
         found: list[Batch] = []
         wanted, left = mark.sequence, mark.count
         for batch in self.batches:
-            if left and batch.epoch == mark.epoch and batch.sequence == wanted and batch.count <= left:
+            if batch.epoch == mark.epoch and batch.sequence == wanted and batch.count <= left:
                 found.append(batch)
                 wanted, left = batch.next_sequence, left - batch.count
-            elif found and left:
-                return []
-        return found
+                if not batch.torn or not left:
+                    break
+            elif found:
+                break
+        is_torn = bool(found) and found[-1].torn and found[-1] is self.batches[-1]
+        return found if not left or is_torn else []
 
     def forget_oldest(self) -> None:
         """Keep the latest settled ones. What is on its way may be refused yet, and takes nobody's place."""
@@ -135,7 +139,10 @@ class Known:
 class Producers:
     """The table of one partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_complete: bool = True) -> None:
+        self.is_complete = is_complete
+        """Whether each producer is known that has stored something here. Of one that is not, only a first batch is
+        taken: any other may be stored already."""
         self._table: OrderedDict[int, Producer] = OrderedDict()
 
     def __len__(self) -> int:
@@ -144,6 +151,13 @@ class Producers:
     def look_up(self, mark: Mark) -> Known:
         """What is stored of it, or why it may not be stored."""
         producer = self._table.get(mark.producer)
+        if producer is None and mark.sequence and not self.is_complete:
+            raise SequenceOutOfOrder(
+                f"nothing is remembered of producer {mark.producer} here, and its batch begins with sequence"
+                f" {mark.sequence}: it may be stored already",
+                hint="too many other producers came in between, or a crash; begin again with a new id",
+                forgotten=True,
+            )
         if producer is None or mark.epoch > producer.epoch:
             return Known((), mark.count)
         if mark.epoch < producer.epoch:
@@ -157,7 +171,7 @@ class Producers:
             return Known((), mark.count)
         batches = producer.known(mark)
         missing = mark.count - sum(batch.count for batch in batches)
-        if not batches or (missing and batches[-1] is not producer.batches[-1]):
+        if not batches:
             raise SequenceOutOfOrder(
                 f"the batch of producer {mark.producer} begins with sequence {mark.sequence}, {expected} is next",
                 hint="a batch before it is missing, or it is older than the batches that are remembered",
@@ -181,6 +195,7 @@ class Producers:
             self._table.move_to_end(mark.producer)
         if len(self._table) > PRODUCERS_MAX:
             self._table.popitem(last=False)
+            self.is_complete = False
 
     def settle(self, mark: Mark, batch: Batch) -> None:
         """It is stored."""
@@ -215,8 +230,8 @@ class Producers:
         return [[number, batches] for number, batches in found if batches]
 
     @classmethod
-    def from_facts(cls, facts: list[Any]) -> "Producers":
-        producers = cls()
+    def from_facts(cls, facts: list[Any], *, is_complete: bool) -> "Producers":
+        producers = cls(is_complete=is_complete)
         for number, batches in facts:
             producers._table[number] = Producer(
                 [
@@ -225,6 +240,15 @@ class Producers:
                 ]
             )
         return producers
+
+
+def never_given(producer: int) -> UnknownProducer:
+    return UnknownProducer(
+        f"producer id {producer} was never given out from this data directory",
+        hint="the directory was made anew, or restored: get a new id with POST /producers/init, and send again what"
+        " was not answered; nothing of this id is stored here",
+        producer_id=producer,
+    )
 
 
 def mark_of(headers: list[tuple[str, bytes]]) -> Mark | None:

@@ -7,7 +7,8 @@ one. So batches grow with the load by themselves.
 What must stay true:
 
 - A batch that was sealed never changes. It is sent with the same producer, sequence and count, byte for byte,
-  until it is acknowledged or fails, and the next batch of its partition is not sealed before that.
+  until it is acknowledged or fails, and the next batch of its partition is not sealed before that. Only where it is
+  certain that the broker does not have it, because it knows nothing of its producer, it is sealed anew for another one.
 - Sequences belong to a topic's partition, whatever happens to the object that stands for it here. Its delayed log has
   its own, as if it were another partition.
 - When a batch fails for good, nobody knows whether the broker has it. Everything that is sealed later takes a new
@@ -231,6 +232,7 @@ class Accumulator:
             assert batch.origin is not None
             place = (batch.topic, batch.partition, batch.delayed)
             sequence = self._sequences.get(place, 0)
+            batch.identity, batch.sequence = self.identity, sequence
             self._sequences[place] = (sequence + batch.count) % SEQUENCES
             batch.frames[0] = identified(batch.origin, self.identity, sequence, batch.count)
         batch.sealed = section(batch.partition, batch.frames, delayed=batch.delayed)
@@ -248,6 +250,17 @@ class Accumulator:
         """Send it again later, exactly as it is."""
         batch.last_refusal = error
         batch.not_before_ns = now_ns + int(batch.backoff.next(error) * NANOSECONDS)
+
+    def unseal(self, batch: Batch) -> None:
+        """Have it sealed once more, as the batch of another producer."""
+        assert batch.sealed is not None
+        assert batch.origin is not None
+        assert batch.identity is not None
+        if self.identity == batch.identity:
+            self.become(None)
+        first = identified(batch.origin, batch.identity, batch.sequence, batch.count)
+        batch.frames = [b"", batch.sealed[_SECTION.size + len(first) :]]  # the first frame is made when it is sealed
+        batch.sealed, batch.unsure = None, False
 
     def fail(self, batch: Batch, error: GoQueueError) -> None:
         self._remove(batch)

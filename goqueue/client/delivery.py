@@ -73,6 +73,7 @@ class Batch:
         "error",
         "first_offset",
         "frames",
+        "identity",
         "last_refusal",
         "looked",
         "not_before_ns",
@@ -82,10 +83,12 @@ class Batch:
         "partition",
         "pieces",
         "sealed",
+        "sequence",
         "settled",
         "size",
         "timestamp_ns",
         "topic",
+        "unsure",
         "waiters",
         "wanted",
     )
@@ -105,6 +108,11 @@ class Batch:
         self.count = 0
         self.size = 0
         self.sealed: bytes | None = None
+        self.identity: tuple[int, int] | None = None
+        self.sequence = 0
+        """Whose it is since it was sealed, and with which sequence it begins."""
+        self.unsure = False
+        """Whether an answer to it was lost: then the broker may have it."""
         self.backoff = Backoff()
         self.not_before_ns = 0
         self.last_refusal: GoQueueError | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goqueue.client import publications
-from goqueue.client.accumulator import Accumulator
+from goqueue.client.accumulator import SEQUENCES, Accumulator
 from goqueue.client.calls import Call
 from goqueue.client.delivery import Batch
 from goqueue.client.retry import Backoff
@@ -16,8 +16,10 @@ from goqueue.errors import (
     ChecksumMismatch,
     GoQueueError,
     PartitionNotFound,
+    SequenceOutOfOrder,
     TopicNotFound,
     TransientError,
+    UnknownProducer,
 )
 
 FAILURES_KEPT = 1000
@@ -69,6 +71,22 @@ class Failures:
 
     def forget(self) -> None:
         self._batches, self._forgotten, self._first, self.cause = [], 0, None, None
+
+
+def is_surely_not_stored(batch: Batch, error: GoQueueError) -> bool:
+    """Whether a refusal says that the broker does not have this batch: it may be sent as another producer's.
+
+    Its data directory was made anew or restored, or has lost its last messages with the power; or it has forgotten the
+    producer, which matters only where an answer was lost.
+    """
+    if isinstance(error, UnknownProducer):
+        return True
+    if not isinstance(error, SequenceOutOfOrder) or batch.identity is None:
+        return False
+    expected = error.details.get("expected")
+    if isinstance(expected, int):
+        return 0 < (batch.sequence - expected) % SEQUENCES < SEQUENCES // 2
+    return error.details.get("forgotten") is True and not batch.unsure
 
 
 class Dispatch:
@@ -146,6 +164,11 @@ class Dispatch:
     def _refused(self, batch: Batch, error: GoQueueError) -> None:
         # What was damaged on its way is whole when it comes again.
         if isinstance(error, (TransientError, ChecksumMismatch)):
+            batch.unsure = batch.unsure or bool(error.details.get("unsure"))
+            self.accumulator.postpone(batch, error, self._clock.monotonic_ns())
+            return
+        if is_surely_not_stored(batch, error) and not self.accumulator.rules.transactional:
+            self.accumulator.unseal(batch)
             self.accumulator.postpone(batch, error, self._clock.monotonic_ns())
             return
         if isinstance(error, (TopicNotFound, PartitionNotFound)):

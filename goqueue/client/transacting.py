@@ -38,6 +38,7 @@ from goqueue.errors import (
     TransactionAborted,
     TransactionNotOpen,
     TransientError,
+    UnknownProducer,
 )
 
 BEATS = 3
@@ -77,6 +78,8 @@ class TransactionalDispatch(Dispatch):
         self._fence: ProducerFenced | None = None
         self._asked = self._begun = self._aborted = False
         """Whether the broker may know of the transaction, whether it does, and whether it has aborted it."""
+        self._is_unknown = False
+        """Whether it knows nothing of the producer: its data directory is another one by now."""
         self._beat_at_ns = 0
         self._beat_backoff = Backoff()
         self._committed = False
@@ -136,7 +139,7 @@ class TransactionalDispatch(Dispatch):
                 hint="is it busy? a longer timeout of the client waits for it",
             )
         self._move(Phase.OPEN)
-        self._asked = self._begun = self._aborted = self._committed = False
+        self._asked = self._begun = self._aborted = self._committed = self._is_unknown = False
         self._following = self._reason = None
         self.pledges = pledges
 
@@ -179,6 +182,8 @@ class TransactionalDispatch(Dispatch):
             return self._identified(outcome)
         if step.identity != self.accumulator.identity or self.phase is not Phase.OPEN:
             return []
+        if isinstance(outcome, GoQueueError):
+            outcome = self._told(outcome)
         settled = super().done(step, outcome) if step.batches else []
         now = self._clock.monotonic_ns()
         if not isinstance(outcome, GoQueueError):
@@ -209,6 +214,9 @@ class TransactionalDispatch(Dispatch):
             return []
         self._unidentified = outcome
         self._hear(outcome)
+        if isinstance(outcome, UnknownProducer) and self._former is not None:
+            self._former = None  # it is of another data directory, where nobody can have taken over from it
+            return []
         if isinstance(outcome, TransientError):
             self._not_before_ns = self._clock.monotonic_ns() + int(self._backoff.next(outcome) * NANOSECONDS)
         else:
@@ -232,8 +240,8 @@ class TransactionalDispatch(Dispatch):
             try:
                 yield from self._settle()
             except GoQueueError as error:
-                self._hear(error)
-                cause = error
+                cause = self._told(error)
+                self._hear(cause)
         if cause is None:
             yield from self._commit()
             return
@@ -256,14 +264,32 @@ class TransactionalDispatch(Dispatch):
             if self._asked:
                 self._following = yield transactions.commit(self.whose)
         except GoQueueError as error:
-            self._hear(error)
+            told = self._told(error)
+            self._hear(told)
             if isinstance(error, TransientError):
                 error.hint = (
                     f"whether it was committed is not known: client.transaction({self._transactional_id!r}) "
                     "says how the last one has ended"
                 )
-            raise
+            if told is error:
+                raise
+            raise told from error
         self._committed = True
+
+    def _told(self, error: GoQueueError) -> GoQueueError:
+        """What the application hears: of a producer that the broker does not know, what that means for it."""
+        if not isinstance(error, UnknownProducer):
+            return error
+        self._is_unknown = True
+        lost = TransactionAborted(
+            f"transaction {self.whose.transaction_id} is lost: the broker's data directory was made anew or restored, "
+            "and knows nothing of it",
+            hint="nothing of it is seen by anybody; do it again in a new transaction",
+            transaction_id=self.whose.transaction_id,
+            reason=UnknownProducer.code,
+        )
+        lost.__cause__ = error
+        return lost
 
     def abort(self, reason: str | None = None, *, failed: bool = False) -> Script[None]:
         """Have nothing of it count. `failed` if whoever worked on the messages has."""
@@ -272,7 +298,7 @@ class TransactionalDispatch(Dispatch):
             return
         try:
             self._following = yield transactions.abort(self.whose, reason)
-        except (TransactionAborted, TransactionNotOpen):
+        except (TransactionAborted, TransactionNotOpen, UnknownProducer):
             return  # the next epoch is asked for
         except GoQueueError as error:
             self._hear(error)
@@ -283,7 +309,7 @@ class TransactionalDispatch(Dispatch):
         if self.phase is Phase.OPEN:
             self.ending()  # interrupted before it came to that
         if self._asked:
-            self._former = self.accumulator.identity
+            self._former = None if self._is_unknown else self.accumulator.identity
             self.accumulator.become(self._following)
         self.failures.forget()
         self._move(Phase.IDLE)

@@ -17,15 +17,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from goqueue.broker.noted_ends import read_noted_ends
 from goqueue.clock import NANOSECONDS
 from goqueue.console import exits, terminal
 from goqueue.console.groups import UsageInvalid
 from goqueue.errors import AccessDenied, DataDirectoryForeign, LogNotFound
 from goqueue.quantities import format_count, format_size
 from goqueue.storage import check
-from goqueue.storage.check import Finding, LogReport, SegmentReport, SegmentTask
+from goqueue.storage.check import Finding, KnownEnd, LogReport, SegmentReport, SegmentTask
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.recovery import CleanState
 from goqueue.storage.store import check_directory, find_logs, process_name, read_clean_marker
 
 _HINT = "name a directory that a broker has used"
@@ -38,7 +38,9 @@ def fsck(
     logs: Annotated[
         list[str] | None, typer.Argument(metavar="[LOG...]", help="Names or patterns; without any, all logs.")
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Rebuild caches and cut torn tails.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild caches, cut torn tails, replace lost logs with empty ones.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Repair without asking.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many processes check.")] = os.cpu_count() or 1,
     output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="How to print.")] = "table",
@@ -51,7 +53,8 @@ def fsck(
       goqueue fsck ./goqueue-data --repair
 
     The broker must not be running. Nothing is changed without --repair, which shows first what it
-    will do. The exit code is 1 where messages are damaged or missing, or an index is wrong.
+    will do. The exit code is 1 where messages are damaged or missing. An index that is missing or wrong is
+    no damage: it is made again from the log.
     """
     if not directory:
         raise UsageInvalid("an empty path names no directory", hint="write . for the current one")
@@ -67,16 +70,16 @@ def fsck(
             hint=_HINT,
         )
     with _held(disk, directory, for_repair=repair):
-        clean = read_clean_marker(disk, directory)
-        names = _chosen(sorted({*find_logs(disk, root), *clean}), logs or [])
-        reports = _check(disk, root, names, clean, jobs)
+        ends = _known_ends(disk, directory, root)
+        names = _chosen(sorted({*find_logs(disk, root), *ends}), logs or [])
+        reports = _check(disk, root, names, ends, jobs)
         repairs = [finding for report in reports for finding in report.findings if finding.repair]
         if repair and repairs:
             _agree(repairs, sum(finding.is_damage for report in reports for finding in report.findings), yes=yes)
             for report in reports:
                 if any(finding.repair for finding in report.findings):
                     check.repair(disk, f"{root}/{report.name}", report)
-            reports = _check(disk, root, names, clean, jobs)
+            reports = _check(disk, root, names, ends, jobs)
     _show(reports, output)
     if repair and repairs and (left := sum(finding.repair is not None for r in reports for finding in r.findings)):
         terminal.say_error(f"{format_count(left, 'repair')} could not be made", hint="is the disk full?")
@@ -112,7 +115,14 @@ def _chosen(names: list[str], patterns: list[str]) -> list[str]:
     return [name for name in names if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def _check(disk: SystemDisk, root: str, names: list[str], clean: dict[str, CleanState], jobs: int) -> list[LogReport]:
+def _known_ends(disk: SystemDisk, directory: str, root: str) -> dict[str, KnownEnd]:
+    """A clean stop knows the ends best."""
+    clean = read_clean_marker(disk, directory)
+    noted = {name: KnownEnd(end, is_exact=False) for name, end in read_noted_ends(disk, root).items()}
+    return noted | {name: KnownEnd(state.next_offset, is_exact=True) for name, state in clean.items()}
+
+
+def _check(disk: SystemDisk, root: str, names: list[str], ends: dict[str, KnownEnd], jobs: int) -> list[LogReport]:
     planned = {name: check.plan(disk, name, f"{root}/{name}") for name in names}
     tasks = [task for found, _ in planned.values() for task in found]
     total = sum(task.segment.size for task in tasks)
@@ -127,7 +137,7 @@ def _check(disk: SystemDisk, root: str, names: list[str], clean: dict[str, Clean
             for task in tasks:
                 done[task.log].append(check.check_segment(disk, task, advance))
     return [
-        check.summarise(name, f"{root}/{name}", done[name], strangers, clean.get(name))
+        check.summarise(name, f"{root}/{name}", done[name], strangers, ends.get(name))
         for name, (_, strangers) in planned.items()
     ]
 
@@ -170,14 +180,16 @@ def _show(reports: list[LogReport], output: str) -> None:
         ("LOG", "SEGMENTS", "MESSAGES", "SIZE", "OFFSETS", "LAST MESSAGE", "STATE"), map(_row, reports)
     )
     terminal.write_lines(f"{finding.path}: {finding.sentence}  [{finding.code}]" for finding in findings)
+    caches = sum(finding.is_cache for finding in findings)
     messages = sum(report.messages for report in reports)
     terminal.say(
         f"{format_count(len(reports), 'log')}, {format_count(messages, 'message')}, "
         f"{format_size(sum(report.size for report in reports))}: "
         + (format_count(damaged, "damage") if damaged else "no damage")
+        + (f", {format_count(caches, 'cache')} to rebuild" if caches else "")
     )
     if any(finding.repair for finding in findings):
-        terminal.say("--repair would rebuild what is missing or wrong, and cut what was never answered")
+        terminal.say("--repair would rebuild caches, cut torn tails, and replace lost logs with empty ones")
 
 
 def _row(report: LogReport) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """How values of settings are written and read: the kinds of them, and what a setting says about itself."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,11 @@ Value = str | int | float  # a bool is an int
 PATH_CHARACTERS_MAX = 4096  # the kernel's PATH_MAX
 HOST_CHARACTERS_MAX = 253  # of a name in the domain name system
 INTEGER_DIGITS_MAX = 9
+LIST_ITEMS_MAX = 100
+_HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[a-z0-9_.-]+))(?::([0-9]{1,5}))?")
+_PORTS = {"http": "80", "https": "443"}
+"""Browsers leave the port away where it is that of the scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,37 @@ def _parse_host(text: str) -> str:
     if not text or len(text) > HOST_CHARACTERS_MAX or not all(c.isalnum() or c in ".:-_" for c in text):
         raise ValueError(f"{quoted(text)} is not a host: write an address such as 127.0.0.1, ::1 or a name")
     return text
+
+
+_NONE = "none"  # the text of an empty list: an empty text would be taken for a forgotten value
+
+
+def _parse_list(text: str, parse_item: Callable[[str], str]) -> str:
+    """Items with commas between them, each once, as one text."""
+    if text.strip() == _NONE:
+        return _NONE
+    items = [item.strip().lower() for item in text.split(",")]
+    if len(items) > LIST_ITEMS_MAX:
+        raise ValueError(f"has {len(items):,} items: at most {LIST_ITEMS_MAX}")
+    return ", ".join(dict.fromkeys(item if item == "*" else parse_item(item) for item in items))
+
+
+def list_items(text: str) -> tuple[str, ...]:
+    """The items of a list's text."""
+    return () if text == _NONE else tuple(text.split(", "))
+
+
+def _parse_host_name(text: str) -> str:
+    if not _HOST_NAME.fullmatch(text) or len(text) > HOST_CHARACTERS_MAX:
+        raise ValueError(f"{quoted(text)} is not the name of a host: write a name without port, such as queue.example")
+    return text
+
+
+def _parse_origin(text: str) -> str:
+    found = _ORIGIN.fullmatch(text)
+    if found is None or len(text) > HOST_CHARACTERS_MAX:
+        raise ValueError(f"{quoted(text)} is not an origin: write scheme, host and port, such as http://localhost:3000")
+    return found[1] if found[2] == _PORTS.get(text.partition(":")[0]) else text
 
 
 def _parse_integer(text: str) -> int:
@@ -81,5 +118,7 @@ PATH = Kind("path", "PATH", _parse_path, str)
 SIZE = Kind("size", "SIZE", parse_size, lambda value: format_size(value, exact=True))
 DURATION = Kind("duration", "DURATION", parse_duration, lambda value: format_duration(value, exact=True))
 HOST = Kind("host", "HOST", _parse_host, str)
+HOST_NAMES = Kind("list of names", "NAME,...", lambda text: _parse_list(text, _parse_host_name), str)
+ORIGINS = Kind("list of origins", "ORIGIN,...", lambda text: _parse_list(text, _parse_origin), str)
 INTEGER = Kind("number", "NUMBER", _parse_integer, str)
 SWITCH = Kind("true or false", "true|false", _parse_switch, lambda value: "true" if value else "false")

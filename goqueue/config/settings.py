@@ -10,7 +10,20 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from goqueue import limits
-from goqueue.config.kinds import DURATION, HOST, INTEGER, PATH, SIZE, SWITCH, Kind, Rule, Value, choice
+from goqueue.config.kinds import (
+    DURATION,
+    HOST,
+    HOST_NAMES,
+    INTEGER,
+    ORIGINS,
+    PATH,
+    SIZE,
+    SWITCH,
+    Kind,
+    Rule,
+    Value,
+    choice,
+)
 from goqueue.config.problem import Origin
 from goqueue.quantities import format_duration, quoted
 
@@ -96,6 +109,23 @@ class ServerConfig:
         default=limits.PORT,
         metadata=_rule(
             INTEGER, "Port to listen on; 0 takes a free one and says which.", least=0, most=65535, flag="--port"
+        ),
+    )
+    allowed_hosts: str = field(
+        default="none",
+        metadata=_rule(
+            HOST_NAMES,
+            "Names by which clients may call the broker, with commas between them, or `*` for any. IP addresses,"
+            " localhost, the machine's own name and `host` are allowed always. It keeps out web pages whose names"
+            " were made to resolve to the broker.",
+        ),
+    )
+    allowed_origins: str = field(
+        default="none",
+        metadata=_rule(
+            ORIGINS,
+            "Origins of web pages that may use the broker from a browser, such as `http://localhost:3000`, with commas"
+            " between them, or `*` for any. Programs that are no browsers need none.",
         ),
     )
     request_bytes: int = field(

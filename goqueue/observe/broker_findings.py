@@ -17,6 +17,7 @@ from goqueue.limits import (
     IN_FLIGHT_SHARE_HIGH,
     LOOP_SLOW_SECONDS,
     LOOP_STUCK_SECONDS,
+    STALL_LONG_SECONDS,
     UNCLEAN_START_SECONDS,
 )
 from goqueue.observe.facts import DiskFacts, Facts, ShutLog
@@ -164,6 +165,22 @@ def loop_slow(facts: Facts) -> Found:
         "give the broker more of a core: look for what else runs on the machine, and for requests with thousands "
         "of messages in JSON",
         {"seconds": round(late, 6)},
+    )
+
+
+def broker_stalled(facts: Facts) -> Found:
+    seconds = facts.process.stall_seconds
+    if seconds < STALL_LONG_SECONDS:
+        return
+    yield Finding(
+        "broker_stalled",
+        "warning",
+        "the process",
+        f"the broker stood still for {format_duration(round(seconds))} within the last hour; clients' sessions, leases "
+        "and transactions were given that time back",
+        "find out what paused it: a suspended or migrated virtual machine, a stopped container, swapping "
+        "(`vmstat 1`), or `kill -STOP`",
+        {"seconds": round(seconds, 3)},
     )
 
 

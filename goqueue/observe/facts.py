@@ -70,6 +70,8 @@ class ProcessFacts:
 
     loop_seconds: float | None = None
     """How late the event loop was at most, leaving out the worst looks; None: nobody has looked yet."""
+    stall_seconds: float = 0.0
+    """The longest time that the broker stood still within the last hour."""
     flush_seconds: float | None = None
     """How long a round of writing and syncing took, in the same way; None: there was none."""
     sync_failures: int = 0

@@ -75,7 +75,10 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "loop",
         lambda facts: _seconds(facts.process.loop_seconds, "late by at most"),
-        (Rule("loop_slow", ("critical", "warning"), broker.loop_slow),),
+        (
+            Rule("loop_slow", ("critical", "warning"), broker.loop_slow),
+            Rule("broker_stalled", ("warning",), broker.broker_stalled),
+        ),
     ),
     Check(
         "flush",

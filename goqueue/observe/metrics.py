@@ -63,6 +63,8 @@ METRICS: Mapping[str, Description] = {
     "goqueue_sync_failures": Description("counter", "Writes and syncs that failed. Anything but 0 needs a person."),
     "goqueue_loop_lag_seconds": Description("gauge", "How late the event loop was when it last looked."),
     "goqueue_loop_delay_seconds": Description("histogram", "How late the event loop was, over time."),
+    "goqueue_stalls": Description("counter", "Times that the broker stood still: it was paused, or held up."),
+    "goqueue_stalled_seconds": Description("counter", "How long the broker stood still, all together."),
     "goqueue_in_flight_bytes": Description("gauge", "Bytes of requests that have arrived and are not answered."),
     "goqueue_tail_bytes": Description("gauge", "Bytes of the newest frames held in memory."),
     "goqueue_log_size_bytes": Description("gauge", "Bytes on disk of a topic's logs.", ("topic",)),
@@ -200,6 +202,8 @@ class Metrics:
         self.publish_seconds = Histogram()
         self.flush_seconds = Histogram()
         self.sync_failures = 0
+        self.stalls = 0
+        self.stalled_seconds = 0.0
         self.loop_lag = 0.0
         self._lag_peak = 0.0
         self.loop_delay = Histogram()
@@ -352,7 +356,12 @@ class _Numbers:
     def _plain(self) -> Iterator[Metric]:
         """What has no labels."""
         metrics = self._metrics
-        counters = {"connections": metrics.connections, "sync_failures": metrics.sync_failures}
+        counters = {
+            "connections": metrics.connections,
+            "sync_failures": metrics.sync_failures,
+            "stalls": metrics.stalls,
+            "stalled_seconds": metrics.stalled_seconds,
+        }
         gauges = {
             "connections_open": metrics.connections_open,
             "loop_lag_seconds": metrics.loop_lag,

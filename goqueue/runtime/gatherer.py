@@ -113,6 +113,7 @@ class Gatherer:
         behind = (newest_ns - runtime.clock.now_ns()) / NANOSECONDS
         return ProcessFacts(
             loop_seconds=lately.loop_seconds,
+            stall_seconds=runtime.stall_watch.longest_seconds,
             flush_seconds=lately.flush_seconds,
             sync_failures=runtime.store.failures,
             in_flight_bytes=runtime.in_flight_bytes,

@@ -141,8 +141,8 @@ class _Look:
                     yield member.id
 
     def _idle_seconds(self, cursor: Cursor) -> float:
-        progressed_ns = self._broker.coordinator.lags.progressed_ns(cursor.group, cursor.place)
-        return self._uptime if progressed_ns is None else self._seconds_since(progressed_ns)
+        seconds = self._broker.coordinator.lags.idle_seconds(cursor.group, cursor.place)
+        return self._uptime if seconds is None else seconds
 
     # --- from the logs ---
 

@@ -29,13 +29,14 @@ from goqueue.broker.view import View
 from goqueue.broker.work import Job, Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
-from goqueue.limits import FILTER_REST_SECONDS, IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
+from goqueue.limits import END_NOTE_SECONDS, FILTER_REST_SECONDS, IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
 from goqueue.runtime import group_journal, transaction_journal
 from goqueue.runtime.attendant import Attendant
 from goqueue.runtime.courier import Courier
 from goqueue.runtime.notary import Notary
+from goqueue.runtime.stall_watch import StallWatch
 from goqueue.runtime.upkeep import Upkeep
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Read
@@ -76,6 +77,7 @@ class Runtime:
         self.broker: Broker
         self.groups: Attendant
         self.notary: Notary
+        self.stall_watch: StallWatch
         self._courier: Courier
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
@@ -84,6 +86,8 @@ class Runtime:
         self._stopping = asyncio.Event()
         self._to_commit: list[Partition] = []
         self._loading: dict[Partition, asyncio.Task[None]] = {}
+        self._rolled: set[str] = set()
+        """Topics with a log that has begun a new segment, and whose ends are noted in a moment."""
 
     # --- start and stop ---
 
@@ -100,9 +104,11 @@ class Runtime:
         )
         try:
             self.store.resources.flusher.on_round = self._observe_round
+            self.store.resources.on_roll = self._note_ends_soon
             self.broker = Broker(
                 self.store, self.disk, self.clock, settings.log, secrets.randbits, self.settings.groups
             )
+            self.stall_watch = StallWatch(self.broker.stall_free, self.clock)
             self.broker.open()
             self.broker.coordinator.rebalancer.on_complete = self._observe_rebalance
             group_journal.listen(self.broker.coordinator)
@@ -110,6 +116,7 @@ class Runtime:
         except BaseException:
             self.store.close()
             raise
+        self.stall_watch.start()
         self._upkeep = Upkeep(self.broker, self.store, self.disk, self.clock, self.perform)
         self._upkeep.start(self.settings.upkeep_seconds)
         self.groups = Attendant(self.broker.coordinator, self)
@@ -137,6 +144,7 @@ class Runtime:
         await self.groups.stop()
         await self._upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
+        self.stall_watch.stop()
         try:
             await self._save_notes()
         finally:
@@ -152,6 +160,16 @@ class Runtime:
             self.broker.close()
         except GoQueueError as error:  # what is noted here spares the next start some reading, and no more
             _log.warning("the notes for the next start could not be written: %s", error)
+
+    def _note_ends_soon(self, log: str) -> None:
+        """By then what was in the segment is on the device, and others that roll meanwhile are noted with it."""
+        if not self._rolled:
+            self._loop.call_later(END_NOTE_SECONDS, self._note_ends)
+        self._rolled.add(log.partition("/")[0])
+
+    def _note_ends(self) -> None:
+        topics, self._rolled = self._rolled, set()
+        self.broker.note_ends(topics)
 
     def _deliver(self, job: Callable[[], None]) -> None:
         """From the flusher's thread. Nobody listens any more once the loop has been closed."""
@@ -266,6 +284,7 @@ class Runtime:
             frames, mark = await self.on_thread(job, len(content))
             await self.load_producers(partition)
             if mark is not None:
+                self.broker.refuse_unless_given(mark.producer)
                 self.broker.transactions.refuse_outside(mark)
             partition.take(frames, mark, done)
         except GoQueueError as error:

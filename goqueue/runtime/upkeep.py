@@ -20,11 +20,14 @@ from goqueue.broker.work import Work
 from goqueue.clock import Clock
 from goqueue.errors import BrokerStopping, GoQueueError
 from goqueue.limits import DELAY_SNAPSHOT_BYTES
+from goqueue.runtime.slices import Slices
 from goqueue.storage.compaction import Compaction
 from goqueue.storage.disk import Disk
 from goqueue.storage.store import Store
 
 _log = logging.getLogger("goqueue.upkeep")
+
+_NOTED_AT_ONCE = 32  # topics, in one append: with a thousand partitions each, still some ten milliseconds
 
 T = TypeVar("T")
 Perform = Callable[[Work[Any]], Awaitable[Any]]
@@ -105,6 +108,7 @@ class Upkeep:
         await self._attempt("the trash", self._trash())
         await self._attempt("the records of groups", self._broker.coordinator.ledger.tell_again())
         await self._attempt("transactional ids", self._forget_unused())
+        await self._note_ends()
         for topic, partition in list(self._broker.partitions()):
             await self._compact_asked()
             if self._is_stopping:
@@ -116,6 +120,13 @@ class Upkeep:
             await self._attempt(partition.log.name, self._stoppable(work))
             self._current = None
             await self._sweep(partition)
+
+    async def _note_ends(self) -> None:
+        """How far the logs of all topics are."""
+        slices, names = Slices(), list(self._broker.topics)
+        for start in range(0, len(names), _NOTED_AT_ONCE):
+            self._broker.note_ends(names[start : start + _NOTED_AT_ONCE])
+            await slices.rest()
 
     async def _sweep(self, partition: Partition) -> None:
         """The same for the delayed messages of the partition."""

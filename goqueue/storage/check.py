@@ -3,49 +3,62 @@
 Reads every frame of every segment, and changes nothing unless `repair` is called. Nothing may have
 the data directory open meanwhile: the caller holds its lock.
 
-Three kinds of findings. Damage means that messages are lost or unreadable. A cache that is wrong means
-that something changed bytes it should not have. The rest is what any crash may leave behind, and
-the next start would put right by itself.
+Three kinds of findings. Damage means that messages are lost, unreadable or wrongly taken for aborted. A cache
+that is missing or wrong costs time and nothing else: a loss of power may leave any bytes in it, and it follows
+from the log. The rest is what any crash may leave behind, and the next start would put right by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from goqueue.errors import GoQueueError
-from goqueue.limits import OFFSET_MAX
+from goqueue.limits import LOST_OFFSETS, OFFSET_MAX
 from goqueue.storage.audit import Account, Fault, faults_of
 from goqueue.storage.compaction import load_progress
-from goqueue.storage.disk import Disk, Entry, discard, read_all
+from goqueue.storage.disk import Disk, Entry, File, discard, read_all
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
 from goqueue.storage.note import NOTES_OF_LOGS
-from goqueue.storage.recovery import CleanState, end_of_lost_segments, find_segments, recover
+from goqueue.storage.recovery import end_of_lost_segments, find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, write_index
-from goqueue.storage.survey import Damage, Stretch, survey
+from goqueue.storage.survey import Damage, Stretch, is_torn, survey
 from goqueue.storage.swap import is_left_over
 
 _CACHES = ("index", "timeindex", "lanes", "aborted")
+_COMPANIONS = (*_CACHES, "copy")
 GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruined log helps nobody
 
 FindingCode = Literal[
     "range_damaged",
     "messages_missing",
+    "log_missing",
     "file_unusable",
     "order_broken",
     "index_wrong",
     "index_missing",
+    "aborted_wrong",
     "marker_wrong",
     "tail_torn",
     "left_over",
     "file_foreign",
 ]
 DAMAGE: frozenset[FindingCode] = frozenset(
-    {"range_damaged", "messages_missing", "file_unusable", "order_broken", "index_wrong", "marker_wrong"}
+    {
+        "range_damaged",
+        "messages_missing",
+        "log_missing",
+        "file_unusable",
+        "order_broken",
+        "aborted_wrong",
+        "marker_wrong",
+    }
 )
 """What the disk or a person did; everything else may be left by a crash."""
+CACHES: frozenset[FindingCode] = frozenset({"index_wrong", "index_missing"})
+"""What can be made again from the log and changes no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,23 @@ class Finding:
     @property
     def is_damage(self) -> bool:
         return self.code in DAMAGE
+
+    @property
+    def is_cache(self) -> bool:
+        return self.code in CACHES
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnd:
+    """How far a log went: a clean stop knows it exactly, a note of the catalog is some time old."""
+
+    next_offset: int
+    is_exact: bool
+
+    @property
+    def goes_on_at(self) -> int:
+        """No offset from here on was ever given out."""
+        return self.next_offset if self.is_exact else self.next_offset + LOST_OFFSETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +163,7 @@ def _belongs(entry: Entry, segments: list[Segment]) -> bool:
     stem, _, kind = name.partition(".")
     is_ours = any(base_offset_of(f"{stem}.log", "log") == segment.base_offset for segment in segments)
     is_cut = kind.endswith(".cut") and kind.removesuffix(".cut").isdecimal()
-    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", *_CACHES) or is_cut))
+    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", *_COMPANIONS) or is_cut))
 
 
 def _stranger(directory: str, entry: Entry) -> Finding:
@@ -166,9 +196,8 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
         stored = Index()
     rebuilt = Index()
     ceiling, position = _ceiling(task, stored), 0
-    for piece in survey(
-        disk.open(segment.path, "read"), Stretch(0, segment.size, segment.base_offset, ceiling), stored
-    ):
+    file = disk.open(segment.path, "read")
+    for piece in survey(file, Stretch(0, segment.size, segment.base_offset, ceiling), stored):
         end = piece.end if isinstance(piece, Damage) else piece.origin + piece.end
         progress(end - position)
         position = end
@@ -176,7 +205,7 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
             rebuilt.note_frames(piece)
             _count(report, piece)
             report.account.note(piece)
-        elif _is_torn(task, piece, stored):
+        elif _is_cut_by_a_start(file, task, piece, stored):
             report.findings.append(_torn(segment, piece))
             break
         else:
@@ -197,11 +226,13 @@ def _ceiling(task: SegmentTask, stored: Index | None) -> int:
     return marked[0] if marked is not None and marked[1] >= task.segment.size else OFFSET_MAX
 
 
-def _is_torn(task: SegmentTask, damage: Damage, stored: Index | None) -> bool:
-    """Whether a start would cut here: a write that nobody was told of, at the unvouched end of the active segment."""
-    vouched = stored.marked[1] if stored is not None and stored.marked else 0
-    at_end = stored is not None or damage.end == task.segment.size
-    return task.ceiling is None and at_end and damage.position >= vouched
+def _is_cut_by_a_start(file: File, task: SegmentTask, damage: Damage, stored: Index | None) -> bool:
+    """Whether it is a torn write at the end of the active segment, which no mark vouches for."""
+    if task.ceiling is not None:
+        return False
+    size, vouched_end = task.segment.size, stored.marked[1] if stored is not None and stored.marked else 0
+    may_be_cut = stored is not None or damage.end == size
+    return may_be_cut and damage.position >= vouched_end and is_torn(file, [damage], size)
 
 
 def _count(report: SegmentReport, frames: Frames) -> None:
@@ -295,13 +326,15 @@ def _missing(path: str, first: int, after: int) -> Finding:
 
 
 def summarise(
-    name: str, directory: str, reports: list[SegmentReport], findings: list[Finding], clean: CleanState | None
+    name: str, directory: str, reports: list[SegmentReport], findings: list[Finding], known: KnownEnd | None
 ) -> LogReport:
-    """Put the reports of a log's segments together, in their order; and compare with how a clean stop left it."""
+    """Put the reports of a log's segments together, in their order, and compare with the end that is known of it."""
     found = list(findings)
     end = reports[-1].next_offset if reports else 0
-    if clean is not None and end < clean.next_offset:
-        found.append(_missing(directory, end, clean.next_offset))
+    if known is not None and not reports:
+        found += _log_missing(directory, known)
+    elif known is not None and end < known.next_offset:
+        found.append(_missing(directory, end, known.next_offset))
     last_time = 0
     for report in reports:
         if report.first_time is not None and report.last_time is not None:
@@ -327,15 +360,33 @@ def summarise(
     )
 
 
+def _log_missing(directory: str, known: KnownEnd) -> Iterator[Finding]:
+    """One that a clean stop left empty is made anew by the next start."""
+    if known.is_exact and not known.next_offset:
+        return
+    further = "" if known.is_exact else ", or further"
+    sentence = f"the log is gone; it went up to offset {known.next_offset}{further}"
+    repair = f"make an empty log that goes on at offset {known.goes_on_at}"
+    yield Finding("log_missing", directory, sentence, first_offset=0, next_offset=known.goes_on_at, repair=repair)
+
+
 def _disagreement(fault: Fault) -> Finding:
     if not fault.is_cache:
         return Finding("marker_wrong", fault.path, fault.sentence)
-    return Finding("index_wrong" if fault.is_wrong else "index_missing", fault.path, fault.sentence, repair="remove it")
+    code: FindingCode = "aborted_wrong" if fault.is_wrong else "index_missing"
+    return Finding(code, fault.path, fault.sentence, repair="remove it")
 
 
 def repair(disk: Disk, directory: str, report: LogReport) -> None:
-    """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is."""
-    broken = {finding.path for finding in report.findings if finding.code in ("index_missing", "index_wrong")}
+    """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is.
+
+    In the place of a log that is gone, make an empty one behind the offsets that were given out.
+    """
+    for finding in report.findings:
+        if finding.code == "log_missing" and finding.next_offset is not None:
+            disk.make_directory(directory)
+            disk.open(Segment(directory, finding.next_offset).path, "create").close()
+    broken = {finding.path for finding in report.findings if finding.is_cache or finding.code == "aborted_wrong"}
     tasks, _ = plan(disk, report.name, directory)
     for task in tasks:
         discard(disk, *broken & {task.segment.aborted_path})

@@ -125,3 +125,19 @@ def _field_effect(differences: Differences, bytes_behind: int) -> U32:
         if (used >> (8 * place)) & 255:
             total ^= effects[place + bytes_behind][(differences >> np.uint64(8 * place)) & np.uint64(255)]
     return total
+
+
+def is_one_bit_off(difference: int, length: int) -> bool:
+    """Whether two checksums differ as if one bit of the checksum, or of `length` bytes, were turned over."""
+    if difference & (difference - 1) == 0:
+        return difference != 0
+    table = _BYTES.tolist()
+    by_first_byte = {entry >> 24: number for number, entry in enumerate(table)}
+    single_bits = {table[1 << bit] for bit in range(8)}
+    register = difference
+    for _ in range(length):  # undo one zero byte after another: how far the bit was from the end
+        if register in single_bits:
+            return True
+        number = by_first_byte[register >> 24]
+        register = ((register ^ table[number]) << 8 | number) & 0xFFFFFFFF
+    return False

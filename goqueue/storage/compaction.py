@@ -32,6 +32,7 @@ from goqueue.errors import GoQueueError
 from goqueue.limits import COMPACTION_KEYS_MAX, FRAME_HEADER_BYTES, PINNED_SEGMENTS_MAX, TOMBSTONE_GRACE_SECONDS
 from goqueue.storage import frame
 from goqueue.storage.aborted import EMPTY, Aborted
+from goqueue.storage.copies import renew
 from goqueue.storage.disk import Disk, discard, read_all
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log
@@ -247,6 +248,8 @@ class Compaction:
         self._swap(output.segment, [segment.base_offset for segment in old])
         self.replacements.append(Replacement(old, output.segment))
         self.messages_removed += output.removed
+        if self.log.writer.keeps_copies:
+            renew(self.disk, [output.segment])
         store_index(self.disk, output.segment, output.index)
 
     def _swap(self, new: Segment, replaced: list[int]) -> None:

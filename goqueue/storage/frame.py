@@ -45,6 +45,7 @@ _HEADER = struct.Struct(">2sBBIQQBBHIH")
 _AFTER_CRC = struct.Struct(">QQBBHIH")  # what the checksum covers beyond the first eight bytes
 _STAMP = struct.Struct(">QQ")
 _CRC = struct.Struct(">I")
+_LENGTHS = struct.Struct(">HIH")
 _U16 = struct.Struct(">H")
 
 assert _HEADER.size == FRAME_HEADER_BYTES == AT_OFFSET + _AFTER_CRC.size
@@ -276,6 +277,18 @@ def offset_at(buffer: Buffer, position: int = 0) -> int:
 def timestamp_at(buffer: Buffer, position: int = 0) -> int:
     timestamp: int = _STAMP.unpack_from(buffer, position + AT_OFFSET)[1]
     return timestamp
+
+
+def checksum_at(buffer: Buffer, position: int = 0) -> int:
+    checksum: int = _CRC.unpack_from(buffer, position + AT_CRC)[0]
+    return checksum
+
+
+def length_at(buffer: Buffer, position: int = 0) -> int:
+    """What the header says, possible or not; `measure` checks it."""
+    key, value, headers = _LENGTHS.unpack_from(buffer, position + AT_KEY_LENGTH)
+    length: int = FRAME_HEADER_BYTES + key + value + headers
+    return length
 
 
 def key_at(buffer: Buffer, position: int = 0) -> bytes:

@@ -144,7 +144,9 @@ def load(content: bytes, times: bytes, base_offset: int, size: int) -> Index | N
     table = table[: _plausible(table, size)]
     stamps = _table(times)[: len(table)]
     table = table[: len(stamps)]
-    if len(table) and (table[0, 0] < base_offset or table[0, 1] != 0 or stamps[0, 0] <= 0):  # zeros are no entry
+    if len(table) and (table[0, 0] < base_offset or stamps[0, 0] <= 0):  # zeros are no entry
+        return None
+    if len(table) and table[0, 1] != 0 and table[0, 0] == base_offset:  # before a later one there may be damage
         return None
     if not np.array_equal(stamps[:, 1], table[:, 0]) or (stamps[1:, 0] < stamps[:-1, 0]).any():
         return None

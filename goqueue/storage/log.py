@@ -14,6 +14,7 @@ because nobody was ever told of them.
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from operator import attrgetter
@@ -48,7 +49,7 @@ class LogSettings:
     segment_age_ns: int = SEGMENT_AGE_SECONDS * NANOSECONDS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Resources:
     """What all logs of a data directory share."""
 
@@ -57,6 +58,8 @@ class Resources:
     flusher: Flusher
     readers: Readers
     tails: TailBudget
+    on_roll: Callable[[str], None] = lambda _: None
+    """Called with the name of a log that begins a new segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class Log:
         for segment in self.segments:
             self._resources.readers.drop(segment)
         self.directory = recovered.directory
+        self.writer.keeps_copies = recovered.has_copies
         assert self.job is None, "what a job works on is not read anew meanwhile"
         self.segments = list(recovered.segments)
         self.next_offset = self.written_end = self.durable_end = recovered.next_offset
@@ -212,6 +216,7 @@ class Log:
     def _seal(self) -> None:
         self._sealed_bytes += self.active.size
         self.segments.append(Segment.beginning(self.directory, self.next_offset))
+        self._resources.on_roll(self.name)
 
     def _enqueue(self, frames: Frames, now: int, acknowledge: Acknowledge | None) -> None:
         segment, index = self.active, self.index_of(self.active)

@@ -1,27 +1,30 @@
 """What a log's directory holds, when it is opened.
 
-After a clean stop the state is known and nothing is read. Otherwise only the last segment can have
-been in the middle of a write: a segment is synced before its successor is created. It is surveyed
-from the last index entry that can be trusted.
+After a clean stop the state is known and nothing is read, unless an index is gone. Otherwise only the
+last segment can have been in the middle of a write: a segment is synced before its successor is created.
+It is surveyed from the last index entry that can be trusted.
 
 The mark in the index says how far it had been synced. Below the mark, bad bytes are damage:
-they stay, readers are told, and the offsets behind them are not given out again. From the mark
-on, the first bad byte is where an unanswered write was torn: the rest is cut. Should frames be
-sound behind such a tear, what is cut is kept beside the log in a `.cut` file.
+they stay, readers are told, and the offsets behind them are not given out again. The index is not
+synced, so after a loss of power its mark may be old or gone. From the mark on the bytes decide, as
+`torn_write` says: damage is kept there as well, and at the first torn write the segment is cut. Should
+frames be sound behind that, what is cut is kept beside the log in a `.cut` file.
 
-Without an index file, which is made together with the log, nobody knows how far the log had been
-synced. Then bad bytes before the last sound frame count as damage, and only what follows it is cut.
+An index file is made together with the log. Where there is none, it was removed, and nothing in front
+of the last sound frame is cut.
 """
 
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from goqueue.errors import DiskFailed, PathInvalid
 from goqueue.limits import FRAME_BYTES_MAX, INDEX_BLOCK_BYTES, SCAN_CHUNK_BYTES
+from goqueue.storage.copies import Healed, has_copies, heal, renew, restore_lost_segments
 from goqueue.storage.disk import Disk, Entry, replace
-from goqueue.storage.index import Index
+from goqueue.storage.index import MARK_BYTES, Index, read_mark
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Reader, Segment, base_offset_of, last_time, load_index, store_index
-from goqueue.storage.survey import Damage, Stretch, survey, true_entry
+from goqueue.storage.survey import Damage, Stretch, is_torn, survey, true_entry
 from goqueue.storage.swap import finish_swap
 
 
@@ -61,26 +64,44 @@ class Recovered:
     damages: list[Damage] = field(default_factory=list)
     cut: Cut | None = None
     was_clean: bool = False
+    healed: list[Healed] = field(default_factory=list)
+    """Damage that was written back from copies."""
+    has_copies: bool = False
 
 
-def recover(disk: Disk, directory: str, clean: CleanState | None = None) -> Recovered:
-    """Open a log's directory, and leave it as a log should be."""
+def recover(disk: Disk, directory: str, clean: CleanState | None = None, known_end: int = 0) -> Recovered:
+    """Open a log's directory, and leave it as a log should be. The offsets below `known_end` had been given out."""
     entries = disk.entries(directory)
     if finish_swap(disk, directory, entries):
         entries = disk.entries(directory)
+    if not has_copies(entries):
+        return _recover(disk, directory, entries, clean, known_end)
+    healed = restore_lost_segments(disk, directory, entries)
+    if healed:
+        entries = disk.entries(directory)
+    healed += heal(disk, find_segments(directory, entries))
+    recovered = _recover(disk, directory, disk.entries(directory), clean, known_end)
+    renew(disk, recovered.segments)
+    recovered.healed, recovered.has_copies = healed, True
+    return recovered
+
+
+def _recover(disk: Disk, directory: str, entries: list[Entry], clean: CleanState | None, known_end: int) -> Recovered:
     segments = find_segments(directory, entries)
     if not segments:
         segments = [Segment(directory, 0, index=Index())]
         disk.open(segments[0].path, "create").close()
         disk.sync_directory(directory)
         return Recovered(directory, segments, 0, 0)
-    _make_missing_indexes(disk, segments, {entry.name for entry in entries})
     active = segments[-1]
-    if clean is not None and (clean.base_offset, clean.size) == (active.base_offset, active.size):
+    is_clean = clean is not None and (clean.base_offset, clean.size) == (active.base_offset, active.size)
+    _rebuild_lost_indexes(disk, segments, entries, read_marks=not is_clean)
+    if clean is not None and is_clean:
         active.first_time, active.last_time = clean.first_time, clean.last_time
         return Recovered(directory, segments, clean.next_offset, clean.last_time, was_clean=True)
-    known_end = max(clean.next_offset if clean is not None else 0, end_of_lost_segments(disk, segments, entries))
-    return _Survey(disk, segments).recovered(known_end)
+    stopped_at = clean.next_offset if clean is not None else 0
+    lost_end = end_of_lost_segments(disk, segments, entries)
+    return _Survey(disk, segments).recovered(max(known_end, stopped_at, lost_end))
 
 
 def end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entry]) -> int:
@@ -93,13 +114,32 @@ def end_of_lost_segments(disk: Disk, segments: list[Segment], entries: list[Entr
     return max((offset for offset, _ in marks), default=0)
 
 
-def _make_missing_indexes(disk: Disk, segments: list[Segment], names: set[str]) -> None:
-    """Of sealed segments: somebody deleted them, and without them each reader has to survey its segment."""
+def _rebuild_lost_indexes(disk: Disk, segments: list[Segment], entries: list[Entry], *, read_marks: bool) -> None:
+    """Of sealed segments, whose readers would have to survey them: deleted, or lost with the power.
+
+    The sizes in the directory tell most of it. Only after an unclean stop is each mark read as well.
+    """
+    sizes = {entry.name: entry.size for entry in entries}
     for segment, successor in pairwise(segments):
-        if segment.size and not all(path.rpartition("/")[2] in names for path in segment.index_paths):
+        if not segment.size:
+            continue
+        size, times_size = (sizes.get(path.rpartition("/")[2], 0) for path in segment.index_paths)
+        fits = size - MARK_BYTES == times_size > 0
+        if not fits or (read_marks and not _is_marked_whole(disk, segment, size)):
             index = Reader(disk, segment).examine(segment.size, successor.base_offset)
             index.marked = (successor.base_offset, segment.size)
             store_index(disk, segment, index)
+
+
+def _is_marked_whole(disk: Disk, segment: Segment, size: int) -> bool:
+    """Whether the index ends with a mark that vouches for all of the segment."""
+    content = bytearray(MARK_BYTES)
+    try:
+        disk.open(segment.index_path, "read").read(size - MARK_BYTES, memoryview(content))
+    except (PathInvalid, DiskFailed):
+        return False
+    marked = read_mark(bytes(content))
+    return marked is not None and marked[1] == segment.size
 
 
 def find_segments(directory: str, entries: list[Entry]) -> list[Segment]:
@@ -173,19 +213,21 @@ class _Survey:
             self._take(Damage(self._end, self._end, self._next_offset, known_end, reason))
 
     def _take_rest(self) -> Cut | None:
-        """What nobody vouches for: it ends at the first tear."""
+        """What nobody vouches for: it ends at the first torn write."""
         size, pending, is_sound_behind = self._segment.size, [], False
         for piece in survey(self._file, Stretch(self._end, size, self._next_offset, first_time=self._last_time)):
             if isinstance(piece, Damage):
                 pending.append(piece)
-            elif pending and self._known is not None:
+                continue
+            if pending and self._known is not None and is_torn(self._file, pending, size):
                 is_sound_behind = True
                 break
-            else:
-                for damage in pending:
-                    self._take(damage)
-                pending = []
-                self._take(piece)
+            self._take_all(pending)
+            self._take(piece)
+            pending = []
+        if pending and not is_torn(self._file, pending, size):
+            self._take_all(pending)
+            pending = []
         if not pending:
             return None
         self._refuse_unreadable(size)
@@ -198,6 +240,10 @@ class _Survey:
         content = bytearray(min(SCAN_CHUNK_BYTES, size - self._end))
         for position in range(self._end, size, len(content) or 1):
             self._file.read(position, memoryview(content)[: size - position])
+
+    def _take_all(self, damages: list[Damage]) -> None:
+        for damage in damages:
+            self._take(damage)
 
     def _take(self, piece: Frames | Damage) -> None:
         if isinstance(piece, Damage):

@@ -34,7 +34,8 @@ class Expiry:
                 break
             if self.log.is_closed:
                 return
-            discard(self.disk, *segment.caches, segment.path)  # the log last: should that fail, it can still be read
+            # The log goes last: should that fail, it can still be read.
+            discard(self.disk, *segment.companions, segment.path)
             try:
                 self.disk.sync_directory(segment.directory)
             except GoQueueError as error:

@@ -80,6 +80,11 @@ class Segment:
         return f"{self.stem}.aborted"
 
     @property
+    def copy_path(self) -> str:
+        """The same bytes again, for logs that have copies."""
+        return f"{self.stem}.copy"
+
+    @property
     def index_paths(self) -> tuple[str, str]:
         return self.index_path, self.timeindex_path
 
@@ -87,6 +92,11 @@ class Segment:
     def caches(self) -> tuple[str, str, str, str]:
         """The files that may be removed at any time."""
         return self.index_path, self.timeindex_path, self.lanes_path, self.aborted_path
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The files that go before the log does, and before it is cut or replaced."""
+        return *self.caches, self.copy_path
 
     @property
     def paths(self) -> tuple[str, str, str]:

@@ -85,6 +85,8 @@ class Store:
         """Deleted logs, by the name that was deleted: those that the flusher still has files of."""
         self._lock = lock
         self._is_closed = False
+        self._stopped_empty: set[str] = set()
+        """Logs that the last clean stop knew to be empty."""
         flusher = Flusher(clock, settings.flush, settings.flush_interval_ns, self._report)
         self.resources = Resources(disk, clock, flusher, Readers(disk), TailBudget(settings.tail_bytes))
 
@@ -125,13 +127,34 @@ class Store:
         self._disk.make_directory(root)
         self.empty_trash()
         clean = self._take_clean_marker()
+        self._stopped_empty = {name for name, state in clean.items() if not state.next_offset}
         for name in find_logs(self._disk, root):
             try:
                 self._open(name, clean.get(name))
             except (DiskFailed, TransientError) as error:
                 self.unopened[name] = error
-        for name in clean.keys() - self.logs.keys() - self.unopened.keys():
-            self.unopened[name] = missing(name, clean[name])
+        for name in clean.keys() - self.logs.keys() - self.unopened.keys() - self._stopped_empty:
+            end = clean[name].next_offset
+            self.unopened[name] = missing(name, f"at the last clean stop it went up to offset {end}")
+
+    def expect(self, name: str, end: int) -> None:
+        """Compare a log with what was noted elsewhere, before it is used: it was made, and went at least up to `end`.
+
+        One that is gone is refused like one that cannot be opened, unless a clean stop shows that it was empty. One
+        that ends earlier goes on at `end`, and what is lost is damage.
+        """
+        log = self.logs.get(name)
+        if name in self.unopened or (log is None and not end and name in self._stopped_empty):
+            return
+        if log is None:
+            self.unopened[name] = missing(name, f"it went up to offset {end} or further")
+        elif log.next_offset < end:
+            try:
+                found = self.recovered[name] = recover(self._disk, log.directory, known_end=end)
+                log.adopt(found)
+            except (DiskFailed, TransientError) as error:
+                del self.logs[name]
+                self.unopened[name] = error
 
     def _open(self, name: str, clean: CleanState | None) -> None:
         found = self.recovered[name] = recover(self._disk, f"{self.path}/logs/{name}", clean)
@@ -329,10 +352,12 @@ def process_name(program: str, process_id: int) -> str:
     return f"{program} (process {process_id})"
 
 
-def missing(name: str, clean: CleanState) -> RangeDamaged:
+def missing(name: str, sentence: str) -> RangeDamaged:
+    """The reason why a log that is gone is not made anew: its offsets would be given out again."""
     return RangeDamaged(
-        f"log {name} is gone: at the last clean stop it went up to offset {clean.next_offset}",
-        hint="is the right file system mounted? a log that was removed on purpose is not missed again",
+        f"log {name} is gone: {sentence}",
+        hint="mount its file system or restore the log, and restart the broker; where it is lost for good, "
+        "`goqueue fsck --repair` makes an empty log that goes on behind the lost offsets",
     )
 
 
@@ -397,11 +422,15 @@ def is_directory_of_ours(entry: Entry) -> bool:
 def _logs_at(disk: Disk, root: str, name: str, depth: int) -> Iterator[str]:
     """This directory if it is a log, and the logs below it."""
     entries = disk.entries(f"{root}/{name}")
-    if any(entry.kind == "file" and base_offset_of(entry.name, "log") is not None for entry in entries):
+    if any(entry.kind == "file" and _is_of_segment(entry.name) for entry in entries):
         yield name
     for entry in entries if depth > 1 else ():
         if is_directory_of_ours(entry):
             yield from _logs_at(disk, root, f"{name}/{entry.name}", depth - 1)
+
+
+def _is_of_segment(name: str) -> bool:
+    return any(base_offset_of(name, kind) is not None for kind in ("log", "copy"))
 
 
 def read_clean_marker(disk: Disk, path: str) -> dict[str, CleanState]:

@@ -28,6 +28,7 @@ from goqueue.storage import frame, scan
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
 from goqueue.storage.scan import Bytes, Frames
+from goqueue.storage.torn_write import is_torn_write
 
 _BLOCK_BYTES = 4096
 
@@ -169,6 +170,14 @@ def _boundary(file: File, place: _Place, stretch: Stretch, index: Index | None) 
 def _starts(file: File, position: int, offset: int, end: int) -> bool:
     found = sound_frame(file, position, end)
     return found is not None and frame.offset_at(found) == offset
+
+
+def is_torn(file: File, damages: list[Damage], size: int) -> bool:
+    """Whether neighbouring damages in a file of this size are what a loss of power leaves of an unsynced write."""
+    start, end = damages[0].position, damages[-1].end
+    content = np.zeros(end - start, np.uint8)
+    _fill(file, start, content)
+    return is_torn_write(content, start, is_file_end=end == size)
 
 
 def sound_frame(file: File, position: int, end: int) -> bytes | None:

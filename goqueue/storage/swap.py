@@ -80,7 +80,7 @@ def carry_out(disk: Disk, directory: str, base_offset: int, replaced: list[int])
     """Steps 3 and 4."""
     segments = [Segment(directory, base) for base in replaced]
     for segment in segments:
-        discard(disk, *segment.caches)
+        discard(disk, *segment.companions)
     disk.sync_directory(directory)
     cleaned = cleaned_path(directory, base_offset)
     if disk.kind(cleaned) == "file":
@@ -104,5 +104,5 @@ def is_left_over(name: str) -> bool:
 def _is_temporary(name: str) -> bool:
     """What `replace` leaves behind when it is interrupted."""
     stem = name.removesuffix(".tmp")
-    kinds = ("index", "timeindex", "lanes", "aborted", "swap")
+    kinds = ("index", "timeindex", "lanes", "aborted", "swap", "copy", "log")
     return stem != name and (stem in NOTES_OF_LOGS or any(base_offset_of(stem, kind) is not None for kind in kinds))

@@ -9,6 +9,7 @@ from typing import Literal
 
 from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.storage.compaction import lower_progress
+from goqueue.storage.copies import renew
 from goqueue.storage.disk import Disk, discard
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log
@@ -34,6 +35,9 @@ def truncate(log: Log, disk: Disk, offset: int) -> None:
     try:
         lower_progress(disk, log.directory, offset)
         recovered = _cut_back(log, disk, offset)
+        if log.writer.keeps_copies:
+            renew(disk, recovered.segments)
+            recovered.has_copies = True
     except GoQueueError as error:
         log.fence_off(error)
         raise
@@ -69,7 +73,7 @@ def _shortened(log: Log, disk: Disk, old: Segment, offset: int) -> Segment:
 
 def _remove(disk: Disk, segment: Segment, what: Literal["log", "index"]) -> None:
     """The index first and durably: an index with a mark but without its log is the proof of a loss."""
-    discard(disk, *segment.caches)
+    discard(disk, *segment.companions)
     disk.sync_directory(segment.directory)
     if what == "log":
         disk.remove(segment.path)

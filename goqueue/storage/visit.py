@@ -11,7 +11,7 @@ from goqueue.storage.disk import Disk, Entry
 from goqueue.storage.index import Index
 from goqueue.storage.recovery import end_of_lost_segments, find_segments
 from goqueue.storage.segment import Segment, base_offset_of, load_index
-from goqueue.storage.survey import Damage, Stretch, survey, true_entry
+from goqueue.storage.survey import Damage, Stretch, is_torn, survey, true_entry
 from goqueue.storage.swap import decisions
 
 _MARK_ATTEMPTS = 5  # a mark that is just being written can look torn, once
@@ -109,7 +109,7 @@ def _synced_end(disk: Disk, segment: Segment) -> tuple[int, int]:
 
 
 def _end_after_a_start(disk: Disk, segment: Segment) -> tuple[int, int]:
-    """Where recovery would let the segment end: what nobody vouches for ends at the first tear."""
+    """Where recovery would let the segment end: what nobody vouches for ends at the first torn write."""
     known = load_index(disk, segment)
     vouched_offset, vouched_end = (known.marked if known is not None else None) or (segment.base_offset, 0)
     if vouched_end > segment.size:
@@ -122,11 +122,16 @@ def _end_after_a_start(disk: Disk, segment: Segment) -> tuple[int, int]:
         if position < vouched_end:
             offset, position = vouched_offset, vouched_end
         is_guessed = known is None and disk.kind(segment.index_path) != "file"
+        pending: list[Damage] = []
         for piece in survey(file, Stretch(position, segment.size, offset)):
-            if not isinstance(piece, Damage):
-                offset, position = piece.last_offset + 1, piece.origin + piece.end
-            elif not is_guessed:
+            if isinstance(piece, Damage):
+                pending.append(piece)
+                continue
+            if pending and not is_guessed and is_torn(file, pending, segment.size):
                 break
+            offset, position, pending = piece.last_offset + 1, piece.origin + piece.end, []
+        if pending and not is_torn(file, pending, segment.size):
+            offset, position = pending[-1].next_offset, pending[-1].end
     finally:
         file.close()
     return max(offset, vouched_offset), position

@@ -7,13 +7,15 @@ What must stay true:
 
 * a segment is synced before its successor is created, so only the last one can have a torn tail;
 * a new file's name is synced before anything in it counts as durable;
-* the mark in the index moves only after the sync that it speaks of;
+* a copy gets what its log has got, never before; a copy that cannot be written is removed and never fails an append;
+* the mark in the index moves only after the sync that it speaks of, and is itself synced only with the end of
+  the segment;
 * after a failure nothing more is written until the owner has seen it: chunks that were handed over
   meanwhile are dropped up to the `RESUME` that the owner puts behind them.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -22,7 +24,8 @@ from typing import Final
 
 from goqueue.errors import DiskFailed, GoQueueError, PathInvalid, TransientError
 from goqueue.storage.chunk import Chunk
-from goqueue.storage.disk import Disk, File, discard, file_size
+from goqueue.storage.copies import drop_copy, make_copy, renew
+from goqueue.storage.disk import Buffer, Disk, File, discard, file_size
 from goqueue.storage.index import PAIR_BYTES, mark
 from goqueue.storage.segment import Segment
 
@@ -60,6 +63,9 @@ class Writer:
         self._segment: Segment | None = None
         self._file: File | None = None
         self._index_files: tuple[File, File] | None = None
+        self.keeps_copies = False
+        """Whether each segment has a copy. Set by the owner while nothing is being written."""
+        self._copy: File | None = None
         self._created: Segment | None = None  # whose file is new, and has nothing written to it yet
         self._entry_number = 0  # the first of the entries that wait for the sync
         self._entries = b""
@@ -72,12 +78,18 @@ class Writer:
     def is_open(self) -> bool:
         return self._file is not None
 
+    def keep_copies(self, segments: list[Segment]) -> None:
+        """Have a copy of each segment from now on. On the owner's thread, before it appends."""
+        if not self.keeps_copies:
+            renew(self._disk, segments)
+            self.keeps_copies = True
+
     def write(self, outcome: Outcome) -> None:
         """Write all that waits, without a sync. `outcome` is that of the round so far."""
         for segment, group in self._waiting():
             try:
                 if segment is not self._segment:
-                    self._turn_to(segment, outcome, is_new=group[0].position == 0)
+                    self._turn_to(segment, outcome, position=group[0].position)
                 self._append(group)
             except GoQueueError as error:
                 outcome.failure = error
@@ -108,6 +120,15 @@ class Writer:
 
     def close(self) -> None:
         """Let the files go; the next chunk opens them again."""
+        if self._copy is not None:
+            with suppress(GoQueueError):  # the next start compares it with the log
+                self._copy.sync()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._copy is not None:
+            self._copy.close()
+            self._copy = None
         for file in (self._file, *(self._index_files or ())):
             if file is not None:
                 file.close()
@@ -130,7 +151,10 @@ class Writer:
     def _append(self, group: list[Chunk]) -> None:
         assert self._file is not None
         assert self._follows(group[0]), "chunks are written one behind the other"
-        self._file.write(group[0].position, [chunk.frames.buffer.data for chunk in group])
+        buffers = [chunk.frames.buffer.data for chunk in group]
+        self._file.write(group[0].position, buffers)
+        if self._copy is not None:
+            self._write_copy(group[0].position, buffers)
         self.unsynced, self._created = True, None
         if not self._entries:
             self._entry_number = group[0].entry_number
@@ -142,13 +166,16 @@ class Writer:
         last = self._last
         return last is None or last.segment is not chunk.segment or last.position + last.size == chunk.position
 
-    def _turn_to(self, segment: Segment, outcome: Outcome, *, is_new: bool) -> None:
-        """Finish the segment before, and open this one."""
+    def _turn_to(self, segment: Segment, outcome: Outcome, *, position: int) -> None:
+        """Finish the segment before, and open this one, which ends at this position."""
         self.sync(outcome)
         if outcome.failure is not None:
             raise outcome.failure
+        if self.keeps_copies and self._copy is None and self._last is not None and self._last.segment is self._segment:
+            self._copy = self._open_copy(self._last.segment, self._last.position + self._last.size)
+        self._sync_index()
         self.close()
-        if is_new:
+        if position == 0:
             self._make(segment)
         self._file = self._disk.open(segment.path, "write")
         with suppress(PathInvalid):  # it was removed, and is made again when it is needed
@@ -156,7 +183,35 @@ class Writer:
                 self._disk.open(segment.index_path, "write"),
                 self._disk.open(segment.timeindex_path, "write"),
             )
+        if self.keeps_copies:
+            self._copy = self._open_copy(segment, position)
         self._segment = segment
+
+    def _open_copy(self, segment: Segment, position: int) -> File | None:
+        """The copy, made anew where it does not end where the log does; None while that cannot be made."""
+        try:
+            if self._disk.kind(segment.copy_path) == "file":
+                copy = self._disk.open(segment.copy_path, "write")
+                if copy.size() == position:
+                    return copy
+                copy.close()
+            make_copy(self._disk, segment, position)
+            return self._disk.open(segment.copy_path, "write")
+        except GoQueueError:
+            with suppress(GoQueueError):
+                drop_copy(self._disk, segment)
+            return None
+
+    def _write_copy(self, position: int, buffers: Sequence[Buffer]) -> None:
+        assert self._copy is not None
+        try:
+            self._copy.write(position, buffers)
+        except GoQueueError:
+            self._copy.close()
+            self._copy = None
+            assert self._segment is not None
+            with suppress(GoQueueError):
+                drop_copy(self._disk, self._segment)
 
     def _make(self, segment: Segment) -> None:
         """The files of a segment without frames. What stands there is left from appends that nobody was told of.
@@ -168,7 +223,7 @@ class Writer:
             self._disk.open(segment.path, "create").close()
         elif size := file_size(self._disk, segment.path):
             raise PathInvalid(f"{segment.path} should be a new file, and has {size} bytes")
-        discard(self._disk, *segment.caches)
+        discard(self._disk, *segment.companions)
         for path in segment.index_paths:
             self._disk.open(path, "create").close()
         self._disk.sync_directory(segment.directory)
@@ -186,11 +241,24 @@ class Writer:
                     timeindex.write(place, [self._times])
                 index.write(place, [self._entries + end])
         except GoQueueError:
-            self._index_files = None
-            with suppress(GoQueueError):
-                self._disk.remove(self._segment.index_path)
+            self._give_up_index(self._segment)
         self._entry_number += len(self._entries) // PAIR_BYTES
         self._entries, self._times = b"", b""
+
+    def _sync_index(self) -> None:
+        """Of a segment that is complete: one that a loss of power takes would have to be made from all of the log."""
+        if self._index_files is None or self._segment is None:
+            return
+        try:
+            for file in self._index_files:
+                file.sync()
+        except GoQueueError:
+            self._give_up_index(self._segment)
+
+    def _give_up_index(self, segment: Segment) -> None:
+        self._index_files = None
+        with suppress(GoQueueError):
+            self._disk.remove(segment.index_path)
 
     def _take_back(self, segment: Segment, position: int) -> bool:
         """Leave no trace of a group that the disk had no room for, not even one that comes back when the power goes.
@@ -204,7 +272,7 @@ class Writer:
                 self.close()
                 discard(self._disk, segment.path)
                 self._disk.sync_directory(segment.directory)
-                discard(self._disk, *segment.caches)
+                discard(self._disk, *segment.companions)
             elif self._file is not None:
                 self._file.truncate(position)
                 self._file.sync()
@@ -215,4 +283,4 @@ class Writer:
     def _pause(self, outcome: Outcome) -> None:
         self._paused = True
         if outcome.fenced:
-            self.close()
+            self._let_go()  # without a sync: what was refused is not to come back from the copy

@@ -80,7 +80,7 @@ def test_a_partition_that_takes_nothing_makes_the_broker_degraded_and_no_worse(t
 def test_it_is_not_ready_while_it_stops(broker: LocalBroker) -> None:
     create(broker.url, "t")
     broker.daemon.runtime.refuse_new_work()
-    asked = b"GET /readyz HTTP/1.1\r\nhost: b\r\nconnection: close\r\n\r\n"
+    asked = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     head, _, body = raw(broker.url, asked).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b'"message":"stopping"' in body

@@ -162,7 +162,8 @@ def test_what_the_server_refuses_of_any_request_stands_at_every_operation() -> N
     responses = operation("get", "/metrics")["responses"]
     told = {status: found["description"] for status, found in responses.items() if status != "200"}
     assert told == {
-        "400": "Refused: request_invalid, request_too_large",
+        "400": "Refused: "
+        "host_not_allowed, media_type_unsupported, origin_not_allowed, request_invalid, request_too_large",
         "503": "Refused: broker_overloaded, request_timed_out",
     }
 

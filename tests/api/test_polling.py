@@ -328,7 +328,7 @@ def leave_during(url: str, member: Member, **query: Any) -> socket.socket:
     address = urlsplit(url)
     connection = socket.create_connection((address.hostname or "", address.port or 0), timeout=30)
     target = f"/groups/{member.group}/poll?{urlencode({'member_id': member.id, **query})}"
-    connection.sendall(f"GET {target} HTTP/1.1\r\nhost: b\r\n\r\n".encode())
+    connection.sendall(f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
     return connection
 
 

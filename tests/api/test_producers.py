@@ -1,6 +1,7 @@
 """Producers whose retries are stored once: over HTTP, within one life of the broker and across several."""
 
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -13,13 +14,15 @@ from tests.processes import Served
 __all__ = ["broker"]
 
 MARKS_MAX = 2**31
+CHOSEN = 2**62
+"""The least id that a client may choose for itself."""
 
 
 def values(url: str) -> list[bytes]:
     return [message.value for message in messages(fetch(url).body)]
 
 
-def batch(url: str, *sent: bytes, producer: int = 7, epoch: int = 0, sequence: int) -> Answer:
+def batch(url: str, *sent: bytes, producer: int = CHOSEN, epoch: int = 0, sequence: int) -> Answer:
     return send(url, section(0, frames(sent, (producer, epoch, sequence))))
 
 
@@ -87,9 +90,59 @@ def test_an_unknown_producer_may_begin_anywhere_and_sequences_wrap(broker: Local
     assert values(broker.url) == [b"a", b"b", b"c", b"d"]
 
 
+@pytest.mark.parametrize("producer", [0, 7, 2**53 - 1, 2**53, CHOSEN - 1])
+def test_an_id_that_was_never_given_out_is_refused(broker: LocalBroker, producer: int) -> None:
+    create(broker.url, "t")
+    answer = batch(broker.url, b"a", producer=producer, sequence=0)
+    assert (answer.status, answer.code, answer.json["details"]) == (409, "unknown_producer", {"producer_id": producer})
+    assert values(broker.url) == []
+
+
+def test_an_id_is_known_in_its_own_directory_alone(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "one")) as broker:
+        create(broker.url, "t")
+        given = ask(broker.url, "POST", "/producers/init", {}).json["producer_id"]
+        assert given < 2**53
+        assert batch(broker.url, b"a", producer=given, sequence=0).status == 200
+    with LocalBroker(str(tmp_path / "one")) as broker:
+        assert result(batch(broker.url, b"a", producer=given, sequence=0))["duplicate"]
+    with LocalBroker(str(tmp_path / "two")) as broker:
+        create(broker.url, "t")
+        ask(broker.url, "POST", "/producers/init", {})
+        assert batch(broker.url, b"b", producer=given, sequence=0).code == "unknown_producer"
+
+
+def test_no_id_is_given_out_twice_by_a_restored_directory(tmp_path: Path) -> None:
+    given: list[int] = []
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        given.append(ask(broker.url, "POST", "/producers/init", {}).json["producer_id"])
+    copytree(tmp_path / "data", tmp_path / "copy")
+    for name in ("data", "copy"):
+        with LocalBroker(str(tmp_path / name)) as broker:
+            given += [ask(broker.url, "POST", "/producers/init", {}).json["producer_id"] for _ in range(3)]
+    assert len(set(given)) == 7
+
+
+def test_no_epoch_is_given_out_twice_by_a_restored_directory(tmp_path: Path) -> None:
+    given: list[tuple[int, int]] = []
+
+    def init(url: str) -> None:
+        found = ask(url, "POST", "/producers/init", {"transactional_id": "till"}).json
+        given.append((found["producer_id"], found["epoch"]))
+
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        init(broker.url)
+    copytree(tmp_path / "data", tmp_path / "copy")
+    for name in ("data", "copy"):
+        with LocalBroker(str(tmp_path / name)) as broker:
+            for _ in range(3):
+                init(broker.url)
+    assert len(set(given)) == 7
+
+
 def test_producers_do_not_disturb_each_other(broker: LocalBroker) -> None:
     create(broker.url, "t", partitions=2)
-    for producer in (1, 2):
+    for producer in (CHOSEN + 1, CHOSEN + 2):
         for partition in (0, 1):
             body = section(partition, frames([b"x"], (producer, 0, 0)))
             assert not result(send(broker.url, body))["duplicate"]
@@ -98,7 +151,7 @@ def test_producers_do_not_disturb_each_other(broker: LocalBroker) -> None:
 def test_sections_of_one_request_are_judged_each_on_its_own(broker: LocalBroker) -> None:
     create(broker.url, "t", partitions=2)
     batch(broker.url, b"a", sequence=0)
-    body = section(0, frames([b"a"], (7, 0, 0))) + section(1, frames([b"b"], (7, 0, 0)))
+    body = section(0, frames([b"a"], (CHOSEN, 0, 0))) + section(1, frames([b"b"], (CHOSEN, 0, 0)))
     first, second = send(broker.url, body).json["results"]
     assert (first["duplicate"], second["duplicate"]) == (True, False)
     first, second = send(broker.url, body).json["results"]
@@ -107,7 +160,7 @@ def test_sections_of_one_request_are_judged_each_on_its_own(broker: LocalBroker)
 
 def test_a_mark_that_counts_wrong_is_refused(broker: LocalBroker) -> None:
     create(broker.url, "t")
-    content = frames([b"a", b"b"], (7, 0, 0)) + frames([b"c"])
+    content = frames([b"a", b"b"], (CHOSEN, 0, 0)) + frames([b"c"])
     answer = send(broker.url, section(0, content))
     assert (answer.status, answer.code) == (400, "frame_invalid")
     assert "speaks of 2 messages, 3 are there" in answer.json["error"]

@@ -222,7 +222,7 @@ def test_whoever_leaves_is_not_waited_for(broker: LocalBroker) -> None:
     partition = broker.daemon.runtime.broker.topics["t"].partitions[0]
     address = urlsplit(broker.url)
     with socket.create_connection((address.hostname or "", address.port or 0)) as client:
-        client.sendall(f"GET {WHERE}?wait=60s HTTP/1.1\r\nhost: b\r\n\r\n".encode())
+        client.sendall(f"GET {WHERE}?wait=60s HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         until(broker.url, lambda: partition._watchers)
     until(broker.url, lambda: not partition._watchers)
 

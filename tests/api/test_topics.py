@@ -60,6 +60,7 @@ def test_a_topic_is_described(broker: LocalBroker) -> None:
         "total_messages": 2,
         "partition_offsets": {"0": {"earliest": 0, "latest": 0}, "1": {"earliest": 0, "latest": 2}},
         "config": DEFAULTS,
+        "faults": {},
     }
 
 

@@ -228,8 +228,14 @@ def test_half_of_what_a_producer_had_is_refused(url: str, left_out: str) -> None
 
 def test_an_epoch_that_was_never_given_out_is_refused(url: str) -> None:
     whose = init(url)
-    refused(call(url, "begin", {**whose, "epoch": whose["epoch"] + 1}), 409, "producer_fenced")
+    refused(call(url, "begin", {**whose, "epoch": whose["epoch"] + 1}), 409, "unknown_producer", "never given out")
     refused(call(url, "begin", {**whose, "producer_id": 10**9}), 409, "producer_fenced", "belongs to producer")
+    unknown = {"producer_id": 10**9, "epoch": 0, "transactional_id": "other"}
+    for what in ("begin", "commit", "abort"):
+        refused(call(url, what, unknown), 409, "unknown_producer", "never given out")
+    refused(call_init(url, unknown), 409, "unknown_producer", "never given out")
+    ahead = {**whose, "epoch": whose["epoch"] + 1}
+    refused(call_init(url, ahead), 409, "unknown_producer", "never given out")
     refused(call(url, "begin", {**whose, "transactional_id": "other"}), 404, "producer_not_found", "other")
 
 
@@ -248,7 +254,8 @@ def test_a_heartbeat_is_for_whoever_has_the_epoch(url: str) -> None:
     refused(ask(url, "POST", path, {"epoch": whose["epoch"]}), 409, "producer_fenced")
     plain = done(ask(url, "POST", "/producers/init", {}))["producer_id"]
     assert done(ask(url, "POST", f"/producers/{plain}/heartbeat", {"epoch": 0})) == {"ok": True}
-    for stranger in ("999999999", "x", "-1", "1" * 30):
+    refused(ask(url, "POST", "/producers/999999999/heartbeat", {"epoch": 0}), 409, "unknown_producer")
+    for stranger in ("x", "-1", "1" * 30):
         refused(ask(url, "POST", f"/producers/{stranger}/heartbeat", {"epoch": 0}), 404, "producer_not_found")
 
 
@@ -472,7 +479,7 @@ def test_no_topic_is_made_for_a_producer_that_nobody_knows(tmp_path: Path) -> No
     with LocalBroker(str(tmp_path / "data"), topics__auto_create="true") as broker:
         message = {"messages": [{"value": "x"}]}
         path = "/topics/new/messages?producer_id=99&epoch=0&begin=true"
-        refused(ask(broker.url, "POST", path, message), 404, "producer_not_found")
+        refused(ask(broker.url, "POST", path, message), 409, "unknown_producer")
         refused(ask(broker.url, "GET", "/topics/new"), 404, "topic_not_found")
 
 

@@ -80,6 +80,7 @@ class Running:
     def create(self, name: str = "orders", partitions: int = 1, **settings: Any) -> Topic:
         told = self.ask_to_create(name, partitions, **settings)
         self.flush()
+        self.flush()  # of the note that its logs were made
         return told.result
 
     def ask_to_create(self, name: str = "orders", partitions: int = 1, **settings: Any) -> Told[Topic]:

@@ -1,20 +1,22 @@
 """The catalog: decisions change nothing, records change everything, and any way to the state is the same state."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.broker.catalog import Catalog, Record, decode_record, encode_record
+from goqueue.broker.catalog import Catalog, ProducerIdsReserved, Record, decode_record, encode_record
 from goqueue.broker.topic import TopicSettings, TopicSpec
 from goqueue.errors import TopicExists, TopicNameInvalid, TopicNotFound
-from goqueue.limits import PRODUCER_IDS_RESERVED
+from goqueue.limits import PRODUCER_IDS_CHOSEN
 from goqueue.storage import frame
 
 ORDERS = TopicSpec(name="orders", partitions=2)
 
 
 def facts(catalog: Catalog) -> tuple[object, ...]:
-    return catalog.topics, catalog.deleted, catalog.producer_ids_below
+    return catalog.topics, catalog.deleted, catalog.producer_ids_below, catalog.producer_blocks
 
 
 def test_a_decision_changes_nothing_until_it_is_applied() -> None:
@@ -53,11 +55,27 @@ def test_a_change_tells_the_whole_topic() -> None:
     assert (topic.partitions, topic.created_ns, topic.settings.retention_hours) == (2, 5, 2.0)
 
 
-def test_producer_ids_are_reserved_in_ranges_that_follow_each_other() -> None:
+def test_producer_ids_are_reserved_in_blocks_that_were_never_taken() -> None:
     catalog = Catalog()
-    for count in (1, 2, 3):
-        catalog.apply(catalog.reserve_producer_ids())
-        assert catalog.producer_ids_below == count * PRODUCER_IDS_RESERVED
+    drawn = iter([5, 5, 9])
+    for block in (5, 9):
+        record = catalog.reserve_producer_ids(lambda _: next(drawn))
+        assert not any(map(catalog.has_given, record.ids))
+        catalog.apply(record)
+        assert (record.block, all(map(catalog.has_given, record.ids))) == (block, True)
+        assert not any(map(catalog.has_given, (record.ids.start - 1, record.ids.stop)))
+
+
+def test_the_ids_of_a_directory_of_a_former_version_stay_known_and_taken() -> None:
+    catalog = Catalog()
+    catalog.apply(ProducerIdsReserved(3_000))
+    drawn = iter([0, 2, 3])
+    assert [catalog.has_given(one) for one in (0, 2_999, 3_000)] == [True, True, False]
+    assert catalog.reserve_producer_ids(lambda _: next(drawn)).block == 3
+
+
+def test_ids_that_clients_choose_are_known() -> None:
+    assert [Catalog().has_given(one) for one in (PRODUCER_IDS_CHOSEN - 1, PRODUCER_IDS_CHOSEN)] == [False, True]
 
 
 def test_a_deletion_is_a_tombstone_in_the_log() -> None:
@@ -89,7 +107,7 @@ def decide(catalog: Catalog, step: tuple[str, str, float]) -> Record | None:
             case "delete":
                 return catalog.delete_topic(name)
             case _:
-                return catalog.reserve_producer_ids()
+                return catalog.reserve_producer_ids(Random(hours).getrandbits)
     except (TopicExists, TopicNotFound):
         return None
 

@@ -27,9 +27,13 @@ class Words:
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
+        self.lost = 0
 
     def clear(self) -> None:
         self.known.clear()
+
+    def note_gap(self, count: int) -> None:
+        self.lost += count
 
     def apply(self, record: Pair) -> None:
         name, word = record

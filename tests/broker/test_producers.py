@@ -69,12 +69,22 @@ def test_a_gap_is_refused_and_names_what_is_expected() -> None:
     assert refusal.value.details["expected"] == 3
 
 
-@pytest.mark.parametrize("mark", [Mark(1, 0, 0, 2), Mark(1, 0, 1, 2), Mark(1, 0, 1, 1)])
+@pytest.mark.parametrize("mark", [Mark(1, 0, 0, 2), Mark(1, 0, 1, 2), Mark(1, 0, 1, 1), Mark(1, 0, 0, 4)])
 def test_a_retry_that_is_cut_otherwise_than_the_first_time_is_refused(mark: Mark) -> None:
     table = Table()
     table.store(Mark(1, 0, 0, 3))
     with pytest.raises(SequenceOutOfOrder):
         table.producers.look_up(mark)
+
+
+def test_a_longer_batch_that_begins_with_stored_ones_is_refused() -> None:
+    """Whether what stands there are its own first messages, nobody knows."""
+    table = Table()
+    for sequence in (0, 3):
+        table.store(Mark(1, 0, sequence, 3))
+    for mark in (Mark(1, 0, 0, 5), Mark(1, 0, 0, 6), Mark(1, 0, 0, 7), Mark(1, 0, 3, 4)):
+        with pytest.raises(SequenceOutOfOrder):
+            table.producers.look_up(mark)
 
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_anew() -> None:
@@ -125,11 +135,21 @@ def test_a_torn_batch_lacks_its_end_and_only_the_latest_may() -> None:
     table = Table(end=12)
     table.producers.replay(whole, 10, 0, next_offset=12)
     table.store(Mark(1, 0, 6, 1))
-    table.store(Mark(1, 0, 7, 1))
+    for mark in (whole, Mark(1, 0, 4, 1)):
+        with pytest.raises(SequenceOutOfOrder):
+            table.producers.look_up(mark)
+
+
+def test_a_batch_that_two_crashes_have_torn_lacks_its_end() -> None:
+    whole = Mark(1, 0, 4, 5)
+    table = Table(end=12)
+    table.producers.replay(whole, 10, 0, next_offset=12)
+    table.producers.replay(Mark(1, 0, 6, 3), 12, 0, next_offset=14)
+    table.end = 14
     known = table.producers.look_up(whole)
-    assert (len(known.batches), known.missing) == (3, 1)
-    with pytest.raises(SequenceOutOfOrder):
-        table.producers.look_up(Mark(1, 0, 4, 1))
+    assert ([batch.piece for batch in known.batches], known.missing) == ([(10, 12), (12, 14)], 1)
+    table.store(Mark(1, 0, 8, 1))
+    assert (table.pieces(whole), table.producers.look_up(whole).missing) == ([(10, 12), (12, 14), (14, 15)], 0)
 
 
 def test_of_very_many_producers_the_latest_are_known() -> None:
@@ -141,12 +161,26 @@ def test_of_very_many_producers_the_latest_are_known() -> None:
     assert table.pieces(Mark(1, 0, 0, 1)) == [(1, 2)]
 
 
+def test_of_a_forgotten_producer_only_a_first_batch_is_taken() -> None:
+    """Any other may be stored already: whether it is can be told of those alone that are remembered."""
+    table = Table()
+    table.store(Mark(PRODUCERS_MAX, 0, 0, 1))
+    table.store(Mark(PRODUCERS_MAX, 0, 1, 1))
+    for number in range(PRODUCERS_MAX):
+        table.store(Mark(number, 0, 0, 1))
+    for producers in (table.producers, Producers.from_facts(table.producers.facts(table.end), is_complete=False)):
+        with pytest.raises(SequenceOutOfOrder) as refusal:
+            producers.look_up(Mark(PRODUCERS_MAX, 0, 1, 1))
+        assert refusal.value.details == {"forgotten": True}
+        assert producers.look_up(Mark(PRODUCERS_MAX + 1, 0, 0, 1)).missing == 1
+
+
 def test_a_note_holds_what_is_durable_and_nothing_that_may_be_refused_yet() -> None:
     table = Table()
     table.store(Mark(1, 0, 0, 2))
     table.append(Mark(1, 0, 2, 2))
     table.append(Mark(2, 0, 0, 1))
-    restored = Producers.from_facts(table.producers.facts(end=2))
+    restored = Producers.from_facts(table.producers.facts(end=2), is_complete=True)
     assert (len(restored), restored.look_up(Mark(1, 0, 2, 2)).missing) == (1, 2)
 
 
@@ -155,7 +189,8 @@ def test_a_note_holds_what_is_durable_and_nothing_that_may_be_refused_yet() -> N
 
 @dataclass
 class Twin:
-    """Remembers every batch of the producer that was stored, as (epoch, sequence, count, offset)."""
+    """Remembers every batch of the producer that was stored, as (epoch, sequence, count, offset): as it was sent, and
+    never as parts of another one."""
 
     stored: list[tuple[int, int, int, int]] = field(default_factory=list)
 
@@ -175,7 +210,7 @@ class Twin:
 
 requests = st.lists(
     st.tuples(
-        st.sampled_from(["next", "next", "next", "again", "gap", "older", "newer"]),
+        st.sampled_from(["next", "next", "next", "again", "recut", "gap", "older", "newer"]),
         st.integers(1, 4),
         st.integers(0, 8),
         st.booleans(),
@@ -193,9 +228,9 @@ def test_the_table_answers_as_one_that_remembers_everything(
     epoch, sequence = 0, start
     for kind, count, back, is_refused, restarts in asked:
         mark = Mark(1, epoch, sequence, count)
-        if kind == "again" and twin.stored:
+        if kind in ("again", "recut") and twin.stored:
             known_epoch, begin, size, _ = twin.stored[-1 - back % len(twin.stored)]
-            mark = Mark(1, known_epoch, begin, size)
+            mark = Mark(1, known_epoch, begin, size + count * (kind == "recut"))
         elif kind == "gap":
             mark = Mark(1, epoch, (sequence + 1 + back) % SEQUENCE_COUNT, count)
         elif kind == "older" and epoch:
@@ -219,4 +254,4 @@ def test_the_table_answers_as_one_that_remembers_everything(
         twin.stored.append((mark.epoch, mark.sequence, mark.count, batch.first_offset))
         epoch, sequence = mark.epoch, (mark.sequence + mark.count) % SEQUENCE_COUNT
         if restarts:
-            table = Table(Producers.from_facts(table.producers.facts(table.end)), table.end)
+            table = Table(Producers.from_facts(table.producers.facts(table.end), is_complete=True), table.end)

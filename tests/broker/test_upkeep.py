@@ -302,6 +302,26 @@ def test_a_batch_is_known_again_although_retention_took_it() -> None:
         offer_batch(after.partition(), marked(5, b"a gap"))
 
 
+@pytest.mark.parametrize("keeps_note", [True, False])
+def test_of_a_producer_that_may_be_forgotten_no_later_batch_is_taken_after_a_crash(keeps_note: bool) -> None:
+    running = with_topic(retention_hours=1.0)
+    running.publish(marked(0, b"1" + LARGE))
+    running.clock.advance(2 * HOUR_SECONDS)
+    publish(running, b"2" + LARGE, b"3" + LARGE)
+    look(running)
+    assert running.partition().earliest > 0
+    if not keeps_note:
+        running.disk.remove("data/logs/orders/0/producers")
+    after = running.crash("everything")
+    if keeps_note:
+        assert not after.publish(marked(5, b"of one that never came", producer=8)).duplicate
+        return
+    for late in (marked(1, b"may be stored"), marked(5, b"may be stored", producer=8)):
+        with pytest.raises(SequenceOutOfOrder):
+            offer_batch(after.partition(), late)
+    assert not after.publish(marked(0, b"a first one", producer=8)).duplicate
+
+
 def test_where_nothing_is_marked_no_note_is_written_beside_a_log_that_is_only_expired() -> None:
     running = with_topic()
     publish(running, b"1")

@@ -92,7 +92,7 @@ def begin_upload(url: str) -> socket.socket:
     """A client that has sent a part of its request, and sends no more. The broker has read its head."""
     client = connected(url)
     client.sendall(
-        b"POST /topics/t/messages HTTP/1.1\r\nhost: b\r\ncontent-length: 1000\r\nexpect: 100-continue\r\n\r\n"
+        b"POST /topics/t/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\nexpect: 100-continue\r\n\r\n"
     )
     assert client.recv(1000).startswith(b"HTTP/1.1 100 ")
     client.sendall(b'{"messages":[')
@@ -102,7 +102,7 @@ def begin_upload(url: str) -> socket.socket:
 def begin_poll(url: str, path: str) -> socket.socket:
     """A client that waits for messages. The broker has its request: one that came in the same piece is answered."""
     client = connected(url)
-    client.sendall(b"".join(f"GET {one} HTTP/1.1\r\nhost: b\r\n\r\n".encode() for one in ("/health", path)))
+    client.sendall(b"".join(f"GET {one} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode() for one in ("/health", path)))
     assert client.recv(10_000).startswith(b"HTTP/1.1 200 ")
     return client
 

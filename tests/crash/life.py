@@ -67,12 +67,19 @@ class Life:
     """One process, with a store that is flushed by hand."""
 
     def __init__(
-        self, disk: FaultyDisk, ledger: Ledger | None = None, *, flush: Mode = "always", seed: int = 0
+        self,
+        disk: FaultyDisk,
+        ledger: Ledger | None = None,
+        *,
+        flush: Mode = "always",
+        seed: int = 0,
+        copies: bool = False,
     ) -> None:
         self.disk = disk
         self.ledger: Ledger = {} if ledger is None else ledger
         self.clock = ManualClock()
         self.flush_mode: Mode = flush
+        self.copies = copies
         self.refused: list[GoQueueError] = []
         self._random = Random(seed)
         self.open()
@@ -93,7 +100,9 @@ class Life:
     def create(self, *names: str) -> None:
         for name in names:
             ledger = self.ledger.setdefault(name, LogLedger())
-            self.store.create(name)
+            log = self.store.create(name)
+            if self.copies:
+                log.writer.keep_copies(log.segments)
             ledger.state = "here"
 
     def append(self, name: str, *sizes: int, keys: str = "") -> None:

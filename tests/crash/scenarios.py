@@ -126,20 +126,22 @@ def writing_slowly(life: Life) -> None:
     life.write()
 
 
-def live(scenario: Scenario, disk: FaultyDisk, ledger: Ledger, flush: Mode = "always") -> None:
+def live(scenario: Scenario, disk: FaultyDisk, ledger: Ledger, flush: Mode = "always", *, copies: bool = False) -> None:
     """Until the end, or until the crash."""
     with suppress(Crashed):
-        scenario(Life(disk, ledger, flush=flush, seed=SEED))
+        scenario(Life(disk, ledger, flush=flush, seed=SEED, copies=copies))
 
 
-def crashes(scenario: Scenario, flush: Mode = "always", *, every: int = 1) -> Iterator[tuple[str, FaultyDisk, Ledger]]:
+def crashes(
+    scenario: Scenario, flush: Mode = "always", *, every: int = 1, copies: bool = False
+) -> Iterator[tuple[str, FaultyDisk, Ledger]]:
     """The ways to die, or one of `every` so many: how, the disk then, and what was promised."""
     disk = FaultyDisk(SEED)
-    live(scenario, disk, {}, flush)
+    live(scenario, disk, {}, flush, copies=copies)
     for operation, after_bytes in islice(ends(disk.journal), 0, None, every):
         ended, ledger = FaultyDisk(operation * 10_000 + after_bytes), Ledger()
         ended.crash_at(operation, after_bytes=after_bytes)
-        live(scenario, ended, ledger, flush)
+        live(scenario, ended, ledger, flush, copies=copies)
         yield f"{scenario.__name__}, operation {operation} after {after_bytes} bytes", ended, ledger
 
 

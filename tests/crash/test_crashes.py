@@ -29,6 +29,16 @@ def test_every_promise_holds_after_a_crash_at_every_operation(scenario: Scenario
             check(left, ledger)
 
 
+@pytest.mark.parametrize("end", WAYS_TO_END)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_promise_holds_for_logs_with_copies(scenario: Scenario, end: str) -> None:
+    keep, torn = WAYS_TO_END[end]
+    for way, ended, ledger in crashes(scenario, copies=True, every=7):
+        left = ended.crash(keep, torn=torn)
+        with telling(way, left):
+            check(left, ledger)
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_recovery_may_itself_be_interrupted_at_every_operation(scenario: Scenario) -> None:
     # A crash of each crash: those between are like their neighbours, and the next one loses something else.

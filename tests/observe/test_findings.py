@@ -201,6 +201,7 @@ def test_an_unclean_start_is_told_for_a_day_with_what_was_cut() -> None:
     ("code", "field", "levels"),
     [
         ("loop_slow", "loop_seconds", {None: None, 0.09: None, 0.1: "warning", 1.5: "critical"}),
+        ("broker_stalled", "stall_seconds", {0.0: None, 4.9: None, 5.0: "warning"}),
         ("flush_slow", "flush_seconds", {None: None, 0.2: None, 0.3: "warning", 2.0: "critical"}),
         ("sync_failed", "sync_failures", {0: None, 1: "warning", 9: "warning"}),
         ("in_flight_full", "in_flight_bytes", {191 * MIB: None, 192 * MIB: "warning", 256 * MIB: "critical"}),
@@ -440,6 +441,7 @@ FACTS = st.builds(
     ),
     process=st.builds(
         ProcessFacts, loop_seconds=st.none() | SECONDS, flush_seconds=st.none() | SECONDS, sync_failures=COUNTS,
+        stall_seconds=SECONDS,
         in_flight_bytes=COUNTS, in_flight_bytes_max=st.integers(1, 2**40), open_files=st.none() | COUNTS,
         open_files_max=st.none() | COUNTS, connections=COUNTS, clock_behind_seconds=SECONDS,
     ),
@@ -490,7 +492,7 @@ ILL = Facts(
     disk=DiskFacts(path="/data", total_bytes=100 * GIB, free_bytes=GIB, growth=1e9),
     process=ProcessFacts(
         loop_seconds=2, flush_seconds=3, sync_failures=1, in_flight_bytes=1, in_flight_bytes_max=1, open_files=10,
-        open_files_max=10, connections=10, connections_max=10, clock_behind_seconds=60,
+        open_files_max=10, connections=10, connections_max=10, clock_behind_seconds=60, stall_seconds=40,
     ),
     shut=(ShutLog(log="a/0", reason="x"), ShutLog(log="a/1", reason="y", is_open=False)),
     damages=(DamagedRange(log="a/2", path="p", position=0, end=1, first_offset=0, next_offset=1, reason="zeros"),),

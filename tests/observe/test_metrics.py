@@ -43,6 +43,7 @@ def busy() -> Metrics:
     metrics.publish_seconds.observe(0.002)
     metrics.flush_seconds.observe(0.001)
     metrics.sync_failures += 1
+    metrics.stalls, metrics.stalled_seconds = 2, 41.5
     metrics.observe_lag(0.25)
     metrics.in_flight_bytes += 10
     metrics.tail_bytes += 20
@@ -85,6 +86,8 @@ def test_what_was_counted_is_what_is_scraped() -> None:
     assert value(metrics, "goqueue_publish_seconds_sum") == 0.002
     assert value(metrics, "goqueue_flush_seconds_count") == 1
     assert value(metrics, "goqueue_sync_failures_total") == 1
+    assert value(metrics, "goqueue_stalls_total") == 2
+    assert value(metrics, "goqueue_stalled_seconds_total") == 41.5
     assert value(metrics, "goqueue_loop_lag_seconds") == 0.25
     assert value(metrics, "goqueue_loop_delay_seconds_sum") == 0.25
     assert value(metrics, "goqueue_in_flight_bytes") == 10

@@ -181,6 +181,68 @@ def test_without_an_index_what_follows_the_last_sound_message_is_cut() -> None:
     assert values(store.logs["t/0"]) == CONTENTS
 
 
+# --- damage that no mark vouches for, as after a loss of power ---
+
+
+def without_mark(disk: FaultyDisk, kept: str) -> None:
+    """What a loss of power may leave of the index, which is not synced: nothing, zeros, or an older state."""
+    content = disk.read_file(path(0, "index"))
+    left = {"empty": b"", "zeros": bytes(len(content)), "cut": content[:40], "old": OLD_INDEX}
+    disk.write_file(path(0, "index"), left[kept])
+
+
+OLD_INDEX = killed(count=20).read_file(path(0, "index"))
+LOST_INDEXES = ["empty", "zeros", "cut", "old"]
+
+
+@pytest.mark.parametrize("kept", LOST_INDEXES)
+@pytest.mark.parametrize("number", [30, 100, 198, 199])
+def test_one_bad_bit_without_a_mark_costs_one_message(kept: str, number: int) -> None:
+    whole = killed()
+    without_mark(whole, kept)
+    positions = [*frame.walk(whole.read_file(path(0))), len(whole.read_file(path(0)))]
+    for position in range(positions[number], positions[number + 1], 13):
+        disk = whole.after_crash("everything")
+        disk.flip(path(0), position, position % 8)
+        store, found = opened(disk)
+        assert found.cut is None, position
+        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(number, number + 1)]
+        assert store.logs["t/0"].next_offset == 200
+        assert values(store.logs["t/0"], 20, skip=True) == [*CONTENTS[20:number], *CONTENTS[number + 1 :]]
+
+
+@pytest.mark.parametrize("kept", LOST_INDEXES)
+def test_a_torn_write_behind_damage_is_cut_and_the_damage_stays(kept: str) -> None:
+    disk = killed()
+    without_mark(disk, kept)
+    content = disk.read_file(path(0))
+    positions = list(frame.walk(content))
+    disk.write_file(path(0), content[: positions[150]] + bytes(-positions[150] % 512 + 512))
+    disk.flip(path(0), positions[100] + 40)
+    store, found = opened(disk)
+    assert found.cut is not None
+    assert (found.cut.position, found.cut.kept_in) == (positions[150], None)
+    assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(100, 101)]
+    assert append(store, store.logs["t/0"], b"next") == range(150, 151)
+
+
+@pytest.mark.parametrize("kept", LOST_INDEXES)
+@pytest.mark.parametrize("sectors", [1, 2, 7])
+def test_sectors_that_never_reached_the_device_are_cut_with_what_follows(kept: str, sectors: int) -> None:
+    disk = killed()
+    without_mark(disk, kept)
+    content = disk.read_file(path(0))
+    positions = list(frame.walk(content))
+    start = positions[180] // 512 * 512
+    disk.overwrite(path(0), start, bytes(sectors * 512))
+    store, found = opened(disk)
+    assert found.damages == []
+    assert found.cut is not None
+    assert found.cut.kept_in is not None
+    kept_messages = sum(position <= start for position in positions) - 1
+    assert values(store.logs["t/0"]) == CONTENTS[:kept_messages]
+
+
 # --- what is cut ---
 
 
@@ -277,6 +339,40 @@ def test_a_missing_index_of_a_sealed_segment_is_made_again_at_the_next_start(suf
     assert values(store.logs["t/0"]) == CONTENTS
 
 
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("kept", ["nothing", "a part", "zeros", "too much"])
+def test_an_index_of_a_sealed_segment_that_a_loss_of_power_spoiled_is_made_again(suffix: str, kept: str) -> None:
+    disk = killed(segment_bytes=10_000)
+    right = {name: disk.read_file(path(0, name)) for name in ("index", "timeindex")}
+    content = right[suffix]
+    left = {"nothing": b"", "a part": content[:16], "zeros": bytes(len(content)), "too much": content * 2}
+    disk.write_file(path(0, suffix), left[kept])
+    if (suffix, kept) == ("timeindex", "zeros"):  # alone it is found by readers, who compare it with the index
+        disk.write_file(path(0, "index"), bytes(len(right["index"])))
+    _, found = opened(disk)
+    assert (found.cut, found.damages) == (None, [])
+    assert {name: disk.read_file(path(0, name)) for name in right} == right
+
+
+def test_indexes_of_sealed_segments_survive_a_loss_of_power() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, segment_bytes=10_000)
+    log = store.create("t/0")
+    for content in CONTENTS:
+        append(store, log, content)
+    sealed = [name for segment in log.segments[:-1] for name in segment.index_paths]
+    before = {name: disk.read_file(name) for name in sealed}
+    left = disk.crash("synced")
+    assert {name: left.read_file(name) for name in sealed} == before
+
+
+def test_a_clean_start_reads_no_index() -> None:
+    disk = killed(segment_bytes=10_000)
+    open_store(disk).close()
+    disk.fail("open", path="*index", times="forever")
+    assert opened(disk)[1].was_clean
+
+
 def test_an_index_that_a_full_disk_does_not_take_leaves_none_behind_and_the_log_works() -> None:
     disk = killed(segment_bytes=10_000)
     index = last_log(disk).removesuffix("log") + "index"
@@ -289,3 +385,18 @@ def test_an_index_that_a_full_disk_does_not_take_leaves_none_behind_and_the_log_
     append(store, log, b"next")
     assert values(log) == [*before, b"next"]
     assert values(next(iter(opened(disk.crash("everything"))[0].logs.values()))) == [*before, b"next"]
+
+
+def test_damage_at_the_beginning_of_a_log_costs_nothing_behind_it_at_the_starts_that_follow() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk)
+    log = store.create("t/0")
+    for number in range(4):
+        append(store, log, b"value%d" % number)
+    disk = disk.crash("everything")
+    disk.flip(log.active.path, 20)
+    for _ in range(3):
+        store = open_store(disk)
+        assert store.recovered["t/0"].cut is None
+        assert values(store.logs["t/0"], skip=True) == [b"value1", b"value2", b"value3"]
+        disk = disk.crash("everything")

@@ -22,7 +22,7 @@ from goqueue.api.http.message import Request, Response
 from goqueue.api.status import FAULT, refusal
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerOverloaded
-from goqueue.limits import HTTP_SLICE_BYTES
+from goqueue.limits import HTTP_SLICE_BYTES, HTTP_WRITE_BUFFER_BYTES
 
 
 class State(Enum):
@@ -53,8 +53,9 @@ class Connection(asyncio.Protocol):
     """Owned by its transport; known to the server through its desk."""
 
     __slots__ = (
-        "_answering", "_desk", "_discarded_bytes", "_half_closed", "_intake", "_loop", "_monotonic_ns", "_paused",
-        "_pending", "_pipelined", "_state", "_transport", "_unread", "_unsent_bytes", "_writable", "deadline_ns",
+        "_answer_bytes", "_answering", "_desk", "_discarded_bytes", "_half_closed", "_intake", "_loop", "_monotonic_ns",
+        "_paused", "_pending", "_pipelined", "_state", "_transport", "_unread", "_unsent_bytes",
+        "_writable", "deadline_ns",
     )  # fmt: skip
 
     _intake: Intake
@@ -75,6 +76,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._writable = True
         self._unsent_bytes = 0
+        self._answer_bytes = 0
+        """Of a large answer that the client has not taken as a whole: until then, the transport keeps all of it."""
         self._half_closed = False
         self._discarded_bytes = 0
         self.deadline_ns = NEVER_NS
@@ -84,6 +87,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         desk, limits = self._desk, self._desk.limits
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_BYTES, 0)
         self._intake = Intake(desk, _peer_of(transport))
         desk.connections.add(self)
         desk.observer.connection_opened()
@@ -123,9 +127,10 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - a reset is an end like any other
         desk = self._desk
         self._enter(CLOSED, NEVER_NS)
-        self._intake.abandon()
         self._unread = None
         self._forsake()
+        self._intake.close()
+        self._release_answer()
         if self._pending is not None:
             desk.adrift.add(self._pending)
         desk.connections.discard(self)
@@ -139,6 +144,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._writable = True
+        self._release_answer()
         if self._state is OPEN:
             self._proceed()
 
@@ -208,6 +214,7 @@ class Connection(asyncio.Protocol):
         if self._pending is not future:
             return  # it was cancelled with its client
         request, self._pending = self._answering, None
+        del self._answering  # its body may be large
         try:
             response = future.result()
         except (Exception, asyncio.CancelledError) as error:
@@ -229,6 +236,12 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             response = self._fault(request, error)
             answer = wire(response, request.id, connection, desk.date, without_body=without_body)
+        if not isinstance(answer, bytes):
+            try:
+                desk.check_answer(sum(map(len, answer)), is_essential=response.is_essential)
+            except BrokerOverloaded as error:
+                response = refusal(error.without_frames())
+                answer = wire(response, request.id, connection, desk.date, without_body=without_body)
         self._write(answer)
         desk.held_bytes -= request.weight
         desk.observer.answered(request, response, (self._monotonic_ns() - request.began_ns) / NANOSECONDS)
@@ -238,6 +251,13 @@ class Connection(asyncio.Protocol):
             self._transport.write(answer)
         else:
             self._transport.writelines(answer)
+            if not self._writable:
+                self._answer_bytes = sum(map(len, answer))
+                self._desk.answer_bytes += self._answer_bytes
+
+    def _release_answer(self) -> None:
+        self._desk.answer_bytes -= self._answer_bytes
+        self._answer_bytes = 0
 
     def _fault(self, request: Request, error: BaseException) -> Response:
         """A mistake of ours: the operator gets the traceback, the client an apology."""
@@ -254,6 +274,7 @@ class Connection(asyncio.Protocol):
             pending, self._pending = self._pending, None
             pending.cancel()
             self._drop(self._answering)
+            del self._answering
             self._intake.abandon()
 
     def _drop(self, request: Request) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from goqueue.api.http.limits import HttpLimits
 from goqueue.api.http.message import Handle, Request, Response
 from goqueue.clock import NANOSECONDS, Clock
+from goqueue.errors import BrokerOverloaded
+from goqueue.limits import HTTP_ANSWERS_SHARE_HIGH
 
 
 class Observer(Protocol):
@@ -49,8 +51,9 @@ class Desk:
     """One per server."""
 
     __slots__ = (
-        "_ids", "_origin", "adrift", "body_ns", "clock", "connections", "date", "drain_ns", "emptied", "handle",
-        "header_ns", "held_bytes", "idle_ns", "limits", "loop", "monotonic_ns", "observer", "stopping", "write_ns",
+        "_ids", "_origin", "adrift", "answer_bytes", "body_ns", "clock", "connections", "date", "drain_ns", "emptied",
+        "handle", "header_ns", "held_bytes", "idle_ns", "limits", "loop", "monotonic_ns", "observer",
+        "stopping", "write_ns",
     )  # fmt: skip
 
     def __init__(self, handle: Handle, limits: HttpLimits, observer: Observer, clock: Clock) -> None:
@@ -65,6 +68,8 @@ class Desk:
         """Handlers that go on although their client has left."""
         self.held_bytes = 0
         """Of all request bodies that are unfinished or unanswered."""
+        self.answer_bytes = 0
+        """Of all large answers that their readers have not taken as a whole."""
         self.stopping = False
         self.emptied: asyncio.Event | None = None
         """Told when the last connection has left, and nothing is adrift."""
@@ -89,6 +94,25 @@ class Desk:
     def tell_date(self) -> None:
         """Make the date's header line anew: once a second is enough."""
         self.date = f"date: {formatdate(self.clock.now_ns() / NANOSECONDS, usegmt=True)}\r\n"
+
+    def check_answer(self, size: int, *, is_essential: bool) -> None:
+        """Refuse a large answer that would hold more memory than all may together."""
+        most = self.limits.answers_bytes + (self.limits.answers_spare_bytes if is_essential else 0)
+        if self.answer_bytes + size > most:
+            raise self._overloaded()
+
+    def check_answers(self) -> None:
+        """Refuse to begin what may become a large answer, while there is still room for those that have begun."""
+        if self.answer_bytes > self.limits.answers_bytes * HTTP_ANSWERS_SHARE_HIGH:
+            raise self._overloaded()
+
+    def _overloaded(self) -> BrokerOverloaded:
+        held, most = self.answer_bytes, self.limits.answers_bytes
+        return BrokerOverloaded(
+            f"answers that clients have not read yet hold {held:,} bytes, of {most:,} that they may",
+            hint="wait, then try again; ask for less at a time",
+            retry_after=1,
+        )
 
     def check_emptied(self) -> None:
         if self.emptied is not None and not self.connections and not self.adrift:

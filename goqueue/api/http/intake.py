@@ -60,6 +60,7 @@ class Intake:
         self._parser = HttpRequestParser(self)
         self._replaying = False
         self._gathered_bytes = 0
+        self._forget_request()
         self._begin(0)
         self.phase = WAITING
         self.deadline_ns = 0
@@ -112,6 +113,12 @@ class Intake:
         self.end()
         self._desk.held_bytes -= sum(request.weight for request in self.requests)
         self.requests.clear()
+
+    def close(self) -> None:
+        """Forget everything. Parser and refusal refer back to this object, which only the collector would notice."""
+        self.abandon()
+        self.refusal = None
+        del self._parser
 
     def extend(self, now_ns: int) -> None:
         """Give an unfinished request its time anew: the server did not listen for a while."""
@@ -210,7 +217,7 @@ class Intake:
             return
         request.weight = len(self._body)
         self.expects_continue = False
-        self._request = None
+        self._forget_request()
         self.requests.append(request)
         self.phase = ENDED if request.connection == "close" else WAITING
 
@@ -219,14 +226,17 @@ class Intake:
     def _begin(self, now_ns: int) -> None:
         self._began_ns = now_ns
         self._gathered_bytes = 0
-        self._url = b""
-        self._headers: dict[str, str] = {}
         self._repeats = 0
-        self._body = bytearray()
         self._length = 0
         self._step_bytes = 0
-        self._request = None
         self._now_ns = now_ns
+
+    def _forget_request(self) -> None:
+        """Keep nothing of a complete request: what was large in it must not live until the next one comes."""
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+        self._request = None
 
     def _repeat(self, name: str, value: str) -> None:
         if name == "host":
@@ -337,7 +347,7 @@ class Intake:
         """Give back what an unfinished body holds."""
         if self.phase is BODY:
             self._desk.held_bytes -= len(self._body)
-            self._body = bytearray()
+            self._body.clear()  # no handler has it yet
 
     def _head_too_large(self) -> RequestTooLarge:
         most = self._desk.limits.header_bytes

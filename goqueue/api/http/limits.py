@@ -24,6 +24,8 @@ class HttpLimits:
     connections: int = limits.HTTP_CONNECTIONS
     connections_spare: int = limits.HTTP_CONNECTIONS_SPARE
     bodies_bytes: int = limits.HTTP_BODIES_BYTES
+    answers_bytes: int = limits.HTTP_ANSWERS_BYTES
+    answers_spare_bytes: int = limits.HTTP_ANSWERS_SPARE_BYTES
     pipelined: int = limits.HTTP_PIPELINED
     drain_bytes: int = limits.HTTP_DRAIN_BYTES
     drain_seconds: float = limits.HTTP_DRAIN_SECONDS

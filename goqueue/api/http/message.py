@@ -40,6 +40,8 @@ class Response:
     """Views are of bytes, and must not change until they are sent."""
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
+    is_essential: bool = False
+    """Whether it is sent even while other answers hold all that they may: what an operator needs just then."""
 
 
 Handle = Callable[[Request], Response | Awaitable[Response]]

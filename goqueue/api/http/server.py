@@ -9,9 +9,9 @@ from goqueue.api.http.connection import Connection
 from goqueue.api.http.desk import Desk, Observer
 from goqueue.api.http.limits import HttpLimits
 from goqueue.api.http.message import Handle
-from goqueue.clock import Clock
+from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import AddressUnavailable
-from goqueue.limits import HTTP_BACKLOG
+from goqueue.limits import HTTP_BACKLOG, STALL_SECONDS
 
 SWEEP_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
@@ -54,6 +54,15 @@ class Server:
     def held_bytes(self) -> int:
         """Of all request bodies that are unfinished or unanswered."""
         return self._desk.held_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """Of all large answers that their readers have not taken as a whole."""
+        return self._desk.answer_bytes
+
+    def check_answers(self) -> None:
+        """Raise BrokerOverloaded where nothing large should be read for an answer now."""
+        self._desk.check_answers()
 
     async def start(self, host: str, port: int, *, ssl: ssl.SSLContext | None = None) -> None:
         """Listen."""
@@ -99,10 +108,16 @@ class Server:
             self._sweeper.cancel()
         await self._listener.wait_closed()
 
-    def sweep(self) -> None:
-        """Let every connection know whose deadline has passed. Done once a second; a call more does no harm."""
+    def sweep(self, late_seconds: float = 0.0) -> None:
+        """Let every connection know whose deadline has passed. Done once a second; a call more does no harm.
+
+        One that comes late moves all deadlines: what clients sent meanwhile is not read yet.
+        """
         desk = self._desk
         desk.tell_date()
+        if late_seconds > STALL_SECONDS:
+            for connection in desk.connections:
+                connection.deadline_ns += round(late_seconds * NANOSECONDS)
         now_ns = desk.monotonic_ns()
         for connection in [guest for guest in desk.connections if guest.deadline_ns <= now_ns]:
             connection.expire(now_ns)
@@ -110,11 +125,14 @@ class Server:
     def _arm(self) -> None:
         loop = self._desk.loop
         assert loop is not None
-        self._sweeper = loop.call_later(SWEEP_SECONDS, self._tick)
+        due = loop.time() + SWEEP_SECONDS
+        self._sweeper = loop.call_at(due, self._tick, due)
 
-    def _tick(self) -> None:
+    def _tick(self, due: float) -> None:
+        loop = self._desk.loop
+        assert loop is not None
         self._arm()
-        self.sweep()
+        self.sweep(loop.time() - due)
 
     async def _emptied(self, seconds: float) -> bool:
         """Whether the last connection has left within the time."""

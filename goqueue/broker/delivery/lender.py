@@ -48,6 +48,8 @@ class Lender:
         self.served = Served()
         self._topics = topics
         self._clock = clock
+        self.age_clock = clock
+        """For the ages of messages, which grow while the broker stands still."""
         self._rules = rules
         self._membership = membership
         self._settlement = settlement
@@ -138,7 +140,7 @@ class Lender:
         self.note(taking, place, [change])
         for portion in portions:
             taking.add(portion)
-            self.served.note(place, tried.lane, portion.content, portion.grant.given_ns)
+            self.served.note(place, tried.lane, portion.content, self.age_clock.now_ns())
 
     def note(self, taking: Taking, place: Place, changes: list[CursorChange]) -> None:
         self.ledger.record(taking.name, changes)

@@ -123,7 +123,8 @@ class Redrives:
         """Forget what was sent back from topics that are gone. Where that is refused it is found out later."""
         for cursor in list(self._ledger.cursors(REDRIVE_GROUP).values()):
             topic = self._topics.topics.get(cursor.topic)
-            if topic is None or topic.created_ns != cursor.topic_ns:
+            is_current = topic is not None and topic.created_ns == cursor.topic_ns
+            if not is_current and not self._topics.has_lost_record(cursor.topic):
                 with suppress(GoQueueError):
                     self._ledger.record(REDRIVE_GROUP, [Closed(REDRIVE_GROUP, *cursor.place)])
 

@@ -27,7 +27,7 @@ from goqueue.broker.groups.offsets import Offsets
 from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.partition import Partition
-from goqueue.clock import NANOSECONDS, Clock, SteadyClock
+from goqueue.clock import NANOSECONDS, StallFreeClock, SteadyClock
 from goqueue.errors import GoQueueError
 from goqueue.limits import CLIENT_ID_CHARACTERS_MAX, GROUP_LOG_BYTES, GROUP_RETENTION_SECONDS, REVOCATION_SECONDS
 from goqueue.storage.disk import Disk
@@ -55,11 +55,14 @@ class Coordinator:
         logs: Sequence[Log],
         disk: Disk,
         topics: Topics,
-        clock: Clock,
+        clock: StallFreeClock,
         chance: Callable[[int], int],
         settings: GroupSettings,
     ) -> None:
-        steady = self.clock = SteadyClock(clock, max((log.last_time for log in logs), default=0))
+        least_ns = max((log.last_time for log in logs), default=0)
+        steady = self.clock = SteadyClock(clock, least_ns)
+        ages = SteadyClock(clock.machine, least_ns)
+        self._stall_free = clock
         self.settings = settings
         self._topics = topics
         self._chance = chance
@@ -75,9 +78,10 @@ class Coordinator:
         )
         self.offsets = Offsets(self.ledger, topics, steady, self.membership, self.rebalancer)
         lender = Lender(self.ledger, topics, steady, settings.rules, self.membership, self.settlement, self.undertaker)
+        lender.age_clock = ages
         self.polls = Polls(self.ledger, topics, steady, self.membership, self.settlement, lender)
         self.pledges = Pledges(self.ledger, steady, self.offsets, self.settlement)
-        self.lags = Lags(self.ledger, topics, steady)
+        self.lags = Lags(self.ledger, topics, ages)
         self.redrives = Redrives(self.ledger, topics, steady, self.undertaker)
         self.rebalancer.on_forgotten = self._forget_when_durable
         self.ledger.on_refused = self.settlement.attend_again
@@ -113,6 +117,10 @@ class Coordinator:
 
     def close(self) -> None:
         self.ledger.close()
+
+    def on_wall_ns(self, moment_ns: int) -> int:
+        """A moment of its clock as people see it: that clock leaves out the time in which the broker stood still."""
+        return moment_ns + self._stall_free.stalled_ns
 
     def commit(self) -> None:
         self.ledger.commit()

@@ -97,6 +97,18 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
             for place in places
         }
 
+    def without_members(self, lost: int, now_ns: int) -> "Group":
+        """As it goes on where so many records of it may be lost: each may have begun a generation."""
+        return Group(
+            group=self.group,
+            protocol=self.protocol,
+            strategy=self.strategy,
+            order=self.order,
+            isolation=self.isolation,
+            generation=self.generation + lost,
+            emptied_ns=now_ns,
+        )
+
     def topics(self) -> set[str]:
         return {topic for member in self.members.values() for topic in member.topics}
 

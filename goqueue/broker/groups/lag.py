@@ -120,10 +120,10 @@ class Lags:
             meter = self._meters[key] = Meter(now_ns)
         meter.add(count, now_ns)
 
-    def progressed_ns(self, group: str, place: Place) -> int | None:
-        """When something was done there last; None: not since the start."""
+    def idle_seconds(self, group: str, place: Place) -> float | None:
+        """Since something was done there last; None: nothing since the start."""
         meter = self._meters.get((group, place))
-        return meter.at_ns if meter is not None else None
+        return None if meter is None else max(0, self._clock.now_ns() - meter.at_ns) / NANOSECONDS
 
     def forget(self, group: str) -> None:
         for key in [key for key in self._meters if key[0] == group]:

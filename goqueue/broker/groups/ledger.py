@@ -7,12 +7,14 @@ again, whole, when a log has grown; then its beginning is not needed any more an
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from goqueue.broker.delivery.changes import Opened, Place, Stands
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.delivery.parts import in_parts
 from goqueue.broker.groups.group import Group, GroupDeleted
-from goqueue.broker.groups.state import Groups, Record, decode_record, encode_record
+from goqueue.broker.groups.state import Groups, Record, Unit, decode_record, encode_record
 from goqueue.broker.journal import Journal
 from goqueue.broker.view import Isolation
 from goqueue.broker.work import Promise, Work
@@ -31,9 +33,6 @@ _TOLD_AT_ONCE = 200  # of what stands, in one turn; more would keep the loop for
 _RANGES_AT_ONCE = 10_000  # of those told in one turn, for the same reason; one that has more is a turn of its own
 _GROWTH = 3  # times what stands: a log is told again when it is that long, so each record is told again once or twice
 
-Unit = str | tuple[str, Place]
-"""What one record tells wholly: a group, or one of its places."""
-
 
 class Shelf:
     """One of the logs, and the groups in it."""
@@ -48,17 +47,38 @@ class Shelf:
         self._begun: dict[Unit, int] = {}
         """Where the first part is of what is told in parts, of which the last has not come yet."""
         self._told_bytes = 0
+        self.hit: list[str] = []
+        """Groups of which the start has lost something."""
         self.journal: Journal[Record] = Journal(
             log, disk, self.state, encode_record, decode_record, snapshots=False, on_durable=self._note
         )
 
     def open(self) -> None:
         """Make the state from the log; where that cannot be read, its groups are refused with the reason."""
-        try:
-            self.journal.replay()
-        except GoQueueError as error:
-            self.state.clear()
-            self.log.fence_off(error)
+        self.journal.open()
+        if self.journal.gaps:
+            self._mend()
+
+    def _mend(self) -> None:
+        """Tell all of what may have changed in a gap, so that the records that follow have something to change.
+
+        Members have to join again, with a generation that no lost record can have given out. What is opened from now
+        on begins with the earliest message: it may be that a lost record had opened it.
+        """
+        durable = self.journal.durable
+        assert isinstance(durable, Groups)
+        self.hit = durable.hit
+        records: list[Record] = []
+        for group in self.state.groups.values():
+            if group.group in durable.doubtful:
+                records.append(group.without_members(durable.lost, self.log.last_time))
+            elif group.start != "earliest":
+                records.append(replace(group, start="earliest"))
+        for unit in sorted(durable.doubtful, key=str):
+            if (cursor := self._cursor(unit)) is not None:
+                records += in_parts(cursor.stands())
+        self.journal.add(records, self.journal.fence_where_refused)
+        self.journal.commit()
 
     def _note(self, record: Record, offset: int) -> None:
         if isinstance(record, Group):
@@ -206,6 +226,12 @@ class Ledger:
     def groups(self) -> Iterator[Group]:
         for shelf in self.shelves:
             yield from list(shelf.state.groups.values())
+
+    def refuse_unless_readable(self, name: str) -> None:
+        """Refuse where it is not known whether there is such a group, since its log could not be read."""
+        log = self.shelf(name).log
+        if log.fence is not None and not self.shelf(name).state.groups:
+            raise log.fence
 
     @property
     def group_count(self) -> int:

@@ -102,6 +102,7 @@ class Membership:
         group = self._ledger.group(name)
         if group is None or is_internal(name):
             check_group_name(name)
+            self._ledger.refuse_unless_readable(name)
             raise GroupNotFound(f"there is no group {quoted(name)}", hint=self._nearest_hint(name), group=name)
         return group
 

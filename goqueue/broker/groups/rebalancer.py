@@ -96,7 +96,7 @@ class Rebalancer:
         given = {place for places in (*group.assignment.values(), *group.target.values()) for place in places}
         wanted = {(topic, number) for topic, count in self._partitions(group).items() for number in range(count)}
         cursors = self._ledger.cursors(group.group)
-        stale = any(not self._is_current(cursor) for cursor in cursors.values())
+        stale = any(self._is_gone(cursor) for cursor in cursors.values())
         stale |= any(place not in cursors for places in group.assignment.values() for place in places)
         if stale or (given != wanted and group.members):
             self.call_meeting(group.group, "topics_changed")
@@ -109,6 +109,10 @@ class Rebalancer:
         """Whether its topic is still the one that it was opened for."""
         topic = self._topics.topics.get(cursor.topic)
         return topic is not None and topic.created_ns == cursor.topic_ns
+
+    def _is_gone(self, cursor: Cursor) -> bool:
+        """Whether nobody will read on there. A topic whose record is lost may be brought back."""
+        return not self._is_current(cursor) and not self._topics.has_lost_record(cursor.topic)
 
     # --- meetings ---
 
@@ -183,7 +187,7 @@ class Rebalancer:
         """A place for each partition that is read from now on, and an end to those whose topic is gone."""
         found = self._ledger.cursors(group.group)
         records: list[Record] = [
-            Closed(group.group, *place) for place, cursor in found.items() if not self._is_current(cursor)
+            Closed(group.group, *place) for place, cursor in found.items() if self._is_gone(cursor)
         ]
         closed = {record.place for record in records if isinstance(record, Closed)}
         for places in group.assignment.values():

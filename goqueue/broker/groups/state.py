@@ -4,11 +4,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from goqueue.broker.delivery.changes import Closed, CursorChange, Opened, Place, Stands
+from goqueue.broker.delivery.changes import Closed, CursorChange, Opened, Place, Rewound, Stands
 from goqueue.broker.delivery.cursor import Cursor
 from goqueue.broker.delivery.parts import in_parts, joined
 from goqueue.broker.groups.group import Group, GroupDeleted
 from goqueue.storage import frame
+
+Unit = str | tuple[str, Place]
+"""What one record tells wholly: a group, or one of its places."""
 
 Record = Group | GroupDeleted | CursorChange
 _DECODER = msgspec.json.Decoder(Record)
@@ -36,12 +39,28 @@ class Groups:
         self.by_lease: dict[str, Cursor] = {}
         self._parts: dict[tuple[str, Place], list[Stands]] = {}
         """Of what is told in parts: those that came so far. They tell nothing before the last one is there."""
+        self.doubtful: set[Unit] = set()
+        """Units that may have changed in a gap, and of which no record has told all since."""
+        self.unknown: set[str] = set()
+        """Groups of which a record behind a gap changes what no record before it has told."""
+        self.lost = 0
+        """How many records the gaps had at most."""
+
+    def note_gap(self, count: int) -> None:
+        """What is known may be old now. A change is only applied to what a record tells wholly behind the gap: so
+        messages may come again, and none is passed over.
+        """
+        self._parts.clear()
+        self.lost += count
+        self.doubtful.update(self.groups)
+        self.doubtful.update((group, place) for group, cursors in self.cursors.items() for place in cursors)
 
     def apply(self, record: Record) -> None:
         """What is said of a cursor that nothing has opened is passed over: the record that tells all of it follows."""
         match record:
             case Group():
                 self.groups[record.group] = record
+                self.doubtful.discard(record.group)
             case GroupDeleted():
                 self.groups.pop(record.group, None)
                 for cursor in self.cursors.pop(record.group, {}).values():
@@ -51,11 +70,28 @@ class Groups:
                 if (former := cursors.get(record.place)) is not None:
                     former.forget_leases()
                 cursors[record.place] = Cursor(record, self.by_lease)
+                self.doubtful.discard((record.group, record.place))
             case Stands():
                 if (whole := self._whole(record)) is not None:
                     self._change(whole)
+                    self.doubtful.discard((record.group, record.place))
             case _:
-                self._change(record)
+                if not self.lost or self._is_certain(record):
+                    self._change(record)
+
+    def _is_certain(self, record: CursorChange) -> bool:
+        """Whether it is known what this changes; with these two that does not matter."""
+        unit = (record.group, record.place)
+        if record.place not in self.cursors.get(record.group, {}):
+            self.unknown.add(record.group)
+        elif isinstance(record, Closed | Rewound):
+            self.doubtful.discard(unit)
+        return unit not in self.doubtful
+
+    @property
+    def hit(self) -> list[str]:
+        """Groups of which something may be lost in a gap."""
+        return sorted(self.unknown | {unit if isinstance(unit, str) else unit[0] for unit in self.doubtful})
 
     def _change(self, record: CursorChange) -> None:
         cursors = self.cursors.get(record.group, {})

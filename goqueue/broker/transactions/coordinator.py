@@ -10,14 +10,17 @@ something only with the epoch of the transaction that it means; what was decided
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, takewhile
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from goqueue.broker.journal import Journal
-from goqueue.broker.producers import Mark
+from goqueue.broker.partition import Partition
+from goqueue.broker.producers import Mark, never_given
 from goqueue.broker.sync import all_synced, synced
 from goqueue.broker.transactions import refusals
 from goqueue.broker.transactions.counts import Counts
+from goqueue.broker.transactions.finding import Epochs
 from goqueue.broker.transactions.patience import Patience
 from goqueue.broker.transactions.places import Places
 from goqueue.broker.transactions.records import (
@@ -32,12 +35,14 @@ from goqueue.broker.transactions.records import (
     encode_record,
 )
 from goqueue.broker.transactions.register import Register
+from goqueue.broker.transactions.remains import hold_unknown
 from goqueue.broker.transactions.states import OPEN, PREPARED, following
 from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock, SteadyClock
 from goqueue.errors import GoQueueError
 from goqueue.limits import (
+    EARLIER_PRODUCERS,
     EPOCH_MAX,
     TRANSACTION_PARTICIPANTS_MAX,
     TRANSACTION_RETENTION_SECONDS,
@@ -50,13 +55,21 @@ from goqueue.storage.log import Log
 
 _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
 
-NewProducer = Callable[[Told[int]], None]
+
+class ProducerIds(Protocol):
+    """Where producers have their ids from."""
+
+    def new_producer(self, told: Told[int]) -> None: ...
+
+    def has_given(self, producer: int) -> bool: ...
+
+    def is_of_start(self, producer: int) -> bool: ...
 
 
 class TransactionCoordinator:
     """The transactions of one broker."""
 
-    def __init__(self, log: Log, disk: Disk, places: Places, clock: Clock, new_producer: NewProducer) -> None:
+    def __init__(self, log: Log, disk: Disk, places: Places, clock: Clock, ids: ProducerIds) -> None:
         self.register = Register()
         self.places = places
         self.clock = SteadyClock(clock, log.last_time)
@@ -72,17 +85,25 @@ class TransactionCoordinator:
         self.journal: Journal[Record] = Journal(log, disk, self.register, encode_record, decode_record, snapshots=False)
         self.patience = Patience(self.register, self.clock, self._give_up, self._go_on)
         self.deadlines = self.patience.deadlines
-        self._new_producer = new_producer
+        self._ids = ids
         self._closing: set[str] = set()
         """Those that are about to be committed."""
         self._left_over: dict[str, Whose] = {}
         """Those that were ongoing at the start: nothing can commit them any more."""
         self._waiting: dict[str, list[Promise[Ended]]] = {}
         """Those who want to know how it ended, when it has everywhere."""
+        self.unknown: dict[Partition, Epochs] = {}
+        """Where there may be something of transactions whose records are all lost, and whose it may be."""
+        self.hit: list[str] = []
+        """Ids of which the start may have lost the latest record."""
+        self._lost = 0
+        """How many records of them at most: so many epochs may have been given out."""
 
     def open(self) -> None:
         """Make the state from the log; where something may be open that is not found yet, nobody reads on."""
-        self.journal.replay()
+        self.journal.open()
+        if self.journal.gaps:
+            self._mend()
         for record in self.register.open_ones():
             if record.state == "ongoing":
                 self._left_over[record.id] = record.whose
@@ -91,6 +112,19 @@ class TransactionCoordinator:
                 if partition is not None:
                     end = partition.log_end
                     partition.open.hold(min(touched.since, end), end)
+        if self.journal.gaps or self.journal.log.fence is not None:
+            since_ns = min((gap.since_ns for gap in self.journal.gaps), default=None)
+            self.unknown = hold_unknown(self.places.partitions(), since_ns)
+
+    def _mend(self) -> None:
+        """Give each id that may have changed in a gap an epoch that no lost record can have given out."""
+        durable = self.journal.durable
+        assert isinstance(durable, Register)
+        self.hit, self._lost = sorted(durable.doubtful), durable.lost
+        records = self.register.with_epochs_raised(self.hit, self._lost)
+        if records:
+            self.record(records, self.journal.fence_where_refused)
+            self.commit()
 
     def close(self) -> None:
         """Write the snapshot that makes the next start quick."""
@@ -114,6 +148,8 @@ class TransactionCoordinator:
                     yield self._durable([])
                     return known
                 refusals.refuse_unless_former(known, former)
+            if known is None and former is not None and not self._ids.has_given(former.producer):
+                raise never_given(former.producer)
             if known is not None and known.state in OPEN:
                 yield from self._end_of(known, refusals.FENCED)
                 continue
@@ -133,17 +169,25 @@ class TransactionCoordinator:
         yield ended
 
     def _raised(self, name: str, known: Registered | None, timeout_ns: int, former: Whose | None) -> Work[Registered]:
-        """As it is after `init`."""
+        """As it is after `init`.
+
+        What was registered before the start may have gone on in another copy of the directory, if this one was
+        restored: none of those epochs may be given out here once more.
+        """
         last = known.last if known is not None else None
-        whose = yield from self.next_whose(known)
-        return Registered(name, *whose, "empty", timeout_ns, self.clock.now_ns(), last=last, former=former)
+        is_followed = known is not None and self._ids.is_of_start(known.producer)
+        whose = yield from self.next_whose(known if is_followed else None)
+        earlier = _earlier(known, whose) if known is not None else []
+        now_ns = self.clock.now_ns()
+        return Registered(name, *whose, "empty", timeout_ns, now_ns, last=last, former=former, earlier=earlier)
 
     def next_whose(self, known: Registered | None) -> Work[Whose]:
         """The next epoch; with the largest one the producer's numbers are used up, and it gets another."""
-        if known is not None and known.epoch < EPOCH_MAX:
-            return Whose(known.producer, known.epoch + 1)
+        step = 1 + self._lost if known is not None and known.id in self.hit else 1
+        if known is not None and known.epoch + step <= EPOCH_MAX:
+            return Whose(known.producer, known.epoch + step)
         given: Promise[int] = Promise()
-        self._new_producer(given)
+        self._ids.new_producer(given)
         producer: int = yield given
         return Whose(producer, 0)
 
@@ -205,6 +249,7 @@ class TransactionCoordinator:
             now_ns,
             began_ns=now_ns,
             last=known.last,
+            earlier=known.earlier,
         )
 
     def _touched_anew(self, record: Registered, spots: Iterable[Spot]) -> list[Touched]:
@@ -221,7 +266,7 @@ class TransactionCoordinator:
         """Another producer, whose messages are of this transaction if they count at its end."""
         self.current(whose, name)
         given: Promise[int] = Promise()
-        self._new_producer(given)
+        self._ids.new_producer(given)
         member: int = yield given
         record = yield from self.enlist(whose, (), name=name, begin=begin, members=[member])
         return record, member
@@ -230,14 +275,21 @@ class TransactionCoordinator:
         """What is known of it, once it is sure that this call is not too late; it is a sign of life."""
         known = self.register.of_producer(whose.producer)
         if known is None or known.producer != whose.producer:
-            known = self.register.by_id.get(name) if name is not None else None
-            raise refusals.unknown(whose, name, known)
+            had = known if known is not None and whose.producer in known.earlier else None
+            known = self.register.by_id.get(name) if name is not None else had
+            raise self._unknown(whose, name, known)
         if name is not None and name != known.id:
-            raise refusals.unknown(whose, name, self.register.by_id.get(name))
+            raise self._unknown(whose, name, self.register.by_id.get(name))
         if known.epoch != whose.epoch:
             raise refusals.of_another_epoch(known, whose)
         self.patience.hear(known.id)
         return known
+
+    def _unknown(self, whose: Whose, name: str | None, known: Registered | None) -> GoQueueError:
+        """Whoever has taken the name over is told of first: only that ends the one that had it before."""
+        if known is None and not self._ids.has_given(whose.producer):
+            return never_given(whose.producer)
+        return refusals.unknown(whose, name, known)
 
     def ongoing(self, whose: Whose) -> Registered:
         """The transaction, as long as it is open."""
@@ -294,7 +346,7 @@ class TransactionCoordinator:
         """The transaction while it is open, or how it has ended if that is what is asked for."""
         known = self.register.by_id.get(name)
         if known is None:
-            raise refusals.unknown(whose, name, None)
+            raise self._unknown(whose, name, None)
         if known.last is not None and known.last.whose == whose:
             return refusals.answered_again(known.last, is_commit=is_commit)
         if known.whose != whose:
@@ -368,7 +420,8 @@ class TransactionCoordinator:
         now_ns = self.clock.now_ns()
         state = following(prepared.state, "complete")
         last = Ended(prepared.whose, state, prepared.began_ns, now_ns, prepared.reason, prepared.note)
-        return Registered(prepared.id, *following_one, state, prepared.timeout_ns, now_ns, last=last)
+        earlier = _earlier(prepared, following_one)
+        return Registered(prepared.id, *following_one, state, prepared.timeout_ns, now_ns, last=last, earlier=earlier)
 
     def has_ended(self, record: Registered) -> None:
         """Count it, and tell those who wait for it."""
@@ -422,3 +475,10 @@ class TransactionCoordinator:
 
     def __repr__(self) -> str:
         return f"<TransactionCoordinator {len(self.register)} ids, {len(self.register.opened)} open>"
+
+
+def _earlier(known: Registered, whose: Whose) -> list[int]:
+    """The producers that had its id before this one."""
+    if whose.producer == known.producer:
+        return known.earlier
+    return [*known.earlier, known.producer][-EARLIER_PRODUCERS:]

@@ -5,6 +5,7 @@ crash all that was prepared is carried out once more, and what was ongoing is ab
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from goqueue.broker.groups.coordinator import Coordinator
@@ -15,7 +16,7 @@ from goqueue.broker.transactions.finding import Epochs
 from goqueue.broker.transactions.opened import End
 from goqueue.broker.transactions.records import Registered
 from goqueue.broker.transactions.refusals import RESTART
-from goqueue.broker.transactions.states import PREPARED
+from goqueue.broker.transactions.states import OPEN, PREPARED
 from goqueue.broker.work import Promise, Work
 from goqueue.errors import GoQueueError, TransactionPending
 from goqueue.storage.log import Log
@@ -49,11 +50,10 @@ class Ending:
         coordinator = self._coordinator
         left_over = [record for record in coordinator.register.open_ones() if coordinator.is_left_over(record)]
         unfinished = [record for record in coordinator.register.open_ones() if record.state in PREPARED] + left_over
-        if not unfinished:
-            return
+        self._unfound = {partition: dict(epochs) for partition, epochs in coordinator.unknown.items()}
         self._note_unfound(unfinished)
         if left_over:
-            prepared = [coordinator.prepared(record, is_commit=False, reason=RESTART) for record in left_over]
+            prepared = [self._prepared(record) for record in left_over]
             durable: Promise[None] = Promise()
             try:
                 coordinator.record(prepared, durable)
@@ -62,7 +62,38 @@ class Ending:
                 for record in left_over:
                     coordinator.tell(record.id, error)
                 raise
-        yield from self._carry_out([record.id for record in unfinished])
+        if unfinished:
+            yield from self._carry_out([record.id for record in unfinished])
+        for partition in coordinator.unknown:
+            yield from self._abort_unknown(partition)
+
+    def _abort_unknown(self, partition: Partition) -> Work[None]:
+        """End what is open there and belongs to no transaction that is known, since its records are lost.
+
+        While the log of transactions cannot be read, its records may still come back: then it stays open.
+        """
+        try:
+            yield from self._be_sure(partition)
+        except GoQueueError:  # a log that takes nothing; it is read again at the next start
+            return
+        register = self._coordinator.register
+        if self._coordinator.journal.log.fence is not None:
+            return
+        ends: list[End] = []
+        for producer, opened in partition.open:
+            known = register.of_producer(producer)
+            if known is None or known.state not in OPEN or known.epochs.get(producer) != opened.epoch:
+                ends.append(End(producer, opened.epoch, is_commit=False))
+        promise: Promise[None] = Promise()
+        partition.end_transactions(ends, promise)
+        with suppress(GoQueueError):
+            yield promise
+
+    def _prepared(self, record: Registered) -> Registered:
+        """What was ongoing is aborted, unless its commit was decided in a record that is lost."""
+        coordinator = self._coordinator
+        is_commit = record.id in coordinator.hit and coordinator.places.has_commit(record)
+        return coordinator.prepared(record, is_commit=is_commit, reason="" if is_commit else RESTART)
 
     def carry_out(self, name: str) -> Work[None]:
         yield from self._carry_out([name])

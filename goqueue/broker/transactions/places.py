@@ -6,9 +6,11 @@ from typing import NamedTuple, Protocol
 from goqueue.broker.delay.office import Office
 from goqueue.broker.delay.postman import Postman
 from goqueue.broker.groups.coordinator import Coordinator
+from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.broker.topic import Topic
 from goqueue.broker.transactions.records import Registered, Spot, Touched
+from goqueue.broker.transactions.remains import has_commit
 from goqueue.storage.log import Log
 
 
@@ -63,6 +65,19 @@ class Places:
             return partition
         delays = self._logs.office.delays(partition)
         return None if delays is None else delays.inbox
+
+    def has_commit(self, record: Registered) -> bool:
+        """Whether some partition says that this transaction was committed."""
+        touched = ((one.since, self.partition(one)) for one in record.partitions)
+        return any(one is not None and has_commit(one, since, record.epochs) for since, one in touched)
+
+    def partitions(self) -> Iterator[Partition]:
+        """All that transactions may write to, delayed logs included."""
+        for topic in self._logs.topics.values():
+            if not is_internal(topic.name):
+                yield from topic.partitions
+        for postman in self._logs.office.postmen():
+            yield postman.delays.inbox
 
     def held_by(self, record: Registered, touched: Touched) -> Held:
         partition = self.partition(touched)

@@ -68,6 +68,8 @@ class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field=
     """Why it is aborted."""
     note: str = ""
     last: Ended | None = None
+    earlier: list[int] = []
+    """Producers that had this id before, the latest: whoever speaks as one of them is fenced."""
     former: Whose | None = None
     """What whoever has called `init` had before, if it said so: asked once more, the answer is the same."""
 

@@ -16,6 +16,7 @@ from goqueue.errors import (
     TransactionFull,
     TransactionNotOpen,
     TransactionPending,
+    UnknownProducer,
 )
 from goqueue.limits import TRANSACTION_PARTICIPANTS_MAX, TRANSACTIONAL_IDS_MAX
 from goqueue.quantities import quoted
@@ -57,6 +58,8 @@ def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
     last = known.last
     if known.state in PREPARED and whose.epoch == known.epoch + 1:
         return _not_ended_again(known, whose)
+    if whose.producer == known.producer and whose.epoch > known.epoch:
+        return _never_given(known, whose)
     if last is not None and last.whose == whose and last.reason != FENCED:
         return _over(last)
     return ProducerFenced(
@@ -70,6 +73,8 @@ def refuse_unless_former(known: Registered, former: Whose) -> None:
     """Whoever had this epoch may go on if nobody has taken over since: it is open still, or has just ended."""
     if known.state in PREPARED and former == Whose(known.producer, known.epoch + 1):
         return  # an answered end gave it, and a crash took the record: `init` waits until the end is redone
+    if known.producer == former.producer and former.epoch > known.epoch:
+        raise _never_given(known, former)
     last = known.last
     has_ended = known.state in COMPLETE and last is not None and last.whose == former
     if known.whose != former and not has_ended:
@@ -78,6 +83,15 @@ def refuse_unless_former(known: Registered, former: Whose) -> None:
             hint="another producer has taken over; only an init that names no epoch takes it back",
             epoch=known.epoch,
         )
+
+
+def _never_given(known: Registered, whose: Whose) -> UnknownProducer:
+    return UnknownProducer(
+        f"epoch {whose.epoch} of producer {whose.producer} was never given out from this data directory, which is at"
+        f" {known.epoch}",
+        hint="the directory was restored: nothing of this transaction is stored here; begin again with init",
+        producer_id=whose.producer,
+    )
 
 
 def _not_ended_again(known: Registered, whose: Whose) -> TransactionPending:

@@ -125,7 +125,7 @@ class IndexLook:
         faults = [
             Fault(finding.code, *place, finding.path, finding.sentence)
             for finding in report.findings
-            if finding.code in ("index_wrong", "index_missing", "file_unusable")
+            if finding.code in ("index_wrong", "index_missing", "aborted_wrong", "file_unusable")
         ]
         return faults if segment in self.logs.view(*place).segments else []
 

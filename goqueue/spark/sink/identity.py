@@ -10,9 +10,10 @@ What must stay true: an id never means two things. Those that the broker gives o
 import hashlib
 from dataclasses import dataclass
 
+from goqueue.limits import PRODUCER_IDS_CHOSEN
+
 EPOCHS = 2**15
 """An epoch is a number below it; with the next one begins another id."""
-_OURS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +51,4 @@ def note_of_write(write: str) -> str:
 
 def _producer(*parts: str) -> int:
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
-    return _OURS | int.from_bytes(digest[:8], "big") & (_OURS - 1)
+    return PRODUCER_IDS_CHOSEN | int.from_bytes(digest[:8], "big") & (PRODUCER_IDS_CHOSEN - 1)

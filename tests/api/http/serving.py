@@ -168,6 +168,7 @@ async def serving(handle: Handle, *, tls: SSLContext | None = None, **limits: An
         await house.server.stop(0)
     assert house.server.connections == 0
     assert house.server.held_bytes == 0, "what bodies held is given back"
+    assert house.server.answer_bytes == 0, "what answers held is given back"
     assert house.seen.opened == house.seen.closed
 
 

@@ -13,7 +13,7 @@ from goqueue.api.http.limits import HttpLimits
 from goqueue.api.http.message import Request, Response
 from goqueue.api.http.server import Server
 from goqueue.clock import SystemClock
-from goqueue.errors import AddressUnavailable
+from goqueue.errors import AddressUnavailable, BrokerOverloaded
 from tests.api.http.serving import Clerk, Recorder, echo, on_a_loop, request, serving, until
 
 LARGE = b"x" * 20_000_000
@@ -22,7 +22,8 @@ LAGGARD = {"limit": 1024}
 
 
 def large(request: Request) -> Response:
-    return Response(200, LARGE if request.path == "/large" else b"small")
+    content = b"small" if request.path == "/small" else LARGE
+    return Response(200, content, is_essential=request.path == "/essential")
 
 
 # --- clients that leave ---
@@ -143,6 +144,67 @@ async def test_a_closing_connection_whose_client_takes_nothing_is_cut() -> None:
         await until(lambda: house.guests() and house.guests()[0]._state is State.CLOSING)
         house.pass_time(30)
         await until(lambda: house.server.connections == 0)
+
+
+# --- answers that wait for their readers ---
+
+
+@on_a_loop
+async def test_large_answer_is_refused_while_others_hold_all_that_they_may() -> None:
+    async with serving(large, answers_bytes=50_000_000, answers_spare_bytes=25_000_000) as house:
+        slow = [await house.client(**LAGGARD) for _ in range(2)]
+        for number, client in enumerate(slow):
+            client.send(request("GET", "/large"))
+            await until(lambda: house.server.answer_bytes > (number + 1) * len(LARGE))  # noqa: B023
+        fresh = await house.client()
+        refused = await fresh.asks(request("GET", "/large"))
+        assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "broker_overloaded", "1")
+        assert (await fresh.asks(request("GET", "/small"))).body == b"small"
+        assert (await fresh.asks(request("GET", "/essential"))).body == LARGE
+        assert (await slow[0].answer()).body == LARGE
+        assert (await fresh.asks(request("GET", "/large"))).body == LARGE
+        assert len(LARGE) < house.server.answer_bytes < 2 * len(LARGE)
+
+
+@on_a_loop
+async def test_nothing_large_is_begun_while_answers_hold_most_of_what_they_may() -> None:
+    async with serving(large, answers_bytes=25_000_000) as house:
+        house.server.check_answers()
+        client = await house.client(**LAGGARD)
+        client.send(request("GET", "/large"))
+        await until(lambda: house.server.answer_bytes)
+        with pytest.raises(BrokerOverloaded, match="of 25,000,000 that they may"):
+            house.server.check_answers()
+        await client.answer()
+        house.server.check_answers()
+
+
+@pytest.mark.parametrize("line", ["x: y", "connection: close"])
+@on_a_loop
+async def test_answer_is_not_counted_any_more_when_its_reader_is_cut_or_leaves(line: str) -> None:
+    async with serving(large, write_seconds=30) as house:
+        cut, leaves = [await house.client(**LAGGARD) for _ in range(2)]
+        for client in (cut, leaves):
+            client.send(request("GET", "/large", None, line))
+        await until(lambda: house.server.answer_bytes > 2 * len(LARGE))
+        leaves.reset()
+        await until(lambda: house.server.answer_bytes < 2 * len(LARGE))
+        for _ in range(4):  # what the kernel takes at first is progress as well
+            house.pass_time(30)
+        await until(lambda: house.server.answer_bytes == 0)
+
+
+@on_a_loop
+async def test_answer_is_counted_until_its_reader_has_taken_all_of_it() -> None:
+    async with serving(large) as house:
+        client = await house.client(**LAGGARD)
+        client.send(request("GET", "/large"))
+        await until(lambda: house.server.answer_bytes)
+        await client.reader.readexactly(len(LARGE) // 2)
+        assert house.server.answer_bytes > len(LARGE)
+        assert len(await client.reader.readexactly(len(LARGE) // 2)) == len(LARGE) // 2
+        await until(lambda: house.server.answer_bytes == 0)
+        client.reset()
 
 
 # --- the server ---

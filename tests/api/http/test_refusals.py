@@ -2,6 +2,7 @@
 
 import pytest
 
+from goqueue.api.http.connection import NEVER_NS
 from goqueue.api.http.intake import Phase
 from goqueue.api.http.message import Request, Response
 from tests.api.http.serving import HOST, Clerk, Client, House, echo, on_a_loop, request, serving, until
@@ -237,6 +238,20 @@ async def test_an_idle_connection_is_closed_without_a_word() -> None:
         house.pass_time(74)
         assert await used.rest() == b""
         assert house.seen.refusals == []
+
+
+@on_a_loop
+async def test_time_in_which_the_server_stood_still_is_not_the_clients() -> None:
+    async with serving(echo, header_seconds=10, idle_seconds=75) as house:
+        idle, slow = await house.client(), await house.client()
+        await idle.asks(request())
+        slow.send(request()[:10])
+        await until(lambda: len(house.guests()) == 2 and all(one.deadline_ns < NEVER_NS for one in house.guests()))
+        house.clock.advance(100)
+        house.server.sweep(late_seconds=100)
+        assert (await idle.asks(request())).status == 200
+        slow.send(request()[10:])
+        assert (await slow.answer()).status == 200
 
 
 @on_a_loop

@@ -176,7 +176,7 @@ def test_a_look_comes_to_an_end_though_the_disk_refuses_what_it_was_to_reach() -
     refused = offer_batch(partition, frames_of([b"v"] * 3, lanes=[2, 2, 2]))
     looks = [partition.lanes.is_single(0), partition.lanes.next(1, 0, 6), partition.lanes.count(2, 0, 6, 9)]
     jobs = [next(look) for look in looks]
-    running.disk.fail("write", errno.ENOSPC, path="*.log")
+    running.disk.fail("write", errno.ENOSPC, path="*/orders/0/*.log")
     running.flush()
     assert isinstance(refused.refusal, DiskFull)
     found: list[object] = []

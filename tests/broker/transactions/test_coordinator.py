@@ -14,16 +14,17 @@ from goqueue.errors import (
     FrameInvalid,
     LogFenced,
     ProducerFenced,
-    ProducerNotFound,
     RequestInvalid,
     TransactionAborted,
     TransactionFull,
     TransactionNotOpen,
     TransactionPending,
+    UnknownProducer,
 )
 from goqueue.limits import EPOCH_MAX, TRANSACTION_HUNG_SECONDS, TRANSACTION_PARTICIPANTS_MAX, TRANSACTION_SECONDS_MAX
 from tests.broker.brokers import Running
 from tests.broker.transactions.scene import NAME, ORDERS, Scene
+from tests.broker.transactions.traffic import read_messages
 
 TRANSACTIONS = "*__transactions*.log"
 ALMOST_A_WEEK = 7 * 24 * 3600 - 60.0
@@ -109,7 +110,7 @@ def test_when_the_epochs_of_a_producer_are_used_up_it_gets_another_number_with_i
     following = scene.init()
     assert following.producer != whose.producer
     assert following.epoch == 0
-    with pytest.raises(ProducerNotFound):
+    with pytest.raises(ProducerFenced):
         scene.coordinator.current(whose)
     with pytest.raises(ProducerFenced):
         scene.begin(whose)
@@ -174,8 +175,22 @@ def test_a_call_with_an_old_epoch_changes_nothing() -> None:
 def test_an_epoch_that_is_not_given_out_yet_is_refused() -> None:
     scene = Scene()
     whose = scene.init()
-    with pytest.raises(ProducerFenced):
+    with pytest.raises(UnknownProducer):
         scene.begin(Whose(whose.producer, 1))
+
+
+def test_whoever_had_the_id_before_a_start_is_fenced_by_the_next_one() -> None:
+    scene = Scene()
+    before = scene.init()
+    scene = scene.restart()
+    after = scene.init()
+    assert (after.producer == before.producer, after.epoch) == (False, 0)
+    for name in (NAME, None):
+        with pytest.raises(ProducerFenced):
+            scene.coordinator.current(before, name)
+    with pytest.raises(TransactionNotOpen):
+        scene.coordinator.refuse_outside(Mark(*before, 0, 1))
+    assert scene.crash().known().earlier == [before.producer]
 
 
 def test_an_end_that_is_asked_for_again_is_answered_as_the_first_time() -> None:
@@ -369,13 +384,17 @@ def test_where_a_log_is_fenced_nothing_has_ended_until_it_is_known_what_it_holds
     assert scene.known().state == "complete_abort"
 
 
-def test_a_broker_does_not_start_without_knowing_what_is_not_committed() -> None:
+def test_without_its_log_no_transaction_begins_and_what_may_not_be_committed_is_held_back() -> None:
     scene = Scene()
     scene.send(scene.init(), b"a")
     disk = scene.running.disk.crash()
     disk.fail("open", path=TRANSACTIONS)
+    again = Scene(Running(disk, scene.running.clock)).recover()
     with pytest.raises(LogFenced):
-        Running(disk, scene.running.clock)
+        again.init()
+    assert not list(read_messages(again.partition()))
+    healed = again.crash().recover()
+    assert healed.known().state == "complete_abort"
 
 
 # --- by time ---
@@ -518,6 +537,9 @@ def test_init_after_a_crash_goes_on_with_the_epoch_whose_record_the_crash_took()
     following = Whose(whose.producer, whose.epoch + 1)
     begun = scene.ask(scene.coordinator.init(NAME, NANOSECONDS, following))
     scene.recover()
-    scene.flush()
-    assert begun.result.whose == Whose(whose.producer, following.epoch + 1)
-    assert scene.seen() == [b"a"]
+    for _ in range(3):
+        scene.flush()
+    assert begun.result.former == following
+    scene.send(begun.result.whose, b"b")
+    scene.commit(begun.result.whose)
+    assert scene.seen() == [b"a", b"b"]

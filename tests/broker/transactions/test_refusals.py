@@ -6,7 +6,7 @@ from goqueue.broker.transactions.records import Ended, Registered
 from goqueue.broker.transactions.refusals import of_another_epoch, refuse_unless_former
 from goqueue.broker.transactions.states import State
 from goqueue.broker.transactions.whose import Whose
-from goqueue.errors import ProducerFenced, TransactionAborted, TransactionPending
+from goqueue.errors import GoQueueError, ProducerFenced, TransactionAborted, TransactionPending, UnknownProducer
 
 PRODUCER, EPOCH = 7, 30
 
@@ -22,12 +22,16 @@ def test_the_epoch_that_an_end_has_given_is_waited_for_where_a_crash_came_before
 
 @pytest.mark.parametrize("state", ["ongoing", "empty", "complete_commit"])
 def test_an_epoch_that_was_never_given_is_refused(state: State) -> None:
-    assert isinstance(of_another_epoch(known(state), Whose(PRODUCER, EPOCH + 1)), ProducerFenced)
+    assert isinstance(of_another_epoch(known(state), Whose(PRODUCER, EPOCH + 1)), UnknownProducer)
 
 
-@pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH + 2])
-def test_no_other_epoch_is_waited_for(epoch: int) -> None:
-    assert isinstance(of_another_epoch(known("prepare_commit"), Whose(PRODUCER, epoch)), ProducerFenced)
+@pytest.mark.parametrize(("epoch", "kind"), [(EPOCH - 1, ProducerFenced), (EPOCH + 2, UnknownProducer)])
+def test_no_other_epoch_is_waited_for(epoch: int, kind: type[GoQueueError]) -> None:
+    assert isinstance(of_another_epoch(known("prepare_commit"), Whose(PRODUCER, epoch)), kind)
+
+
+def test_an_epoch_of_another_producer_is_fenced_however_high_it_is() -> None:
+    assert isinstance(of_another_epoch(known("empty"), Whose(PRODUCER + 1, EPOCH + 1)), ProducerFenced)
 
 
 def test_the_epoch_before_is_told_why_its_transaction_was_aborted() -> None:
@@ -40,7 +44,11 @@ def test_init_accepts_the_epoch_that_an_unrecorded_end_has_given(state: State) -
     refuse_unless_former(known(state), Whose(PRODUCER, EPOCH + 1))
 
 
-@pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH + 2])
-def test_init_refuses_every_other_epoch_while_an_end_is_carried_out(epoch: int) -> None:
+def test_init_refuses_an_older_epoch_while_an_end_is_carried_out() -> None:
     with pytest.raises(ProducerFenced):
-        refuse_unless_former(known("prepare_commit"), Whose(PRODUCER, epoch))
+        refuse_unless_former(known("prepare_commit"), Whose(PRODUCER, EPOCH - 1))
+
+
+def test_init_refuses_a_later_epoch_while_an_end_is_carried_out() -> None:
+    with pytest.raises(UnknownProducer):
+        refuse_unless_former(known("prepare_commit"), Whose(PRODUCER, EPOCH + 2))

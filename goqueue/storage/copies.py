@@ -1,0 +1,216 @@
+"""A second copy of every segment of a log that the broker cannot do without.
+
+    N.log     the frames
+    N.copy    the same bytes at the same positions
+
+Internal logs have copies. The writer appends to both files and waits for the first one only. Each start compares them:
+a range that is damaged in the log and sound in the copy is written back, then the copy is made equal to the log.
+
+What must stay true: a copy never holds bytes that its log has given up. Where a log is cut, replaced or removed, its
+copy goes first, durably. So a sound frame of a copy, at its position and between its neighbors, is what the log held.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+
+from goqueue.errors import DiskFailed, GoQueueError
+from goqueue.limits import OFFSET_MAX, SCAN_CHUNK_BYTES
+from goqueue.storage.disk import Disk, Entry, File, discard, file_size
+from goqueue.storage.scan import Frames
+from goqueue.storage.segment import Segment, base_offset_of
+from goqueue.storage.survey import Damage, Stretch, survey
+
+
+@dataclass(frozen=True, slots=True)
+class Healed:
+    """A damaged range of a log that was written back from the copy."""
+
+    path: str
+    position: int
+    end: int
+    first_offset: int
+    next_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sound:
+    """Frames of a copy that its log lacks."""
+
+    position: int
+    content: bytes
+    first_offset: int
+    next_offset: int
+    reason: str
+
+
+def has_copies(entries: list[Entry]) -> bool:
+    """Whether these files belong to a log with copies."""
+    return any(base_offset_of(entry.name, "copy") is not None for entry in entries)
+
+
+def lost_segments(directory: str, entries: list[Entry]) -> list[Segment]:
+    """Segments of which only the copy is left.
+
+    Below the first log, a copy may be left of a segment that retention has removed.
+    """
+    files = [entry for entry in entries if entry.kind == "file"]
+    logs = {base for entry in files if (base := base_offset_of(entry.name, "log")) is not None}
+    copies = {base: entry.size for entry in files if (base := base_offset_of(entry.name, "copy")) is not None}
+    least = min(logs, default=-1)
+    return [
+        Segment(directory, base, size) for base, size in copies.items() if size and base > least and base not in logs
+    ]
+
+
+def restore_lost_segments(disk: Disk, directory: str, entries: list[Entry]) -> list[Healed]:
+    """Make the missing logs again from their copies."""
+    lost = lost_segments(directory, entries)
+    for segment in lost:
+        _write_anew(disk, segment.copy_path, segment.path, segment.size)
+    return [Healed(one.path, 0, one.size, one.base_offset, one.base_offset, "the file was missing") for one in lost]
+
+
+def heal(disk: Disk, segments: list[Segment]) -> list[Healed]:
+    """Write back what is damaged in a log and sound in its copy. A log that is equal to its copy is not surveyed."""
+    healed: list[Healed] = []
+    for segment, ceiling in _with_ceilings(segments):
+        if disk.kind(segment.copy_path) == "file" and not is_equal(disk, segment):
+            healed += _heal_segment(disk, segment, ceiling)
+    return healed
+
+
+def find_healable(disk: Disk, segment: Segment, ceiling: int | None) -> list[Damage]:
+    """The damage of a segment that its copy can heal, without changing anything."""
+    if disk.kind(segment.copy_path) != "file" or is_equal(disk, segment):
+        return []
+    found = _sound_in_copy(disk, segment, OFFSET_MAX if ceiling is None else ceiling)
+    return [_as_damage(one) for one in found]
+
+
+def renew(disk: Disk, segments: list[Segment]) -> None:
+    """Make each copy equal to its log, durably. One for which there is no room is removed: an old one is worse."""
+    for segment in segments:
+        if disk.kind(segment.copy_path) == "file" and is_equal(disk, segment):
+            if segment is segments[-1]:  # the others were synced when the writer left them
+                disk.open(segment.copy_path, "write").sync()
+            continue
+        try:
+            make_copy(disk, segment, segment.size)
+        except GoQueueError:
+            drop_copy(disk, segment)
+
+
+def make_copy(disk: Disk, segment: Segment, size: int) -> None:
+    """Copy so many bytes of a log, durably."""
+    _write_anew(disk, segment.path, segment.copy_path, size)
+
+
+def drop_copy(disk: Disk, segment: Segment) -> None:
+    """Remove a copy, durably."""
+    discard(disk, segment.copy_path, f"{segment.copy_path}.tmp")
+    disk.sync_directory(segment.directory)
+
+
+def is_equal(disk: Disk, segment: Segment) -> bool:
+    """Whether log and copy hold the same bytes."""
+    log, copy = disk.open(segment.path, "read"), disk.open(segment.copy_path, "read")
+    size = log.size()
+    if copy.size() != size:
+        return False
+    try:
+        return all(one == two for one, two in zip(_chunks(log, size), _chunks(copy, size), strict=True))
+    except DiskFailed:
+        return False
+
+
+def _with_ceilings(segments: list[Segment]) -> Iterator[tuple[Segment, int]]:
+    """Each segment with the offset that it does not reach."""
+    yield from ((one, following.base_offset) for one, following in pairwise(segments))
+    if segments:
+        yield segments[-1], OFFSET_MAX
+
+
+def _heal_segment(disk: Disk, segment: Segment, ceiling: int) -> Iterator[Healed]:
+    sound = _sound_in_copy(disk, segment, ceiling)
+    if not sound:
+        return
+    file = disk.open(segment.path, "write")
+    for one in sound:
+        file.write(one.position, [one.content])
+    file.sync()
+    segment.size = file_size(disk, segment.path)
+    for one in sound:
+        yield Healed(segment.path, *_fields(one))
+
+
+def _sound_in_copy(disk: Disk, segment: Segment, ceiling: int) -> list[_Sound]:
+    """What the copy has of each damaged range of the log, and behind the log's end."""
+    log, copy = disk.open(segment.path, "read"), disk.open(segment.copy_path, "read")
+    end = max(segment.size, copy.size())
+    sound: list[_Sound] = []
+    position, offset, time = 0, segment.base_offset, 0
+    for piece in survey(log, Stretch(0, segment.size, segment.base_offset, ceiling)):
+        if not isinstance(piece, Damage):
+            position, offset, time = piece.origin + piece.end, piece.last_offset + 1, piece.last_timestamp
+        elif piece.end < segment.size:
+            stretch = Stretch(piece.position, piece.end, piece.first_offset, piece.next_offset, time)
+            sound += _taken(copy, stretch, piece.reason)
+            position, offset = piece.end, piece.next_offset
+    # At the end nothing shows where the frames of the log were: only those count that follow without a gap.
+    reason = "the file ends before" if position == segment.size else "the end is damaged"
+    for one in _taken(copy, Stretch(position, end, offset, ceiling, time), reason):
+        if one.position != position:
+            break
+        sound.append(one)
+        position += len(one.content)
+    return sound
+
+
+def _taken(copy: File, stretch: Stretch, reason: str) -> Iterator[_Sound]:
+    """The sound frames of a stretch of the copy."""
+    for piece in survey(copy, stretch):
+        if isinstance(piece, Frames) and len(piece):
+            content = bytes(piece.buffer.data[int(piece.positions[0]) : piece.end])
+            start = piece.origin + int(piece.positions[0])
+            yield _Sound(start, content, int(piece.offsets[0]), piece.last_offset + 1, reason)
+
+
+def _as_damage(one: _Sound) -> Damage:
+    return Damage(*_fields(one))
+
+
+def _fields(one: _Sound) -> tuple[int, int, int, int, str]:
+    return one.position, one.position + len(one.content), one.first_offset, one.next_offset, one.reason
+
+
+def _write_anew(disk: Disk, source: str, target: str, size: int) -> None:
+    """Give `target` the content of `source` in one step. What the device cannot read becomes zeros."""
+    temporary = f"{target}.tmp"
+    discard(disk, temporary)
+    reader, writer = disk.open(source, "read"), disk.open(temporary, "create")
+    try:
+        for position, content in _positioned(reader, size):
+            writer.write(position, [content])
+        writer.sync()
+    except GoQueueError:
+        with suppress(GoQueueError):
+            disk.remove(temporary)
+        raise
+    finally:
+        writer.close()
+    disk.rename(temporary, target)
+    disk.sync_directory(target.rpartition("/")[0])
+
+
+def _chunks(file: File, size: int) -> Iterator[bytearray]:
+    return (content for _, content in _positioned(file, size))
+
+
+def _positioned(file: File, size: int) -> Iterator[tuple[int, bytearray]]:
+    for position in range(0, size, SCAN_CHUNK_BYTES):
+        content = bytearray(min(SCAN_CHUNK_BYTES, size - position))
+        file.read(position, memoryview(content))
+        yield position, content

@@ -1,0 +1,177 @@
+"""Producers of both clients whose broker comes back at its address with another data directory, or an older one."""
+
+from pathlib import Path
+from shutil import copytree, rmtree
+from typing import Any
+
+import pytest
+
+from goqueue.client import Client
+from goqueue.client.delivery import Batch
+from goqueue.client.dispatch import is_surely_not_stored
+from goqueue.errors import GoQueueError, ProducerFenced, SequenceOutOfOrder, TransactionAborted, UnknownProducer
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import read
+from tests.client.either import KINDS, entered, refused, run, settled
+
+
+class Place:
+    """A broker at one address, and the directory that it finds at each start."""
+
+    def __init__(self, path: Path) -> None:
+        self.data = path / "data"
+        self._copy = path / "copy"
+        self._port = "0"
+        self.broker = self.start()
+
+    def start(self) -> LocalBroker:
+        self.broker = LocalBroker(
+            str(self.data), server__port=self._port, topics__auto_create="true", topics__partitions="2"
+        ).start()
+        self._port = self.broker.url.rpartition(":")[2]
+        return self.broker
+
+    def stop(self) -> None:
+        self.broker.stop()
+
+    def copy(self) -> None:
+        """What a backup does while the broker is stopped."""
+        self.stop()
+        copytree(self.data, self._copy)
+        self.start()
+
+    def wipe(self) -> None:
+        self.stop()
+        rmtree(self.data)
+
+    def restore(self) -> None:
+        self.wipe()
+        copytree(self._copy, self.data)
+
+    def values(self, partition: int = 0) -> list[str]:
+        return [message["value"] for message in read(self.broker.url, "t", partition)]
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+async def send(producer: Any, *values: str, partition: int = 0) -> Any:
+    return await settled(producer.send_many("t", list(values), partition=partition))
+
+
+@KINDS
+def test_a_producer_goes_on_in_a_directory_that_was_made_anew(tmp_path: Path, kind: Any) -> None:
+    with Place(tmp_path) as place:
+
+        async def scenario(client: Any) -> None:
+            async with entered(client.producer(batch_messages=2)) as producer:
+                await settled((await send(producer, "before", "it")).result())
+                place.wipe()
+                under_way = [
+                    await send(producer, f"{number}a", f"{number}b", partition=number % 2) for number in (0, 1)
+                ]
+                place.start()
+                with Client(place.broker.url) as other, other.producer() as first:
+                    first.send("t", "of another", partition=1).result()
+                for deliveries in under_way:
+                    await settled(deliveries.result())
+                await settled((await send(producer, "then")).result())
+
+        run(kind, place.broker.url, scenario)
+        assert place.values() == ["0a", "0b", "then"]
+        assert sorted(place.values(1)) == ["1a", "1b", "of another"]
+
+
+@KINDS
+def test_a_producer_goes_on_in_a_directory_that_was_restored(tmp_path: Path, kind: Any) -> None:
+    with Place(tmp_path) as place:
+
+        async def scenario(client: Any) -> None:
+            async with entered(client.producer()) as producer:
+                await settled((await send(producer, "saved")).result())
+                place.copy()
+                await settled((await send(producer, "lost", "with", "the directory")).result())
+                place.restore()
+                under_way = await send(producer, "sent meanwhile")
+                place.start()
+                await settled(under_way.result())
+                await settled((await send(producer, "then")).result())
+
+        run(kind, place.broker.url, scenario)
+        assert place.values() == ["saved", "sent meanwhile", "then"]
+
+
+@KINDS
+def test_a_producer_of_after_the_copy_goes_on_in_the_restored_directory(tmp_path: Path, kind: Any) -> None:
+    with Place(tmp_path) as place:
+        place.copy()
+
+        async def scenario(client: Any) -> None:
+            async with entered(client.producer()) as producer:
+                await settled((await send(producer, "lost")).result())
+                place.restore()
+                place.start()
+                await settled((await send(producer, "then")).result())
+
+        run(kind, place.broker.url, scenario)
+        assert place.values() == ["then"]
+
+
+@KINDS
+@pytest.mark.parametrize("is_restored", [False, True], ids=["wiped", "restored"])
+def test_a_transaction_that_the_directory_does_not_know_is_lost_and_the_next_one_counts(
+    tmp_path: Path, kind: Any, is_restored: bool
+) -> None:
+    with Place(tmp_path) as place:
+
+        async def write(producer: Any, value: str) -> None:
+            async with entered(producer.transaction()) as tx:
+                await settled(tx.send("t", value, partition=0))
+
+        async def scenario(client: Any) -> None:
+            async with entered(client.producer(transactional_id="till")) as producer:
+                await write(producer, "first")
+                if is_restored:
+                    place.copy()
+                for value in ("second", "third"):
+                    await write(producer, value)
+                lost = refused(TransactionAborted, "is lost: the broker's data directory")
+                async with lost as failure, entered(producer.transaction()) as tx:
+                    await settled((await settled(tx.send("t", "lost", partition=0))).result())
+                    place.restore() if is_restored else place.wipe()
+                    place.start()
+                    await settled(tx.send("t", "lost too", partition=0))
+                assert failure.value.details["reason"] == "unknown_producer"
+                await write(producer, "done again")
+
+        run(kind, place.broker.url, scenario)
+        assert place.values() == (["first"] if is_restored else []) + ["done again"]
+
+
+def batch(sequence: int, *, unsure: bool = False) -> Batch:
+    made = Batch(None, "t", 0, (b"", b"", b"", 2, 0), 0)
+    made.identity, made.sequence, made.unsure = (7, 0), sequence, unsure
+    return made
+
+
+@pytest.mark.parametrize(
+    ("refusal", "sequence", "unsure", "expected"),
+    [
+        (UnknownProducer("?"), 5, True, True),
+        (SequenceOutOfOrder("ahead", expected=3), 5, True, True),
+        (SequenceOutOfOrder("ahead, around the end", expected=2**31 - 1), 5, True, True),
+        (SequenceOutOfOrder("behind", expected=9), 5, False, False),
+        (SequenceOutOfOrder("as it is, and cut otherwise", expected=5), 5, False, False),
+        (SequenceOutOfOrder("forgotten", forgotten=True), 5, False, True),
+        (SequenceOutOfOrder("forgotten, and an answer was lost", forgotten=True), 5, True, False),
+        (SequenceOutOfOrder("of a broker that says nothing"), 5, False, False),
+        (ProducerFenced("?", epoch=1), 5, False, False),
+    ],
+)
+def test_a_batch_is_sent_for_another_producer_only_where_the_broker_cannot_have_it(
+    refusal: GoQueueError, sequence: int, unsure: bool, expected: bool
+) -> None:
+    assert is_surely_not_stored(batch(sequence, unsure=unsure), refusal) is expected
