@@ -36,6 +36,7 @@ from goqueue.config.kinds import list_items
 from goqueue.observe.history import History
 from goqueue.observe.logs import AccessLog, configure
 from goqueue.observe.metrics import Metrics
+from goqueue.runtime.gatherer import open_files_max
 from goqueue.runtime.lag import LagMeter
 from goqueue.runtime.runtime import Runtime, RuntimeSettings
 from goqueue.runtime.sampler import Sampler
@@ -61,7 +62,11 @@ class Daemon:
         )
         self.runtime = Runtime(SystemDisk(), clock, self.metrics, settings)
         self._sampler = Sampler(self.runtime, self.metrics)
-        app = _app(config, self.runtime, self.metrics, self._sampler.history)
+        _raise_file_limit()
+        limits = _limits(config).within(open_files_max())
+        self.connections_max = limits.connections
+        """Fewer than the setting says where the limit of open files leaves no more."""
+        app = _app(config, self.runtime, self.metrics, self._sampler.history, self.connections_max)
         router = Router(ENDPOINTS, app)
         requests = config.log.requests
         access = (
@@ -69,7 +74,7 @@ class Daemon:
         )
         self.server = Server(
             _guarded(router, config),
-            limits=_limits(config),
+            limits=limits,
             observer=HttpObserver(self.metrics, router, access),
             clock=clock,
         )
@@ -89,7 +94,6 @@ class Daemon:
 
     def run(self, started: Callable[["Daemon"], None], stopped: Callable[[], None]) -> None:
         """Until told to stop. `started` is called when clients can come, `stopped` when all is written."""
-        _raise_file_limit()
         logs = configure(self.config.log.level, self.config.log.format, sys.stderr)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -160,7 +164,7 @@ def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
     _log.error("%s", context.get("message", "unhandled"), exc_info=context.get("exception"))
 
 
-def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History) -> App:
+def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History, connections_max: int) -> App:
     topics = config.topics
     return App(
         runtime,
@@ -171,7 +175,8 @@ def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History) -
         topics.auto_create,
         MemberDefaults(config.groups.session_timeout, config.groups.max_in_flight),
         document(ENDPOINTS, __version__, status_of),
-        connections_max=config.server.connections,
+        connections_max=connections_max,
+        connections_wanted=config.server.connections,
     )
 
 

@@ -42,6 +42,8 @@ WRITE_BUFFERS_MAX = 1024  # buffers of one gathered write: the kernel's IOV_MAX
 # --- compaction ---
 TOMBSTONE_GRACE_SECONDS = 24 * 3600  # a reader this far behind still learns of a deletion
 PINNED_SEGMENTS_MAX = 64  # replaced files that stay open for readers until the log knows the new ones
+OTHER_FILES_MAX = 64  # directories and caches that are open for a moment, the event loop's own, standard streams
+STORAGE_FILES_MAX = 3 * WRITERS_MAX + READERS_MAX + PINNED_SEGMENTS_MAX + OTHER_FILES_MAX  # kept free of connections
 COMPACTION_KEYS_MAX = 5_000_000  # remembered by one pass, counted between segments: some 1 GiB for keys of 100 bytes
 
 # --- configuration ---
@@ -64,6 +66,7 @@ HTTP_WRITE_SECONDS = 30  # for each further step of an answer to be taken by its
 HTTP_WRITE_STEP_BYTES = 64 * KIB  # as much as is buffered before writing pauses
 HTTP_WRITE_BUFFER_BYTES = 64 * KIB  # of answers to one connection, before it gets no further one until all is taken
 HTTP_CONNECTIONS = 10_000  # some 10 KiB each
+HTTP_CONNECTIONS_LEAST = 16  # whatever the limit of open files is: an operator has to come in
 HTTP_CONNECTIONS_SPARE = 256  # beyond the limit, to tell clients that it is reached; what comes on top is cut
 HTTP_BODIES_BYTES = 256 * MIB  # bodies of all requests that are unfinished or unanswered
 HTTP_ANSWERS_BYTES = 256 * MIB  # large answers that their readers have not taken yet, of all connections together

@@ -43,6 +43,8 @@ class App:
     creating: "dict[str, asyncio.Future[Topic]]" = field(default_factory=dict)
     """Topics that are being made because somebody publishes to them."""
     connections_max: int = HTTP_CONNECTIONS
+    connections_wanted: int = HTTP_CONNECTIONS
+    """By the setting; more than `connections_max` where the limit of open files leaves no more."""
     check_answers: Callable[[], None] = lambda: None
     """Raises BrokerOverloaded where nothing large should be read for an answer now."""
     gatherer: Gatherer = field(init=False)
@@ -50,7 +52,12 @@ class App:
     scraper: Scraper = field(init=False)
 
     def __post_init__(self) -> None:
-        self.gatherer = Gatherer(self.runtime, self.history, connections_max=self.connections_max)
+        self.gatherer = Gatherer(
+            self.runtime,
+            self.history,
+            connections_max=self.connections_max,
+            connections_wanted=self.connections_wanted,
+        )
         self.scraper = Scraper(self.runtime, self.metrics)
 
 

@@ -15,6 +15,7 @@ from goqueue.config import load
 from goqueue.console import terminal
 from goqueue.daemon import Daemon
 from goqueue.errors import PathInvalid
+from goqueue.limits import STORAGE_FILES_MAX
 from goqueue.quantities import format_count, format_duration, format_size
 from goqueue.storage.store import Store
 
@@ -73,10 +74,19 @@ def banner(daemon: Daemon, seconds: float) -> list[str]:
         f"{format_size(sum(log.size for log in logs))}",
         f"durability  every message is synced {synced}",
         f"start       {_start(store)}, ready after {format_duration(round(seconds, 3))}",
+        *_lowered(daemon),
         *_findings(store),
         *(f"unclaimed   {name}: no topic knows this log; it is left alone" for name in daemon.runtime.broker.unclaimed),
         "^C stops",
     ]
+
+
+def _lowered(daemon: Daemon) -> list[str]:
+    most, wanted = daemon.connections_max, daemon.config.server.connections
+    if most >= wanted:
+        return []
+    why = f"the limit of open files leaves no more; raise it above {wanted + STORAGE_FILES_MAX:,} (`ulimit -n`)"
+    return [f"connections at most {most:,} instead of {wanted:,}: {why}"]
 
 
 def _start(store: Store) -> str:

@@ -148,7 +148,12 @@ class ServerConfig:
     )
     connections: int = field(
         default=limits.HTTP_CONNECTIONS,
-        metadata=_rule(INTEGER, "Connections that may be open at once; more are refused.", least=1, most=1_000_000),
+        metadata=_rule(
+            INTEGER,
+            "Connections that may be open at once; more are refused. Fewer where the limit of open files leaves fewer.",
+            least=1,
+            most=1_000_000,
+        ),
     )
     idle_timeout: float = field(
         default=float(limits.HTTP_IDLE_SECONDS),

@@ -18,6 +18,7 @@ from goqueue.limits import (
     LOOP_SLOW_SECONDS,
     LOOP_STUCK_SECONDS,
     STALL_LONG_SECONDS,
+    STORAGE_FILES_MAX,
     UNCLEAN_START_SECONDS,
 )
 from goqueue.observe.facts import DiskFacts, Facts, ShutLog
@@ -239,6 +240,21 @@ def file_limit_near(facts: Facts) -> Found:
         f"{format_count(used, 'file')} and connections are open, of {format_count(most)}",
         "start the broker with a higher limit: `ulimit -n 1048576`, or LimitNOFILE of its unit",
         {"open": used, "limit": most},
+    )
+
+
+def connections_lowered(facts: Facts) -> Found:
+    wanted, most, files = facts.process.connections_wanted, facts.process.connections_max, facts.process.open_files_max
+    if files is None or most >= wanted:
+        return
+    yield Finding(
+        "connections_lowered",
+        "note",
+        "connections",
+        f"{format_count(most, 'connection')} may be open instead of {format_count(wanted)}: the process may have"
+        f" {format_count(files)} files open, of which the logs need {format_count(STORAGE_FILES_MAX)}",
+        "start the broker with a higher limit: `ulimit -n 1048576`, or LimitNOFILE of its unit",
+        {"limit": most, "setting": wanted, "open_files_limit": files},
     )
 
 

@@ -82,6 +82,8 @@ class ProcessFacts:
     open_files_max: int | None = None
     connections: int = 0
     connections_max: int = 1
+    connections_wanted: int = 1
+    """By the setting; more than `connections_max` where the limit of open files leaves no more."""
     clock_behind_seconds: float = 0.0
     """By how much the wall clock is behind the newest message."""
 

@@ -93,7 +93,10 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "connections",
         _connections,
-        (Rule("connections_near_limit", ("critical", "warning"), broker.connections_near_limit),),
+        (
+            Rule("connections_near_limit", ("critical", "warning"), broker.connections_near_limit),
+            Rule("connections_lowered", ("note",), broker.connections_lowered),
+        ),
     ),
     Check(
         "clock",

@@ -52,10 +52,18 @@ _ROLES: Mapping[str, Role] = {CATALOG: "topics", GROUPS: "groups", TRANSACTIONS:
 class Gatherer:
     """Asked by many at once it gathers once for all of them, though never before they have asked."""
 
-    def __init__(self, runtime: Runtime, history: History, *, connections_max: int = HTTP_CONNECTIONS) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        history: History,
+        *,
+        connections_max: int = HTTP_CONNECTIONS,
+        connections_wanted: int = HTTP_CONNECTIONS,
+    ) -> None:
         self._runtime = runtime
         self._history = history
         self._connections_max = connections_max
+        self._connections_wanted = connections_wanted
         self._lock = asyncio.Lock()
         self._begun = 0
         self._facts: tuple[int, Facts] | None = None
@@ -119,9 +127,10 @@ class Gatherer:
             in_flight_bytes=runtime.in_flight_bytes,
             in_flight_bytes_max=runtime.settings.in_flight_bytes,
             open_files=open_files,
-            open_files_max=_open_files_max(),
+            open_files_max=open_files_max(),
             connections=runtime.metrics.connections_open,
             connections_max=self._connections_max,
+            connections_wanted=self._connections_wanted,
             clock_behind_seconds=max(0.0, behind),
         )
 
@@ -148,7 +157,8 @@ def _open_files() -> int | None:
     return None
 
 
-def _open_files_max() -> int | None:
+def open_files_max() -> int | None:
+    """How many files and connections the process may have open; None for no limit."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return None if most == resource.RLIM_INFINITY else most
 

@@ -171,3 +171,14 @@ def test_with_json_logs_every_line_is_an_object(tmp_path: Path) -> None:
     events = [json.loads(line)["event"] for line in lines]
     assert (process.returncode, events[-1]) == (0, "stopped cleanly")
     assert events[0].startswith("GoQueue ")
+
+
+def test_the_banner_says_that_the_limit_of_files_leaves_fewer_connections(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "goqueue", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
+    with subprocess.Popen(
+        ["bash", "-c", 'ulimit -n 1024; exec "$@"', "bash", *program], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        banner = list(iter(process.stderr.readline, f"{END_OF_BANNER}\n"))
+        process.terminate()
+    assert [line for line in banner if line.startswith("connections at most 168 instead of 10,000: ")]

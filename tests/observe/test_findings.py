@@ -214,6 +214,17 @@ def test_the_process_is_judged_by_its_numbers(code: str, field: str, levels: dic
     assert {value: severity(process(**{field: value}), code) for value in levels} == levels
 
 
+def test_connections_that_the_limit_of_files_does_not_leave_are_noted() -> None:
+    (finding,) = found(process(connections_max=168, connections_wanted=10_000), "connections_lowered")
+    assert finding.severity == "note"
+    assert finding.sentence == (
+        "168 connections may be open instead of 10,000: "
+        "the process may have 1,024 files open, of which the logs need 832"
+    )
+    assert found(process(connections_wanted=10_000), "connections_lowered") == []
+    assert found(process(connections_wanted=10_001, open_files_max=None), "connections_lowered") == []
+
+
 # --- delayed messages ---
 
 
@@ -492,7 +503,8 @@ ILL = Facts(
     disk=DiskFacts(path="/data", total_bytes=100 * GIB, free_bytes=GIB, growth=1e9),
     process=ProcessFacts(
         loop_seconds=2, flush_seconds=3, sync_failures=1, in_flight_bytes=1, in_flight_bytes_max=1, open_files=10,
-        open_files_max=10, connections=10, connections_max=10, clock_behind_seconds=60, stall_seconds=40,
+        open_files_max=10, connections=10, connections_max=10, connections_wanted=11, clock_behind_seconds=60,
+        stall_seconds=40,
     ),
     shut=(ShutLog(log="a/0", reason="x"), ShutLog(log="a/1", reason="y", is_open=False)),
     damages=(DamagedRange(log="a/2", path="p", position=0, end=1, first_offset=0, next_offset=1, reason="zeros"),),

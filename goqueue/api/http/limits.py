@@ -1,6 +1,7 @@
 """How much a client may ask of the server, and how long it may take over it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from goqueue import limits
 
@@ -29,3 +30,11 @@ class HttpLimits:
     pipelined: int = limits.HTTP_PIPELINED
     drain_bytes: int = limits.HTTP_DRAIN_BYTES
     drain_seconds: float = limits.HTTP_DRAIN_SECONDS
+
+    def within(self, files_max: int | None) -> Self:
+        """The same limits with no more connections than the limit of open files leaves after what storage may use."""
+        if files_max is None:
+            return self
+        left = max(files_max - limits.STORAGE_FILES_MAX, limits.HTTP_CONNECTIONS_LEAST)
+        spare = min(self.connections_spare, left // 8)
+        return replace(self, connections=min(self.connections, left - spare), connections_spare=spare)

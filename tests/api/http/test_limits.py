@@ -1,0 +1,28 @@
+"""Limits that depend on the machine."""
+
+import pytest
+
+from goqueue.api.http.limits import HttpLimits
+from goqueue.limits import HTTP_CONNECTIONS_LEAST, STORAGE_FILES_MAX
+
+
+@pytest.mark.parametrize("files_max", [None, 20_000, 1_048_576])
+def test_connections_stay_as_set_where_there_are_files_enough(files_max: int | None) -> None:
+    assert HttpLimits().within(files_max) == HttpLimits()
+
+
+@pytest.mark.parametrize("files_max", [1024, 4096, 10_000, STORAGE_FILES_MAX + HTTP_CONNECTIONS_LEAST])
+def test_connections_leave_the_files_that_storage_may_use(files_max: int) -> None:
+    fitted = HttpLimits().within(files_max)
+    assert fitted.connections + fitted.connections_spare + STORAGE_FILES_MAX <= files_max
+    assert fitted.connections > fitted.connections_spare
+
+
+@pytest.mark.parametrize("files_max", [0, 64, STORAGE_FILES_MAX])
+def test_some_connections_are_left_whatever_the_limit_of_files_is(files_max: int) -> None:
+    fitted = HttpLimits().within(files_max)
+    assert (fitted.connections, fitted.connections_spare) == (14, 2)
+
+
+def test_fewer_connections_than_there_are_files_for_stay_as_set() -> None:
+    assert HttpLimits(connections=50).within(1024).connections == 50
