@@ -82,6 +82,7 @@ class Broker:
         """Make the state from the logs, and finish what a crash has interrupted."""
         name = log_name(CATALOG, 0)
         log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
+        log.writer.reserve = self._store.reserve
         self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record)
         self._journal.replay()
         self._next_producer = self._producers_below = self._catalog.producer_ids_below
@@ -273,6 +274,7 @@ class Broker:
         record = self._catalog.delete_topic(name)
 
         def settled(error: GoQueueError | None) -> None:
+            self._store.reserve.deletions -= 1
             pending = 0
             if error is None:
                 self.topics.pop(name, None)
@@ -284,7 +286,12 @@ class Broker:
                     partition.wake()
             told(error or pending)
 
-        self._journal.record([record], settled)
+        self._store.reserve.deletions += 1
+        try:
+            self._journal.record([record], settled)
+        except GoQueueError:
+            self._store.reserve.deletions -= 1
+            raise
 
     def _own(self, name: str) -> Topic:
         """A topic that clients may change."""

@@ -30,6 +30,7 @@ class Scraper:
             metrics.in_flight_bytes = runtime.in_flight_bytes
             metrics.tail_bytes = runtime.store.resources.tails.held_bytes
             metrics.sync_failures = runtime.store.failures
+            metrics.logs_refused = len(runtime.store.refused)
             scrape = metrics.scrape()
         return await asyncio.get_running_loop().run_in_executor(None, scrape.render, accept)
 

@@ -492,6 +492,8 @@ ILL = Facts(
         loop_seconds=2, flush_seconds=3, sync_failures=1, in_flight_bytes=1, in_flight_bytes_max=1, open_files=10,
         open_files_max=10, connections=10, connections_max=10, clock_behind_seconds=60,
     ),
+    refused=("a/3",),
+    refusal="the disk is full",
     shut=(ShutLog(log="a/0", reason="x"), ShutLog(log="a/1", reason="y", is_open=False)),
     damages=(DamagedRange(log="a/2", path="p", position=0, end=1, first_offset=0, next_offset=1, reason="zeros"),),
     start=StartFacts(surveyed=1, unclaimed=("b/0",)),
