@@ -56,7 +56,7 @@ class BrokerFacts(msgspec.Struct):
 
 
 class Readiness(msgspec.Struct, omit_defaults=True):
-    status: str
+    status: Annotated[str, msgspec.Meta(description="pass, degraded (writes are refused) or fail")]
     timestamp: str
     uptime: float
     message: str
@@ -72,7 +72,8 @@ class Version(msgspec.Struct):
 
 
 async def health(call: Call) -> Health:
-    status = "fail" if call.runtime.is_stopping else "degraded" if faults(call) else "ok"
+    is_degraded = refusal(call) is not None or faults(call)
+    status = "fail" if call.runtime.is_stopping else "degraded" if is_degraded else "ok"
     return Health(status, _now(call))
 
 
@@ -81,13 +82,17 @@ async def live(call: Call) -> Liveness:
 
 
 async def ready(call: Call) -> Response:
-    """Whether it takes messages: 503 while it stops."""
-    stopping, bad = call.runtime.is_stopping, faults(call)
-    status = "fail" if stopping else "pass"
-    message = "stopping" if stopping else _trouble(bad) if bad else "ready"
+    """Whether it can be used: 503 while it stops.
+
+    A broker that refuses writes is `degraded` and still answers 200. Reading goes on, and so does deleting, which an
+    orchestrator must not cut off.
+    """
+    stopping, bad, refused = call.runtime.is_stopping, faults(call), refusal(call)
+    status = "fail" if stopping else "degraded" if refused is not None else "pass"
+    message = "stopping" if stopping else refused or (_trouble(bad) if bad else "ready")
     answer = Readiness(status, _now(call), uptime(call), message)
     if call.query.verbose:
-        answer.checks = _checks(call, bad)
+        answer.checks = _checks(call, bad, refused)
         topics = [topic for name, topic in call.runtime.broker.topics.items() if not is_internal(name)]
         answer.broker = BrokerFacts(NODE, len(topics), sum(topic.size for topic in topics))
     return Response(503 if stopping else 200, _encode(answer))
@@ -106,13 +111,20 @@ def faults(call: Call) -> list[str]:
     ]
 
 
-def _checks(call: Call, bad: list[str]) -> dict[str, Check]:
+def refusal(call: Call) -> str | None:
+    """What is refused and why, while the disk takes no writes."""
+    reason = call.runtime.store.refusal
+    return f"publishing is refused: {reason}" if reason is not None else None
+
+
+def _checks(call: Call, bad: list[str], refused: str | None) -> dict[str, Check]:
     metrics, runtime = call.app.metrics, call.runtime
-    storage = "; ".join(bad[:5]) if bad else "all partitions take messages"
+    troubles = bad if refused is None else [refused, *bad]
+    storage = "; ".join(troubles[:5]) or "all partitions take messages"
     late = round(metrics.loop_lag, 6)
     held, most = runtime.in_flight_bytes, runtime.settings.in_flight_bytes
     return {
-        "storage": Check("fail" if bad else "pass", storage, 0.0),
+        "storage": Check("fail" if troubles else "pass", storage, 0.0),
         "loop": Check("pass", f"last late by {format_duration(late)}", late),
         "in_flight": Check("pass" if held < most else "fail", f"{format_size(held)} of {format_size(most)}", 0.0),
     }

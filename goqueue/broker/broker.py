@@ -94,6 +94,7 @@ class Broker:
         """Make the state from the logs, and finish what a crash has interrupted."""
         log = self._internal_log(CATALOG, 0, _INTERNAL_SETTINGS)
         log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
+        log.writer.reserve = self._store.reserve
         self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record, snapshots=False)
         self._journal.open()
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
@@ -333,6 +334,7 @@ class Broker:
         record = self._catalog.delete_topic(name)
 
         def settled(error: GoQueueError | None) -> None:
+            self._store.reserve.deletions -= 1
             pending = 0
             if error is None:
                 self.topics.pop(name, None)
@@ -344,7 +346,12 @@ class Broker:
                     partition.wake()
             told(error or pending)
 
-        self._journal.record([record], settled)
+        self._store.reserve.deletions += 1
+        try:
+            self._journal.record([record], settled)
+        except GoQueueError:
+            self._store.reserve.deletions -= 1
+            raise
 
     def _own(self, name: str) -> Topic:
         """A topic that clients may change."""

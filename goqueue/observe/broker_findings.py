@@ -71,6 +71,19 @@ def disk_full_soon(facts: Facts) -> Found:
     )
 
 
+def writes_refused(facts: Facts) -> Found:
+    if facts.refusal is None:
+        return
+    yield Finding(
+        "writes_refused",
+        "critical",
+        facts.disk.path if facts.disk is not None else "the disk",
+        f"publishing is refused: {facts.refusal}; {format_count(len(facts.refused), 'log')} could not be written to",
+        "free some space: delete a topic, or let messages go earlier; writing resumes by itself within a second",
+        {"logs": len(facts.refused), "first": list(facts.refused[:10])},
+    )
+
+
 # --- logs ---
 
 _REFUSED = {

@@ -217,6 +217,10 @@ class Facts:
     partitions: int = 0
     disk: DiskFacts | None = None
     process: ProcessFacts = field(default_factory=ProcessFacts)
+    refused: tuple[str, ...] = ()
+    """Logs whose last write the disk refused for now, and which have taken none since."""
+    refusal: str | None = None
+    """Why."""
     shut: tuple[ShutLog, ...] = ()
     damages: tuple[DamagedRange, ...] = ()
     start: StartFacts = field(default_factory=StartFacts)

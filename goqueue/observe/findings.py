@@ -53,6 +53,7 @@ CHECKS: tuple[Check, ...] = (
         "disk",
         _disk,
         (
+            Rule("writes_refused", ("critical",), broker.writes_refused),
             Rule("disk_filling", ("critical", "warning"), broker.disk_filling),
             Rule("disk_full_soon", ("critical", "warning"), broker.disk_full_soon),
         ),

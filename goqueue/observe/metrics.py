@@ -61,6 +61,9 @@ METRICS: Mapping[str, Description] = {
     "goqueue_publish_seconds": Description("histogram", "From the arrival of a batch until it is durable."),
     "goqueue_flush_seconds": Description("histogram", "Rounds of writing and syncing; the count is that of rounds."),
     "goqueue_sync_failures": Description("counter", "Writes and syncs that failed. Anything but 0 needs a person."),
+    "goqueue_logs_refused": Description(
+        "gauge", "Logs whose last write the disk refused, mostly since it is full. Fenced logs are not among them."
+    ),
     "goqueue_loop_lag_seconds": Description("gauge", "How late the event loop was when it last looked."),
     "goqueue_loop_delay_seconds": Description("histogram", "How late the event loop was, over time."),
     "goqueue_stalls": Description("counter", "Times that the broker stood still: it was paused, or held up."),
@@ -204,6 +207,7 @@ class Metrics:
         self.sync_failures = 0
         self.stalls = 0
         self.stalled_seconds = 0.0
+        self.logs_refused = 0
         self.loop_lag = 0.0
         self._lag_peak = 0.0
         self.loop_delay = Histogram()
@@ -366,6 +370,7 @@ class _Numbers:
             "connections_open": metrics.connections_open,
             "loop_lag_seconds": metrics.loop_lag,
             "in_flight_bytes": metrics.in_flight_bytes,
+            "logs_refused": metrics.logs_refused,
             "tail_bytes": metrics.tail_bytes,
         }
         histograms = {

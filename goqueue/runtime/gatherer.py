@@ -95,6 +95,8 @@ class Gatherer:
             partitions=logs.count,
             disk=disk,
             process=self._process(lately, open_files, logs.newest_ns),
+            refused=tuple(runtime.store.refused),
+            refusal=runtime.store.refusal,
             shut=tuple(logs.shut),
             damages=tuple(_damages(runtime)),
             start=_start(runtime),

@@ -31,6 +31,7 @@ class Scraper:
             metrics.tail_bytes = runtime.store.resources.tails.held_bytes
             metrics.sync_failures = runtime.store.failures
             metrics.stalls, metrics.stalled_seconds = runtime.stall_watch.stalls, runtime.stall_watch.seconds
+            metrics.logs_refused = len(runtime.store.refused)
             scrape = metrics.scrape()
         return await asyncio.get_running_loop().run_in_executor(None, scrape.render, accept)
 

@@ -19,7 +19,7 @@ from goqueue.broker.upkeep import Compacted, compact, is_usable, keep_up
 from goqueue.broker.work import Work
 from goqueue.clock import Clock
 from goqueue.errors import BrokerStopping, GoQueueError
-from goqueue.limits import DELAY_SNAPSHOT_BYTES
+from goqueue.limits import DELAY_SNAPSHOT_BYTES, ROOM_SECONDS
 from goqueue.runtime.slices import Slices
 from goqueue.storage.compaction import Compaction
 from goqueue.storage.disk import Disk
@@ -74,12 +74,32 @@ class Upkeep:
         self._wanted.set()
 
     async def _run(self, seconds: float) -> None:
+        await self._keep_room()
         while not self._is_stopping:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), seconds)
+            await self._wait_for_next_look(seconds)
             self._wanted.clear()
             await self._look_at_all()
         await self._compact_asked()
+
+    async def _wait_for_next_look(self, seconds: float) -> None:
+        """Return when something is wanted or it is time; until then look for room on a disk that refuses writes."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (left := end - loop.time()) > 0 and not self._wanted.is_set():
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), min(left, ROOM_SECONDS))
+            if self._store.refused:
+                await self._keep_room()
+
+    async def _keep_room(self) -> None:
+        """Make the reserve if there is none. When the disk takes it, it takes writes again."""
+        if self._store.refused or not self._store.reserve.is_made:
+            with suppress(GoQueueError):  # tried again at the next look
+                await self._perform(self._make_reserve())
+
+    def _make_reserve(self) -> Work[None]:
+        yield self._store.look_for_room
+        self._store.refused.clear()
 
     async def _compact_asked(self) -> None:
         """What somebody waits for; when it is time to stop, the others are told so."""
@@ -106,6 +126,7 @@ class Upkeep:
 
     async def _look_at_all(self) -> None:
         await self._attempt("the trash", self._trash())
+        await self._keep_room()
         await self._attempt("the records of groups", self._broker.coordinator.ledger.tell_again())
         await self._attempt("transactional ids", self._forget_unused())
         await self._note_ends()

@@ -439,6 +439,8 @@ class Log:
         """Refuse everything from now on, and have the flusher let the files go; return the chunks that are too late."""
         self.advance(Stage.CLOSED)
         self._tail.clear()
+        for segment in self.segments:  # the space of a removed file is not free while it is open
+            self._resources.readers.drop(segment)
         self._resources.flusher.submit(self)
         return self._refuse_unsettled(LogClosed(f"log {self.name} was closed before this was written"))
 

@@ -125,21 +125,25 @@ def _rebuild_lost_indexes(disk: Disk, segments: list[Segment], entries: list[Ent
             continue
         size, times_size = (sizes.get(path.rpartition("/")[2], 0) for path in segment.index_paths)
         fits = size - MARK_BYTES == times_size > 0
-        if not fits or (read_marks and not _is_marked_whole(disk, segment, size)):
-            index = Reader(disk, segment).examine(segment.size, successor.base_offset)
-            index.marked = (successor.base_offset, segment.size)
-            store_index(disk, segment, index)
+        if fits and not read_marks:
+            continue
+        marked_end = _marked_end(disk, segment, size)
+        if marked_end > segment.size or (fits and marked_end == segment.size):
+            continue  # a mark that is ahead of the log is the proof of a loss, and stays
+        index = Reader(disk, segment).examine(segment.size, successor.base_offset)
+        index.marked = (successor.base_offset, segment.size)
+        store_index(disk, segment, index)
 
 
-def _is_marked_whole(disk: Disk, segment: Segment, size: int) -> bool:
-    """Whether the index ends with a mark that vouches for all of the segment."""
+def _marked_end(disk: Disk, segment: Segment, index_size: int) -> int:
+    """The position up to which the mark of the index vouches for the segment; 0 without one."""
     content = bytearray(MARK_BYTES)
     try:
-        disk.open(segment.index_path, "read").read(size - MARK_BYTES, memoryview(content))
+        disk.open(segment.index_path, "read").read(max(0, index_size - MARK_BYTES), memoryview(content))
     except (PathInvalid, DiskFailed):
-        return False
+        return 0
     marked = read_mark(bytes(content))
-    return marked is not None and marked[1] == segment.size
+    return marked[1] if marked is not None else 0
 
 
 def find_segments(directory: str, entries: list[Entry]) -> list[Segment]:

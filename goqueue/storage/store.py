@@ -5,6 +5,7 @@
     {data}/clean      how each log ended; stands only between a clean stop and the next start
     {data}/logs/…     the logs, at any depth; a directory with segments in it is a log
     {data}/trash/…    deleted logs on their way out
+    {data}/reserve    space for the records of deletions, should the disk be full
 
 Everything here runs on the owner's thread. With a `deliver` the flusher has its own thread and its
 reports reach the owner through it; without, the owner calls `flush`.
@@ -20,6 +21,7 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     DataDirectoryForeign,
     DiskFailed,
+    DiskFull,
     FormatUnsupported,
     GoQueueError,
     LogClosed,
@@ -38,12 +40,15 @@ from goqueue.storage.flusher import Flusher, Mode, Report
 from goqueue.storage.log import Log, LogSettings, Resources, Stage
 from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.recovery import CleanState, Recovered, recover
+from goqueue.storage.reserve import Reserve
 from goqueue.storage.segment import Readers, base_offset_of
 from goqueue.storage.tail import TailBudget
+from goqueue.storage.trash import Trash
+from goqueue.storage.writer import Outcome
 
 FORMAT_VERSION = 1
 _VERSION_DIGITS_MAX = 9
-_OURS = frozenset({"FORMAT", "lock", "clean", "clean.tmp", "FORMAT.tmp", "logs", "trash"})
+_OURS = frozenset({"FORMAT", "lock", "clean", "clean.tmp", "FORMAT.tmp", "logs", "trash", "reserve", "reserve.tmp"})
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
@@ -78,6 +83,10 @@ class Store:
         """The logs that could not be opened or are gone, and why: the others go on without them."""
         self.failures = 0
         """Writes and syncs that the disk has refused."""
+        self.refused: dict[str, GoQueueError] = {}
+        """The logs whose last write the disk refused, and why; those that are fenced are not among them."""
+        self.reserve = Reserve(disk, path)
+        self._trash = Trash(disk, f"{path}/trash")
         self._disk = disk
         self._deliver = deliver
         self._reports: deque[Report] = deque()
@@ -125,6 +134,8 @@ class Store:
         if self._disk.kind(f"{self.path}/FORMAT") == "absent":
             replace(self._disk, f"{self.path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
         self._disk.make_directory(root)
+        self._trash.make()
+        self.reserve.is_made = self._disk.kind(f"{self.path}/reserve") == "file"
         self.empty_trash()
         clean = self._take_clean_marker()
         self._stopped_empty = {name for name, state in clean.items() if not state.next_offset}
@@ -222,6 +233,7 @@ class Store:
         for one in below:
             self.unopened.pop(one, None)
             self.recovered.pop(one, None)
+            self.refused.pop(one, None)
         too_late = [chunk for log in closing for chunk in log.close()]
         if self._deliver is None:
             self.flush()
@@ -242,29 +254,12 @@ class Store:
         """Move it away, once the flusher has let go of it and no job works on it."""
         leaving = self._leaving.get(name)
         if leaving is not None and all(log.stage is Stage.RELEASED and log.job is None for log in leaving):
-            self._move_to_trash(name)
+            self._trash.take(f"{self.path}/logs/{name}")
             del self._leaving[name]
-
-    def _move_to_trash(self, name: str) -> None:
-        """The files wait there for `empty_trash`."""
-        self._disk.make_directory(f"{self.path}/trash")
-        taken = {entry.name for entry in self._disk.entries(f"{self.path}/trash")}
-        free = next(str(number) for number in range(len(taken) + 1) if str(number) not in taken)
-        directory = f"{self.path}/logs/{name}"
-        if self._disk.kind(directory) != "absent":  # it may have gone before the disk refused the rest
-            self._disk.rename(directory, f"{self.path}/trash/{free}")
-        self._disk.sync_directory(f"{self.path}/trash")
-        parent = directory.rpartition("/")[0]
-        if self._disk.kind(parent) != "absent":
-            self._disk.sync_directory(parent)
 
     def empty_trash(self) -> None:
         """Remove what was deleted. May run on any thread."""
-        trash = f"{self.path}/trash"
-        if self._disk.kind(trash) == "directory" and (entries := self._disk.entries(trash)):
-            self._disk.sync_directory(trash)  # a log that is seen to be gone must not come back
-            for entry in entries:
-                _remove_tree(self._disk, f"{trash}/{entry.name}")
+        self._trash.empty()
 
     def reopen(self, name: str) -> Recovered:
         """Read again what the disk holds of a log that is fenced or could not be opened."""
@@ -299,12 +294,33 @@ class Store:
                 if outcome.released:
                     log.advance(Stage.RELEASED)
                 else:
-                    self.failures += outcome.failure is not None
+                    if outcome.failure is not None or self.refused:
+                        self._note_refusal(log, outcome)
                     settled += log.settle(outcome)
         answer(settled)
         self.finish_deletions()
         if (failure := self.resources.flusher.failure) is not None:
             raise RuntimeError("the flusher's thread has died") from failure
+
+    def _note_refusal(self, log: Log, outcome: Outcome) -> None:
+        """Whether the last write of the log was refused; a fence says more than that."""
+        self.failures += outcome.failure is not None
+        if outcome.failure is not None and not outcome.fenced and not log.is_closed:
+            self.refused[log.name] = outcome.failure
+        elif outcome.failure is not None or outcome.written is not None:
+            self.refused.pop(log.name, None)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why writes are refused: the last one to some log was, and the disk has taken none since."""
+        reasons = list(self.refused.values())
+        if any(isinstance(reason, DiskFull) for reason in reasons):
+            return "the disk is full"
+        return reasons[-1].sentence if reasons else None
+
+    def look_for_room(self) -> None:
+        """See whether the disk takes writes, and make the reserve if there is none. Raises if not. On any thread."""
+        self.reserve.make()
 
     def close(self) -> None:
         """Write what is left, and leave the marker of a clean stop. No job may be running any more."""
@@ -439,12 +455,3 @@ def read_clean_marker(disk: Disk, path: str) -> dict[str, CleanState]:
         return {}
     note = decode_note(read_all(disk, f"{path}/clean")) or {}
     return {name: CleanState(*state) for name, state in note.get("logs", {}).items()}
-
-
-def _remove_tree(disk: Disk, path: str) -> None:
-    if disk.kind(path) != "directory":
-        disk.remove(path)
-        return
-    for entry in disk.entries(path):
-        _remove_tree(disk, f"{path}/{entry.name}")
-    disk.remove_directory(path)

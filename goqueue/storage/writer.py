@@ -22,11 +22,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from goqueue.errors import DiskFailed, GoQueueError, PathInvalid, TransientError
+from goqueue.errors import DiskFailed, DiskFull, GoQueueError, PathInvalid, TransientError
 from goqueue.storage.chunk import Chunk
 from goqueue.storage.copies import drop_copy, make_copy, renew
 from goqueue.storage.disk import Buffer, Disk, File, discard, file_size
 from goqueue.storage.index import PAIR_BYTES, mark
+from goqueue.storage.reserve import Reserve
 from goqueue.storage.segment import Segment
 
 
@@ -73,6 +74,8 @@ class Writer:
         self._last: Chunk | None = None  # written
         self._paused = False
         self.unsynced = False
+        self.reserve: Reserve | None = None
+        """What to give up for a deletion when the disk is full, if this log records deletions."""
 
     @property
     def is_open(self) -> bool:
@@ -88,16 +91,32 @@ class Writer:
         """Write all that waits, without a sync. `outcome` is that of the round so far."""
         for segment, group in self._waiting():
             try:
+                self._write_group(segment, group, outcome)
+            except GoQueueError as error:
+                outcome.failure = error
+                self._pause(outcome)
+                break
+            outcome.written = self._last
+
+    def _write_group(self, segment: Segment, group: list[Chunk], outcome: Outcome) -> None:
+        """Write it all, or leave no trace of it and raise; once more where the reserve makes room."""
+        while True:
+            try:
                 if segment is not self._segment:
                     self._turn_to(segment, outcome, position=group[0].position)
                 self._append(group)
             except GoQueueError as error:
-                outcome.failure = error
                 refused = isinstance(error, TransientError) and not outcome.fenced
                 outcome.fenced = not refused or not self._take_back(segment, group[0].position)
-                self._pause(outcome)
-                break
-            outcome.written = self._last
+                if outcome.fenced or not isinstance(error, DiskFull) or not self._give_up_reserve():
+                    raise
+            else:
+                return
+
+    def _give_up_reserve(self) -> bool:
+        with suppress(GoQueueError):
+            return self.reserve is not None and self.reserve.give_up()
+        return False
 
     def give_up(self, outcome: Outcome, error: Exception) -> None:
         """After a mistake of our own nobody knows what the disk holds."""

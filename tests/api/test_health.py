@@ -7,7 +7,8 @@ import pytest
 
 from goqueue import __version__
 from goqueue.testing.broker import LocalBroker
-from tests.api.wire import raw
+from goqueue.testing.disk import FaultyDisk
+from tests.api.wire import raw, until
 from tests.brokers import ask, broker, create, publish
 
 __all__ = ["broker"]
@@ -94,3 +95,47 @@ def test_the_document_of_the_interface_is_served(broker: LocalBroker) -> None:
     assert answer.headers["content-type"] == "application/json"
     assert answer.json["info"]["version"] == __version__
     assert "/topics/{topic}/messages" in answer.json["paths"]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
+    """Of every broker that is started behind this."""
+    made = FaultyDisk()
+    monkeypatch.setattr("goqueue.daemon.SystemDisk", lambda: made)
+    return made
+
+
+def test_a_full_disk_is_said_everywhere_until_there_is_room_again(disk: FaultyDisk) -> None:
+    with LocalBroker("/data") as local:
+        create(local.url, "orders")
+        publish(local.url, "orders", "x")
+        until(local.url, lambda: local.daemon.runtime.store.reserve.is_made)
+        space = disk.space("/data")
+        disk.capacity_bytes = space.total_bytes - space.free_bytes
+        sent = ask(local.url, "POST", "/topics/orders/messages", {"messages": [{"value": "x"}]})
+        assert (sent.status, sent.code) == (503, "disk_full")
+        ready = ask(local.url, "GET", "/readyz?verbose=true")
+        assert (ready.status, ready.json["status"]) == (200, "degraded")
+        assert ready.json["message"] == "publishing is refused: the disk is full"
+        assert ready.json["checks"]["storage"]["status"] == "fail"
+        assert ask(local.url, "GET", "/health").json["status"] == "degraded"
+        assert "goqueue_logs_refused 1.0" in ask(local.url, "GET", "/metrics").body.decode()
+        codes = [finding["code"] for finding in ask(local.url, "GET", "/doctor").json["findings"]]
+        assert "writes_refused" in codes
+        disk.capacity_bytes = None
+        until(local.url, lambda: ask(local.url, "GET", "/health").json["status"] == "ok")
+        assert ask(local.url, "GET", "/readyz").json["status"] == "pass"
+
+
+def test_a_topic_deleted_on_a_full_disk_makes_the_broker_well_again(disk: FaultyDisk) -> None:
+    with LocalBroker("/data") as local:
+        for name in ("orders", "prices"):
+            create(local.url, name)
+        publish(local.url, "orders", "x" * 500_000)
+        until(local.url, lambda: local.daemon.runtime.store.reserve.is_made)
+        space = disk.space("/data")
+        disk.capacity_bytes = space.total_bytes - space.free_bytes
+        assert ask(local.url, "POST", "/topics/prices/messages", {"messages": [{"value": "x"}]}).code == "disk_full"
+        assert ask(local.url, "DELETE", "/topics/orders").status == 200
+        until(local.url, lambda: ask(local.url, "GET", "/health").json["status"] == "ok")
+        publish(local.url, "prices", "x")

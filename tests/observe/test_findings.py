@@ -506,6 +506,8 @@ ILL = Facts(
         open_files_max=10, connections=10, connections_max=10, connections_wanted=11, clock_behind_seconds=60,
         stall_seconds=40,
     ),
+    refused=("a/3",),
+    refusal="the disk is full",
     shut=(ShutLog(log="a/0", reason="x"), ShutLog(log="a/1", reason="y", is_open=False)),
     damages=(DamagedRange(log="a/2", path="p", position=0, end=1, first_offset=0, next_offset=1, reason="zeros"),),
     start=StartFacts(surveyed=1, unclaimed=("b/0",)),
