@@ -95,7 +95,7 @@ complete -c goqueue -n '__goqueue_at "demo"' -l port -d 'The port to listen on' 
 complete -c goqueue -n '__goqueue_at "demo"' -l for -d 'End after that long' -x
 complete -c goqueue -n '__goqueue_at "demo"' -l rate -d 'How many messages to publish in a second' -x
 complete -c goqueue -n '__goqueue_at "demo"' -s h -l help -d 'Show this message and exit'
-complete -c goqueue -n '__goqueue_at "fsck"' -l repair -d 'Rebuild caches and cut torn tails'
+complete -c goqueue -n '__goqueue_at "fsck"' -l repair -d 'Write back from copies, rebuild caches, cut torn tails'
 complete -c goqueue -n '__goqueue_at "fsck"' -l yes -d 'Repair without asking'
 complete -c goqueue -n '__goqueue_at "fsck"' -l jobs -d 'How many processes check' -x
 complete -c goqueue -n '__goqueue_at "fsck"' -s o -l output -d 'How to print' -x -a 'table json'

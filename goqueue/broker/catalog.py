@@ -106,7 +106,7 @@ class Catalog:
 
     # --- apply ---
 
-    def note_gap(self, count: int) -> None:
+    def note_loss(self, count: int) -> None:
         """Each lost record may have reserved producer ids, and none may be given out twice."""
         self.producer_ids_below += count * PRODUCER_IDS_RESERVED
 
