@@ -7,7 +7,7 @@ that owns the store.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from goqueue.broker.catalog import Catalog, Record, TopicForgotten, decode_record, encode_record
@@ -46,6 +46,16 @@ TRANSACTIONS = "__transactions"
 _INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 _GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
 _TRANSACTION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecords:
+    """Records of an internal log that the start could not read."""
+
+    log: str
+    count: int
+    names: tuple[str, ...]
+    """What they may have been about: logs without a topic, groups, or transactional ids."""
 
 
 class Broker:
@@ -172,7 +182,7 @@ class Broker:
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self)
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
-        if self.transactions.journal.gaps or any(shelf.journal.gaps for shelf in self.coordinator.ledger.shelves):
+        if self.transactions.journal.losses or any(shelf.journal.losses for shelf in self.coordinator.ledger.shelves):
             self._redeem_lost_pledges()
 
     def _redeem_lost_pledges(self) -> None:
@@ -194,6 +204,17 @@ class Broker:
             run(partition.note_tear(self._disk))
         except GoQueueError as error:
             partition.log.fence_off(error)
+
+    def lost_records(self) -> Iterator[LostRecords]:
+        """What the start could not read of internal logs."""
+        journals: list[tuple[Journal[Any], list[str]]] = [
+            (self._journal, self.unclaimed),
+            (self.transactions.journal, self.transactions.hit),
+        ]
+        journals += [(shelf.journal, shelf.hit) for shelf in self.coordinator.ledger.shelves]
+        for journal, names in journals:
+            if count := sum(one.next_offset - one.first_offset for one in journal.losses):
+                yield LostRecords(journal.log.name, count, tuple(names))
 
     def close(self) -> None:
         """Write the snapshots that make the next start quick. The store is still open, and settled."""

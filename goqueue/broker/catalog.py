@@ -151,7 +151,7 @@ class Catalog:
 
     # --- apply ---
 
-    def note_gap(self, count: int) -> None:
+    def note_loss(self, count: int) -> None:
         """Records are lost: of topics, which `goqueue fsck --repair` finds again, or of producer ids.
 
         Ids of a lost block are unknown from now on, and are not given out again: every start takes a new block.

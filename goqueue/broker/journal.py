@@ -6,7 +6,7 @@ go back when the disk refuses, without asking that disk for anything.
 The snapshot beside the log spares reading all of it. It is a cache: without it, or when it does not fit the
 log, the log alone makes the same state.
 
-Records that cannot be read are a `Gap`. The state is told of it, and goes on with the records behind it.
+Records that cannot be read are a `LostRange`. The state is told of it, and goes on with the records behind it.
 
 The owner's duties: nothing that was decided is told to anybody before `done` has been called without an error;
 `commit` is called soon after an `add`, since what was added until then shares an append.
@@ -36,7 +36,7 @@ class Machine(Protocol[Record]):
 
     def clear(self) -> None: ...
 
-    def note_gap(self, count: int) -> None:
+    def note_loss(self, count: int) -> None:
         """So many records at most are lost between the last one and the next."""
         ...
 
@@ -48,7 +48,7 @@ class Machine(Protocol[Record]):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class LostRange:
     """Offsets of records that cannot be read."""
 
     first_offset: int
@@ -96,7 +96,7 @@ class Journal(Generic[Record]):
         self.log = log
         self._disk = disk
         self._machine = machine
-        self.gaps: list[Gap] = []
+        self.losses: list[LostRange] = []
         """What the last `replay` could not read."""
         self._durable = type(machine)()
         self._durable_end = 0
@@ -126,32 +126,32 @@ class Journal(Generic[Record]):
     def replay(self) -> None:
         """Make the state from what the disk holds. What is damaged is passed over."""
         self._durable.clear()
-        self.gaps.clear()
+        self.losses.clear()
         offset = expected = self._restore()
         time = 0
         compacted = load_progress(self._disk, self.log.directory).gaps if self.log.next_offset else 0
         while offset < self.log.readable_end:
             read = self.log.read(offset, _READ_BYTES, skip_damage=True)
             for damage in read.skipped:
-                self._note_gap(max(damage.first_offset, expected), damage.next_offset, time)
+                self._note_loss(max(damage.first_offset, expected), damage.next_offset, time)
                 expected = damage.next_offset
             for buffer in read.buffers:
                 for position in frame.walk(buffer):
                     message = frame.decode(buffer, position)
-                    self._note_gap(max(expected, compacted), message.offset, time)
+                    self._note_loss(max(expected, compacted), message.offset, time)
                     expected, time = message.offset + 1, message.timestamp_ns
                     record = self._decode(message)
                     self._durable.apply(record)
                     self._on_durable(record, message.offset)
             offset = read.next_offset
-        self._note_gap(max(expected, compacted), offset, time)
+        self._note_loss(max(expected, compacted), offset, time)
         self._durable_end = offset
         self._go_back()
 
-    def _note_gap(self, first: int, end: int, since_ns: int) -> None:
+    def _note_loss(self, first: int, end: int, since_ns: int) -> None:
         if first < end:
-            self.gaps.append(Gap(first, end, since_ns))
-            self._durable.note_gap(end - first)
+            self.losses.append(LostRange(first, end, since_ns))
+            self._durable.note_loss(end - first)
 
     def fence_where_refused(self, error: GoQueueError | None) -> None:
         """For a record without which the state must not be used."""

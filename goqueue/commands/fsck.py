@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from goqueue.broker.noted_ends import read_noted_ends
+from goqueue.broker.offline_catalog import CATALOG, LostTopic, find_lost_topics, read_noted_ends, record_topics
 from goqueue.clock import NANOSECONDS
 from goqueue.console import exits, terminal
 from goqueue.console.groups import UsageInvalid
@@ -39,7 +39,11 @@ def fsck(
         list[str] | None, typer.Argument(metavar="[LOG...]", help="Names or patterns; without any, all logs.")
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Rebuild caches, cut torn tails, replace lost logs with empty ones.")
+        bool,
+        typer.Option(
+            "--repair",
+            help="Write back from copies, rebuild caches, cut torn tails, replace lost logs with empty ones.",
+        ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Repair without asking.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many processes check.")] = os.cpu_count() or 1,
@@ -73,13 +77,17 @@ def fsck(
         ends = _known_ends(disk, directory, root)
         names = _chosen(sorted({*find_logs(disk, root), *ends}), logs or [])
         reports = _check(disk, root, names, ends, jobs)
+        lost = _lost_topics(disk, root, reports)
         repairs = [finding for report in reports for finding in report.findings if finding.repair]
         if repair and repairs:
             _agree(repairs, sum(finding.is_damage for report in reports for finding in report.findings), yes=yes)
             for report in reports:
                 if any(finding.repair for finding in report.findings):
                     check.repair(disk, f"{root}/{report.name}", report)
+            if lost:
+                record_topics(disk, root, lost)
             reports = _check(disk, root, names, ends, jobs)
+            _lost_topics(disk, root, reports)
     _show(reports, output)
     if repair and repairs and (left := sum(finding.repair is not None for r in reports for finding in r.findings)):
         terminal.say_error(f"{format_count(left, 'repair')} could not be made", hint="is the disk full?")
@@ -140,6 +148,21 @@ def _check(disk: SystemDisk, root: str, names: list[str], ends: dict[str, KnownE
         check.summarise(name, f"{root}/{name}", done[name], strangers, ends.get(name))
         for name, (_, strangers) in planned.items()
     ]
+
+
+def _lost_topics(disk: SystemDisk, root: str, reports: list[LogReport]) -> list[LostTopic]:
+    """Topics without a record, of which the first log is among those that are checked; the log's report names them."""
+    by_topic: dict[str, LogReport] = {}
+    for report in reports:
+        by_topic.setdefault(report.name.partition("/")[0], report)
+    lost = [topic for topic in find_lost_topics(disk, root) if topic.name in by_topic]
+    for topic in lost:
+        count = format_count(topic.partitions, "partition")
+        repair = f"record it again: {count}, with the settings of a new topic"
+        sentence = f"no record in {CATALOG} speaks of this topic, so no broker serves it"
+        finding = Finding("topic_unrecorded", f"{root}/{topic.name}", sentence, repair=repair)
+        by_topic[topic.name].findings.append(finding)
+    return lost
 
 
 def _check_one(task: SegmentTask) -> SegmentReport:

@@ -77,6 +77,11 @@ def banner(daemon: Daemon, seconds: float) -> list[str]:
         *_lowered(daemon),
         *_findings(store),
         *(f"unclaimed   {name}: no topic knows this log; it is left alone" for name in daemon.runtime.broker.unclaimed),
+        *(
+            f"LOST        {lost.log}: {format_count(lost.count, 'record')} cannot be read, "
+            f"which may be about {', '.join(lost.names) or 'nothing that is known'}"
+            for lost in daemon.runtime.broker.lost_records()
+        ),
         "^C stops",
     ]
 
@@ -104,6 +109,9 @@ def _findings(store: Store) -> list[str]:
             lines.append(
                 f"cut         {name}: an unanswered write at bytes {found.cut.position} to {found.cut.end}{kept}"
             )
+        if found.healed:
+            size = format_size(sum(one.end - one.position for one in found.healed))
+            lines.append(f"healed      {name}: {size} were damaged, and came back from the copy")
         lines += (
             f"DAMAGE      {name}: offsets {damage.first_offset} to {damage.next_offset - 1}: {damage.reason}; "
             f"run `goqueue fsck` while the broker is stopped"

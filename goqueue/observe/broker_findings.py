@@ -86,6 +86,8 @@ def writes_refused(facts: Facts) -> Found:
 
 # --- logs ---
 
+_NAMES_MAX = 10  # in a sentence; the details have all
+
 _REFUSED = {
     "topic": "the partition takes no messages",
     "topics": "no topic can be created, changed or deleted",
@@ -140,7 +142,51 @@ def log_unclaimed(facts: Facts) -> Found:
             "note",
             name,
             "no topic knows this log: it is neither served nor removed",
-            "move its directory out of the data directory while the broker is stopped, if nobody misses it",
+            "`goqueue fsck --repair` makes a topic of it while the broker is stopped; "
+            "or move its directory out of the data directory",
+        )
+
+
+_LOST = {
+    "topics": (
+        "a topic or its settings may be missing",
+        "stop the broker and run `goqueue fsck --repair`, which records topics again that have logs; check settings",
+    ),
+    "groups": (
+        "its groups may be handed messages again, and members have to join again",
+        "look at the groups that are named; the device has damaged a log and its copy, so replace it",
+    ),
+    "transactions": (
+        "transactions without a record were aborted, unless a partition shows that they were committed",
+        "look at the producers of the ids that are named; the device has damaged a log and its copy, so replace it",
+    ),
+}
+
+
+def records_lost(facts: Facts) -> Found:
+    for lost in facts.start.lost:
+        meaning, hint = _LOST[lost.role]
+        named = f" ({', '.join(lost.names[:_NAMES_MAX])}{', …' if len(lost.names) > _NAMES_MAX else ''})"
+        yield Finding(
+            "records_lost",
+            "critical",
+            lost.log,
+            f"the start could not read {format_count(lost.count, 'record')}: {meaning}{named if lost.names else ''}",
+            hint,
+            {"records": lost.count, "names": list(lost.names), "role": lost.role},
+        )
+
+
+def range_healed(facts: Facts) -> Found:
+    for healed in facts.start.healed:
+        yield Finding(
+            "range_healed",
+            "warning",
+            healed.log,
+            f"the start found {format_count(healed.ranges, 'damaged range')} of {format_size(healed.size)} and wrote "
+            "them back from the copy; nothing is lost",
+            "look at the device and the kernel's log (`dmesg`): it has changed bytes that were written",
+            {"ranges": healed.ranges, "bytes": healed.size},
         )
 
 

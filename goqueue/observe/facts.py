@@ -54,6 +54,26 @@ class CutEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HealedLog:
+    """A log of which damaged ranges were written back from its copy."""
+
+    log: str
+    ranges: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordLoss:
+    """Records of an internal log that the start could not read."""
+
+    log: str
+    count: int
+    names: tuple[str, ...] = ()
+    """What they may have been about."""
+    role: Role = "topics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartFacts:
     """What the start has found."""
 
@@ -62,6 +82,8 @@ class StartFacts:
     cuts: tuple[CutEnd, ...] = ()
     unclaimed: tuple[str, ...] = ()
     """Logs that no topic knows."""
+    healed: tuple[HealedLog, ...] = ()
+    lost: tuple[RecordLoss, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,8 @@ CHECKS: tuple[Check, ...] = (
             Rule("partition_fenced", ("critical",), broker.partition_fenced),
             Rule("log_closed", ("critical",), broker.log_closed),
             Rule("range_damaged", ("critical",), broker.range_damaged),
+            Rule("records_lost", ("critical",), broker.records_lost),
+            Rule("range_healed", ("warning",), broker.range_healed),
             Rule("log_unclaimed", ("note",), broker.log_unclaimed),
         ),
     ),

@@ -32,7 +32,9 @@ from goqueue.observe.facts import (
     DelayedFacts,
     DiskFacts,
     Facts,
+    HealedLog,
     ProcessFacts,
+    RecordLoss,
     Role,
     ShutLog,
     StartFacts,
@@ -247,4 +249,13 @@ def _start(runtime: Runtime) -> StartFacts:
         surveyed=sum(not one.was_clean for one in found.values()),
         cuts=tuple(cuts),
         unclaimed=tuple(runtime.broker.unclaimed),
+        healed=tuple(
+            HealedLog(log=name, ranges=len(one.healed), size=sum(each.end - each.position for each in one.healed))
+            for name, one in found.items()
+            if one.healed
+        ),
+        lost=tuple(
+            RecordLoss(log=one.log, count=one.count, names=one.names, role=_ROLES[one.log.partition("/")[0]])
+            for one in runtime.broker.lost_records()
+        ),
     )

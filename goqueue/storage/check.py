@@ -10,6 +10,7 @@ from the log. The rest is what any crash may leave behind, and the next start wo
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from goqueue.errors import GoQueueError
 from goqueue.limits import LOST_OFFSETS, OFFSET_MAX
 from goqueue.storage.audit import Account, Fault, faults_of
 from goqueue.storage.compaction import load_progress
+from goqueue.storage.copies import find_healable, has_copies, is_equal, lost_segments
 from goqueue.storage.disk import Disk, Entry, File, discard, read_all
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
 from goqueue.storage.note import NOTES_OF_LOGS
@@ -44,6 +46,9 @@ FindingCode = Literal[
     "tail_torn",
     "left_over",
     "file_foreign",
+    "range_healable",
+    "copy_differs",
+    "topic_unrecorded",
 ]
 DAMAGE: frozenset[FindingCode] = frozenset(
     {
@@ -54,6 +59,7 @@ DAMAGE: frozenset[FindingCode] = frozenset(
         "order_broken",
         "aborted_wrong",
         "marker_wrong",
+        "topic_unrecorded",
     }
 )
 """What the disk or a person did; everything else may be left by a crash."""
@@ -107,6 +113,7 @@ class SegmentTask:
     """The base offset of the next segment; None for the active one."""
     gaps_below: int
     """Offsets may be missing below this one: compaction removed them."""
+    has_copy: bool = False
 
 
 @dataclass(slots=True)
@@ -146,11 +153,15 @@ def plan(disk: Disk, name: str, directory: str) -> tuple[list[SegmentTask], list
     entries = disk.entries(directory) if disk.kind(directory) == "directory" else []
     segments = find_segments(directory, entries)
     gaps_below = load_progress(disk, directory).gaps
-    ceilings = [segment.base_offset for segment in segments[1:]] + [None]
-    tasks = [SegmentTask(name, *pair, gaps_below) for pair in zip(segments, ceilings, strict=False)]
-    findings = [_stranger(directory, entry) for entry in entries if not _belongs(entry, segments)]
+    healable = lost_segments(directory, entries)
+    bases = sorted(segment.base_offset for segment in (*segments, *healable))
+    ceilings = dict[int, int | None](pairwise(bases)) | dict.fromkeys(bases[-1:])
+    has_copy = has_copies(entries)
+    tasks = [SegmentTask(name, one, ceilings[one.base_offset], gaps_below, has_copy) for one in segments]
+    findings = [_stranger(directory, entry) for entry in entries if not _belongs(entry, [*segments, *healable])]
+    findings += [_healable(one.path, "missing; its copy is there") for one in healable]
     lost = end_of_lost_segments(disk, segments, entries)
-    if lost:
+    if lost and not healable:
         sentence = f"a segment behind offset {segments[-1].base_offset} is gone; it went up to offset {lost - 1}"
         findings.append(Finding("messages_missing", directory, sentence, next_offset=lost))
     return tasks, findings
@@ -166,14 +177,22 @@ def _belongs(entry: Entry, segments: list[Segment]) -> bool:
     return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", *_COMPANIONS) or is_cut))
 
 
+def _healable(path: str, sentence: str, damage: Damage | None = None) -> Finding:
+    repair = "write it back from the copy"
+    if damage is None:
+        return Finding("range_healable", path, sentence, repair=repair)
+    place = damage.position, damage.end, damage.first_offset, damage.next_offset
+    return Finding("range_healable", path, sentence, *place, repair)
+
+
 def _stranger(directory: str, entry: Entry) -> Finding:
     path = f"{directory}/{entry.name}"
     if entry.kind != "file" and base_offset_of(entry.name, "log") is not None:
         return Finding("file_unusable", path, "not a file, and stands where a segment should")
     if is_left_over(entry.name):
         return Finding("left_over", path, "left by an interrupted change", repair="finish or undo that change")
-    if any(base_offset_of(entry.name, kind) is not None for kind in _CACHES):
-        return Finding("left_over", path, "an index without its log", repair="remove it")
+    if any(base_offset_of(entry.name, kind) is not None for kind in _COMPANIONS):
+        return Finding("left_over", path, "stands without its log", repair="remove it")
     return Finding("file_foreign", path, "not a file of GoQueue; it is left alone")
 
 
@@ -196,6 +215,7 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
         stored = Index()
     rebuilt = Index()
     ceiling, position = _ceiling(task, stored), 0
+    healable = find_healable(disk, segment, task.ceiling) if task.has_copy else []
     file = disk.open(segment.path, "read")
     for piece in survey(file, Stretch(0, segment.size, segment.base_offset, ceiling), stored):
         end = piece.end if isinstance(piece, Damage) else piece.origin + piece.end
@@ -205,17 +225,40 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
             rebuilt.note_frames(piece)
             _count(report, piece)
             report.account.note(piece)
+        elif _heals(healable, piece):
+            report.next_offset = max(report.next_offset, piece.next_offset)
         elif _is_cut_by_a_start(file, task, piece, stored):
             report.findings.append(_torn(segment, piece))
             break
         else:
             report.findings.append(_damaged(segment, piece))
             report.next_offset = max(report.next_offset, piece.next_offset)
+    if task.has_copy:
+        _check_copy(disk, report, healable)
     _check_end(report, stored)
-    if not any(finding.code == "range_damaged" for finding in report.findings):
+    if not healable and not any(finding.code == "range_damaged" for finding in report.findings):
         _check_index(disk, report, rebuilt)
         if task.ceiling is not None:
             report.account.compare(disk, task.ceiling)
+
+
+def _heals(healable: list[Damage], piece: Damage) -> bool:
+    """Whether a copy has all of what is damaged here."""
+    within = [one for one in healable if piece.position <= one.position and one.end <= piece.end]
+    return sum(one.end - one.position for one in within) == piece.end - piece.position
+
+
+def _check_copy(disk: Disk, report: SegmentReport, healable: list[Damage]) -> None:
+    """The copy heals the log, or else it should be equal to it."""
+    segment = report.task.segment
+    for one in healable:
+        place = f"bytes {one.position} to {one.end}, {offsets(one.first_offset, one.next_offset)}"
+        report.findings.append(_healable(segment.path, f"{place}: {one.reason}; the copy is sound", one))
+        report.next_offset = max(report.next_offset, one.next_offset)
+    is_there = disk.kind(segment.copy_path) == "file"
+    if not healable and not (is_there and is_equal(disk, segment)):
+        sentence = "not the same as its log, as after a crash" if is_there else "missing"
+        report.findings.append(Finding("copy_differs", segment.copy_path, sentence, repair="make it anew from the log"))
 
 
 def _ceiling(task: SegmentTask, stored: Index | None) -> int:
@@ -331,9 +374,10 @@ def summarise(
     """Put the reports of a log's segments together, in their order, and compare with the end that is known of it."""
     found = list(findings)
     end = reports[-1].next_offset if reports else 0
-    if known is not None and not reports:
+    is_healable = any(finding.code == "range_healable" for finding in findings)
+    if known is not None and not reports and not is_healable:
         found += _log_missing(directory, known)
-    elif known is not None and end < known.next_offset:
+    elif known is not None and end < known.next_offset and not is_healable:
         found.append(_missing(directory, end, known.next_offset))
     last_time = 0
     for report in reports:

@@ -19,7 +19,7 @@ from goqueue.errors import DiskFailed, GoQueueError
 from goqueue.limits import OFFSET_MAX, SCAN_CHUNK_BYTES
 from goqueue.storage.disk import Disk, Entry, File, discard, file_size
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Segment, base_offset_of
+from goqueue.storage.segment import Segment, base_offset_of, load_index
 from goqueue.storage.survey import Damage, Stretch, survey
 
 
@@ -142,8 +142,15 @@ def _heal_segment(disk: Disk, segment: Segment, ceiling: int) -> Iterator[Healed
         file.write(one.position, [one.content])
     file.sync()
     segment.size = file_size(disk, segment.path)
+    vouched = segment.size if ceiling < OFFSET_MAX else _synced_end(disk, segment)
     for one in sound:
-        yield Healed(segment.path, *_fields(one))
+        if one.position < vouched:  # behind, a loss of power has kept more of the copy than of the log
+            yield Healed(segment.path, *_fields(one))
+
+
+def _synced_end(disk: Disk, segment: Segment) -> int:
+    index = load_index(disk, segment)
+    return index.marked[1] if index is not None and index.marked is not None else 0
 
 
 def _sound_in_copy(disk: Disk, segment: Segment, ceiling: int) -> list[_Sound]:

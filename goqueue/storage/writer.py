@@ -245,6 +245,9 @@ class Writer:
         discard(self._disk, *segment.companions)
         for path in segment.index_paths:
             self._disk.open(path, "create").close()
+        if self.keeps_copies:
+            with suppress(GoQueueError):
+                self._disk.open(segment.copy_path, "create").close()
         self._disk.sync_directory(segment.directory)
 
     def _write_index(self) -> None:

@@ -172,6 +172,23 @@ def test_a_log_that_no_topic_knows_is_noted(disk: FaultyDisk) -> None:
         assert [(one["severity"], one["subject"]) for one in found(local, "log_unclaimed")] == [("note", "strays/0")]
 
 
+def test_damage_of_an_internal_log_is_healed_or_named(disk: FaultyDisk) -> None:
+    with LocalBroker("/data") as local:
+        create(local.url, "orders")
+    (path,) = [path for path in disk.paths() if "__metadata" in path and path.endswith(".log")]
+    disk.flip(path, 20)
+    with LocalBroker("/data") as local:
+        assert [one["subject"] for one in found(local, "range_healed")] == ["__metadata/0"]
+        assert found(local, "records_lost") == []
+        publish(local.url, "orders", "x")
+    for one in (path, path.replace(".log", ".copy"), "/data/logs/__metadata/0/snapshot"):
+        disk.flip(one, 20)
+    with LocalBroker("/data") as local:
+        (finding,) = found(local, "records_lost")
+        assert (finding["subject"], finding["details"]["names"]) == ("__metadata/0", ["orders/0"])
+        assert [one["subject"] for one in found(local, "log_unclaimed")] == ["orders/0"]
+
+
 def test_a_disk_that_is_nearly_full_is_told(disk: FaultyDisk) -> None:
     with LocalBroker("/data") as local:
         create(local.url, "orders")

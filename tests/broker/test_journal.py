@@ -32,7 +32,7 @@ class Words:
     def clear(self) -> None:
         self.known.clear()
 
-    def note_gap(self, count: int) -> None:
+    def note_loss(self, count: int) -> None:
         self.lost += count
 
     def apply(self, record: Pair) -> None:

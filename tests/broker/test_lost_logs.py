@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from goqueue.broker.noted_ends import read_noted_ends
+from goqueue.broker.offline_catalog import read_noted_ends
 from goqueue.broker.work import run
 from goqueue.errors import GoQueueError, LogFenced, RangeDamaged
 from goqueue.limits import LOST_OFFSETS

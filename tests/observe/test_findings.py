@@ -20,11 +20,14 @@ from goqueue.observe.facts import (
     DiskFacts,
     Facts,
     GroupFacts,
+    HealedLog,
     HeldBack,
     Loss,
     Ordeal,
     PlaceFacts,
     ProcessFacts,
+    RecordLoss,
+    Role,
     ShutLog,
     StartFacts,
     TransactionFacts,
@@ -114,6 +117,28 @@ def test_what_is_true_of_thousands_is_told_of_some_and_counted_for_the_rest() ->
     findings = found(facts, "partition_fenced")
     assert len(findings) == limits.DOCTOR_FINDINGS_MAX + 1
     assert (findings[-1].subject, findings[-1].details) == ("9,980 more", {"more": 9_980})
+
+
+def test_what_was_healed_from_a_copy_is_a_warning_about_the_device() -> None:
+    start = StartFacts(healed=(HealedLog(log="__metadata/0", ranges=2, size=300),))
+    (finding,) = found(replace(WELL, start=start), "range_healed")
+    assert (finding.severity, finding.subject) == ("warning", "__metadata/0")
+    assert "2 damaged ranges" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("topics", "a topic or its settings may be missing (a, b)"),
+        ("groups", "messages again, and members have to join again (a, b)"),
+        ("transactions", "aborted, unless a partition shows that they were committed (a, b)"),
+    ],
+)
+def test_lost_records_are_told_with_what_they_may_be_about(role: Role, words: str) -> None:
+    lost = RecordLoss(log="__log/0", count=3, names=("a", "b"), role=role)
+    (finding,) = found(replace(WELL, start=StartFacts(lost=(lost,))), "records_lost")
+    assert (finding.severity, finding.details["names"]) == ("critical", ["a", "b"])
+    assert words in finding.sentence
 
 
 # --- the disk ---
@@ -510,7 +535,12 @@ ILL = Facts(
     refusal="the disk is full",
     shut=(ShutLog(log="a/0", reason="x"), ShutLog(log="a/1", reason="y", is_open=False)),
     damages=(DamagedRange(log="a/2", path="p", position=0, end=1, first_offset=0, next_offset=1, reason="zeros"),),
-    start=StartFacts(surveyed=1, unclaimed=("b/0",)),
+    start=StartFacts(
+        surveyed=1,
+        unclaimed=("b/0",),
+        healed=(HealedLog(log="__metadata/0", ranges=1, size=100),),
+        lost=(RecordLoss(log="__metadata/0", count=1),),
+    ),
     groups=(
         GroupFacts(
             name="billing", members=1, lag=9_000, ranges=100_000, leaving=1, leaving_seconds=99,

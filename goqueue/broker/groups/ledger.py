@@ -56,11 +56,11 @@ class Shelf:
     def open(self) -> None:
         """Make the state from the log; where that cannot be read, its groups are refused with the reason."""
         self.journal.open()
-        if self.journal.gaps:
+        if self.journal.losses:
             self._mend()
 
     def _mend(self) -> None:
-        """Tell all of what may have changed in a gap, so that the records that follow have something to change.
+        """Tell all of what may have changed in lost records, so that the records that follow have something to change.
 
         Members have to join again, with a generation that no lost record can have given out. What is opened from now
         on begins with the earliest message: it may be that a lost record had opened it.

@@ -40,14 +40,14 @@ class Groups:
         self._parts: dict[tuple[str, Place], list[Stands]] = {}
         """Of what is told in parts: those that came so far. They tell nothing before the last one is there."""
         self.doubtful: set[Unit] = set()
-        """Units that may have changed in a gap, and of which no record has told all since."""
+        """Units that may have changed in lost records, and of which no record has told all since."""
         self.unknown: set[str] = set()
-        """Groups of which a record behind a gap changes what no record before it has told."""
+        """Groups of which a record behind a loss changes what no record before it has told."""
         self.lost = 0
-        """How many records the gaps had at most."""
+        """How many records are lost at most."""
 
-    def note_gap(self, count: int) -> None:
-        """What is known may be old now. A change is only applied to what a record tells wholly behind the gap: so
+    def note_loss(self, count: int) -> None:
+        """What is known may be old now. A change is only applied to what a record tells wholly behind the loss: so
         messages may come again, and none is passed over.
         """
         self._parts.clear()
@@ -90,7 +90,7 @@ class Groups:
 
     @property
     def hit(self) -> list[str]:
-        """Groups of which something may be lost in a gap."""
+        """Groups of which something may be lost."""
         return sorted(self.unknown | {unit if isinstance(unit, str) else unit[0] for unit in self.doubtful})
 
     def _change(self, record: CursorChange) -> None:

@@ -102,7 +102,7 @@ class TransactionCoordinator:
     def open(self) -> None:
         """Make the state from the log; where something may be open that is not found yet, nobody reads on."""
         self.journal.open()
-        if self.journal.gaps:
+        if self.journal.losses:
             self._mend()
         for record in self.register.open_ones():
             if record.state == "ongoing":
@@ -112,12 +112,12 @@ class TransactionCoordinator:
                 if partition is not None:
                     end = partition.log_end
                     partition.open.hold(min(touched.since, end), end)
-        if self.journal.gaps or self.journal.log.fence is not None:
-            since_ns = min((gap.since_ns for gap in self.journal.gaps), default=None)
+        if self.journal.losses or self.journal.log.fence is not None:
+            since_ns = min((one.since_ns for one in self.journal.losses), default=None)
             self.unknown = hold_unknown(self.places.partitions(), since_ns)
 
     def _mend(self) -> None:
-        """Give each id that may have changed in a gap an epoch that no lost record can have given out."""
+        """Give each id that may have changed in lost records an epoch that no lost record can have given out."""
         durable = self.journal.durable
         assert isinstance(durable, Register)
         self.hit, self._lost = sorted(durable.doubtful), durable.lost

@@ -24,9 +24,9 @@ class Register:
         self.opened: dict[str, None] = {}
         """The ids whose transactions hold something back, the oldest first."""
         self.doubtful: set[str] = set()
-        """Ids that may have changed in a gap, and of which no record has been read since."""
+        """Ids that may have changed in lost records, and of which no record has been read since."""
         self.lost = 0
-        """How many records the gaps had at most."""
+        """How many records are lost at most."""
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -61,7 +61,7 @@ class Register:
         """Those of which nothing is open, the one that has changed last first; nothing may change meanwhile."""
         return (record for record in reversed(self.by_id.values()) if record.id not in self.opened)
 
-    def note_gap(self, count: int) -> None:
+    def note_loss(self, count: int) -> None:
         """The latest record of each id may be among those that are lost."""
         self.lost += count
         self.doubtful.update(self.by_id)
