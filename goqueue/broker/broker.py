@@ -18,6 +18,7 @@ from goqueue.broker.groups.coordinator import Coordinator, GroupSettings
 from goqueue.broker.journal import Journal
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
+from goqueue.broker.retention_clock import RetentionClock, read_doubt
 from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
@@ -26,7 +27,13 @@ from goqueue.broker.work import Promise, Told, run
 from goqueue.clock import Clock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
-from goqueue.limits import CATALOG_SEGMENT_BYTES, GROUP_LOGS, GROUP_SEGMENT_BYTES, TRANSACTION_SEGMENT_BYTES
+from goqueue.limits import (
+    CATALOG_SEGMENT_BYTES,
+    GROUP_LOGS,
+    GROUP_SEGMENT_BYTES,
+    RETENTION_JUMP_PERCENT,
+    TRANSACTION_SEGMENT_BYTES,
+)
 from goqueue.quantities import quoted
 from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk
@@ -52,8 +59,12 @@ class Broker:
         log_settings: LogSettings,
         chance: Callable[[int], int],
         group_settings: GroupSettings | None = None,
+        retention_jump_percent: int = RETENTION_JUMP_PERCENT,
     ) -> None:
         """`chance` gives a number of so many bits that nobody can guess."""
+        self._retention_jump_percent = retention_jump_percent
+        self.retention: RetentionClock
+        """How old messages are, as far as the clock is believed."""
         self._chance = chance
         self._group_settings = group_settings or GroupSettings()
         self.coordinator: Coordinator
@@ -81,6 +92,9 @@ class Broker:
 
     def open(self) -> None:
         """Make the state from the logs, and finish what a crash has interrupted."""
+        seen_ns, ahead_ns = self._store.last_seen_ns, read_doubt(self._disk, self._store.path)
+        percent = self._retention_jump_percent
+        self.retention = RetentionClock(self._clock, percent, last_seen_ns=seen_ns, ahead_ns=ahead_ns)
         name = log_name(CATALOG, 0)
         log = self._store.log(name) if name in (*self._store.logs, *self._store.unopened) else self._store.create(name)
         log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
@@ -132,7 +146,13 @@ class Broker:
 
     def _open_delayed(self, topic: Topic, partition: Partition) -> Postman:
         log = self._log_named(delayed_log_name(partition), topic.settings)
-        return self.office.open(partition, log, self._disk, lambda: topic.settings.delay_expiry_seconds)
+        postman = self.office.open(partition, log, self._disk, lambda: topic.settings.delay_expiry_seconds)
+        postman.clock_ahead_ns = self._clock_ahead_ns
+        return postman
+
+    def _clock_ahead_ns(self) -> int:
+        self.retention.look()
+        return self.retention.jumped_ns
 
     def scheduling(self, partition: Partition) -> Postman:
         """Of a partition to which somebody publishes delayed messages; the log for them is made with the first."""
@@ -152,6 +172,7 @@ class Broker:
         self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
         logs = [partition.log for partition in partitions]
         self.coordinator = Coordinator(logs, self._disk, self, self._clock, self._chance, self._group_settings)
+        self.coordinator.membership.trusted_ns = self.retention.trusted_ns
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
@@ -160,6 +181,7 @@ class Broker:
         log = self._log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self._clock, self.new_producer)
+        self.transactions.trusted_ns = self.retention.trusted_ns
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
 

@@ -13,6 +13,7 @@ from goqueue import limits
 from goqueue.commands.registry import PROGRAM as DAEMON
 from goqueue.limits import MIB
 from goqueue.observe.facts import (
+    ClockDoubt,
     CutEnd,
     DamagedRange,
     DeadLetterFacts,
@@ -211,6 +212,16 @@ def test_an_unclean_start_is_told_for_a_day_with_what_was_cut() -> None:
 )
 def test_the_process_is_judged_by_its_numbers(code: str, field: str, levels: dict[Any, str | None]) -> None:
     assert {value: severity(process(**{field: value}), code) for value in levels} == levels
+
+
+@pytest.mark.parametrize(("held_back", "expected"), [((), "note"), (("orders", "prices"), "warning")])
+def test_jump_of_the_clock_is_a_warning_where_it_holds_messages_back(held_back: tuple[str, ...], expected: str) -> None:
+    doubt = ClockDoubt(ahead_seconds=400 * 24 * HOUR, seconds_left=1800, percent=10, held_back=held_back)
+    (finding,) = found(Facts(uptime_seconds=1.0, clock_doubt=doubt), "clock_jumped")
+    assert finding.severity == expected
+    assert "400d ahead" in finding.sentence
+    assert "for 30m retention removes at most 10 %" in finding.sentence
+    assert ("holds back messages of orders and 1 more" in finding.sentence) == bool(held_back)
 
 
 # --- delayed messages ---
@@ -445,6 +456,10 @@ FACTS = st.builds(
     ),
     shut=st.lists(SHUT, max_size=40).map(tuple),
     start=st.builds(StartFacts, surveyed=COUNTS, unclaimed=st.lists(NAMES, max_size=3).map(tuple)),
+    clock_doubt=st.none() | st.builds(
+        ClockDoubt, ahead_seconds=SECONDS, seconds_left=SECONDS, percent=st.integers(0, 100),
+        held_back=st.lists(NAMES, max_size=3).map(tuple),
+    ),
     groups=st.lists(GROUPS, max_size=4).map(tuple),
     delayed=st.lists(
         st.builds(DelayedFacts, topic=NAMES, partition=COUNTS, messages=COUNTS, seconds=SECONDS), max_size=3
@@ -495,6 +510,7 @@ ILL = Facts(
     shut=(ShutLog(log="a/0", reason="x"), ShutLog(log="a/1", reason="y", is_open=False)),
     damages=(DamagedRange(log="a/2", path="p", position=0, end=1, first_offset=0, next_offset=1, reason="zeros"),),
     start=StartFacts(surveyed=1, unclaimed=("b/0",)),
+    clock_doubt=ClockDoubt(ahead_seconds=90, seconds_left=60, percent=10, held_back=("a",)),
     groups=(
         GroupFacts(
             name="billing", members=1, lag=9_000, ranges=100_000, leaving=1, leaving_seconds=99,
