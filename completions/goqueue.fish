@@ -2,7 +2,7 @@
 
 # The commands so far, and how many other words there are behind them.
 function __goqueue_path
-    set -l taking --api-key --at --biggest --bucket --by --by-header --checkpoint --columns --compression --conf --config --confirm --data-dir --disk --every --field --for --format --from --group --groups-max-in-flight --groups-max-retries --groups-max-retry-delay --groups-retention --groups-retry-delay --groups-revocation-timeout --groups-session-timeout --groups-visibility-timeout --header --histogram --host --id --infer --into --isolation --jobs --json-schema --limit --log-format --log-level --log-requests --master --max --max-per-batch --memory --out --output --partition-by --per --plot --port --query --rate --remote --server --server-allowed-hosts --server-allowed-origins --server-connections --server-idle-timeout --server-in-flight-bytes --server-key --server-request-bytes --server-stop-timeout --set --since --sort-by --storage-flush --storage-flush-interval --storage-segment-age --storage-segment-bytes --storage-tail-bytes --storage-upkeep-interval --to --top --topics-auto-create --topics-max-message-bytes --topics-partitions --topics-retention --url --window -g -o -s -u
+    set -l taking --api-key --at --biggest --bucket --by --by-header --checkpoint --columns --compression --conf --config --confirm --data-dir --disk --every --field --for --format --from --group --groups-max-in-flight --groups-max-retries --groups-max-retry-delay --groups-retention --groups-retry-delay --groups-revocation-timeout --groups-session-timeout --groups-visibility-timeout --header --histogram --host --id --infer --into --isolation --jobs --json-schema --limit --log-format --log-level --log-requests --master --max --max-per-batch --memory --out --output --partition-by --per --plot --port --query --rate --remote --server --server-allowed-hosts --server-allowed-origins --server-connections --server-idle-timeout --server-in-flight-bytes --server-key --server-request-bytes --server-stop-timeout --set --since --sort-by --storage-flush --storage-flush-interval --storage-retention-jump-percent --storage-segment-age --storage-segment-bytes --storage-tail-bytes --storage-upkeep-interval --to --top --topics-auto-create --topics-max-message-bytes --topics-partitions --topics-retention --url --window -g -o -s -u
     set -l paths 'completion' 'config' 'config check' 'config show' 'config template' 'demo' 'fsck' 'serve' 'spark-inspect' 'spark-inspect compaction' 'spark-inspect dlq' 'spark-inspect export' 'spark-inspect forecast' 'spark-inspect gaps' 'spark-inspect keys' 'spark-inspect lag' 'spark-inspect latency' 'spark-inspect package' 'spark-inspect replay' 'spark-inspect run' 'spark-inspect sizes' 'spark-inspect skew' 'spark-inspect sql' 'spark-inspect stream' 'spark-inspect summary' 'spark-inspect timeline' 'spark-inspect usage' 'spark-inspect verify' 'version'
     set -l path
     set -l number 0
@@ -78,6 +78,7 @@ complete -c goqueue -n '__goqueue_at "config show"' -l storage-segment-bytes -d 
 complete -c goqueue -n '__goqueue_at "config show"' -l storage-segment-age -d 'Age at which a partition begins a new segment file even when the last one is not full' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l storage-tail-bytes -d 'Memory for the newest messages of all partitions together' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l storage-upkeep-interval -d 'How often the broker looks for messages that retention or compaction may remove' -x
+complete -c goqueue -n '__goqueue_at "config show"' -l storage-retention-jump-percent -d 'How much of a topic may be removed for its age in the hour after the clock has jumped ahead, in percent' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l groups-session-timeout -d 'How long a member may go without a sign of life, if it does not say when it joins' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l groups-revocation-timeout -d 'How long a member may take to give up a partition that another one is to have' -x
 complete -c goqueue -n '__goqueue_at "config show"' -l groups-retention -d 'How long a group without members is remembered, with what it has read' -x
@@ -97,7 +98,7 @@ complete -c goqueue -n '__goqueue_at "demo"' -l port -d 'The port to listen on' 
 complete -c goqueue -n '__goqueue_at "demo"' -l for -d 'End after that long' -x
 complete -c goqueue -n '__goqueue_at "demo"' -l rate -d 'How many messages to publish in a second' -x
 complete -c goqueue -n '__goqueue_at "demo"' -s h -l help -d 'Show this message and exit'
-complete -c goqueue -n '__goqueue_at "fsck"' -l repair -d 'Rebuild caches, cut torn tails, replace lost logs with empty ones'
+complete -c goqueue -n '__goqueue_at "fsck"' -l repair -d 'Write back from copies, rebuild caches, cut torn tails, replace lost logs with empty ones'
 complete -c goqueue -n '__goqueue_at "fsck"' -l yes -d 'Repair without asking'
 complete -c goqueue -n '__goqueue_at "fsck"' -l jobs -d 'How many processes check' -x
 complete -c goqueue -n '__goqueue_at "fsck"' -s o -l output -d 'How to print' -x -a 'table json'
@@ -124,6 +125,7 @@ complete -c goqueue -n '__goqueue_at "serve"' -l storage-segment-bytes -d 'Size 
 complete -c goqueue -n '__goqueue_at "serve"' -l storage-segment-age -d 'Age at which a partition begins a new segment file even when the last one is not full' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l storage-tail-bytes -d 'Memory for the newest messages of all partitions together' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l storage-upkeep-interval -d 'How often the broker looks for messages that retention or compaction may remove' -x
+complete -c goqueue -n '__goqueue_at "serve"' -l storage-retention-jump-percent -d 'How much of a topic may be removed for its age in the hour after the clock has jumped ahead, in percent' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l groups-session-timeout -d 'How long a member may go without a sign of life, if it does not say when it joins' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l groups-revocation-timeout -d 'How long a member may take to give up a partition that another one is to have' -x
 complete -c goqueue -n '__goqueue_at "serve"' -l groups-retention -d 'How long a group without members is remembered, with what it has read' -x

@@ -58,7 +58,10 @@ class Daemon:
         clock = SystemClock()
         self.metrics = Metrics(__version__, log_sizes=self._log_sizes)
         settings = RuntimeSettings(
-            config.server.in_flight_bytes, config.storage.upkeep_interval, group_settings(config)
+            config.server.in_flight_bytes,
+            config.storage.upkeep_interval,
+            group_settings(config),
+            config.storage.retention_jump_percent,
         )
         self.runtime = Runtime(SystemDisk(), clock, self.metrics, settings)
         self._sampler = Sampler(self.runtime, self.metrics)

@@ -224,6 +224,9 @@ DELAY_LIVE_SHARE = 0.5  # of a segment of a delayed log: with fewer messages pen
 IN_FLIGHT_BYTES = 256 * MIB  # accepted and not yet durable; half a second of a fast disk
 STOP_SECONDS = 10.0  # for requests in progress when the broker stops
 UPKEEP_SECONDS = 30.0  # between two looks at what retention and compaction could remove
+CLOCK_JUMP_SECONDS = 60.0  # that wall time may run ahead of monotonic time before it counts as a jump: NTP steps less
+CLOCK_DOUBT_SECONDS = 3600.0  # after a jump, during which retention is limited: time for an operator to see it
+RETENTION_JUMP_PERCENT = 10  # of a topic, that may go within that time although only the jump made it old
 
 # --- stalls of the broker itself ---
 STALL_SECONDS = 0.5  # without a turn of the loop; a session of one second with three heartbeats in it outlasts that

@@ -19,6 +19,7 @@ from goqueue.broker.journal import Journal
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
 from goqueue.broker.producers import never_given
+from goqueue.broker.retention_clock import RetentionClock, read_doubt
 from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
@@ -32,6 +33,7 @@ from goqueue.limits import (
     GROUP_LOGS,
     GROUP_SEGMENT_BYTES,
     PRODUCER_BLOCK_IDS,
+    RETENTION_JUMP_PERCENT,
     TRANSACTION_SEGMENT_BYTES,
 )
 from goqueue.quantities import quoted
@@ -69,8 +71,12 @@ class Broker:
         log_settings: LogSettings,
         chance: Callable[[int], int],
         group_settings: GroupSettings | None = None,
+        retention_jump_percent: int = RETENTION_JUMP_PERCENT,
     ) -> None:
         """`chance` gives a number of so many bits that nobody can guess."""
+        self._retention_jump_percent = retention_jump_percent
+        self.retention: RetentionClock
+        """How old messages are, as far as the clock is believed."""
         self._chance = chance
         self._group_settings = group_settings or GroupSettings()
         self.coordinator: Coordinator
@@ -102,6 +108,9 @@ class Broker:
 
     def open(self) -> None:
         """Make the state from the logs, and finish what a crash has interrupted."""
+        seen_ns, ahead_ns = self._store.last_seen_ns, read_doubt(self._disk, self._store.path)
+        percent = self._retention_jump_percent
+        self.retention = RetentionClock(self._clock, percent, last_seen_ns=seen_ns, ahead_ns=ahead_ns)
         log = self._internal_log(CATALOG, 0, _INTERNAL_SETTINGS)
         log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
         log.writer.reserve = self._store.reserve
@@ -153,7 +162,13 @@ class Broker:
 
     def _open_delayed(self, topic: Topic, partition: Partition) -> Postman:
         log = self._log_named(delayed_log_name(partition), topic.settings)
-        return self.office.open(partition, log, self._disk, lambda: topic.settings.delay_expiry_seconds)
+        postman = self.office.open(partition, log, self._disk, lambda: topic.settings.delay_expiry_seconds)
+        postman.clock_ahead_ns = self._clock_ahead_ns
+        return postman
+
+    def _clock_ahead_ns(self) -> int:
+        self.retention.look()
+        return self.retention.jumped_ns
 
     def scheduling(self, partition: Partition) -> Postman:
         """Of a partition to which somebody publishes delayed messages; the log for them is made with the first."""
@@ -174,12 +189,14 @@ class Broker:
         self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
         logs = [partition.log for partition in partitions]
         self.coordinator = Coordinator(logs, self._disk, self, self.stall_free, self._chance, self._group_settings)
+        self.coordinator.membership.trusted_ns = self.retention.trusted_ns
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
         log = self._internal_log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
         self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self)
+        self.transactions.trusted_ns = self.retention.trusted_ns
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
         if self.transactions.journal.losses or any(shelf.journal.losses for shelf in self.coordinator.ledger.shelves):

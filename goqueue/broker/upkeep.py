@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
+from goqueue.broker.retention_clock import RetentionClock
 from goqueue.broker.topic import TopicSettings
 from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS
@@ -20,10 +21,18 @@ from goqueue.storage.retention import plan_expiry
 _HOUR_NS = 3600 * NANOSECONDS
 
 
-def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: int) -> Work[None]:
+def keep_up(
+    partition: Partition,
+    settings: TopicSettings,
+    disk: Disk,
+    now_ns: int,
+    clock: RetentionClock | None = None,
+    topic_bytes: int = 0,
+) -> Work[None]:
     """One look at a partition: note its producers and lanes, remove what may go, compact what is new.
 
-    The note comes first, since the marks of producers go with the messages that carry them.
+    The note comes first, since the marks of producers go with the messages that carry them. Where `clock` is in doubt,
+    a share of the topic's bytes may go for its age.
     """
     log = partition.log
     if log.job is not None or not is_usable(log):
@@ -34,27 +43,46 @@ def keep_up(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: i
             yield from partition.lanes.store(disk)
             yield from partition.aborted.store(disk)
     if "delete" in settings.cleanup and is_usable(log):
-        yield from _expire(partition, settings, disk, now_ns)
+        yield from _expire(partition, settings, disk, now_ns, clock, topic_bytes)
     if "compact" in settings.cleanup and is_usable(log):
-        yield from _compact(partition, disk, now_ns)
+        yield from _compact(partition, disk, now_ns if clock is None else clock.trusted_ns())
 
 
 def is_usable(log: Log) -> bool:
     return not log.is_closed and log.fence is None
 
 
-def _expire(partition: Partition, settings: TopicSettings, disk: Disk, now_ns: int) -> Work[None]:
+def _expire(
+    partition: Partition,
+    settings: TopicSettings,
+    disk: Disk,
+    now_ns: int,
+    clock: RetentionClock | None,
+    topic_bytes: int,
+) -> Work[None]:
     hours, size = settings.retention_hours, settings.retention_bytes
     before = now_ns - round(hours * _HOUR_NS) if hours is not None else 0
     log = partition.log
     oldest = log.segments[0].first_time or 0  # not known of what was sealed before the start: the job looks
     if not log.size or (oldest >= before and (size is None or log.size <= size)):
         return
-    job = plan_expiry(log, disk, before_time=max(before, 0), bytes_kept=size, below=partition.removable_end)
+    allowance = None if clock is None or hours is None else clock.allowance(partition.topic, topic_bytes)
+    job = plan_expiry(
+        log,
+        disk,
+        before_time=max(before, 0),
+        bytes_kept=size,
+        below=partition.removable_end,
+        certain_before=None if clock is None or allowance is None else max(before - clock.ahead_ns, 0),
+        doubtful_bytes=0 if allowance is None else allowance.bytes_left,
+    )
     try:
         yield job.run
     finally:
         job.apply()
+        if allowance is not None:
+            allowance.bytes_left -= job.doubtful_removed
+            allowance.is_used_up |= job.is_held_back
 
 
 @dataclass(frozen=True, slots=True)

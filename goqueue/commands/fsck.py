@@ -25,8 +25,9 @@ from goqueue.errors import AccessDenied, DataDirectoryForeign, LogNotFound
 from goqueue.quantities import format_count, format_size
 from goqueue.storage import check
 from goqueue.storage.check import Finding, KnownEnd, LogReport, SegmentReport, SegmentTask
+from goqueue.storage.clean_stop import read_clean_stop
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.store import check_directory, find_logs, process_name, read_clean_marker
+from goqueue.storage.store import check_directory, find_logs, process_name
 
 _HINT = "name a directory that a broker has used"
 _PARALLEL_BYTES = 64 * 1024 * 1024  # below this a second process costs more than it saves
@@ -125,7 +126,7 @@ def _chosen(names: list[str], patterns: list[str]) -> list[str]:
 
 def _known_ends(disk: SystemDisk, directory: str, root: str) -> dict[str, KnownEnd]:
     """A clean stop knows the ends best."""
-    clean = read_clean_marker(disk, directory)
+    clean = read_clean_stop(disk, directory).logs
     noted = {name: KnownEnd(end, is_exact=False) for name, end in read_noted_ends(disk, root).items()}
     return noted | {name: KnownEnd(state.next_offset, is_exact=True) for name, state in clean.items()}
 

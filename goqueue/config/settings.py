@@ -91,6 +91,16 @@ class StorageConfig:
             most=3600,
         ),
     )
+    retention_jump_percent: int = field(
+        default=limits.RETENTION_JUMP_PERCENT,
+        metadata=_rule(
+            INTEGER,
+            "How much of a topic may be removed for its age in the hour after the clock has jumped ahead, in percent;"
+            " 100 believes every clock.",
+            least=0,
+            most=100,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

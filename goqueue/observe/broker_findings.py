@@ -345,6 +345,32 @@ def delayed_late(facts: Facts) -> Found:
             )
 
 
+def clock_jumped(facts: Facts) -> Found:
+    doubt = facts.clock_doubt
+    if doubt is None:
+        return
+    left = format_duration(round(doubt.seconds_left))
+    topics = (
+        f"{doubt.held_back[0]} and {len(doubt.held_back) - 1} more" if doubt.held_back[1:] else "".join(doubt.held_back)
+    )
+    holding = f"; it holds back messages of {topics}" if topics else ""
+    yield Finding(
+        "clock_jumped",
+        "warning" if doubt.held_back else "note",
+        "the clock",
+        f"the clock is {format_duration(round(doubt.ahead_seconds))} ahead of what was known, after a jump or a long "
+        f"downtime: for {left} retention removes at most {doubt.percent} % of each topic for its age{holding}",
+        "look at the machine's clock (`timedatectl`); where it is right, nothing needs to be done, or "
+        "`--storage-retention-jump-percent 100` and a restart let retention go on at once",
+        {
+            "ahead_seconds": round(doubt.ahead_seconds),
+            "seconds_left": round(doubt.seconds_left),
+            "percent": doubt.percent,
+            "topics": list(doubt.held_back),
+        },
+    )
+
+
 def clock_behind(facts: Facts) -> Found:
     behind = facts.process.clock_behind_seconds
     if behind < CLOCK_BEHIND_SECONDS:

@@ -87,6 +87,19 @@ class StartFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockDoubt:
+    """A jump of the clock that retention does not believe yet."""
+
+    ahead_seconds: float
+    seconds_left: float
+    """Until it is believed."""
+    percent: int
+    """Of a topic, that may go meanwhile for its age."""
+    held_back: tuple[str, ...] = ()
+    """Topics of which something stays because of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
     """The broker's process at this moment, and in the minute before."""
 
@@ -246,6 +259,7 @@ class Facts:
     shut: tuple[ShutLog, ...] = ()
     damages: tuple[DamagedRange, ...] = ()
     start: StartFacts = field(default_factory=StartFacts)
+    clock_doubt: ClockDoubt | None = None
     groups: tuple[GroupFacts, ...] = ()
     dead_letters: tuple[DeadLetterFacts, ...] = ()
     delayed: tuple[DelayedFacts, ...] = ()

@@ -103,8 +103,11 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "clock",
-        "it is not behind the newest message",
-        (Rule("clock_behind", ("warning",), broker.clock_behind),),
+        "it is not behind the newest message, and has not jumped ahead",
+        (
+            Rule("clock_behind", ("warning",), broker.clock_behind),
+            Rule("clock_jumped", ("warning", "note"), broker.clock_jumped),
+        ),
     ),
     Check(
         "delayed",

@@ -26,6 +26,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.limits import HTTP_CONNECTIONS
 from goqueue.observe.facts import (
+    ClockDoubt,
     CutEnd,
     DamagedRange,
     DeadLetterFacts,
@@ -102,6 +103,7 @@ class Gatherer:
             shut=tuple(logs.shut),
             damages=tuple(_damages(runtime)),
             start=_start(runtime),
+            clock_doubt=_clock_doubt(runtime),
             groups=await group_facts(runtime, slices),
             dead_letters=tuple(DeadLetterFacts(topic=name, messages=count) for name, count in logs.letters.items()),
             delayed=tuple(late),
@@ -236,6 +238,18 @@ def _damages(runtime: Runtime) -> Iterator[DamagedRange]:
             next_offset=damage.next_offset,
             reason=damage.reason,
         )
+
+
+def _clock_doubt(runtime: Runtime) -> ClockDoubt | None:
+    clock = runtime.broker.retention
+    if not clock.ahead_ns:
+        return None
+    return ClockDoubt(
+        ahead_seconds=clock.ahead_ns / NANOSECONDS,
+        seconds_left=clock.seconds_left,
+        percent=clock.percent,
+        held_back=tuple(clock.held_back()),
+    )
 
 
 def _start(runtime: Runtime) -> StartFacts:

@@ -29,7 +29,14 @@ from goqueue.broker.view import View
 from goqueue.broker.work import Job, Promise, Told, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
-from goqueue.limits import END_NOTE_SECONDS, FILTER_REST_SECONDS, IN_FLIGHT_BYTES, MIB, UPKEEP_SECONDS
+from goqueue.limits import (
+    END_NOTE_SECONDS,
+    FILTER_REST_SECONDS,
+    IN_FLIGHT_BYTES,
+    MIB,
+    RETENTION_JUMP_PERCENT,
+    UPKEEP_SECONDS,
+)
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
 from goqueue.runtime import group_journal, transaction_journal
@@ -57,6 +64,7 @@ class RuntimeSettings:
     in_flight_bytes: int = IN_FLIGHT_BYTES
     upkeep_seconds: float = UPKEEP_SECONDS
     groups: GroupSettings = field(default_factory=GroupSettings)
+    retention_jump_percent: int = RETENTION_JUMP_PERCENT
 
 
 class Runtime:
@@ -106,7 +114,13 @@ class Runtime:
             self.store.resources.flusher.on_round = self._observe_round
             self.store.resources.on_roll = self._note_ends_soon
             self.broker = Broker(
-                self.store, self.disk, self.clock, settings.log, secrets.randbits, self.settings.groups
+                self.store,
+                self.disk,
+                self.clock,
+                settings.log,
+                secrets.randbits,
+                self.settings.groups,
+                self.settings.retention_jump_percent,
             )
             self.stall_watch = StallWatch(self.broker.stall_free, self.clock)
             self.broker.open()

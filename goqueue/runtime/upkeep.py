@@ -17,9 +17,10 @@ from goqueue.broker.delay.sweep import sweep
 from goqueue.broker.partition import Partition
 from goqueue.broker.upkeep import Compacted, compact, is_usable, keep_up
 from goqueue.broker.work import Work
-from goqueue.clock import Clock
+from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerStopping, GoQueueError
 from goqueue.limits import DELAY_SNAPSHOT_BYTES, ROOM_SECONDS
+from goqueue.quantities import format_duration
 from goqueue.runtime.slices import Slices
 from goqueue.storage.compaction import Compaction
 from goqueue.storage.disk import Disk
@@ -45,6 +46,7 @@ class Upkeep:
         self._asked: dict[Partition, asyncio.Future[Compacted]] = {}
         self._wanted = asyncio.Event()
         self._is_stopping = False
+        self._was_in_doubt = False
         self._current: Partition | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -125,6 +127,7 @@ class Upkeep:
         return done
 
     async def _look_at_all(self) -> None:
+        await self._attempt("the clock", self._watch_clock())
         await self._attempt("the trash", self._trash())
         await self._keep_room()
         await self._attempt("the records of groups", self._broker.coordinator.ledger.tell_again())
@@ -137,7 +140,9 @@ class Upkeep:
             if partition.log.is_closed:  # deleted since
                 continue
             self._current = partition
-            work = keep_up(partition, topic.settings, self._disk, self._clock.now_ns())
+            clock = self._broker.retention
+            size = topic.size if clock.is_in_doubt else 0
+            work = keep_up(partition, topic.settings, self._disk, self._clock.now_ns(), clock, size)
             await self._attempt(partition.log.name, self._stoppable(work))
             self._current = None
             await self._sweep(partition)
@@ -160,6 +165,20 @@ class Upkeep:
         await self._attempt(delays.name, self._stoppable(sweep(delays, self._disk)))
         await self._attempt(delays.name, self._stoppable(delays.save(self._disk, at_least_bytes=DELAY_SNAPSHOT_BYTES)))
         self._current = None
+
+    def _watch_clock(self) -> Work[None]:
+        clock = self._broker.retention
+        yield from clock.save(self._disk, self._store.path)
+        if clock.is_in_doubt and not self._was_in_doubt:
+            _log.warning(
+                "the clock is %s ahead of what was known, after a jump or a long downtime: for %s retention removes "
+                "at most %d %% of each topic for its age; where the clock is right, "
+                "storage.retention_jump_percent=100 and a restart end that",
+                format_duration(clock.ahead_ns // NANOSECONDS),
+                format_duration(round(clock.seconds_left)),
+                clock.percent,
+            )
+        self._was_in_doubt = clock.is_in_doubt
 
     def _trash(self) -> Work[None]:
         self._store.finish_deletions()

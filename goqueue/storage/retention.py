@@ -1,5 +1,7 @@
 """Removing whole segments that are too old or too many.
 
+Where the clock is in doubt, what is old by it alone may only go up to a number of bytes.
+
 The job is planned and finished on the owner's thread; what lies between touches files only and may
 run on any. The oldest goes first, and its name is off the device before the next one goes: after a
 crash the log begins where it began before, or later, and has no hole.
@@ -22,6 +24,13 @@ class Expiry:
     candidates: list[Segment]
     before_time: int
     bytes_to_free: int
+    certain_before: int | None = None
+    """Segments that end before it are too old whatever the clock says; None: the clock is not in doubt."""
+    doubtful_bytes: int = 0
+    """How much may go that is too old by the clock alone."""
+    doubtful_removed: int = 0
+    is_held_back: bool = False
+    """Whether something stayed that would have gone without the doubt."""
     removed: list[Segment] = field(default_factory=list)
     failure: GoQueueError | None = None
     """What left it open whether a segment that is gone stays gone: the log is fenced until it has been read again."""
@@ -30,7 +39,7 @@ class Expiry:
         """Remove what has to go. On any thread."""
         freed = 0
         for number, segment in enumerate(self.candidates):
-            if freed + segment.size > self.bytes_to_free and not self._is_old(number):
+            if freed + segment.size > self.bytes_to_free and not self._may_go_for_its_age(number):
                 break
             if self.log.is_closed:
                 return
@@ -52,21 +61,41 @@ class Expiry:
         if self.failure is not None:
             self.log.fence_off(self.failure)
 
-    def _is_old(self, number: int) -> bool:
+    def _may_go_for_its_age(self, number: int) -> bool:
+        if not self._is_older(number, self.before_time):
+            return False
+        if self.certain_before is None or self._is_older(number, self.certain_before):
+            return True
+        size = self.candidates[number].size
+        if self.doubtful_removed + size > self.doubtful_bytes:
+            self.is_held_back = True
+            return False
+        self.doubtful_removed += size
+        return True
+
+    def _is_older(self, number: int, time: int) -> bool:
         """Whether all of it is; what cannot be read is as new as what follows it."""
         for segment in self.candidates[number:]:
             if segment.last_time is None:
                 segment.last_time = last_time_of(self.disk, segment)
             if segment.last_time:
-                return segment.last_time < self.before_time
+                return segment.last_time < time
         return False
 
 
 def plan_expiry(
-    log: Log, disk: Disk, *, before_time: int = 0, bytes_kept: int | None = None, below: int | None = None
+    log: Log,
+    disk: Disk,
+    *,
+    before_time: int = 0,
+    bytes_kept: int | None = None,
+    below: int | None = None,
+    certain_before: int | None = None,
+    doubtful_bytes: int = 0,
 ) -> Expiry:
     """What a log may lose: messages older than a time, and the oldest ones above a size; none from `below` on.
 
+    With `certain_before`, of those that are not older than that at most `doubtful_bytes` go for their age.
     Only sealed segments go, so an active one whose messages are all old is sealed for the next time.
     """
     log.refuse_unless_open()
@@ -75,6 +104,6 @@ def plan_expiry(
     excess = max(0, log.size - bytes_kept) if bytes_kept is not None else 0
     ends = [segment.base_offset for segment in log.segments[1:]]
     candidates = [one for one, end in zip(log.sealed(), ends, strict=False) if below is None or end <= below]
-    job = Expiry(log, disk, candidates, before_time, excess)
+    job = Expiry(log, disk, candidates, before_time, excess, certain_before, doubtful_bytes)
     log.begin_job(job)
     return job

@@ -3,6 +3,7 @@
     {data}/FORMAT     which version of the layout this is
     {data}/lock       held while a process uses the directory; names that process
     {data}/clean      how each log ended; stands only between a clean stop and the next start
+    {data}/clock      how much of the time retention does not believe, while there is something
     {data}/logs/…     the logs, at any depth; a directory with segments in it is a log
     {data}/trash/…    deleted logs on their way out
     {data}/reserve    space for the records of deletions, should the disk be full
@@ -35,10 +36,11 @@ from goqueue.errors import (
 )
 from goqueue.limits import FLUSH_INTERVAL_SECONDS, LOG_DEPTH_MAX, LOG_NAME_BYTES_MAX, TAIL_BYTES
 from goqueue.storage.chunk import Chunk, answer
+from goqueue.storage.clean_stop import CleanStop, read_clean_stop
 from goqueue.storage.disk import Disk, Entry, Lock, read_all, replace
 from goqueue.storage.flusher import Flusher, Mode, Report
 from goqueue.storage.log import Log, LogSettings, Resources, Stage
-from goqueue.storage.note import decode_note, write_note
+from goqueue.storage.note import write_note
 from goqueue.storage.recovery import CleanState, Recovered, recover
 from goqueue.storage.reserve import Reserve
 from goqueue.storage.segment import Readers, base_offset_of
@@ -48,7 +50,12 @@ from goqueue.storage.writer import Outcome
 
 FORMAT_VERSION = 1
 _VERSION_DIGITS_MAX = 9
-_OURS = frozenset({"FORMAT", "lock", "clean", "clean.tmp", "FORMAT.tmp", "logs", "trash", "reserve", "reserve.tmp"})
+_OURS = frozenset(
+    {
+        "FORMAT", "FORMAT.tmp", "clean", "clean.tmp", "clock", "clock.tmp",
+        "lock", "logs", "reserve", "reserve.tmp", "trash",
+    }
+)  # fmt: skip
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
@@ -94,6 +101,8 @@ class Store:
         """Deleted logs, by the name that was deleted: those that the flusher still has files of."""
         self._lock = lock
         self._is_closed = False
+        self.last_seen_ns = 0
+        """The last moment that the directory knew of before this start: its clean stop, or else its newest message."""
         self._stopped_empty: set[str] = set()
         """Logs that the last clean stop knew to be empty."""
         flusher = Flusher(clock, settings.flush, settings.flush_interval_ns, self._report)
@@ -137,7 +146,8 @@ class Store:
         self._trash.make()
         self.reserve.is_made = self._disk.kind(f"{self.path}/reserve") == "file"
         self.empty_trash()
-        clean = self._take_clean_marker()
+        stop = self._take_clean_stop()
+        clean = stop.logs
         self._stopped_empty = {name for name, state in clean.items() if not state.next_offset}
         for name in find_logs(self._disk, root):
             try:
@@ -147,6 +157,8 @@ class Store:
         for name in clean.keys() - self.logs.keys() - self.unopened.keys() - self._stopped_empty:
             end = clean[name].next_offset
             self.unopened[name] = missing(name, f"at the last clean stop it went up to offset {end}")
+
+        self.last_seen_ns = stop.time_ns or max((log.last_time for log in self.logs.values()), default=0)
 
     def expect(self, name: str, end: int) -> None:
         """Compare a log with what was noted elsewhere, before it is used: it was made, and went at least up to `end`.
@@ -171,13 +183,13 @@ class Store:
         found = self.recovered[name] = recover(self._disk, f"{self.path}/logs/{name}", clean)
         self.logs[name] = Log(name, self.resources, self.settings.log, found)
 
-    def _take_clean_marker(self) -> dict[str, CleanState]:
+    def _take_clean_stop(self) -> CleanStop:
         """Read the marker and remove it: from now on a stop is not clean until it has been made so."""
-        states = read_clean_marker(self._disk, self.path)
+        stop = read_clean_stop(self._disk, self.path)
         if self._disk.kind(f"{self.path}/clean") != "absent":
             self._disk.remove(f"{self.path}/clean")
             self._disk.sync_directory(self.path)
-        return states
+        return stop
 
     def log(self, name: str) -> Log:
         """The log of this name."""
@@ -345,7 +357,7 @@ class Store:
             }
             answer([chunk for log in self.logs.values() for chunk in log.close()])
             self.resources.flusher.flush()
-            write_note(self._disk, f"{self.path}/clean", logs=states)
+            write_note(self._disk, f"{self.path}/clean", logs=states, stopped_ns=self.resources.clock.now_ns())
         finally:
             self._lock.release()
 
@@ -447,11 +459,3 @@ def _logs_at(disk: Disk, root: str, name: str, depth: int) -> Iterator[str]:
 
 def _is_of_segment(name: str) -> bool:
     return any(base_offset_of(name, kind) is not None for kind in ("log", "copy"))
-
-
-def read_clean_marker(disk: Disk, path: str) -> dict[str, CleanState]:
-    """How a clean stop left the logs; nothing where there is no marker that can be read: then every log is surveyed."""
-    if disk.kind(f"{path}/clean") != "file":
-        return {}
-    note = decode_note(read_all(disk, f"{path}/clean")) or {}
-    return {name: CleanState(*state) for name, state in note.get("logs", {}).items()}

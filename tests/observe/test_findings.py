@@ -13,6 +13,7 @@ from goqueue import limits
 from goqueue.commands.registry import PROGRAM as DAEMON
 from goqueue.limits import MIB
 from goqueue.observe.facts import (
+    ClockDoubt,
     CutEnd,
     DamagedRange,
     DeadLetterFacts,
@@ -250,6 +251,16 @@ def test_connections_that_the_limit_of_files_does_not_leave_are_noted() -> None:
     assert found(process(connections_wanted=10_001, open_files_max=None), "connections_lowered") == []
 
 
+@pytest.mark.parametrize(("held_back", "expected"), [((), "note"), (("orders", "prices"), "warning")])
+def test_jump_of_the_clock_is_a_warning_where_it_holds_messages_back(held_back: tuple[str, ...], expected: str) -> None:
+    doubt = ClockDoubt(ahead_seconds=400 * 24 * HOUR, seconds_left=1800, percent=10, held_back=held_back)
+    (finding,) = found(Facts(uptime_seconds=1.0, clock_doubt=doubt), "clock_jumped")
+    assert finding.severity == expected
+    assert "400d ahead" in finding.sentence
+    assert "for 30m retention removes at most 10 %" in finding.sentence
+    assert ("holds back messages of orders and 1 more" in finding.sentence) == bool(held_back)
+
+
 # --- delayed messages ---
 
 
@@ -483,6 +494,10 @@ FACTS = st.builds(
     ),
     shut=st.lists(SHUT, max_size=40).map(tuple),
     start=st.builds(StartFacts, surveyed=COUNTS, unclaimed=st.lists(NAMES, max_size=3).map(tuple)),
+    clock_doubt=st.none() | st.builds(
+        ClockDoubt, ahead_seconds=SECONDS, seconds_left=SECONDS, percent=st.integers(0, 100),
+        held_back=st.lists(NAMES, max_size=3).map(tuple),
+    ),
     groups=st.lists(GROUPS, max_size=4).map(tuple),
     delayed=st.lists(
         st.builds(DelayedFacts, topic=NAMES, partition=COUNTS, messages=COUNTS, seconds=SECONDS), max_size=3
@@ -541,6 +556,7 @@ ILL = Facts(
         healed=(HealedLog(log="__metadata/0", ranges=1, size=100),),
         lost=(RecordLoss(log="__metadata/0", count=1),),
     ),
+    clock_doubt=ClockDoubt(ahead_seconds=90, seconds_left=60, percent=10, held_back=("a",)),
     groups=(
         GroupFacts(
             name="billing", members=1, lag=9_000, ranges=100_000, leaving=1, leaving_seconds=99,

@@ -36,9 +36,7 @@ def test_a_failure_at_one_partition_does_not_keep_upkeep_from_the_others() -> No
 
     asyncio.run(look_once(running, perform))
     internal = 1 + 1 + GROUP_LOGS
-    expected = (
-        4 + internal + 2
-    )  # the trash, the reserve, what groups recorded, transactional ids; and those of the topic
+    expected = 5 + internal + 2  # clock, trash, reserve, records of groups, transactional ids; and those of the topic
     assert (looked, met) == (expected, [])
 
 

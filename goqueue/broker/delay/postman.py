@@ -58,6 +58,8 @@ class Postman:
         self._express: deque[_Express] = deque()
         self.on_delivery: Callable[[Numbers], None] = lambda _: None
         """Called with how late messages were, in nanoseconds."""
+        self.clock_ahead_ns: Callable[[], int] = lambda: 0
+        """By how much the clock has jumped ahead: nothing is given up because of that."""
 
     @property
     def next_ns(self) -> int | None:
@@ -183,7 +185,7 @@ class Postman:
         seconds = self._expiry_seconds()
         if seconds is None:
             return NONE
-        bound = self.delays.clock.now_ns() - round(seconds * NANOSECONDS)
+        bound = self.delays.clock.now_ns() - self.clock_ahead_ns() - round(seconds * NANOSECONDS)
         return np.sort(offsets[: int(np.searchsorted(dues, bound))])
 
     def _give_up(self, offsets: Numbers) -> Work[None]:

@@ -22,7 +22,7 @@ from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.name import is_internal
 from goqueue.broker.view import Isolation
-from goqueue.clock import Clock
+from goqueue.clock import NANOSECONDS, Clock
 from goqueue.config.problem import nearest
 from goqueue.errors import (
     GenerationStale,
@@ -35,6 +35,8 @@ from goqueue.errors import (
 )
 from goqueue.limits import GROUP_MEMBERS_MAX, GROUPS_MAX
 from goqueue.quantities import format_count, quoted
+
+_LOOK_AGAIN_NS = 60 * NANOSECONDS  # at a group that only a clock in doubt has abandoned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,8 @@ class Membership:
         self._retention_ns = retention_ns
         self._session = deadlines.kind(self._look_for)
         self._abandonment = deadlines.kind(self._forget_abandoned)
+        self.trusted_ns = clock.now_ns
+        """Wall time as far as it is believed: no group is forgotten for a clock that has jumped ahead."""
         rebalancer.on_assigned = self._arm
 
     def open(self) -> None:
@@ -328,8 +332,11 @@ class Membership:
         group, now_ns = self._ledger.group(name), self._clock.now_ns()
         if group is None or not group.emptied_ns or is_internal(name):
             return None
-        if group.emptied_ns + self._retention_ns > now_ns:
-            return group.emptied_ns + self._retention_ns
+        until_ns = group.emptied_ns + self._retention_ns
+        if until_ns > now_ns:
+            return until_ns
+        if until_ns > self.trusted_ns():
+            return now_ns + _LOOK_AGAIN_NS
         if self._rebalancer.meeting_of(name) is None:
             with suppress(GoQueueError):  # a log that takes nothing now
                 self.delete(name, lambda _: None)

@@ -73,6 +73,8 @@ class TransactionCoordinator:
         self.register = Register()
         self.places = places
         self.clock = SteadyClock(clock, log.last_time)
+        self.trusted_ns = self.clock.now_ns
+        """Wall time as far as it is believed: no id is forgotten for a clock that has jumped ahead."""
         self.counts = Counts()
         self.on_gathered: Callable[[], object] = lambda: None
         """Called when something waits for `commit`."""
@@ -447,8 +449,8 @@ class TransactionCoordinator:
         self.on_decided(name)
 
     def forget_unused(self) -> None:
-        """Some of the ids that nobody has used for long."""
-        before = self.clock.now_ns() - _KEPT_NS
+        """Some of the ids that nobody has used for long, for a clock that may have jumped ahead as well."""
+        before = min(self.clock.now_ns(), self.trusted_ns()) - _KEPT_NS
         old = takewhile(lambda one: one.changed_ns < before, self.register.by_id.values())
         unused = islice((one for one in old if one.state not in OPEN), TRANSACTIONAL_IDS_FORGOTTEN)
         if forgotten := [Forgotten(one.id) for one in unused]:

@@ -20,9 +20,9 @@ from goqueue.spark.plan import Plan, Selection
 from goqueue.spark.points import Place
 from goqueue.spark.reading import Split
 from goqueue.storage import check
+from goqueue.storage.clean_stop import read_clean_stop
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.segment import Segment
-from goqueue.storage.store import read_clean_marker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +75,7 @@ def lost_ends(logs: DirectoryLogs, plan: Plan, *, is_whole: bool) -> list[Fault]
     disk = SystemDisk()
     if disk.is_locked(f"{logs.name}/lock"):
         return []
-    clean = read_clean_marker(disk, logs.name)
+    clean = read_clean_stop(disk, logs.name).logs
     read_ends: dict[str, tuple[Place, int, bool]] = {
         f"{one.place[0]}/{one.place[1]}": (one.place, one.view.end, one.end == one.view.end) for one in plan.ranges
     }

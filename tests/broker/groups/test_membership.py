@@ -17,7 +17,7 @@ from goqueue.errors import (
     MemberUnknown,
     TopicNotFound,
 )
-from goqueue.limits import GROUP_MEMBERS_MAX, GROUP_RETENTION_SECONDS, JOIN_GATHER_SECONDS
+from goqueue.limits import CLOCK_DOUBT_SECONDS, GROUP_MEMBERS_MAX, GROUP_RETENTION_SECONDS, JOIN_GATHER_SECONDS
 from tests.broker.brokers import Running, Told
 from tests.broker.groupwork import ORDERS, Team, values_of
 
@@ -404,8 +404,18 @@ def test_a_group_that_nobody_joins_any_more_is_forgotten_after_a_week() -> None:
     team.leave(team.join())
     team.due(GROUP_RETENTION_SECONDS - 1)
     assert team.group.members == {}
-    team = team.crash()
     team.due(1.0)
+    assert list(team.coordinator.ledger.groups()) == []
+
+
+def test_group_that_seems_abandoned_after_a_long_downtime_is_kept_for_an_hour() -> None:
+    team = Team()
+    team.leave(team.join())
+    team.running.clock.advance(GROUP_RETENTION_SECONDS)
+    team = team.crash()
+    team.due(CLOCK_DOUBT_SECONDS - 1)
+    assert team.group.members == {}
+    team.due(60)
     assert list(team.coordinator.ledger.groups()) == []
 
 
