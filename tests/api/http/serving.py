@@ -118,13 +118,14 @@ class Client:
 
     async def close(self) -> None:
         self.writer.close()
-        with suppress(ConnectionError):  # the server was first
+        with suppress(OSError):  # the server was first
             await self.writer.wait_closed()
 
     def reset(self) -> None:
         """Leave in a way that the server can tell from having said all."""
         connection = self.writer.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if connection is not None:  # else the server was first
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 
