@@ -142,6 +142,18 @@ READ_MESSAGES = 100  # of a JSON answer that does not say how many
 READ_MESSAGES_MAX = 10_000
 WAIT_SECONDS_MAX = 60  # of a long poll: below what proxies allow
 PUBLISH_MESSAGES_MAX = 10_000  # of a JSON request: more would hold the event loop for longer than 50 ms
+BATCH_MESSAGES_MAX = 250_000  # of one batch of frames: 32 MiB with values of 100 bytes have no more
+MESSAGE_HEADERS_MAX = 256  # of one message; other brokers allow 10 to 100, and each costs ten times its bytes
+
+# --- bodies of requests ---
+REQUEST_BYTES = 4 * MIB  # of any request but publishing: 10,000 receipts of the greatest length fit
+REQUEST_VALUES_MAX = 200_000  # in the JSON of one: 10,000 entries of `settle` with all their fields have 160,000
+PUBLISH_VALUES_MAX = 1_000_000  # 10,000 messages with all their fields and 25 headers each
+JSON_DEPTH_MAX = 64  # of nested lists and objects; no request has a use for ten
+DECODED_AT_ONCE = 256 * KIB  # of JSON, on the loop or under the GIL: some 10 ms where all of it is small values
+EXPLAINED_AT_ONCE = 16 * KIB  # of a body that is wrong: to look at each value takes a microsecond or two
+LONG_TEXT_BYTES = 64 * KIB  # of a string that is decoded on its own, in pieces; no key or header is longer
+SECTIONS_MAX = 2 * PARTITIONS_MAX  # of a body in frames: two of each partition, one of them delayed
 
 # --- filters on reads ---
 FILTERS_MAX = 10  # of one request; each looks at every message that the ones before have let through
@@ -310,6 +322,9 @@ assert DELAY_BATCH_BYTES <= DELAY_FETCH_BYTES
 assert SEGMENT_READ_BYTES <= READ_BYTES_MAX
 assert len(LANE_WEIGHTS) == PRIORITY_COUNT < LANES_HELD  # a reader may have each of its lanes in another segment
 assert all(0 < weight <= LANE_WEIGHT_MAX for weight in LANE_WEIGHTS)
+assert REQUEST_BYTES <= HTTP_BODY_BYTES
+assert EXPLAINED_AT_ONCE <= DECODED_AT_ONCE <= REQUEST_BYTES
+assert max(KEY_BYTES_MAX, HEADERS_BYTES_MAX) < LONG_TEXT_BYTES
 assert FILTER_PIECE_BYTES <= FILTER_SCAN_BYTES <= READ_BYTES_MAX
 assert FILTER_UNPACKED_BYTES >= VALUE_BYTES_MAX  # so that any value can be looked at
 assert DISK_FREE_NEEDED_BYTES < DISK_FREE_LEAST_BYTES < DISK_FREE_LOW_BYTES

@@ -22,6 +22,7 @@ from goqueue.api.inspection import (
     choices,
     has_long_number,
     inspect_body,
+    inspect_part,
     inspect_value,
     is_deep,
     noun,
@@ -61,22 +62,56 @@ class _Plan:
         return self.has_free_numbers and has_long_number(body)
 
 
-def decode_body(kind: type[T], body: bytes | bytearray) -> T:
-    """The body as a value of the type, or RequestInvalid with all problems."""
+class Doubtful(Exception):
+    """A body that needs a closer look; `value` is what it comes to if nothing is found."""
+
+    def __init__(self, problem: str, value: Any = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        """What the decoder says, if it has refused the body."""
+        self.value = value
+
+
+def decode_quickly(kind: type[T], body: bytes | bytearray) -> T:
+    """The body as a value of the type, or Doubtful. Never takes long; `explain` may."""
     plan = _plan_of(kind)
     try:
         value: T = plan.decoder.decode(body)
-        if (plan.is_plainly_unrepeated(body) or not _has_repeats(body)) and not plan.accepts_more(body):
+        if (plan.is_plainly_unrepeated(body) or not has_repeats(body)) and not plan.accepts_more(body):
             return value
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        report = inspect_body(plan.description, body)
-        if not report.problems:  # a type that the inspection does not know in all its detail
-            report.add(ROOT, f"is not what belongs here: {error}")
-        raise report.refusal() from None
-    report = inspect_body(plan.description, body)
+        raise Doubtful(str(error)) from None
+    raise Doubtful("", value)
+
+
+def explain(kind: type[T], body: bytes | bytearray, doubt: Doubtful) -> T:
+    """RequestInvalid with all problems of a doubtful body, or its value where it has none."""
+    report = inspect_body(_plan_of(kind).description, body)
+    if doubt.problem and not report.problems:  # a type that the inspection does not know in all its detail
+        report.add(ROOT, f"is not what belongs here: {doubt.problem}")
     if report.problems:
         raise report.refusal()
+    value: T = doubt.value
     return value
+
+
+def decode_body(kind: type[T], body: bytes | bytearray) -> T:
+    """The body as a value of the type, or RequestInvalid with all problems."""
+    try:
+        return decode_quickly(kind, body)
+    except Doubtful as doubt:
+        return explain(kind, body, doubt)
+
+
+def inspect_entry(kind: type[Any], part: bytes, place: Place, report: Report, start: int) -> None:
+    """Report all that is wrong with a part of a body that should be of this type; it begins at the byte `start`."""
+    known = len(report.problems)
+    try:
+        decode_quickly(kind, part)
+    except Doubtful as doubt:
+        inspect_part(_plan_of(kind).description, part, place, report, start)
+        if doubt.problem and len(report.problems) == known:
+            report.add(place, f"is not what belongs here: {doubt.problem}")
 
 
 class _Repeated(Exception):
@@ -91,7 +126,7 @@ def _once(pairs: list[tuple[str, Any]]) -> None:
 _REPEATS = json.JSONDecoder(object_pairs_hook=_once)
 
 
-def _has_repeats(body: bytes | bytearray) -> bool:
+def has_repeats(body: bytes | bytearray) -> bool:
     """Whether an object has a name twice, of a body that is known to be JSON.
 
     Counting names in the bytes is enough only where nothing nests: elsewhere a field left out here makes up for one

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from goqueue.errors import GoQueueError
+from goqueue.limits import REQUEST_BYTES
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Permission = Literal["open", "read", "write", "admin"]
@@ -29,6 +30,10 @@ class Endpoint:
     """A msgspec struct whose fields are the query's parameters."""
     body: type | None = None
     """A msgspec struct that the JSON body is decoded to."""
+    body_bytes: int | None = REQUEST_BYTES
+    """The largest body; None where the server's own limit is the only one."""
+    decode_large: Callable[[type, bytearray], Any] | None = None
+    """Decodes a large body on a thread, where decoding it as a whole would keep others waiting."""
     frames: bool = False
     """Whether the body may be frames instead (`application/vnd.goqueue.frames`)."""
     answer: type | None = None

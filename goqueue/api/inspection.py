@@ -8,6 +8,7 @@ or none, in time that grows with their length, whatever they hold.
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,11 @@ from msgspec import inspect
 
 from goqueue.api.problems import ROOT, Enough, Place, Report
 from goqueue.api.scalars import SCALARS, decode_scalar
+from goqueue.api.structure import TooDeep, scan
+from goqueue.limits import JSON_DEPTH_MAX
 from goqueue.quantities import format_count, quoted
 
-DEPTH_MAX = 64  # of nested lists and objects; no request has a use for ten
+_NEAR = 1000  # characters around a mistake that say what was meant
 DIGITS_MAX = 20  # of a whole number, with its sign; turning a million into a number would take seconds
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
 
@@ -54,32 +57,38 @@ _PARSER = json.JSONDecoder(object_pairs_hook=tuple, parse_int=_whole, parse_floa
 def inspect_body(kind: inspect.Type, body: bytes | bytearray) -> Report:
     """All that is wrong with a body, as far as the description tells."""
     report = Report("the body")
-    try:
-        parsed = _parse(body, report)
-        if not report.problems and is_deep(body):
-            report.add(ROOT, f"is nested deeper than {DEPTH_MAX} levels")
-        elif not report.problems:
-            inspect_value(kind, parsed, ROOT, report)
-    except Enough:
-        pass
+    with suppress(Enough):
+        inspect_part(kind, body, ROOT, report)
     return report
 
 
-def _parse(body: bytes | bytearray, report: Report) -> Any:
+def inspect_part(kind: inspect.Type, part: bytes | bytearray, place: Place, report: Report, start: int = 0) -> None:
+    """The same of a part of a body, which stands at this place and begins at this byte."""
+    known = len(report.problems)
+    parsed = _parse(part, place, report, start)
+    if len(report.problems) == known:
+        if is_deep(part):
+            report.add(place, f"is nested deeper than {JSON_DEPTH_MAX} levels")
+        else:
+            inspect_value(kind, parsed, place, report)
+
+
+def _parse(part: bytes | bytearray, place: Place, report: Report, start: int) -> Any:
     text = ""
     try:
-        text = body.decode("utf-8")
+        text = part.decode("utf-8")
         if not text.strip(" \t\r\n"):
-            report.add(ROOT, "is empty, an object belongs here")
+            report.add(place, "is empty, an object belongs here")
             return None
         return _PARSER.decode(text)
     except UnicodeDecodeError as error:
-        report.add(ROOT, f"is not UTF-8: byte {error.start} is 0x{body[error.start]:02x}", "encode the body as UTF-8")
+        problem = f"is not UTF-8: byte {start + error.start} is 0x{part[error.start]:02x}"
+        report.add(place, problem, "encode the body as UTF-8")
     except json.JSONDecodeError as error:
-        at = len(text[: error.pos].encode("utf-8"))
-        report.add(ROOT, f"is not JSON at byte {at}: {_said(error, text)}", _syntax_hint(error, text))
+        at = start + len(text[: error.pos].encode("utf-8"))
+        report.add(place, f"is not JSON at byte {at}: {_said(error, text)}", _syntax_hint(error, text))
     except RecursionError:
-        report.add(ROOT, f"is nested deeper than {DEPTH_MAX} levels")
+        report.add(place, f"is nested deeper than {JSON_DEPTH_MAX} levels")
     return None
 
 
@@ -95,7 +104,7 @@ def _syntax_hint(error: json.JSONDecodeError, text: str) -> str | None:
         return "leave the byte order mark away"
     if text[error.pos : error.pos + 1] == "'":
         return "JSON has double quotes only"
-    before, behind = text[: error.pos].rstrip(), text[error.pos :]
+    before, behind = text[max(0, error.pos - _NEAR) : error.pos].rstrip(), text[error.pos : error.pos + _NEAR]
     if behind.startswith(","):  # where Python 3.13 points
         before, behind = before + ",", behind[1:].lstrip()
     if before.endswith(",") and behind.startswith(("}", "]")):
@@ -103,17 +112,13 @@ def _syntax_hint(error: json.JSONDecodeError, text: str) -> str | None:
     return None
 
 
-_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-
-
 def is_deep(body: bytes | bytearray) -> bool:
     """Whether a body that is known to be JSON nests deeper than is allowed."""
-    bare = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]  # what stands outside of text
-    brackets = b"".join(bare).translate(_BRACKETS, _NO_BRACKETS)
-    for _ in range(DEPTH_MAX):  # each round takes away the innermost
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
+    try:
+        scan(body, len(body))
+    except TooDeep:
+        return True
+    return False
 
 
 _DIGITS = bytes.maketrans(bytes(range(256)), bytes(48 if byte in b"0123456789" else 32 for byte in range(256)))
@@ -248,7 +253,8 @@ def _fields_of(kind: inspect.StructType) -> tuple[dict[str, inspect.Field], list
 
 def _inspect_dict(kind: Any, found: Any, place: Place, report: Report) -> None:
     names = _names(found, place, report)
-    _inspect_length(kind, len(names), "entry", "entries", place, report)
+    if not _inspect_length(kind, len(names), "entry", "entries", place, report):
+        return
     for name, value in names.items():
         here = Place(name, place)
         inspect_value(kind.key_type, name, here, report)
@@ -267,7 +273,8 @@ def _names(found: Any, place: Place, report: Report) -> dict[str, Any]:
 
 
 def _inspect_list(kind: Any, found: Any, place: Place, report: Report) -> None:
-    _inspect_length(kind, len(found), "item", "items", place, report)
+    if not _inspect_length(kind, len(found), "item", "items", place, report):
+        return
     for number, item in enumerate(found):
         inspect_value(kind.item_type, item, Place(number, place), report)
 
@@ -298,12 +305,15 @@ def _is_text(found: str) -> bool:
     return True
 
 
-def _inspect_length(kind: Any, length: int, one: str, many: str, place: Place, report: Report) -> None:
+def _inspect_length(kind: Any, length: int, one: str, many: str, place: Place, report: Report) -> bool:
+    """Whether there are not too many, so that each may be looked at."""
     has = f"has {format_count(length, one, many)}"
     if kind.min_length is not None and length < kind.min_length:
         report.add(place, f"{has}, at least {kind.min_length:,} {'is' if kind.min_length == 1 else 'are'} needed")
     elif kind.max_length is not None and length > kind.max_length:
         report.add(place, f"{has}, at most {kind.max_length:,} {'is' if kind.max_length == 1 else 'are'} allowed")
+        return False
+    return True
 
 
 def _inspect_number(kind: Any, found: Any, place: Place, report: Report) -> None:

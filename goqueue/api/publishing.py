@@ -24,12 +24,21 @@ from goqueue.broker.transactions.records import Spot
 from goqueue.broker.transactions.whose import Whose
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicExists, TopicNotFound
-from goqueue.limits import DELAY_SECONDS_MAX, FRAME_HEADER_BYTES, PARTITIONS_MAX, PUBLISH_MESSAGES_MAX
+from goqueue.limits import (
+    DELAY_SECONDS_MAX,
+    FRAME_HEADER_BYTES,
+    MESSAGE_HEADERS_MAX,
+    MIB,
+    PARTITIONS_MAX,
+    PUBLISH_MESSAGES_MAX,
+)
 from goqueue.quantities import format_duration, format_time
 from goqueue.storage import frame
 
 HeaderText = str | EncodedText
 Acks = Literal["none", "leader", "all"]
+_MESSAGES_AT_ONCE = 500  # made into frames or answers in one turn of the loop: some milliseconds
+_BYTES_AT_ONCE = MIB  # of values, the same
 _PRIORITIES = {name: number for number, name in enumerate(frame.PRIORITIES)}
 
 
@@ -156,7 +165,8 @@ class _Content(NamedTuple):
 
 async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> list[Published]:
     messages: list[OutgoingMessage] = call.body.messages
-    contents = understood(messages, topic, call.runtime.clock.now_ns(), is_transactional=whose is not None)
+    encoder = _Encoder(topic, call.runtime.clock.now_ns(), is_transactional=whose is not None)
+    contents = await _encode(messages, encoder)
     targets = [(one.partition or topic.place(one.key), one.due_ns is not None) for one in contents]
     batches: dict[_Target, list[bytes]] = {}
     places: list[int] = []
@@ -170,10 +180,26 @@ async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> li
         answers = await _offer_in(call, topic, whose, batches)
     outcomes = {one: await _outcome(answer, call) for one, answer in answers.items()}
     _refuse_if_all_failed(list(outcomes.values()))
-    return [
-        _published(message, content, target[0], place, outcomes[target])
-        for message, content, target, place in zip(messages, contents, targets, places, strict=True)
-    ]
+    results = list[Published]()
+    for message, content, target, place in zip(messages, contents, targets, places, strict=True):
+        results.append(_published(message, content, target[0], place, outcomes[target]))
+        if len(results) % _MESSAGES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return results
+
+
+async def _encode(messages: list[OutgoingMessage], encoder: "_Encoder") -> list[_Content]:
+    """What each message comes to. Many, or large ones, take several turns of the loop."""
+    start = size = 0
+    with suppress(Enough):
+        for end, message in enumerate(messages, 1):
+            size += len(message.value or "")
+            if end - start == _MESSAGES_AT_ONCE or size > _BYTES_AT_ONCE:
+                encoder.encode(start, messages[start:end])
+                start, size = end, 0
+                await asyncio.sleep(0)
+        encoder.encode(start, messages[start:])
+    return encoder.finish()
 
 
 def _offer(call: Call, target: _Target, frames: list[bytes]) -> _Offered:
@@ -209,28 +235,46 @@ async def enlist(call: Call, whose: Whose, spots: Iterable[Spot]) -> None:
     await call.runtime.decide(coordinator.enlist(whose, spots, begin=call.query.begin))
 
 
-def understood(
-    messages: list[OutgoingMessage], topic: Topic, now_ns: int, *, is_transactional: bool = False
-) -> list[_Content]:
-    """What each message comes to; or a refusal, before any is stored."""
-    report, contents, most = Report("the body"), list[_Content](), topic.settings.max_message_bytes
-    flags = frame.TRANSACTIONAL if is_transactional else 0
-    unfit: GoQueueError | None = None
+def understood(message: OutgoingMessage, topic: Topic, now_ns: int) -> _Content:
+    """What one message of a transaction comes to; or a refusal."""
+    encoder = _Encoder(topic, now_ns, is_transactional=True)
     with suppress(Enough):
-        for number, message in enumerate(messages):
+        encoder.encode(0, [message])
+    return encoder.finish()[0]
+
+
+class _Encoder:
+    """Makes frames of messages; `finish` refuses them all if one of them is wrong."""
+
+    def __init__(self, topic: Topic, now_ns: int, *, is_transactional: bool) -> None:
+        self._topic = topic
+        self._now_ns = now_ns
+        self._flags = frame.TRANSACTIONAL if is_transactional else 0
+        self._report = Report("the body")
+        self._unfit: GoQueueError | None = None
+        self._contents: list[_Content] = []
+
+    def encode(self, first: int, messages: Iterable[OutgoingMessage]) -> None:
+        """Encode some messages, of which the first has this number. Raises Enough where too much is wrong with them."""
+        topic, report, most = self._topic, self._report, self._topic.settings.max_message_bytes
+        for number, message in enumerate(messages, first):
             place = Place(number, Place("messages", ROOT))
             try:
                 partition = None if message.partition is None else topic.partition(message.partition)
-                due_ns = _due(message, place, now_ns, report)
-                contents.append(_Content(partition, due_ns, *_encoded(message, place, due_ns, most, flags, report)))
+                due_ns = _due(message, place, self._now_ns, report)
+                key, content = _encoded(message, place, due_ns, most, self._flags, report)
+                self._contents.append(_Content(partition, due_ns, key, content))
             except GoQueueError as error:
                 error.details.setdefault("place", str(place))
-                unfit = unfit or error
-    if report.problems:
-        raise report.refusal()
-    if unfit is not None:
-        raise unfit
-    return contents
+                self._unfit = self._unfit or error
+
+    def finish(self) -> list[_Content]:
+        """What each message comes to; or a refusal, before any is stored."""
+        if self._report.problems:
+            raise self._report.refusal()
+        if self._unfit is not None:
+            raise self._unfit
+        return self._contents
 
 
 def _due(message: OutgoingMessage, place: Place, now_ns: int, report: Report) -> int | None:
@@ -286,6 +330,10 @@ def _bytes(text: str, encoding: Encoding | None, place: Place, report: Report) -
 
 
 def _headers(headers: "dict[str, Any]", place: Place, report: Report) -> Iterator[tuple[str, bytes]]:
+    count = sum(len(texts) if isinstance(texts, list) else 1 for texts in headers.values())
+    if count > MESSAGE_HEADERS_MAX:
+        report.add(place, f"has {count:,} values, at most {MESSAGE_HEADERS_MAX} are allowed", "send less in headers")
+        return
     for name, texts in headers.items():
         if name.startswith(RESERVED_HEADER_PREFIX):
             report.add(Place(name, place), "begins with __, which is kept for the broker", "rename it")
@@ -348,7 +396,12 @@ async def _publish_frames(call: Call, topic: Topic, whose: Whose | None) -> list
     if whose is not None:
         numbers = [(topic.partition(number).number, is_delayed) for number, is_delayed, _ in found]
         await enlist(call, whose, [Spot(topic.name, *one) for one in numbers])
-    answers = [(*one[:2], await _hand_over(call, topic, whose, *one)) for one in found]
+    answers, size = list[tuple[int, bool, _Offered]](), 0
+    for number, is_delayed, content in found:
+        if (size := size + len(content)) > _BYTES_AT_ONCE:  # several small ones are as much as a large one
+            size = 0
+            await asyncio.sleep(0)
+        answers.append((number, is_delayed, await _hand_over(call, topic, whose, number, is_delayed, content)))
     outcomes = [(number, is_delayed, await _outcome(answer, call)) for number, is_delayed, answer in answers]
     if len(outcomes) == 1:
         _refuse_if_all_failed([outcomes[0][2]])

@@ -1,6 +1,5 @@
 """From a request to the row of the table that answers it, and from what that gives to a response."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -8,21 +7,20 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from goqueue.api.call import App, Call
-from goqueue.api.check import decode_body, decode_query
+from goqueue.api.check import decode_query
+from goqueue.api.decoding import BodyDecoder, refuse_large
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.message import Request, Response
 from goqueue.api.openapi import FRAMES, JSON
 from goqueue.api.scalars import encode_scalar
 from goqueue.api.status import refusal
 from goqueue.errors import EndpointNotFound, GoQueueError, MediaTypeUnsupported, MethodNotAllowed, RequestInvalid
-from goqueue.limits import KIB
 from goqueue.quantities import quoted
 
 Node = dict[str, Any]
 _PARAMETER, _ROWS = "{}", "/"
 _CACHED_PATHS_MAX = 4096  # the paths that clients use again and again; what comes on top is looked up
 _CACHED_CHARACTERS_MAX = 256  # of one of them, so that nobody fills the memory with inventions
-_UNDERSTOOD_AT_ONCE = 256 * KIB
 _encode = msgspec.json.Encoder(enc_hook=encode_scalar).encode
 
 Route = tuple[dict[str, Endpoint], tuple[str, ...]]
@@ -41,6 +39,7 @@ class Router:
             for part in row.path.strip("/").split("/"):
                 node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})
             node.setdefault(_ROWS, {})[row.method] = row
+        self._bodies = BodyDecoder()
         self._names = {row.path: tuple(_parameters(row.path)) for row in endpoints}
 
     def __call__(self, request: Request) -> Response | Awaitable[Response]:
@@ -89,6 +88,7 @@ class Router:
             if row.may_be_large:
                 self._app.check_answers()
             call = Call(self._app, request, parameters)
+            refuse_large(row, request.body)
             if row.query is not None:
                 call.query = decode_query(row.query, request.query)
             elif request.query:
@@ -97,18 +97,11 @@ class Router:
                 if request.body and request.headers.get("content-type") != JSON:
                     _check_content_type(row, request)
                 if row.body is not None:
-                    call.body = await _decoded_body(row.body, request.body)
+                    call.body = await self._bodies.decode(row, request.body)
             result = await row.handler(call)
         except GoQueueError as error:
             return refusal(error.without_frames())
         return result if isinstance(result, Response) else Response(row.status, _encode(result))
-
-
-async def _decoded_body(kind: type, body: bytearray) -> Any:
-    """What is much is understood on a thread: naming all that is wrong with it may take seconds."""
-    if len(body) <= _UNDERSTOOD_AT_ONCE:
-        return decode_body(kind, body)
-    return await asyncio.get_running_loop().run_in_executor(None, decode_body, kind, body)
 
 
 def is_frames(request: Request) -> bool:

@@ -14,6 +14,7 @@ from crc32c import crc32c
 
 from goqueue.api.http.message import Request
 from goqueue.errors import ChecksumMismatch, FrameInvalid
+from goqueue.limits import SECTIONS_MAX
 
 CHECKSUM_HEADER = "x-goqueue-checksum"
 DELAYED = 1 << 31
@@ -54,6 +55,8 @@ def sections(body: bytearray) -> Iterator[tuple[int, bool, memoryview]]:
         if number in seen:
             raise FrameInvalid(f"partition {partition} has two sections", hint="send its frames in one section")
         seen.add(number)
+        if len(seen) > SECTIONS_MAX:
+            raise FrameInvalid(f"the body has more than {SECTIONS_MAX:,} sections", hint="send one for each partition")
         yield partition, is_delayed, view[position : position + length]
         position += length
 

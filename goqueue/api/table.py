@@ -1,7 +1,7 @@
 """All endpoints. What a path does is said here and nowhere else."""
 
 from goqueue import errors
-from goqueue.api import doctor, health, publishing, reading, segments, stats, topic_details, topics
+from goqueue.api import doctor, health, publish_body, publishing, reading, segments, stats, topic_details, topics
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.openapi import FRAMES
 from goqueue.api.table_delayed import DELAY_ENDPOINTS
@@ -141,6 +141,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST", path="/topics/{topic}/messages", handler=publishing.publish, summary="Publish messages",
         tag="messages", permission="write", query=publishing.PublishQuery, body=publishing.PublishRequest, frames=True,
+        body_bytes=None, decode_large=publish_body.decode_publish,
         answer=publishing.PublishAnswer,
         errors=(
             *_NO_TOPIC, errors.PartitionNotFound,

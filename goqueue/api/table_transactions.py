@@ -1,7 +1,7 @@
 """The endpoints of transactions."""
 
 from goqueue import errors
-from goqueue.api import producers, transaction_list, transactions
+from goqueue.api import producers, publish_body, transaction_list, transactions
 from goqueue.api.endpoint import Endpoint
 
 _UNAVAILABLE = (
@@ -52,6 +52,7 @@ TRANSACTION_ENDPOINTS: tuple[Endpoint, ...] = (
         method="POST", path="/transactions/publish", handler=transactions.publish,
         summary="Publish a message in a transaction", tag="transactions", permission="write",
         body=transactions.PublishIn, answer=transactions.PublishedIn,
+        body_bytes=None, decode_large=publish_body.decode_publish_in,
         errors=(
             *_OPEN, *_NO_TOPIC, errors.MessageTooLarge, errors.SequenceOutOfOrder, errors.BrokerOverloaded,
             *_UNAVAILABLE,

@@ -41,8 +41,10 @@ class Message(msgspec.Struct, omit_defaults=True):
     key_encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
 
 
-def to_bytes(text: str, encoding: Encoding | None) -> bytes:
-    """What a client means by its text; a ValueError says what is wrong with base64."""
+def to_bytes(text: str | bytes, encoding: Encoding | None) -> bytes:
+    """What a client means by its text; a ValueError says what is wrong with base64. Bytes are what is meant already."""
+    if isinstance(text, bytes):
+        return text
     return text.encode() if encoding != "base64" else base64.b64decode(text, validate=True)
 
 

@@ -175,7 +175,7 @@ async def publish(call: Call) -> PublishedIn:
     whose, coordinator = Whose(body.producer_id, body.epoch), call.runtime.broker.transactions
     coordinator.current(whose, body.transactional_id)
     topic = await topic_named(call, body.topic)
-    [content] = understood([body], topic, call.runtime.clock.now_ns(), is_transactional=True)
+    content = understood(body, topic, call.runtime.clock.now_ns())
     partition, is_delayed = content.partition or topic.place(content.key), content.due_ns is not None
     spot = Spot(topic.name, partition.number, is_delayed)
     await call.runtime.decide(coordinator.enlist(whose, [spot], name=body.transactional_id))

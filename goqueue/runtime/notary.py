@@ -3,19 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from goqueue.broker.admission import marked, understand
+from goqueue.broker.admission import marked
 from goqueue.broker.partition import Done, Partition, Placement
 from goqueue.broker.producers import Mark
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
 from goqueue.broker.transactions.whose import Whose
-from goqueue.broker.work import Job, Promise, Work
+from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, TransactionPending
 from goqueue.storage import frame, scan
+from goqueue.storage.scan import Frames
 
 _log = logging.getLogger("goqueue.transactions")
 
@@ -34,7 +34,14 @@ class Shell(Protocol):
 
     def accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], Done]": ...
 
-    async def on_thread(self, job: Job, size: int) -> Any: ...
+    async def admitted(
+        self,
+        content: bytearray | memoryview,
+        message_bytes_max: int,
+        now_ns: int | None,
+        *,
+        is_transactional: bool = False,
+    ) -> tuple[Frames, Mark | None]: ...
 
     async def load_producers(self, partition: Partition) -> None: ...
 
@@ -164,9 +171,9 @@ class Notary:
         answer, done = self._shell.accept(partition.topic, 0, len(content))
         now_ns = self._shell.clock.now_ns() if partition.is_delayed else None
         try:
-            job = partial(understand, content, message_bytes_max, now_ns, is_transactional=True)
-            frames, mark = await self._shell.on_thread(job, len(content))
+            frames, mark = await self._shell.admitted(content, message_bytes_max, now_ns, is_transactional=True)
             await self._shell.load_producers(partition)
+            assert mark is not None, "without one a batch of a transaction is refused"
             self._coordinator.check_mark(whose, mark)
             partition.take(frames, mark, done, is_transactional=True)
         except GoQueueError as error:

@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from goqueue.broker.admission import understand
+from goqueue.broker.admission import admit, header_bytes, understand
 from goqueue.broker.broker import Broker
 from goqueue.broker.filters.search import Search
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.partition import Done, Partition, Placement
+from goqueue.broker.producers import Mark
 from goqueue.broker.topic import Topic, TopicSpec
 from goqueue.broker.upkeep import Compacted
 from goqueue.broker.view import View
@@ -33,6 +34,7 @@ from goqueue.limits import (
     END_NOTE_SECONDS,
     FILTER_REST_SECONDS,
     IN_FLIGHT_BYTES,
+    KIB,
     MIB,
     RETENTION_JUMP_PERCENT,
     UPKEEP_SECONDS,
@@ -45,14 +47,17 @@ from goqueue.runtime.courier import Courier
 from goqueue.runtime.notary import Notary
 from goqueue.runtime.stall_watch import StallWatch
 from goqueue.runtime.upkeep import Upkeep
+from goqueue.storage import scan
 from goqueue.storage.disk import Disk
 from goqueue.storage.extent import Read
+from goqueue.storage.scan import Frames
 from goqueue.storage.store import Store, StoreSettings
 
 _log = logging.getLogger("goqueue.runtime")
 
 _LEAVING_SECONDS = 1.0  # that a deletion waits for its files to be out of the way: mostly one round of the flusher
 _UNDERSTOOD_AT_ONCE = 2 * MIB  # of frames; verifying more would keep the loop from others for longer than 10 ms
+_HEADERS_AT_ONCE = 128 * KIB  # of headers, the same: they are looked at one by one
 _READERS = 4  # threads for cold reads and background work: they wait for the disk, not for a core
 _SEARCHERS = 1  # threads for reads with filters: they need a core, and must leave the other ones to everybody else
 
@@ -294,8 +299,8 @@ class Runtime:
         """Publish a batch of frames; what is returned is done when they are durable."""
         answer, done = self.accept(partition.topic, 0, len(content))
         try:
-            job = partial(understand, content, message_bytes_max, self.clock.now_ns() if partition.is_delayed else None)
-            frames, mark = await self.on_thread(job, len(content))
+            now_ns = self.clock.now_ns() if partition.is_delayed else None
+            frames, mark = await self.admitted(content, message_bytes_max, now_ns)
             await self.load_producers(partition)
             if mark is not None:
                 self.broker.refuse_unless_given(mark.producer)
@@ -305,9 +310,23 @@ class Runtime:
             done(error)
         return answer
 
-    async def on_thread(self, job: Job, size: int) -> Any:
-        """What comes of a job over so many bytes of frames; of a few of them here."""
-        return await self._loop.run_in_executor(self._threads, job) if size > _UNDERSTOOD_AT_ONCE else job()
+    async def admitted(
+        self,
+        content: bytearray | memoryview,
+        message_bytes_max: int,
+        now_ns: int | None,
+        *,
+        is_transactional: bool = False,
+    ) -> tuple[Frames, Mark | None]:
+        """A client's frames and their mark. What takes long is done on a thread: many bytes, or many headers."""
+        if len(content) > _UNDERSTOOD_AT_ONCE:
+            job = partial(understand, content, message_bytes_max, now_ns, is_transactional=is_transactional)
+            return await self._loop.run_in_executor(self._threads, job)
+        frames = scan.batch(content)
+        check = partial(admit, frames, message_bytes_max, now_ns, is_transactional=is_transactional)
+        if len(content) > _HEADERS_AT_ONCE < header_bytes(frames):
+            return frames, await self._loop.run_in_executor(self._threads, check)
+        return frames, check()
 
     def accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], Done]":
         """Count what comes in, until it is known what became of it."""
