@@ -26,12 +26,12 @@ def url(tmp_path: Path) -> Iterator[str]:
     with LocalBroker(str(tmp_path / "data")) as broker:
         create(broker.url, "t")
         publish(broker.url, "t", "kept")
-        before = sorted(str(path) for path in (tmp_path / "data").rglob("*"))
+        before = sorted(str(path) for path in (tmp_path / "data" / "logs").rglob("*"))
         yield broker.url
         assert ask(broker.url, "GET", "/health").json["status"] == "ok"
         assert ask(broker.url, "GET", "/topics").json == {"topics": ["t"]}
         assert [message["value"] for message in read(broker.url, "t")] == ["kept"]
-        assert sorted(str(path) for path in (tmp_path / "data").rglob("*")) == before
+        assert sorted(str(path) for path in (tmp_path / "data" / "logs").rglob("*")) == before
 
 
 def refused(answer: Answer, status: int, code: str) -> None:
