@@ -54,7 +54,7 @@ def made(port: int, topic: str, count: int) -> Iterator[tuple[int, int, str]]:
     for number in range(count):
         name = f"{topic}-{number}"
         body = {"transactional_id": name, "transaction_timeout_ms": TIMEOUT_MS}
-        connection.request("POST", "/producers/init", json.dumps(body))
+        connection.request("POST", "/producers/init", json.dumps(body), {"Content-Type": "application/json"})
         found = json.loads(connection.getresponse().read())
         yield found["producer_id"], found["epoch"], name
     connection.close()

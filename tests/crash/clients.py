@@ -131,9 +131,8 @@ class Client(threading.Thread, ABC):
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        self._connection.request(
-            method, path, content, {name.replace("_", "-"): text for name, text in headers.items()}
-        )
+        given = {name.replace("_", "-"): text for name, text in headers.items()}
+        self._connection.request(method, path, content, {"content-type": "application/json"} | given)
         response = self._connection.getresponse()
         answer = response.status, json.loads(response.read())
         self.lives.answered()
