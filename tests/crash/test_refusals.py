@@ -153,7 +153,7 @@ def test_a_failure_fences_its_log_and_no_other(operation: str) -> None:
     one.append(batch([b"lost"]), broken)
     one.append(batch([b"lost too"]), broken)
     other.append(batch([b"kept"]), sound)
-    disk.fail(operation, path="*/one*")
+    disk.fail(operation, path="*/one/*.log" if operation == "sync" else "*/one*")
     store.flush()
     assert [type(error) for error in broken.given] == [LogFenced, LogFenced]
     assert sound.given == [None]

@@ -366,6 +366,21 @@ def test_indexes_of_sealed_segments_survive_a_loss_of_power() -> None:
     assert {name: left.read_file(name) for name in sealed} == before
 
 
+def test_an_index_that_cannot_be_synced_costs_no_append() -> None:
+    disk = FaultyDisk()
+    store = open_store(disk, segment_bytes=10_000)
+    log = store.create("t/0")
+    disk.fail("sync", path="*index", times="forever")
+    for content in CONTENTS:
+        append(store, log, content)
+    assert log.fence is None
+    disk = disk.crash("synced")
+    store, found = opened(disk)
+    assert (found.cut, found.damages) == (None, [])
+    assert values(store.logs["t/0"]) == CONTENTS
+    assert all(disk.read_file(one.index_path) for one in store.logs["t/0"].segments[:-1])
+
+
 def test_a_clean_start_reads_no_index() -> None:
     disk = killed(segment_bytes=10_000)
     open_store(disk).close()
