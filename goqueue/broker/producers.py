@@ -12,8 +12,9 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from goqueue.broker.work import Told
 from goqueue.errors import FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder, UnknownProducer
 from goqueue.limits import FRAME_HEADER_BYTES, PRODUCER_WINDOW, PRODUCERS_MAX, SEQUENCE_COUNT
 from goqueue.storage import frame, scan
@@ -134,6 +135,16 @@ class Known:
     batches: tuple[Batch, ...]
     missing: int
     """How many of its last messages are not."""
+
+
+class ProducerIds(Protocol):
+    """Where producers have their ids from."""
+
+    def new_producer(self, told: Told[int]) -> None: ...
+
+    def has_given(self, producer: int) -> bool: ...
+
+    def is_of_start(self, producer: int) -> bool: ...
 
 
 class Producers:

@@ -15,7 +15,7 @@ __all__ = ["broker"]
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
-GIVEN_OUT = re.compile(r"\b(?:[0-9a-z]{33}|(?<=-)[0-9a-f]{16}|[0-9]{10,16})\b")
+GIVEN_OUT = re.compile(r"\b(?:[0-9a-z]{33}|(?<=-)[0-9a-f]{16}|(?<!\.)[0-9]{13,16})\b")
 """Leases, producer ids, and what is unlike in the ids of members: the broker gives out others each time."""
 
 

@@ -10,13 +10,12 @@ something only with the epoch of the transaction that it means; what was decided
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, takewhile
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from goqueue.broker.journal import Journal
 from goqueue.broker.partition import Partition
-from goqueue.broker.producers import Mark, never_given
+from goqueue.broker.producers import Mark, ProducerIds, never_given
 from goqueue.broker.sync import all_synced, synced
 from goqueue.broker.transactions import refusals
 from goqueue.broker.transactions.counts import Counts
@@ -38,11 +37,10 @@ from goqueue.broker.transactions.register import Register
 from goqueue.broker.transactions.remains import hold_unknown
 from goqueue.broker.transactions.states import OPEN, PREPARED, following
 from goqueue.broker.transactions.whose import Whose
-from goqueue.broker.work import Promise, Told, Work
+from goqueue.broker.work import Promise, Work
 from goqueue.clock import NANOSECONDS, Clock, SteadyClock
 from goqueue.errors import GoQueueError
 from goqueue.limits import (
-    EARLIER_PRODUCERS,
     EPOCH_MAX,
     TRANSACTION_PARTICIPANTS_MAX,
     TRANSACTION_RETENTION_SECONDS,
@@ -54,16 +52,6 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 
 _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
-
-
-class ProducerIds(Protocol):
-    """Where producers have their ids from."""
-
-    def new_producer(self, told: Told[int]) -> None: ...
-
-    def has_given(self, producer: int) -> bool: ...
-
-    def is_of_start(self, producer: int) -> bool: ...
 
 
 class TransactionCoordinator:
@@ -179,7 +167,7 @@ class TransactionCoordinator:
         last = known.last if known is not None else None
         is_followed = known is not None and self._ids.is_of_start(known.producer)
         whose = yield from self.next_whose(known if is_followed else None)
-        earlier = _earlier(known, whose) if known is not None else []
+        earlier = known.before(whose) if known is not None else []
         now_ns = self.clock.now_ns()
         return Registered(name, *whose, "empty", timeout_ns, now_ns, last=last, former=former, earlier=earlier)
 
@@ -422,7 +410,7 @@ class TransactionCoordinator:
         now_ns = self.clock.now_ns()
         state = following(prepared.state, "complete")
         last = Ended(prepared.whose, state, prepared.began_ns, now_ns, prepared.reason, prepared.note)
-        earlier = _earlier(prepared, following_one)
+        earlier = prepared.before(following_one)
         return Registered(prepared.id, *following_one, state, prepared.timeout_ns, now_ns, last=last, earlier=earlier)
 
     def has_ended(self, record: Registered) -> None:
@@ -477,10 +465,3 @@ class TransactionCoordinator:
 
     def __repr__(self) -> str:
         return f"<TransactionCoordinator {len(self.register)} ids, {len(self.register.opened)} open>"
-
-
-def _earlier(known: Registered, whose: Whose) -> list[int]:
-    """The producers that had its id before this one."""
-    if whose.producer == known.producer:
-        return known.earlier
-    return [*known.earlier, known.producer][-EARLIER_PRODUCERS:]

@@ -8,7 +8,7 @@ import msgspec
 from goqueue.broker.transactions.states import State
 from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import RequestInvalid
-from goqueue.limits import TRANSACTIONAL_ID_CHARACTERS_MAX
+from goqueue.limits import EARLIER_PRODUCERS, TRANSACTIONAL_ID_CHARACTERS_MAX
 from goqueue.quantities import quoted
 from goqueue.storage import frame
 
@@ -76,6 +76,10 @@ class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field=
     @property
     def whose(self) -> Whose:
         return Whose(self.producer, self.epoch)
+
+    def before(self, whose: Whose) -> list[int]:
+        """The producers that had the id before this one, of which the record knows."""
+        return self.earlier if whose.producer == self.producer else [*self.earlier, self.producer][-EARLIER_PRODUCERS:]
 
     @property
     def epochs(self) -> dict[int, int]:
