@@ -52,7 +52,7 @@ class Job:
     """The part of its transactions that it aborts."""
     isolation: Isolation = "read_committed"
     patience: float = 120.0
-    """Seconds that it goes on without an answer: on a busy machine a broker that is killed all the time is away a lot."""
+    """Seconds that it goes on without an answer: a broker that is killed all the time is away a lot."""
     priorities: bool = False
     """Whether its messages have all priorities."""
     skip_damage: bool = False
