@@ -75,9 +75,15 @@ class Worker:
         for _ in self._process.stdout:
             progress.add()
 
-    def check_alive(self) -> None:
+    @property
+    def failure(self) -> str | None:
+        """How it ended before it was told to; None while it goes on."""
         code = self._process.poll()
-        assert code is None, f"{self.job.name} ended with {code}: {self._said.read_text()}"
+        return None if code is None else f"{self.job.name} ended with {code}: {self._said.read_text()}"
+
+    def check_alive(self) -> None:
+        failure = self.failure
+        assert failure is None, failure
 
     @contextmanager
     def stopped(self) -> Iterator[None]:

@@ -51,8 +51,8 @@ class Job:
     aborts: float = 0.0
     """The part of its transactions that it aborts."""
     isolation: Isolation = "read_committed"
-    patience: float = 30.0
-    """Seconds that a request goes on without an answer."""
+    patience: float = 120.0
+    """Seconds that it goes on without an answer: a broker that is killed all the time is away a lot."""
     priorities: bool = False
     """Whether its messages have all priorities."""
     skip_damage: bool = False

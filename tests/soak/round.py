@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from goqueue.testing.history import Damaged, Report
 from tests.crash.group_run import GROUP, TOPIC, Worker
 from tests.crash.power_run import Ending, PowerRun
-from tests.crash.transaction_worker import OUTPUTS, PATIENCE_SECONDS
+from tests.crash.transaction_worker import OUTPUTS
 from tests.soak.damage import Damager, Flip, FlipKind
 
 TRANSFORMERS = "h"
@@ -28,6 +28,8 @@ PAUSE_SECONDS = 0.2, 4.5
 FULL_SECONDS = 0.2, 1.5
 WEIGHTS = {"flip": 4, "power-cut": 3, "kill": 2}
 """How often something happens beside the rest."""
+SEQUENCE_LOST = "errors.SequenceOutOfOrder"
+DATA_KINDS: tuple[FlipKind, ...] = ("sealed", "active")
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
 STYLES = ("batches", "in passing", "one by one", "slowly")
 
@@ -72,6 +74,7 @@ class Round(PowerRun):
             self._work_on()
             weights = [WEIGHTS.get(event, 1) for event in self._plan.events]
             self._disturb(self.chance.choices(self._plan.events, weights)[0])
+        self._check_clients()
         self._end_clients()
         self._record_damage()
         _, report = self.examine(in_order=not self._priorities and self._order == "none")
@@ -86,7 +89,6 @@ class Round(PowerRun):
             "session": SESSION,
             "visibility": VISIBILITY,
             "skip_damage": True,
-            "patience": PATIENCE_SECONDS,
         }
         group = {"protocol": self._protocol, "order": self._order, "nacks": 0.02, "rejects": 0.01}
         for number, style in enumerate(self.chance.sample(STYLES, 2)):
@@ -100,10 +102,20 @@ class Round(PowerRun):
     def _work_on(self) -> None:
         """Until the clients got something done, or for a while."""
         self.progress.has_come_to(self.progress.count + self.chance.randint(1, NOTES_MAX), QUIET_SECONDS_MAX)
-        for worker in self.workers:
-            worker.check_alive()
+        self._check_clients()
         for group in self.groups:
             self.observe(group)
+
+    def _check_clients(self) -> None:
+        """Each goes on, but for a producer whose only batch was damaged: its sequence numbers are lost with it, so its
+        next batch is refused, and the application has to begin anew."""
+        is_damaged = any(flip.kind in DATA_KINDS for flip in self.flips)
+        for worker in [*self.workers]:
+            if is_damaged and SEQUENCE_LOST in (worker.failure or ""):
+                self.happened["producer begun anew"] += 1
+                self.kill(worker)
+            else:
+                worker.check_alive()
 
     # --- what happens ---
 
