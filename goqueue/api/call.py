@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goqueue.api.http.message import Request
+from goqueue.api.unpacking import UnpackedMemory
 from goqueue.broker.topic import Topic
 from goqueue.errors import PartitionNotFound
 from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, SESSION_SECONDS
@@ -42,6 +43,7 @@ class App:
     creating: "dict[str, asyncio.Future[Topic]]" = field(default_factory=dict)
     """Topics that are being made because somebody publishes to them."""
     connections_max: int = HTTP_CONNECTIONS
+    unpacked: UnpackedMemory = field(default_factory=UnpackedMemory)
     gatherer: Gatherer = field(init=False)
     """Of facts, for the doctor."""
     scraper: Scraper = field(init=False)
