@@ -8,6 +8,7 @@ from goqueue.api.frames import starts
 from goqueue.api.text import Message, shown
 from goqueue.api.unpacking import UnpackBudget
 from goqueue.broker.delivery.lane_reading import LanePage, read_lanes
+from goqueue.broker.groups.offsets import check_offset
 from goqueue.broker.view import View
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import RequestInvalid
@@ -33,6 +34,7 @@ class LaneWish:
 async def by_priority(call: Call, view: View, wish: LaneWish, budget: UnpackBudget) -> tuple[list[Message], list[int]]:
     """The next messages, and where each priority goes on."""
     heads, runtime = _heads(wish), call.runtime
+    check_offset((view.partition.topic, view.partition.number), max(heads), view.partition)
     rules = runtime.broker.topic(view.partition.topic).lane_rules
     until_ns = runtime.clock.monotonic_ns() + round(wish.wait * NANOSECONDS)
     while True:
