@@ -31,6 +31,16 @@ def decompress(value: bytes) -> bytes:
     return whole
 
 
+def unpacked_size(value: bytes) -> int:
+    """How large a compressed value says that it is; -1 where it does not say, or would not be unpacked."""
+    library = _library()
+    try:
+        size: int = library.frame_content_size(value)
+    except library.ZstdError:
+        return -1
+    return size if size <= VALUE_BYTES_MAX else -1
+
+
 def _bounded(value: bytes) -> bytes:
     """A value that does not say how large it is."""
     whole: bytes = _tools.decompressor().stream_reader(value).read(VALUE_BYTES_MAX + 1)

@@ -138,6 +138,7 @@ LANE_GAP_BYTES = 32 * KIB  # read over where other lanes have that much in betwe
 READ_BYTES = MIB  # of an answer that does not say how much; large enough that a request costs little for each message
 READ_BYTES_MAX = 16 * MIB
 SEGMENT_READ_BYTES = 8 * MIB  # of a raw read that does not say how much: whoever decodes it fits it into its cache
+UNPACKED_BYTES = 256 * MIB  # of compressed values in answers that are being made, of all requests together
 READ_MESSAGES = 100  # of a JSON answer that does not say how many
 READ_MESSAGES_MAX = 10_000
 WAIT_SECONDS_MAX = 60  # of a long poll: below what proxies allow
@@ -326,6 +327,7 @@ assert REQUEST_BYTES <= HTTP_BODY_BYTES
 assert EXPLAINED_AT_ONCE <= DECODED_AT_ONCE <= REQUEST_BYTES
 assert max(KEY_BYTES_MAX, HEADERS_BYTES_MAX) < LONG_TEXT_BYTES
 assert FILTER_PIECE_BYTES <= FILTER_SCAN_BYTES <= READ_BYTES_MAX
+assert UNPACKED_BYTES >= READ_BYTES_MAX + VALUE_BYTES_MAX
 assert FILTER_UNPACKED_BYTES >= VALUE_BYTES_MAX  # so that any value can be looked at
 assert DISK_FREE_NEEDED_BYTES < DISK_FREE_LEAST_BYTES < DISK_FREE_LOW_BYTES
 assert 0 < DISK_FREE_LEAST < DISK_FREE_LOW < 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goqueue.api.http.message import Request
+from goqueue.api.unpacking import UnpackedMemory
 from goqueue.broker.topic import Topic
 from goqueue.errors import PartitionNotFound
 from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, SESSION_SECONDS
@@ -47,6 +48,7 @@ class App:
     """By the setting; more than `connections_max` where the limit of open files leaves no more."""
     check_answers: Callable[[], None] = lambda: None
     """Raises BrokerOverloaded where nothing large should be read for an answer now."""
+    unpacked: UnpackedMemory = field(default_factory=UnpackedMemory)
     gatherer: Gatherer = field(init=False)
     """Of facts, for the doctor."""
     scraper: Scraper = field(init=False)

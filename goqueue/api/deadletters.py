@@ -5,13 +5,16 @@ from typing import Annotated, Any
 
 import msgspec
 
+from goqueue.api.answering import answer_on_thread
 from goqueue.api.call import Call
 from goqueue.api.filtering import Filters, sieve_of
 from goqueue.api.groups import END
+from goqueue.api.http.message import Response
 from goqueue.api.publishing import ErrorBody
 from goqueue.api.scalars import Time
 from goqueue.api.status import told
-from goqueue.api.text import Encoding, Message, content_of, shown, to_bytes, to_text
+from goqueue.api.text import Encoding, Message, shown, to_bytes, to_text
+from goqueue.api.unpacking import UnpackBudget
 from goqueue.broker.delivery.letters import Criteria, DeadLetter
 from goqueue.broker.delivery.redrive import Redrive, Redriven, RedriveReport, RedriveWish
 from goqueue.errors import GoQueueError, RequestInvalid
@@ -114,7 +117,7 @@ class ErrorsAnswer(msgspec.Struct):
     complete: bool
 
 
-async def browse(call: Call) -> DeadLetters:
+async def browse(call: Call) -> DeadLetters | Response:
     """Those that were not sent back."""
     query: DeadLettersQuery = call.query
     criteria = Criteria(
@@ -130,11 +133,16 @@ async def browse(call: Call) -> DeadLetters:
     found = await call.runtime.perform(
         redrives.browse(call.parameters["topic"], query.limit, start, criteria), call.runtime.searchers
     )
-    return DeadLetters([_letter(one) for one in found.letters], _numbers(found.next), found.is_complete)
+    with call.app.unpacked.budget() as budget:
+        return await answer_on_thread(
+            lambda: DeadLetters(
+                [_letter(one, budget) for one in found.letters], _numbers(found.next), found.is_complete
+            )
+        )
 
 
-def _letter(letter: DeadLetter) -> DeadLetterBody:
-    text = shown(letter.message, content_of(letter.message), letter.partition)
+def _letter(letter: DeadLetter, budget: UnpackBudget) -> DeadLetterBody:
+    text = shown(letter.message, budget.content_if_room(letter.message), letter.partition)
     return DeadLetterBody(
         **{name: getattr(text, name) for name in text.__struct_fields__},
         origin_topic=letter.origin_topic,

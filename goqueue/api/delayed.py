@@ -5,10 +5,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from goqueue.api.answering import encode_message, on_thread
 from goqueue.api.call import Call
 from goqueue.api.filtering import Filters, sieve_of
+from goqueue.api.http.message import Response
 from goqueue.api.scalars import Time
-from goqueue.api.text import Encoding, Message, content_of, shown, to_text
+from goqueue.api.text import Encoding, Message, shown, to_text
+from goqueue.api.unpacking import UnpackBudget
 from goqueue.broker.delay import queries
 from goqueue.broker.delay.postman import Postman
 from goqueue.broker.delay.queries import Criteria, Page, Shown
@@ -179,14 +182,19 @@ def _scheduled_at(one: Shown) -> str | None:
     return None if one.message is None else format_time(one.message.timestamp_ns)
 
 
-async def describe(call: Call) -> DelayedMessage:
+async def describe(call: Call) -> Response:
     """One message, and what it holds."""
     postman = postman_of(call)
     found: Shown = await call.runtime.perform(queries.one(postman.delays, offset_of(call)))
-    return _message(found)
+    return await _told(call, found)
 
 
-def _message(one: Shown) -> DelayedMessage:
+async def _told(call: Call, one: Shown) -> Response:
+    with call.app.unpacked.budget() as budget:
+        return Response(200, await on_thread(lambda: list(encode_message(_message(one, budget)))))
+
+
+def _message(one: Shown, budget: UnpackBudget) -> DelayedMessage:
     told: dict[str, Any] = {
         "topic": one.delays.partition.topic,
         "deliver_at": format_time(one.entry.due_ns),
@@ -198,11 +206,11 @@ def _message(one: Shown) -> DelayedMessage:
     if one.message is None:
         bare = Message(one.entry.offset, "", None, None, one.entry.priority, {}, number)
         return DelayedMessage(**{name: getattr(bare, name) for name in bare.__struct_fields__}, **told)
-    text = shown(one.message, content_of(one.message), number)
+    text = shown(one.message, budget.content_of(one.message), number)
     return DelayedMessage(**{name: getattr(text, name) for name in text.__struct_fields__}, **told)
 
 
-async def find(call: Call) -> DelayedMessage:
+async def find(call: Call) -> Response:
     """The one with this offset, whatever its partition."""
     offset, found = offset_of(call), list[Shown]()
     topic = call.runtime.broker.topic(call.parameters["topic"])
@@ -219,7 +227,7 @@ async def find(call: Call) -> DelayedMessage:
             hint=f"name the partition: /topics/{topic.name}/delayed/{numbers[0]}/{offset}",
             partitions=numbers,
         )
-    return _message(found[0])
+    return await _told(call, found[0])
 
 
 async def timeline(call: Call) -> TimelineAnswer:

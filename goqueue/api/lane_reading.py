@@ -1,12 +1,14 @@
 """Reading a partition in the order of priorities: as a group would be handed its messages, and nothing changes."""
 
-import asyncio
 from dataclasses import dataclass
 
+from goqueue.api.answering import on_thread
 from goqueue.api.call import Call
 from goqueue.api.frames import starts
-from goqueue.api.text import Message, content_of, shown
+from goqueue.api.text import Message, shown
+from goqueue.api.unpacking import UnpackBudget
 from goqueue.broker.delivery.lane_reading import LanePage, read_lanes
+from goqueue.broker.groups.offsets import check_offset
 from goqueue.broker.view import View
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import RequestInvalid
@@ -29,9 +31,10 @@ class LaneWish:
     skip_damage: bool
 
 
-async def by_priority(call: Call, view: View, wish: LaneWish) -> tuple[list[Message], list[int]]:
+async def by_priority(call: Call, view: View, wish: LaneWish, budget: UnpackBudget) -> tuple[list[Message], list[int]]:
     """The next messages, and where each priority goes on."""
     heads, runtime = _heads(wish), call.runtime
+    check_offset((view.partition.topic, view.partition.number), max(heads), view.partition)
     rules = runtime.broker.topic(view.partition.topic).lane_rules
     until_ns = runtime.clock.monotonic_ns() + round(wish.wait * NANOSECONDS)
     while True:
@@ -44,7 +47,7 @@ async def by_priority(call: Call, view: View, wish: LaneWish) -> tuple[list[Mess
         if page.slices or left <= 0 or runtime.is_stopping:
             break
         await runtime.read(view, view.end, 1, wait=left)
-    return await asyncio.get_running_loop().run_in_executor(None, _told, page, wish.max_bytes)
+    return await on_thread(_told, page, wish.max_bytes, budget)
 
 
 def _heads(wish: LaneWish) -> list[int]:
@@ -59,15 +62,16 @@ def _heads(wish: LaneWish) -> list[int]:
     return heads
 
 
-def _told(page: LanePage, max_bytes: int) -> tuple[list[Message], list[int]]:
+def _told(page: LanePage, max_bytes: int, budget: UnpackBudget) -> tuple[list[Message], list[int]]:
     """Unpacked values are bounded as well, since a small frame may hold much: what has no room comes next time."""
     messages: list[Message] = []
     heads, size = list(page.heads), 0
     for one in page.slices:
         for message in (frame.decode(buffer, position) for buffer in one.buffers for position in starts(buffer)):
-            content = content_of(message)
+            has_room = budget.has_room_for(message)
+            content = budget.content_of(message) if has_room else None
             size += len(content or b"")
-            if messages and size > max_bytes:
+            if messages and (size > max_bytes or not has_room):
                 heads[message.priority] = message.offset
                 break
             messages.append(shown(message, content))

@@ -3,10 +3,12 @@
 import asyncio
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import msgspec
 
+from goqueue.api.answering import answer_on_thread
 from goqueue.api.call import Call
 from goqueue.api.frames import is_brief, starts
 from goqueue.api.http.message import Response
@@ -14,11 +16,12 @@ from goqueue.api.members import Generation, MemberId
 from goqueue.api.openapi import LEASES
 from goqueue.api.scalars import Duration
 from goqueue.api.sections import CHECKSUM_HEADER, checksum_of
-from goqueue.api.text import Message, content_of, shown
+from goqueue.api.text import Message, shown
+from goqueue.api.unpacking import UnpackBudget
 from goqueue.broker.delivery.receipt import Receipt
 from goqueue.broker.delivery.taking import Handed, PollWish, Portion
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import RequestInvalid
+from goqueue.errors import BrokerOverloaded, RequestInvalid
 from goqueue.limits import (
     IN_FLIGHT_MESSAGES_MAX,
     POLL_MESSAGES,
@@ -99,7 +102,8 @@ async def poll(call: Call) -> Polled | Response:
     """Messages for a member, or none when the time is over."""
     query: PollQuery = call.query
     if call.request.method == "HEAD":  # who will not see messages is given none
-        return _as_messages(_nothing(call, query))
+        with call.app.unpacked.budget() as budget:
+            return _as_messages(_nothing(call, query), budget)
     handed = await call.runtime.groups.poll(
         call.parameters["group"],
         query.member_id,
@@ -113,15 +117,15 @@ async def poll(call: Call) -> Polled | Response:
         counts.bytes_read += portion.content.size
     if LEASES in call.request.headers.get("accept", ""):
         return _as_leases(handed)
-    if _is_brief(handed):
-        return _as_messages(handed)
-    try:
-        body = await asyncio.get_running_loop().run_in_executor(None, _encoded, handed)
-    except asyncio.CancelledError:  # whoever asked has left
-        for portion in handed.portions:
-            call.runtime.broker.coordinator.settlement.give_back(portion.grant.id)
-        raise
-    return Response(200, body)
+    with call.app.unpacked.budget() as budget:
+        if _is_brief(handed):
+            return _as_messages(handed, budget)
+        try:
+            return await answer_on_thread(partial(_as_messages, handed, budget))
+        except (asyncio.CancelledError, BrokerOverloaded):  # whoever asked has left, or is to ask again
+            for portion in handed.portions:
+                call.runtime.broker.coordinator.settlement.give_back(portion.grant.id)
+            raise
 
 
 def _nothing(call: Call, query: PollQuery) -> Handed:
@@ -178,20 +182,16 @@ def _is_brief(handed: Handed) -> bool:
     return is_brief(count, (buffer for portion in handed.portions for buffer in portion.content.buffers))
 
 
-def _encoded(handed: Handed) -> bytes:
-    return msgspec.json.encode(_as_messages(handed))
-
-
-def _as_messages(handed: Handed) -> Polled:
+def _as_messages(handed: Handed, budget: UnpackBudget) -> Polled:
     following: dict[str, dict[str, int]] = {}
     for portion in handed.portions:
         known, number = following.setdefault(portion.topic, {}), str(portion.partition)
         known[number] = max(known.get(number, 0), portion.grant.end)
-    messages = [message for portion in handed.portions for message in _messages(portion)]
+    messages = [message for portion in handed.portions for message in _messages(portion, budget)]
     return Polled(messages, following, handed.group.generation, handed.is_news)
 
 
-def _messages(portion: Portion) -> Iterator[LentMessage]:
+def _messages(portion: Portion, budget: UnpackBudget) -> Iterator[LentMessage]:
     grant = portion.grant
     for buffer in portion.content.buffers:
         for position in starts(buffer):
@@ -199,7 +199,7 @@ def _messages(portion: Portion) -> Iterator[LentMessage]:
                 continue
             found = frame.decode(buffer, position)
             receipt = Receipt(portion.topic, portion.partition, found.offset, grant.deliveries, grant.id)
-            text = shown(found, content_of(found), portion.partition)
+            text = shown(found, budget.content_if_room(found), portion.partition)
             yield LentMessage(
                 **{name: getattr(text, name) for name in text.__struct_fields__},
                 topic=portion.topic,

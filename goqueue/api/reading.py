@@ -1,15 +1,15 @@
 """Reading by offset and by time: JSON for people, frames for the SDK."""
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from heapq import merge
 from itertools import islice
-from operator import attrgetter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from goqueue.api.answering import answer_on_thread, on_thread
 from goqueue.api.call import Call
 from goqueue.api.filtering import Filters, headers_of, sieve_of
 from goqueue.api.frames import is_brief, starts
@@ -18,9 +18,11 @@ from goqueue.api.lane_reading import POSITIONS_PATTERN, LaneWish, by_priority
 from goqueue.api.openapi import FRAMES
 from goqueue.api.scalars import Duration, Time
 from goqueue.api.sections import CHECKSUM_HEADER, checksum_of
-from goqueue.api.text import Message, content_of, shown
+from goqueue.api.text import Message, shown
+from goqueue.api.unpacking import UnpackBudget
 from goqueue.broker.filters.search import Search, Wish
 from goqueue.broker.partition import Partition
+from goqueue.broker.topic import Topic
 from goqueue.broker.view import Isolation, View
 from goqueue.errors import LogClosed, RequestInvalid
 from goqueue.limits import (
@@ -34,15 +36,14 @@ from goqueue.limits import (
     READ_MESSAGES_MAX,
     WAIT_SECONDS_MAX,
 )
-from goqueue.quantities import format_time
 from goqueue.storage import frame
 from goqueue.storage.extent import Read
-
-T = TypeVar("T")
 
 _MERGED_BYTES = 4 * MIB
 """Read for an answer that merges all partitions, of each its part but not less than this:"""
 _MERGED_BYTES_EACH = 8 * KIB
+_TAKEN_AT_ONCE = 2_000
+"""Frames of a partition that are looked at on the loop; more on a thread."""
 
 
 class Wait(Duration, most=WAIT_SECONDS_MAX):
@@ -122,9 +123,10 @@ async def read(call: Call) -> Messages | Response:
         if query.order == "priority":
             wait = 0.0 if query.wait is None else float(query.wait)
             wish = LaneWish(offset, query.positions, query.limit, query.max_bytes, wait, query.skip_damage)
-            messages, heads = await by_priority(call, View(partition, query.isolation), wish)
-            call.app.metrics.topic(partition.topic).messages_read += len(messages)
-            return Messages(messages, min(heads), ",".join(map(str, heads)))
+            with call.app.unpacked.budget() as budget:
+                messages, heads = await by_priority(call, View(partition, query.isolation), wish, budget)
+                call.app.metrics.topic(partition.topic).messages_read += len(messages)
+                return await answer_on_thread(partial(Messages, messages, min(heads), ",".join(map(str, heads))))
         found, search = await _find(call, partition, offset, query, as_frames=as_frames)
     except LogClosed:
         call.runtime.broker.topic(partition.topic)  # where it was deleted meanwhile, that is what to say
@@ -132,9 +134,10 @@ async def read(call: Call) -> Messages | Response:
     _count(call, partition, found, search)
     if as_frames:
         return _as_frames(partition, found, search)
-    if _is_brief(found, search):
-        return _messages(found, query, query.max_bytes, search=search)
-    return Response(200, await _on_a_thread(_encoded, found, query, search))
+    with call.app.unpacked.budget() as budget:
+        if _is_brief(found, search):
+            return _messages(found, query, budget, search)
+        return await answer_on_thread(partial(_messages, found, query, budget, search))
 
 
 def _check_order(query: ReadQuery, *, as_frames: bool) -> None:
@@ -221,21 +224,7 @@ def _is_brief(found: Read, search: Search | None) -> bool:
     return is_brief(_most(found, search), found.buffers)
 
 
-async def _on_a_thread(job: Callable[..., T], *given: Any) -> T:
-    return await asyncio.get_running_loop().run_in_executor(None, job, *given)
-
-
-def _encoded(found: Read, query: ReadQuery, search: Search | None) -> bytes:
-    return msgspec.json.encode(_messages(found, query, query.max_bytes, search=search))
-
-
-def _messages(
-    found: Read,
-    query: TopicReadQuery,
-    max_bytes: int,
-    partition: int | None = None,
-    search: Search | None = None,
-) -> Messages:
+def _messages(found: Read, query: ReadQuery, budget: UnpackBudget, search: Search | None) -> Messages:
     """The messages among these frames. Unpacked values are bounded as well, since a small frame may hold much.
 
     A search has kept to all bounds already.
@@ -250,16 +239,28 @@ def _messages(
                 return Messages(messages, message.offset)
             if message.flags & frame.CONTROL:
                 continue
-            content = content_of(message)
-            size += len(content or b"")
-            if messages and size > max_bytes:
+            if not budget.has_room_for(message):
                 return Messages(messages, message.offset)
-            messages.append(shown(message, content, partition))
+            content = budget.content_of(message)
+            size += len(content or b"")
+            if messages and size > query.max_bytes:
+                return Messages(messages, message.offset)
+            messages.append(shown(message, content))
     return Messages(messages, found.next_offset, msgspec.UNSET, *counts)
 
 
 def _is_too_late(time_ns: int, query: TopicReadQuery) -> bool:
     return query.to_time is not None and time_ns > query.to_time
+
+
+class _Entry(NamedTuple):
+    """A message that may be in the answer, which is not unpacked yet. Entries are in the order of the answer."""
+
+    time_ns: int
+    partition: int
+    offset: int
+    buffer: memoryview
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,77 +269,108 @@ class _Part:
 
     partition: Partition
     start: int
-    messages: Messages
-    horizon: str | None
+    entries: list[_Entry]
+    next_offset: int
+    horizon_ns: int | None
     """Of what was appended later, more may follow; None where it does not."""
+    scanned: int = 0
 
 
-async def read_topic(call: Call) -> TopicMessages:
+async def read_topic(call: Call) -> TopicMessages | Response:
     """Messages of all partitions, in the order of their times."""
     query: TopicReadQuery = call.query
     _check_times(query)
     topic = call.runtime.broker.topic(call.parameters["topic"])
-    max_bytes = max(_MERGED_BYTES_EACH, _MERGED_BYTES // len(topic.partitions))
-    scan_bytes = max(_MERGED_BYTES_EACH, FILTER_SCAN_BYTES // len(topic.partitions))
-    wish = _wish(query, max_bytes, query.limit, scan_bytes) if query.filter else None
     try:
-        parts = [await _part(call, partition, query, max_bytes, wish) for partition in topic.partitions]
+        parts = await _parts(call, topic, query)
     except LogClosed:
         call.runtime.broker.topic(topic.name)
         raise
-    chosen = _earliest([part.messages for part in parts], query.limit)
-    horizon = min((part.horizon for part in parts if part.horizon is not None), default=None)
-    if horizon is not None:  # what was not read yet may belong before what comes later than this
-        chosen = [message for message in chosen if message.timestamp <= horizon]
-    answer = TopicMessages(chosen, {str(part.partition.number): _next(part, chosen) for part in parts})
-    if wish is not None:
-        answer.scanned, answer.matched = sum(part.messages.scanned or 0 for part in parts), len(chosen)
+    entries = list(islice(merge(*(part.entries for part in parts)), query.limit))
+    horizon_ns = min((part.horizon_ns for part in parts if part.horizon_ns is not None), default=None)
+    if horizon_ns is not None:  # what was not read yet may belong before what comes later than this
+        entries = [entry for entry in entries if entry.time_ns <= horizon_ns]
+    with call.app.unpacked.budget() as budget:
+        make = partial(_merged, parts, entries, budget, is_filtered=bool(query.filter))
+        views = (entry.buffer[entry.position :][: frame.measure(entry.buffer, entry.position)] for entry in entries)
+        return make() if is_brief(len(entries), views) else await answer_on_thread(make)
+
+
+async def _parts(call: Call, topic: Topic, query: TopicReadQuery) -> list[_Part]:
+    """What each partition has to offer. All of them together look at no more than one partition alone might."""
+    max_bytes = max(_MERGED_BYTES_EACH, _MERGED_BYTES // len(topic.partitions))
+    scan_bytes = max(_MERGED_BYTES_EACH, FILTER_SCAN_BYTES // len(topic.partitions))
+    wish = _wish(query, max_bytes, query.limit, scan_bytes) if query.filter else None
+    parts, left = list[_Part](), FILTER_SCAN_BYTES
+    for partition in topic.partitions:
+        start = partition.earliest
+        if query.from_time is not None:
+            start = await call.runtime.perform(partition.offset_for_time(int(query.from_time)))
+        if wish is None:
+            found, search = await _read_part(call, partition, start, query, max_bytes), None
+        elif left > 0:
+            search = await call.runtime.search(Search(partition, start, wish, call.runtime.clock))
+            found, left = search.found, left - search.bytes
+        else:
+            parts.append(await _unsearched(call, partition, start, query))
+            continue
+        _count(call, partition, found, search)
+        given = (partition, start, found, query, search)
+        parts.append(_part(*given) if _most(found, search) <= _TAKEN_AT_ONCE else await on_thread(_part, *given))
+    return parts
+
+
+async def _read_part(call: Call, partition: Partition, start: int, query: TopicReadQuery, max_bytes: int) -> Read:
+    view = View(partition, query.isolation)
+    return await call.runtime.read(view, start, max_bytes, skip_damage=query.skip_damage)
+
+
+async def _unsearched(call: Call, partition: Partition, start: int, query: TopicReadQuery) -> _Part:
+    """A partition that filters did not look at: nothing that came as late as its first message can be told."""
+    found = await _read_part(call, partition, start, query, 1)
+    first_ns = frame.timestamp_at(found.buffers[0]) if found.buffers else None
+    return _Part(partition, start, [], start, None if first_ns is None else first_ns - 1)
+
+
+def _part(partition: Partition, start: int, found: Read, query: TopicReadQuery, search: Search | None) -> _Part:
+    entries, next_offset, is_too_late = _entries(partition.number, found, query)
+    horizon_ns = None
+    if next_offset < View(partition, query.isolation).end and len(entries) < query.limit:
+        if search is not None:
+            horizon_ns = None if search.is_past_end else search.last_ns
+        elif entries and not is_too_late:
+            horizon_ns = entries[-1].time_ns
+    return _Part(partition, start, entries, next_offset, horizon_ns, search.scanned if search is not None else 0)
+
+
+def _entries(partition: int, found: Read, query: TopicReadQuery) -> tuple[list[_Entry], int, bool]:
+    """The messages among these frames, where the next ones are, and whether those are too late."""
+    entries = list[_Entry]()
+    for buffer in found.buffers:
+        for position in starts(buffer):
+            offset, time_ns = frame.offset_at(buffer, position), frame.timestamp_at(buffer, position)
+            is_too_late = _is_too_late(time_ns, query)
+            if len(entries) == query.limit or is_too_late:
+                return entries, offset, is_too_late
+            if not buffer[position + frame.AT_FLAGS] & frame.CONTROL:
+                entries.append(_Entry(time_ns, partition, offset, buffer, position))
+    return entries, found.next_offset, False
+
+
+def _merged(parts: list[_Part], entries: list[_Entry], budget: UnpackBudget, *, is_filtered: bool) -> TopicMessages:
+    messages = list[Message]()
+    for entry in entries:
+        message = frame.decode(entry.buffer, entry.position)
+        if not budget.has_room_for(message):
+            break
+        messages.append(shown(message, budget.content_of(message), entry.partition))
+    last = {entry.partition: entry.offset for entry in entries[: len(messages)]}
+    counts = Counter(entry.partition for entry in entries[: len(messages)])
+    answer = TopicMessages(messages, {})
+    for part in parts:  # where the next read of each partition goes on
+        number = part.partition.number
+        is_all = counts[number] == len(part.entries)
+        answer.next_offsets[str(number)] = part.next_offset if is_all else last.get(number, part.start - 1) + 1
+    if is_filtered:
+        answer.scanned, answer.matched = sum(part.scanned for part in parts), len(messages)
     return answer
-
-
-async def _part(call: Call, partition: Partition, query: TopicReadQuery, max_bytes: int, wish: Wish | None) -> _Part:
-    start, view = partition.earliest, View(partition, query.isolation)
-    if query.from_time is not None:
-        start = await call.runtime.perform(partition.offset_for_time(int(query.from_time)))
-    if wish is None:
-        search = None
-        found = await call.runtime.read(view, start, max_bytes, skip_damage=query.skip_damage)
-    else:
-        search = await call.runtime.search(Search(partition, start, wish, call.runtime.clock))
-        found = search.found
-    _count(call, partition, found, search)
-    given = (found, query, max_bytes, partition.number, search)
-    part = _messages(*given) if _is_brief(found, search) else await _on_a_thread(_messages, *given)
-    return _Part(partition, start, part, _horizon(view, part, found, query, search))
-
-
-def _horizon(view: View, part: Messages, found: Read, query: TopicReadQuery, search: Search | None) -> str | None:
-    if part.next_offset >= view.end or len(part.messages) == query.limit:
-        return None
-    if search is not None:
-        return None if search.is_past_end or search.last_ns is None else format_time(search.last_ns)
-    return part.messages[-1].timestamp if part.messages and not _is_all(part, found, query) else None
-
-
-def _is_all(part: Messages, found: Read, query: TopicReadQuery) -> bool:
-    """Whether a part ends because what follows is too late, and not because no more was read."""
-    following = (
-        frame.timestamp_at(buffer, position)
-        for buffer in found.buffers
-        for position in starts(buffer)
-        if frame.offset_at(buffer, position) == part.next_offset
-    )
-    return any(_is_too_late(time_ns, query) for time_ns in following)
-
-
-def _earliest(parts: Iterable[Messages], limit: int) -> list[Message]:
-    found = merge(*(part.messages for part in parts), key=attrgetter("timestamp", "partition", "offset"))
-    return list(islice(found, limit))
-
-
-def _next(part: _Part, chosen: list[Message]) -> int:
-    """Where the next read of this partition goes on."""
-    taken = [message.offset for message in chosen if message.partition == part.partition.number]
-    if len(taken) == len(part.messages.messages):
-        return part.messages.next_offset
-    return taken[-1] + 1 if taken else part.start

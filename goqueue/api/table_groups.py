@@ -19,6 +19,7 @@ _JOIN_ERRORS = (
 _RECEIPT_ERRORS = (errors.ReceiptInvalid, errors.LeaseExpired, *_UNAVAILABLE)
 _DEAD_LETTER_ERRORS = (
     errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy, errors.PartitionNotFound, errors.RangeDamaged,
+    errors.OffsetOutOfRange,
 )  # fmt: skip
 _HANDLE = "orders:1:41:1:30f1c2a4b5d6e7f8091a2b3c4d5e6f708"
 _MEMBER = "till-3-8f14e45fceea167a"

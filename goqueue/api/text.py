@@ -5,15 +5,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from goqueue.compression import decompress
-from goqueue.errors import FrameInvalid
+from goqueue.api.long_text import encode_base64
 from goqueue.limits import PRIORITY_COUNT
 from goqueue.quantities import format_time
 from goqueue.storage import frame
 
 Encoding = Literal["utf-8", "base64"]
 ValueEncoding = Literal["utf-8", "base64", "zstd"]
-"""How a value is written. `zstd` is one that is compressed and cannot be unpacked: base64 of what is stored."""
+"""How a value is written. `zstd` is one that is compressed and was not unpacked: base64 of what is stored."""
 Priority = (
     Annotated[int, msgspec.Meta(ge=0, le=PRIORITY_COUNT - 1)]
     | Literal["critical", "high", "normal", "low", "background"]
@@ -52,17 +51,7 @@ def to_text(content: bytes) -> tuple[str, Encoding | msgspec.UnsetType]:
     try:
         return content.decode(), msgspec.UNSET
     except UnicodeDecodeError:
-        return base64.b64encode(content).decode(), "base64"
-
-
-def content_of(message: frame.Message) -> bytes | None:
-    """The value without compression; None where it cannot be unpacked."""
-    if not message.flags & frame.COMPRESSED:
-        return message.value
-    try:
-        return decompress(message.value)
-    except FrameInvalid:
-        return None
+        return encode_base64(content), "base64"
 
 
 def shown(message: frame.Message, content: bytes | None, partition: int | None = None) -> Message:
@@ -86,7 +75,7 @@ def _value(message: frame.Message, content: bytes | None) -> tuple[str | None, V
     if message.is_tombstone:
         return None, msgspec.UNSET
     if content is None:
-        return base64.b64encode(message.value).decode(), "zstd"
+        return encode_base64(message.value), "zstd"
     return to_text(content)
 
 

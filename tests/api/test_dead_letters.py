@@ -216,3 +216,14 @@ def test_a_long_reason_for_many_messages_is_recorded_once_for_all_of_them(broker
     (lease,) = member.lease(max_messages=3_000)
     answer = member.settle(rejects=[of(lease, reason="\U0001f4a5" * 500)])
     assert answer["rejects"] == [{"dlq_topic": "orders.dlq"}]
+
+
+def test_dead_letters_beyond_the_end_are_refused_with_the_end(broker: LocalBroker) -> None:
+    create(broker.url, "short.dlq")
+    publish(broker.url, "short.dlq", "x")
+    for answer in (
+        ask(broker.url, "GET", "/topics/short/dead-letters?start=0:2"),
+        ask(broker.url, "POST", "/topics/short/redrive", {"start": {"0": 2}}),
+    ):
+        assert (answer.status, answer.code) == (404, "offset_out_of_range")
+        assert answer.json["details"]["next"] == 1

@@ -101,12 +101,6 @@ def test_positions_need_an_order_by_priority(broker: LocalBroker) -> None:
     assert (answer.status, answer.code) == (400, "request_invalid")
 
 
-def test_positions_behind_the_end_read_nothing(broker: LocalBroker) -> None:
-    create(broker.url, "t", partitions=1)
-    publish(broker.url, 0)
-    assert offsets(read(broker.url, "&positions=9,9,9,9,9")) == []
-
-
 def test_statistics_tell_what_is_ready_and_in_hand_of_each_priority(broker: LocalBroker) -> None:
     create(broker.url, "t", partitions=1)
     publish(broker.url, "critical", "normal", "normal", "low")
@@ -136,3 +130,12 @@ def test_weights_are_set_for_a_topic_and_bounded(broker: LocalBroker) -> None:
     for wrong in ([1, 2, 3, 4], [0, 1, 1, 1, 1], [1, 1, 1, 1, 1001], "50", [1, 1, 1, 1, 1, 1]):
         answer = ask(broker.url, "PATCH", "/admin/topics/t", {"lane_weights": wrong})
         assert (answer.status, answer.code) == (400, "request_invalid"), wrong
+
+
+@pytest.mark.parametrize("query", ["offset=2", "positions=0,0,2,0,0"])
+def test_read_by_priority_beyond_the_end_is_refused_with_the_end(broker: LocalBroker, query: str) -> None:
+    create(broker.url, "t", partitions=1)
+    publish(broker.url, 0)
+    answer = ask(broker.url, "GET", f"/topics/t/partitions/0/messages?order=priority&{query}")
+    assert (answer.status, answer.code) == (404, "offset_out_of_range")
+    assert answer.json["details"] == {"first": 0, "next": 1}

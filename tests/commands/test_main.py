@@ -198,9 +198,11 @@ def test_debug_after_two_dashes_is_an_ordinary_word(capfd: pytest.CaptureFixture
 
 def test_an_interruption_ends_with_130() -> None:
     program = f"""
-import os, sys
+import os, signal, sys
 from goqueue.commands import main
 from goqueue.console import groups
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 def interrupted(program):
     os.kill(os.getpid(), {signal.SIGINT.value})

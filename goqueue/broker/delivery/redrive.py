@@ -21,6 +21,7 @@ from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
 from goqueue.broker.delivery.transfer import dead_letter_topic, size_before
 from goqueue.broker.groups.group import Group
 from goqueue.broker.groups.ledger import Ledger
+from goqueue.broker.groups.offsets import check_offset
 from goqueue.broker.groups.state import Record
 from goqueue.broker.groups.topics import Topics
 from goqueue.broker.name import is_internal
@@ -172,8 +173,8 @@ class Redrives:
         return ErrorCounts(dict(counts.most_common()), scan.next, scan.is_complete)
 
     def _scan(self, source: Topic, criteria: Criteria, start: Mapping[int, int]) -> Scan:
-        for number in start:
-            source.partition(number)
+        for number, offset in start.items():
+            check_offset((source.name, number), offset, source.partition(number))
         return Scan(self._ledger, source, criteria, start)
 
     def _dead_letters_of(self, name: str) -> Topic | None:

@@ -94,7 +94,8 @@ class Search:
         self._view = View(partition, wish.isolation)
         self._clock = clock
         self._room = Room.of(wish)
-        self._bytes = 0
+        self.bytes = 0
+        """How much was looked at, unpacked values included."""
 
     @property
     def found(self) -> Read:
@@ -118,7 +119,7 @@ class Search:
     @property
     def is_over(self) -> bool:
         """Whether no other look would bring more, or it has looked at as much as one request may."""
-        return self.is_full or self.is_past_end or self.is_refused or self._bytes >= self._wish.scan_bytes
+        return self.is_full or self.is_past_end or self.is_refused or self.bytes >= self._wish.scan_bytes
 
     def _look_at_piece(self, end: int) -> Work[None]:
         size = min(FILTER_PIECE_BYTES, self._wish.scan_bytes)
@@ -135,7 +136,7 @@ class Search:
         self.is_full, self.is_past_end = sifted.is_full, sifted.is_past_end
         self.next_offset = sifted.next_offset
         self.is_at_end = self.next_offset >= end  # who follows what comes meanwhile looks at each bit of it
-        self._bytes += sifted.size
+        self.bytes += sifted.size
 
     def __repr__(self) -> str:
         return f"<Search {self.matched} of {self.scanned} in {self.partition} {self.first_offset}..{self.next_offset}>"

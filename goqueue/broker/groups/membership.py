@@ -188,6 +188,8 @@ class Membership:
             self._clock.now_ns(),
             wish.confirms,
         )
+        if group is None:
+            self._rebalancer.beginning.add(name)
         meeting = self._rebalancer.call_meeting(name, "join")
         if not shape.members:
             meeting.shape = shape
@@ -195,17 +197,20 @@ class Membership:
         meeting.joined.append((newcomer.id, told))
 
     def check_room(self) -> None:
-        """For one more group."""
-        if self._ledger.group_count >= GROUPS_MAX:
+        """For one more group, besides those that will be recorded when their first members have gathered."""
+        if self._ledger.group_count + len(self._rebalancer.beginning) >= GROUPS_MAX:
             raise GroupFull(f"there are {GROUPS_MAX} groups already", hint="delete those that nobody needs any more")
 
     def new_group(self, name: str) -> Group:
         """One that nobody has joined yet, if there is room for it."""
-        self.check_room()
+        if name in self._rebalancer.beginning:  # it has its room, and is recorded now
+            self._rebalancer.beginning.remove(name)
+        else:
+            self.check_room()
         return Group(group=name, emptied_ns=self._clock.now_ns())
 
     def _check_room(self, name: str, group: Group | None, meeting: Meeting | None) -> None:
-        if group is None and meeting is None:
+        if group is None and name not in self._rebalancer.beginning:
             self.check_room()
         count = len(group.members if group else ()) + len(meeting.joining if meeting else ())
         if count >= GROUP_MEMBERS_MAX:

@@ -58,6 +58,8 @@ class Rebalancer:
         """Called with the group as it was and as it is, and with the members that have vanished."""
         self.on_complete: Callable[[int], None] = lambda _: None
         """Called when a rebalance is complete and durable, with how many nanoseconds it took."""
+        self.beginning: set[str] = set()
+        """Groups that members have asked to join, and that are not recorded yet: they need room as well."""
         self._meeting = deadlines.kind(self._hold_meeting)
         self._revocation = deadlines.kind(self._force_late)
 
@@ -70,6 +72,7 @@ class Rebalancer:
 
     def forget(self, name: str) -> None:
         """The group is gone."""
+        self.beginning.discard(name)
         gone = self._attendance.pop(name, None)
         if gone is not None:
             gone.wake()
@@ -117,6 +120,7 @@ class Rebalancer:
     # --- meetings ---
 
     def _hold_meeting(self, name: str) -> None:
+        self.beginning.discard(name)
         attendance = self.attendance(name)
         meeting, attendance.meeting = attendance.meeting, None
         before = self._ledger.group(name)

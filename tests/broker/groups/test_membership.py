@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from goqueue.broker.groups import membership
 from goqueue.errors import (
     DiskFull,
     GenerationStale,
@@ -97,6 +98,32 @@ def test_a_group_has_only_so_many_members() -> None:
     team.due(JOIN_GATHER_SECONDS)
     with pytest.raises(GroupFull):
         team.ask_to_join()
+
+
+def test_groups_that_begin_at_the_same_time_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "GROUPS_MAX", 3)
+    running = Team().running
+    teams = [Team(running, f"team-{number}") for number in range(4)]
+    for team in teams[:3]:
+        team.ask_to_join()
+        team.ask_to_join()
+    with pytest.raises(GroupFull):
+        teams[3].ask_to_join()
+    teams[0].due(JOIN_GATHER_SECONDS)
+    with pytest.raises(GroupFull):
+        teams[3].ask_to_join()
+    assert len(list(teams[0].coordinator.ledger.groups())) == 3
+
+
+def test_group_that_is_reset_while_it_begins_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "GROUPS_MAX", 2)
+    running = Team().running
+    first, second = Team(running, "first"), Team(running, "second")
+    first.ask_to_join()
+    first.coordinator.offsets.open("first", {ORDERS: 0})
+    second.ask_to_join()
+    first.due(JOIN_GATHER_SECONDS)
+    assert {group.group for group in first.coordinator.ledger.groups()} == {"first", "second"}
 
 
 def test_who_wishes_otherwise_than_the_group_works_is_refused() -> None:
