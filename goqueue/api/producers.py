@@ -97,7 +97,7 @@ async def heartbeat(call: Call) -> HeartbeatTaken:
     text = call.parameters["producer"]
     if not _NUMBER.fullmatch(text):
         raise ProducerNotFound(f"there is no producer {quoted(text)}", hint="POST /producers/init gives a number")
-    call.runtime.broker.refuse_unless_given(int(text))
+    call.runtime.broker.producer_ids.refuse_unless_given(int(text))
     coordinator, whose = call.runtime.broker.transactions, Whose(int(text), body.epoch)
     if body.transactional_id is not None or coordinator.register.of_producer(whose.producer) is not None:
         coordinator.heartbeat(whose, body.transactional_id)

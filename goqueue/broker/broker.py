@@ -18,13 +18,13 @@ from goqueue.broker.groups.coordinator import Coordinator, GroupSettings
 from goqueue.broker.journal import Journal
 from goqueue.broker.name import is_internal
 from goqueue.broker.partition import Partition
-from goqueue.broker.producers import never_given
+from goqueue.broker.producer_ids import ProducerIds
 from goqueue.broker.retention_clock import RetentionClock, read_doubt
 from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.ending import Ending
 from goqueue.broker.transactions.places import Places
-from goqueue.broker.work import Promise, Told, run
+from goqueue.broker.work import Told, run
 from goqueue.clock import Clock, StallFreeClock
 from goqueue.config.problem import nearest
 from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
@@ -32,12 +32,10 @@ from goqueue.limits import (
     CATALOG_SEGMENT_BYTES,
     GROUP_LOGS,
     GROUP_SEGMENT_BYTES,
-    PRODUCER_BLOCK_IDS,
     RETENTION_JUMP_PERCENT,
     TRANSACTION_SEGMENT_BYTES,
 )
 from goqueue.quantities import quoted
-from goqueue.storage.chunk import Acknowledge
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log, LogSettings
 from goqueue.storage.store import Store
@@ -96,13 +94,7 @@ class Broker:
         """Logs that no topic knows: they are left alone, and named to the operator."""
         self._catalog = Catalog()
         self._journal: Journal[Record]
-        self._ids = iter(range(0))
-        """Of producers, to be given out."""
-        self._blocks_of_start: set[int] = set()
-        self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
-        """Called with what is to be kept in a moment, never at once: then it is looked again whether something was
-        synced."""
-        self._awaiting_ids: list[Told[int]] = []
+        self.producer_ids: ProducerIds
 
     # --- start and stop ---
 
@@ -116,6 +108,7 @@ class Broker:
         log.writer.reserve = self._store.reserve
         self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record, snapshots=False)
         self._journal.open()
+        self.producer_ids = ProducerIds(self._catalog, self._journal, self._chance)
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
         self._expect_noted_ends()
@@ -195,7 +188,7 @@ class Broker:
     def _open_transactions(self) -> None:
         log = self._internal_log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
-        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self)
+        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self.producer_ids)
         self.transactions.trusted_ns = self.retention.trusted_ns
         self.transactions.open()
         self.ending = Ending(self.transactions, self.coordinator)
@@ -226,7 +219,7 @@ class Broker:
         """What the start could not read of internal logs."""
         journals: list[tuple[Journal[Any], list[str]]] = [
             (self._journal, self.unclaimed),
-            (self.transactions.journal, self.transactions.hit),
+            (self.transactions.journal, self.transactions.remains.hit),
         ]
         journals += [(shelf.journal, shelf.hit) for shelf in self.coordinator.ledger.shelves]
         for journal, names in journals:
@@ -418,68 +411,6 @@ class Broker:
         for topic in list(self.topics.values()):
             for partition in topic.partitions:
                 yield topic, partition
-
-    # --- producers ---
-
-    def new_producer(self, told: Told[int]) -> None:
-        """An id that nobody else has had, or will have, whatever copy of the directory is restored: each start takes
-        ids of its own."""
-        if not self._awaiting_ids and (given := next(self._ids, None)) is not None:
-            told(given)
-            return
-        self._awaiting_ids.append(told)
-        if len(self._awaiting_ids) == 1:
-            self._reserve_ids()
-
-    def has_given(self, producer: int) -> bool:
-        """Whether somebody may have this id."""
-        return self._catalog.has_given(producer)
-
-    def is_of_start(self, producer: int) -> bool:
-        """Whether this id was given out since the start: what is restored later cannot know of it."""
-        return producer // PRODUCER_BLOCK_IDS in self._blocks_of_start
-
-    def refuse_unless_given(self, producer: int) -> None:
-        if not self._catalog.has_given(producer):
-            raise never_given(producer)
-
-    def _reserve_ids(self) -> None:
-        reserved = self._catalog.reserve_producer_ids(self._chance)
-
-        def durable(error: GoQueueError | None) -> None:
-            waiting, self._awaiting_ids = self._awaiting_ids, []
-            if error is None:
-                self._ids = iter(reserved.ids)
-                self._blocks_of_start.add(reserved.block)
-            for told in waiting:
-                try:
-                    told(error) if error else self.new_producer(told)
-                except GoQueueError as refusal:
-                    told(refusal)
-
-        def settled(error: GoQueueError | None) -> None:
-            durable(error) if error else self._when_synced(self._journal.log, self._journal.log.readable_end, durable)
-
-        try:
-            self._journal.record([reserved], settled)
-        except GoQueueError:
-            self._awaiting_ids.clear()
-            raise
-
-    def _when_synced(self, log: Log, end: int, told: Acknowledge) -> None:
-        """What nobody else may ever have is not given out before it is on the device, whatever appenders wait for."""
-        if log.durable_end >= end:
-            told(None)
-            return
-        try:
-            log.refuse_unless_open()
-        except GoQueueError as error:
-            told(error)
-            return
-        log.sync_soon()
-        moment: Promise[None] = Promise()
-        moment.then(lambda _: self._when_synced(log, end, told))
-        self.on_wait(moment)
 
     def __repr__(self) -> str:
         return f"<Broker {len(self.topics)} topics>"

@@ -12,9 +12,8 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from goqueue.broker.work import Told
 from goqueue.errors import FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder, UnknownProducer
 from goqueue.limits import FRAME_HEADER_BYTES, PRODUCER_WINDOW, PRODUCERS_MAX, SEQUENCE_COUNT
 from goqueue.storage import frame, scan
@@ -135,16 +134,6 @@ class Known:
     batches: tuple[Batch, ...]
     missing: int
     """How many of its last messages are not."""
-
-
-class ProducerIds(Protocol):
-    """Where producers have their ids from."""
-
-    def new_producer(self, told: Told[int]) -> None: ...
-
-    def has_given(self, producer: int) -> bool: ...
-
-    def is_of_start(self, producer: int) -> bool: ...
 
 
 class Producers:

@@ -64,16 +64,7 @@ def fsck(
     if not directory:
         raise UsageInvalid("an empty path names no directory", hint="write . for the current one")
     disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
-    try:
-        check_directory(disk, directory)
-    except DataDirectoryForeign as error:
-        error.hint = _HINT  # an empty one, which a broker would take, is nothing to check
-        raise
-    if disk.kind(root) == "absent":
-        raise DataDirectoryForeign(
-            f"{directory} is not a GoQueue data directory: it holds no logs",
-            hint=_HINT,
-        )
+    _refuse_foreign(disk, directory, root)
     with _held(disk, directory, for_repair=repair):
         ends = _known_ends(disk, directory, root)
         names = _chosen(sorted({*find_logs(disk, root), *ends}), logs or [])
@@ -95,6 +86,17 @@ def fsck(
         raise typer.Exit(exits.FAILED)
     if any(finding.is_damage for report in reports for finding in report.findings):
         raise typer.Exit(exits.FAILED)
+
+
+def _refuse_foreign(disk: SystemDisk, directory: str, root: str) -> None:
+    """Refuse a directory that no broker has used."""
+    try:
+        check_directory(disk, directory)
+    except DataDirectoryForeign as error:
+        error.hint = _HINT  # an empty one, which a broker would take, is nothing to check
+        raise
+    if disk.kind(root) == "absent":
+        raise DataDirectoryForeign(f"{directory} is not a GoQueue data directory: it holds no logs", hint=_HINT)
 
 
 @contextmanager

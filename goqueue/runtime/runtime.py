@@ -145,7 +145,7 @@ class Runtime:
         self._courier.start()
         self.notary = Notary(self.broker.transactions, self.broker.ending, self)
         self.notary.start()
-        self.broker.on_wait = self.notary.wait_for_sync
+        self.broker.producer_ids.on_wait = self.notary.wait_for_sync
 
     def refuse_new_work(self) -> None:
         """From now on nothing is published or changed; who waits for messages goes home with what there is."""
@@ -263,7 +263,7 @@ class Runtime:
         return [one for one in done if isinstance(one, Compacted)]
 
     async def new_producer(self) -> int:
-        return await self.ask(self.broker.new_producer)
+        return await self.ask(self.broker.producer_ids.give)
 
     async def decide(self, work: Work[T]) -> T:
         """Have a rule carried out that changes something."""
@@ -303,7 +303,7 @@ class Runtime:
             frames, mark = await self.admitted(content, message_bytes_max, now_ns)
             await self.load_producers(partition)
             if mark is not None:
-                self.broker.refuse_unless_given(mark.producer)
+                self.broker.producer_ids.refuse_unless_given(mark.producer)
                 self.broker.transactions.refuse_outside(mark)
             partition.take(frames, mark, done)
         except GoQueueError as error:

@@ -100,7 +100,7 @@ class Running:
 
     def new_producer(self) -> int:
         told: Told[int] = Told()
-        self.broker.new_producer(told)
+        self.broker.producer_ids.give(told)
         self.flush()
         return told.result
 

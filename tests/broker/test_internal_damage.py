@@ -177,7 +177,7 @@ def test_a_lost_decision_is_found_in_the_markers_and_a_zombie_is_fenced() -> Non
     behind = next((start for start in frames_in(disk.read_file(path)) if start > ongoing), size)
     damage_both(disk, path, behind, size - behind)
     again = Scene(Running(disk)).recover()
-    assert again.coordinator.hit == [NAME]
+    assert again.coordinator.remains.hit == [NAME]
     assert again.known().state == "complete_commit"
     assert shown(again) == [b"one"]
     assert again.known().epoch > whose.epoch + 1

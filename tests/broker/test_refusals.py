@@ -58,7 +58,7 @@ def test_a_refused_segment_leaves_no_damage_when_the_power_goes_while_it_is_remo
 def test_whoever_waits_is_told_although_the_disk_cannot_even_be_read_any_more() -> None:
     running = Running().restart()
     told: Told[int] = Told()
-    running.broker.new_producer(told)
+    running.broker.producer_ids.give(told)
     creation = running.ask_to_create()
     running.disk.fail("open", errno.EMFILE, times="forever")
     running.flush()

@@ -253,24 +253,24 @@ def test_many_who_want_an_id_at_once_wait_for_the_same_record_and_for_the_next()
     running = Running()
     told: Told[int] = Told()
     for _ in range(PRODUCER_BLOCK_IDS + 5):
-        running.broker.new_producer(told)
+        running.broker.producer_ids.give(told)
     assert told.all == []
     running.flush()
     running.flush()
     assert len(set(map(repr, told.all))) == PRODUCER_BLOCK_IDS + 5
-    assert all(isinstance(one, int) and running.broker.has_given(one) for one in told.all)
+    assert all(isinstance(one, int) and running.broker.producer_ids.has_given(one) for one in told.all)
 
 
 def test_everybody_who_waits_for_an_id_is_told_when_there_will_be_none() -> None:
     running = Running()
     told: Told[int] = Told()
     for _ in range(3):
-        running.broker.new_producer(told)
+        running.broker.producer_ids.give(told)
     running.disk.fail("write", errno.ENOSPC)
     running.flush()
     assert all(isinstance(result, GoQueueError) for result in told.all)
     assert len(told.all) == 3
-    assert running.broker.has_given(running.new_producer())
+    assert running.broker.producer_ids.has_given(running.new_producer())
 
 
 def test_a_topic_does_not_take_over_logs_that_nobody_claims() -> None:

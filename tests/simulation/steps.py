@@ -217,7 +217,7 @@ class Steps:
             else:
                 world.refused("a producer id", result)
 
-        world.attempt("a producer id", lambda: world.broker.new_producer(told))
+        world.attempt("a producer id", lambda: world.broker.producer_ids.give(told))
 
     def _stream(self) -> Stream | None:
         return self.random.choice(self.streams[-6:]) if self.streams else None

@@ -14,12 +14,11 @@ from itertools import islice, takewhile
 from msgspec.structs import replace
 
 from goqueue.broker.journal import Journal
-from goqueue.broker.partition import Partition
-from goqueue.broker.producers import Mark, ProducerIds, never_given
+from goqueue.broker.producer_ids import ProducerIds
+from goqueue.broker.producers import Mark, never_given
 from goqueue.broker.sync import all_synced, synced
 from goqueue.broker.transactions import refusals
 from goqueue.broker.transactions.counts import Counts
-from goqueue.broker.transactions.finding import Epochs
 from goqueue.broker.transactions.patience import Patience
 from goqueue.broker.transactions.places import Places
 from goqueue.broker.transactions.records import (
@@ -34,7 +33,7 @@ from goqueue.broker.transactions.records import (
     encode_record,
 )
 from goqueue.broker.transactions.register import Register
-from goqueue.broker.transactions.remains import hold_unknown
+from goqueue.broker.transactions.remains import Remains
 from goqueue.broker.transactions.states import OPEN, PREPARED, following
 from goqueue.broker.transactions.whose import Whose
 from goqueue.broker.work import Promise, Work
@@ -82,18 +81,14 @@ class TransactionCoordinator:
         """Those that were ongoing at the start: nothing can commit them any more."""
         self._waiting: dict[str, list[Promise[Ended]]] = {}
         """Those who want to know how it ended, when it has everywhere."""
-        self.unknown: dict[Partition, Epochs] = {}
-        """Where there may be something of transactions whose records are all lost, and whose it may be."""
-        self.hit: list[str] = []
-        """Ids of which the start may have lost the latest record."""
-        self._lost = 0
-        """How many records of them at most: so many epochs may have been given out."""
+        self.remains = Remains()
 
     def open(self) -> None:
         """Make the state from the log; where something may be open that is not found yet, nobody reads on."""
         self.journal.open()
-        if self.journal.losses:
-            self._mend()
+        if records := self.remains.mend(self.register, self.journal):
+            self.record(records, self.journal.fence_where_refused)
+            self.commit()
         for record in self.register.open_ones():
             if record.state == "ongoing":
                 self._left_over[record.id] = record.whose
@@ -102,19 +97,7 @@ class TransactionCoordinator:
                 if partition is not None:
                     end = partition.log_end
                     partition.open.hold(min(touched.since, end), end)
-        if self.journal.losses or self.journal.log.fence is not None:
-            since_ns = min((one.since_ns for one in self.journal.losses), default=None)
-            self.unknown = hold_unknown(self.places.partitions(), since_ns)
-
-    def _mend(self) -> None:
-        """Give each id that may have changed in lost records an epoch that no lost record can have given out."""
-        durable = self.journal.durable
-        assert isinstance(durable, Register)
-        self.hit, self._lost = sorted(durable.doubtful), durable.lost
-        records = self.register.with_epochs_raised(self.hit, self._lost)
-        if records:
-            self.record(records, self.journal.fence_where_refused)
-            self.commit()
+        self.remains.hold_unknown(self.journal, self.places.partitions())
 
     def close(self) -> None:
         """Write the snapshot that makes the next start quick."""
@@ -173,11 +156,11 @@ class TransactionCoordinator:
 
     def next_whose(self, known: Registered | None) -> Work[Whose]:
         """The next epoch; with the largest one the producer's numbers are used up, and it gets another."""
-        step = 1 + self._lost if known is not None and known.id in self.hit else 1
+        step = 1 + self.remains.epochs_lost(known)
         if known is not None and known.epoch + step <= EPOCH_MAX:
             return Whose(known.producer, known.epoch + step)
         given: Promise[int] = Promise()
-        self._ids.new_producer(given)
+        self._ids.give(given)
         producer: int = yield given
         return Whose(producer, 0)
 
@@ -256,7 +239,7 @@ class TransactionCoordinator:
         """Another producer, whose messages are of this transaction if they count at its end."""
         self.current(whose, name)
         given: Promise[int] = Promise()
-        self._ids.new_producer(given)
+        self._ids.give(given)
         member: int = yield given
         record = yield from self.enlist(whose, (), name=name, begin=begin, members=[member])
         return record, member

@@ -50,7 +50,7 @@ class Ending:
         coordinator = self._coordinator
         left_over = [record for record in coordinator.register.open_ones() if coordinator.is_left_over(record)]
         unfinished = [record for record in coordinator.register.open_ones() if record.state in PREPARED] + left_over
-        self._unfound = {partition: dict(epochs) for partition, epochs in coordinator.unknown.items()}
+        self._unfound = {partition: dict(epochs) for partition, epochs in coordinator.remains.unknown.items()}
         self._note_unfound(unfinished)
         if left_over:
             prepared = [self._prepared(record) for record in left_over]
@@ -64,7 +64,7 @@ class Ending:
                 raise
         if unfinished:
             yield from self._carry_out([record.id for record in unfinished])
-        for partition in coordinator.unknown:
+        for partition in coordinator.remains.unknown:
             yield from self._abort_unknown(partition)
 
     def _abort_unknown(self, partition: Partition) -> Work[None]:
@@ -92,7 +92,7 @@ class Ending:
     def _prepared(self, record: Registered) -> Registered:
         """What was ongoing is aborted, unless its commit was decided in a record that is lost."""
         coordinator = self._coordinator
-        is_commit = record.id in coordinator.hit and coordinator.places.has_commit(record)
+        is_commit = record.id in coordinator.remains.hit and coordinator.places.has_commit(record)
         return coordinator.prepared(record, is_commit=is_commit, reason="" if is_commit else RESTART)
 
     def carry_out(self, name: str) -> Work[None]:

@@ -33,7 +33,7 @@ class Scene:
         self.is_carrying = True
         """Whether what is decided is carried out."""
         self.coordinator.on_decided = self.decided.append
-        self.coordinator.on_wait = self.running.broker.on_wait = self.waits.append
+        self.coordinator.on_wait = self.running.broker.producer_ids.on_wait = self.waits.append
         if running is None:
             self.running.create("orders")
 

@@ -273,7 +273,7 @@ class TransactionSteps:
                 self.world.model.new_producer(result)
                 self.plain.append(Plain(self.world, place, result))
 
-        self.world.attempt("a producer id", lambda: self.world.broker.new_producer(told))
+        self.world.attempt("a producer id", lambda: self.world.broker.producer_ids.give(told))
 
     # --- groups ---
 

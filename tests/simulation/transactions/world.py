@@ -106,7 +106,7 @@ class TransactionWorld:
         self.broker.open()
         self.decided, self.waits = [], []
         self.transactions.on_decided = self.decided.append
-        self.transactions.on_wait = self.broker.on_wait = self.broker.office.on_wait = self.waits.append
+        self.transactions.on_wait = self.broker.producer_ids.on_wait = self.broker.office.on_wait = self.waits.append
         self.is_recovered, self.recovery = False, None
         for name in TOPICS:
             if name not in self.broker.topics:
