@@ -12,7 +12,7 @@ import zstandard
 
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
-from tests.api.wire import FRAMES, frames, raw, section, send
+from tests.api.wire import FRAMES, frames, raw, section, send, until
 from tests.brokers import Answer, ask, create, publish, read
 from tests.processes import Served
 
@@ -26,6 +26,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     with LocalBroker(str(tmp_path / "data")) as broker:
         create(broker.url, "t")
         publish(broker.url, "t", "kept")
+        until(broker.url, lambda: broker.daemon.runtime.store.reserve.is_made)
         before = sorted(str(path) for path in (tmp_path / "data").rglob("*"))
         yield broker.url
         assert ask(broker.url, "GET", "/health").json["status"] == "ok"
