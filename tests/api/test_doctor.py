@@ -193,8 +193,9 @@ def test_a_disk_that_is_nearly_full_is_told(disk: FaultyDisk) -> None:
     with LocalBroker("/data") as local:
         create(local.url, "orders")
         assert found(local, "disk_filling") == []
+        until(local.url, lambda: local.daemon.runtime.store.reserve.is_made)
         disk.capacity_bytes = MIB
-        publish(local.url, "orders", "x" * 950_000)
+        publish(local.url, "orders", "x" * 700_000)
         (finding,) = found(local, "disk_filling")
         assert (finding["severity"], finding["subject"]) == ("critical", "/data")
         assert 0 < finding["details"]["free_bytes"] < finding["details"]["total_bytes"] == MIB
