@@ -19,10 +19,10 @@ from goqueue.errors import GoQueueError
 from goqueue.storage import frame, scan
 from goqueue.storage.copies import lost_segments, renew
 from goqueue.storage.disk import Disk, discard
+from goqueue.storage.layout import find_logs
 from goqueue.storage.recovery import find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Segment
-from goqueue.storage.store import find_logs
 from goqueue.storage.survey import Damage, Stretch, survey
 
 CATALOG = "__metadata"

@@ -27,7 +27,8 @@ from goqueue.storage import check
 from goqueue.storage.check import Finding, KnownEnd, LogReport, SegmentReport, SegmentTask
 from goqueue.storage.clean_stop import read_clean_stop
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.store import check_directory, find_logs, process_name
+from goqueue.storage.layout import check_directory, find_logs
+from goqueue.storage.store import process_name
 
 _HINT = "name a directory that a broker has used"
 _PARALLEL_BYTES = 64 * 1024 * 1024  # below this a second process costs more than it saves

@@ -100,8 +100,7 @@ class Log:
     def adopt(self, recovered: Recovered) -> None:
         """Take over what the disk holds: at the start, and after a fence or a truncation."""
         self._tail.clear()
-        for segment in self.segments:
-            self._resources.readers.drop(segment)
+        self._resources.readers.drop(*self.segments)
         self.directory = recovered.directory
         self.writer.keeps_copies = recovered.has_copies
         assert self.job is None, "what a job works on is not read anew meanwhile"
@@ -432,15 +431,13 @@ class Log:
         count = max(self._rewritten.pop(one.base_offset, 0) for one in old) + 1
         self._rewritten |= {one.base_offset: count for one in new}
         self._sealed_bytes += sum(one.size for one in new) - sum(one.size for one in old)
-        for segment in old:
-            self._resources.readers.drop(segment)
+        self._resources.readers.drop(*old)
 
     def close(self) -> list[Chunk]:
         """Refuse everything from now on, and have the flusher let the files go; return the chunks that are too late."""
         self.advance(Stage.CLOSED)
         self._tail.clear()
-        for segment in self.segments:  # the space of a removed file is not free while it is open
-            self._resources.readers.drop(segment)
+        self._resources.readers.drop(*self.segments)  # the space of a removed file is not free while it is open
         self._resources.flusher.submit(self)
         return self._refuse_unsettled(LogClosed(f"log {self.name} was closed before this was written"))
 

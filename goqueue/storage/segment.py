@@ -224,5 +224,7 @@ class Readers:
         """What those that are held have come upon."""
         return [(segment, damage) for segment, reader in self._held.items() for damage in reader.damages]
 
-    def drop(self, segment: Segment) -> None:
-        self._held.pop(segment, None)
+    def drop(self, *segments: Segment) -> None:
+        """Close these files, unless somebody still reads them."""
+        for segment in segments:
+            self._held.pop(segment, None)

@@ -10,7 +10,7 @@ from goqueue.broker.offline_catalog import find_lost_topics, record_topics
 from goqueue.storage import check
 from goqueue.storage.check import LogReport
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.store import find_logs
+from goqueue.storage.layout import find_logs
 from goqueue.testing.broker import LocalBroker
 from goqueue.testing.disk import FaultyDisk
 from tests.broker.brokers import Running

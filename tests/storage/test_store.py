@@ -25,7 +25,7 @@ from goqueue.errors import (
     RangeDamaged,
 )
 from goqueue.storage.disk import Disk, Entry, File, Mode, SystemDisk
-from goqueue.storage.store import check_directory, find_logs
+from goqueue.storage.layout import check_directory, find_logs
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import DATA, Answers, append, batch, open_store, values

@@ -10,9 +10,10 @@ import pytest
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import Disk, Entry, Mode, SystemDisk, SystemFile
 from goqueue.storage.flusher import Mode as Flush
+from goqueue.storage.layout import find_logs
 from goqueue.storage.log import Log
 from goqueue.storage.recovery import recover
-from goqueue.storage.store import Store, find_logs
+from goqueue.storage.store import Store
 from goqueue.storage.survey import Damage, Stretch, survey
 from goqueue.storage.swap import cleaned_path, content_path, decide
 from goqueue.storage.visit import LogView, SegmentView, visit

@@ -12,8 +12,8 @@ from goqueue.spark.logs.transactions import Transactions
 from goqueue.storage.aborted import load_aborted
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
+from goqueue.storage.layout import check_directory, find_logs
 from goqueue.storage.segment import Segment, load_index
-from goqueue.storage.store import check_directory, find_logs
 from goqueue.storage.swap import content_path
 from goqueue.storage.visit import LogView, SegmentView, visit
 

@@ -1,0 +1,93 @@
+"""What a data directory looks like: its format, the names that belong in it, and where its logs are.
+
+Nothing here opens a log; whoever looks at a directory without being its broker needs no more.
+"""
+
+from collections.abc import Iterator
+
+from goqueue.errors import DataDirectoryForeign, FormatUnsupported, LogNameInvalid, PathInvalid
+from goqueue.limits import LOG_DEPTH_MAX, LOG_NAME_BYTES_MAX
+from goqueue.storage.disk import Disk, Entry, read_all
+from goqueue.storage.segment import base_offset_of
+
+FORMAT_VERSION = 1
+_VERSION_DIGITS_MAX = 9
+_OURS = frozenset(
+    {
+        "FORMAT", "FORMAT.tmp", "clean", "clean.tmp", "clock", "clock.tmp",
+        "lock", "logs", "reserve", "reserve.tmp", "trash",
+    }
+)  # fmt: skip
+_NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+def check_directory(disk: Disk, path: str) -> None:
+    """Make sure that a path is a data directory that this version understands, or an empty directory."""
+    kind = disk.kind(path)
+    if kind == "absent":
+        raise PathInvalid(f"{path} does not exist", hint="name the broker's data directory", path=path)
+    if kind != "directory":
+        raise PathInvalid(f"{path} is not a directory", hint="name a directory", path=path)
+    names = {entry.name for entry in disk.entries(path)} - {"lost+found"}
+    if "FORMAT" in names:
+        if disk.kind(f"{path}/FORMAT") != "file":
+            raise FormatUnsupported(f"{path}/FORMAT is not a file", hint="restore it; this version writes 'goqueue 1'")
+        _check_format(path, read_all(disk, f"{path}/FORMAT"))
+    elif strangers := sorted(names - _OURS):
+        raise DataDirectoryForeign(
+            f"{path} is not a GoQueue data directory: it holds {', '.join(map(ascii, strangers[:3]))}",
+            hint="name an empty directory, or one that a broker has used",
+            path=path,
+        )
+
+
+def _check_format(path: str, content: bytes) -> None:
+    word, _, version = content.decode("ascii", "replace").strip().partition(" ")
+    if word != "goqueue" or not version.isdecimal() or len(version) > _VERSION_DIGITS_MAX:
+        raise FormatUnsupported(
+            f"{path}/FORMAT says {content[:40]!r}, which no version of GoQueue writes",
+            hint="restore the file; this version writes 'goqueue 1'",
+        )
+    if int(version) > FORMAT_VERSION:
+        raise FormatUnsupported(
+            f"{path} has format {version}, this version of GoQueue knows up to {FORMAT_VERSION}",
+            hint="install a newer version of GoQueue",
+        )
+
+
+def check_name(name: str) -> None:
+    """Refuse what could leave the directory or would not fit a file system."""
+    parts = name.split("/")
+    for part in parts:
+        if not part or part in (".", "..") or len(part) > LOG_NAME_BYTES_MAX or not _NAME_CHARACTERS.issuperset(part):
+            raise LogNameInvalid(
+                f"{name[:300]!r} is not a log name: {part[:300]!r} cannot be a part of one",
+                hint=f"1 to {LOG_NAME_BYTES_MAX} of A-Z a-z 0-9 . _ - between slashes, not . or ..",
+            )
+    if len(parts) > LOG_DEPTH_MAX:
+        raise LogNameInvalid(f"{name[:300]!r} has {len(parts)} parts, {LOG_DEPTH_MAX} is the most")
+
+
+def find_logs(disk: Disk, root: str, *, depth: int = LOG_DEPTH_MAX) -> list[str]:
+    """The names of all logs below a directory."""
+    tops = [entry for entry in disk.entries(root) if is_directory_of_ours(entry)]
+    return [name for top in tops for name in _logs_at(disk, root, top.name, depth)]
+
+
+def is_directory_of_ours(entry: Entry) -> bool:
+    """Whether it can be part of a log's name."""
+    return entry.kind == "directory" and _NAME_CHARACTERS.issuperset(entry.name)
+
+
+def _logs_at(disk: Disk, root: str, name: str, depth: int) -> Iterator[str]:
+    """This directory if it is a log, and the logs below it."""
+    entries = disk.entries(f"{root}/{name}")
+    if any(entry.kind == "file" and _is_of_segment(entry.name) for entry in entries):
+        yield name
+    for entry in entries if depth > 1 else ():
+        if is_directory_of_ours(entry):
+            yield from _logs_at(disk, root, f"{name}/{entry.name}", depth - 1)
+
+
+def _is_of_segment(name: str) -> bool:
+    return any(base_offset_of(name, kind) is not None for kind in ("log", "copy"))
