@@ -200,6 +200,7 @@ POLL_MESSAGES = 500
 POLL_LEASES_MAX = 100  # of one answer: retries may be many small ranges
 POLL_SECONDS = 30.0
 RECEIPTS_MAX = 10_000  # of one request
+RECEIPTS_AT_ONCE = 2_000  # of them, in one turn of the loop: some ten milliseconds
 REASON_CHARACTERS_MAX = 500  # of why a message was refused; it becomes a header of the dead letter
 DEAD_LETTERS_AT_ONCE = 100  # moved together: read, published and settled in one go
 REDRIVE_MAX = 10_000  # dead letters sent back by one request: a hundred goes of three syncs, some seconds

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -22,6 +22,7 @@ from goqueue.limits import (
     OFFSET_MAX,
     PARTITIONS_MAX,
     REASON_CHARACTERS_MAX,
+    RECEIPTS_AT_ONCE,
     RECEIPTS_MAX,
     RETRY_DELAY_SECONDS_MAX,
     VISIBILITY_SECONDS_MAX,
@@ -139,12 +140,17 @@ async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> list[Result]:
     refuse_too_many(len(handles), "receipt handles")
     template = Statement(verb, "", 0, "", **said)
     settlement = call.runtime.broker.coordinator.settlement
-    verdicts = await call.runtime.ask(partial(settlement.settle_receipts, handles, body.consumer_id, template))
-    failures = [verdict for verdict in verdicts if isinstance(verdict, GoQueueError)]
-    if len(failures) == len(verdicts):
-        raise failures[0]
+    verdicts: list[Verdict] = []
+    results: list[Result] = []
+    for start in range(0, len(handles), RECEIPTS_AT_ONCE):
+        some = handles[start : start + RECEIPTS_AT_ONCE]
+        decided = await call.runtime.ask(partial(settlement.settle_receipts, some, body.consumer_id, template))
+        results += map(_result, some, decided)
+        verdicts += decided
+    if all(isinstance(verdict, GoQueueError) for verdict in verdicts):
+        raise cast(GoQueueError, verdicts[0])
     await _arrived(call, verdicts)
-    return [_result(handle, verdict) for handle, verdict in zip(handles, verdicts, strict=True)]
+    return results
 
 
 async def _arrived(call: Call, verdicts: list[Verdict]) -> None:
