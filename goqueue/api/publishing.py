@@ -54,7 +54,7 @@ class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
     begin: Annotated[bool, msgspec.Meta(description="Begin the transaction, if it has not begun.")] = False
 
 
-class OutgoingMessage(msgspec.Struct, forbid_unknown_fields=True):
+class OutgoingMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A message to be published."""
 
     value: Annotated[str | None, msgspec.Meta(description="null with a key says that what the key had is gone.")]

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from goqueue.api.check import decode_body, decode_query
+from goqueue.api.check import decode_body, decode_query, has_repeats
 from goqueue.api.problems import PROBLEMS_MAX
+from goqueue.api.publishing import PublishRequest
 from goqueue.api.scalars import Duration, Time, decode_scalar, encode_scalar
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import parse_time
@@ -254,6 +255,27 @@ def outcome(kind: type[msgspec.Struct], body: bytes) -> tuple[Any, list[dict[str
 @given(st.binary(max_size=40) | st.text('{}[]":,\\u0d8ae1.-+ \t\x00é', max_size=40).map(str.encode))
 def test_any_bytes_are_refused_with_a_sentence(body: bytes) -> None:
     assert str(refusal(body)).isprintable()
+
+
+FIELDS = st.sampled_from(
+    [
+        ('"value"', '"x"'), ('"key"', "null"), ('"key"', '"k"'), ('"headers"', '{"a":"1"}'),
+        ('"headers"', '{"a":"1","a":"2"}'),
+        ('"partition"', "1"), ('"partition"', "null"), ('"delay"', '"5s"'), ('"delay"', "5"), ('"priority"', '"high"'),
+        ('"\\u006bey"', '"k"'), ('"encoding"', '"base64"'), ('"headers"', '{"a":["1","2"]}'),
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(FIELDS, max_size=4), min_size=1, max_size=3), st.sampled_from([":", " : "]))
+def test_a_name_given_twice_is_found_however_the_body_is_written(messages: list[Any], colon: str) -> None:
+    written = [",".join(name + colon + text for name, text in [('"value"', '"v"'), *fields]) for fields in messages]
+    body = f'{{"messages":[{",".join("{" + one + "}" for one in written)}]}}'.encode()
+    if has_repeats(body):
+        with pytest.raises(RequestInvalid, match="twice"):
+            decode_body(PublishRequest, body)
+    else:
+        assert len(decode_body(PublishRequest, body).messages) == len(messages)
 
 
 def test_a_query_becomes_a_value() -> None:
