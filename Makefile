@@ -1,5 +1,6 @@
 # Everything runs in .venv, which is made on first use and brought up to date when pyproject.toml or
-# constraints.txt changes. Needed beforehand: Python 3.11 or newer with venv, and make. PYTHON chooses the
+# constraints.txt changes. `make run` installs what the broker needs, the other targets also what tests and
+# tools need. Needed beforehand: Python 3.11 or newer with venv, and make. PYTHON chooses the
 # interpreter when .venv is made; to change it later, `make clean` first.
 
 .DEFAULT_GOAL := help
@@ -9,6 +10,7 @@ ARGS ?=
 SUITE ?=
 SECONDS ?= 300
 
+RUNTIME := .venv/runtime
 INSTALLED := .venv/installed
 RUN := .venv/bin/python -m
 
@@ -31,7 +33,7 @@ endef
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(INSTALLED) ## start the broker (ARGS="..." goes to goqueue serve)
+run: $(RUNTIME) ## start the broker (ARGS="..." goes to goqueue serve)
 	@exec .venv/bin/goqueue serve $(ARGS)
 
 test: $(INSTALLED) ## run the tests (ARGS="..." goes to pytest)
@@ -63,12 +65,14 @@ clean: ## remove the environment, caches and build results
 	@rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(RUNTIME): WHAT := .
+$(INSTALLED): WHAT := .[dev]
+$(RUNTIME) $(INSTALLED): pyproject.toml constraints.txt
 	@$(FIND_PYTHON); \
-	if ! { test -e $@ && .venv/bin/python -c 'import pip' 2>/dev/null; }; then \
+	if ! { test -e $(RUNTIME) && .venv/bin/python -c 'import pip' 2>/dev/null; }; then \
 		echo "making .venv with $$("$$python" --version)" >&2; \
 		"$$python" -m venv --clear .venv; \
 	fi
-	@echo "installing GoQueue and its tools into .venv" >&2
-	@$(RUN) pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $@
+	@echo "installing GoQueue$(if $(findstring dev,$(WHAT)), and its tools) into .venv" >&2
+	@$(RUN) pip install -q --disable-pip-version-check -c constraints.txt -e '$(WHAT)'
+	@touch $(RUNTIME) $@
