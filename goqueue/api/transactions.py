@@ -212,7 +212,7 @@ async def acks(call: Call) -> AcksTaken:
     pledge: Callable[[Told], None]
     if body.receipts is not None and body.acks is None:
         refuse_too_many(len(body.receipts), "receipts")
-        groups = pledges.groups_of(body.receipts)
+        groups = pledges.groups_of(body.receipts, body.whose)
         pledge = partial(pledges.receipts, body.receipts, body.member_id, body.whose)
     elif body.acks is not None and body.receipts is None and body.group is not None and body.member_id is not None:
         check_ranges({"acks": body.acks})

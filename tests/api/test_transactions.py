@@ -9,6 +9,8 @@ from goqueue.limits import EPOCH_MAX
 from goqueue.runtime import notary
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
+from tests.api.members import PATIENCE, Member
+from tests.api.members import of as of_lease
 from tests.api.wire import frames, section, send, until
 from tests.brokers import Answer, ask, broker, create, publish
 
@@ -424,6 +426,48 @@ def test_what_groups_acknowledge_in_it_is_counted_where_one_is_asked_for(url: st
     assert group["lag"]["t"]["0"]["pledged"] == 2
     done(call(url, "commit", whose))
     assert of(url)["pledged"] == {}
+
+
+@pytest.mark.parametrize("settled_in", ["no transaction", "a transaction"])
+def test_lease_that_ran_out_is_refused_after_another_lease_has_settled_its_messages(url: str, settled_in: str) -> None:
+    publish(url, "t", "a", "b", partition=0)
+    member, whose, other = Member(url).join(topics=["t"]), init(url), init(url, "app-2")
+    (lost,) = member.lease(visibility_timeout="200ms")
+    done(call(url, "begin", whose))
+    put(url, whose, "made of a and b", partition=1)
+    (again,) = member.lease(timeout=PATIENCE)
+    if settled_in == "no transaction":
+        assert member.settle(acks=[of_lease(again)])["acks"] == [{}]
+    else:
+        done(call(url, "begin", other))
+        assert acked(url, other, member, again) == [None]
+        done(call(url, "commit", other))
+    assert acked(url, whose, member, lost) == ["lease_expired"]
+    assert of(url)["pledged"] == {member.group: 0}
+
+
+def test_acks_of_a_transaction_may_be_repeated_until_it_ends(url: str) -> None:
+    publish(url, "t", "a", "b", partition=0)
+    member, whose = Member(url).join(topics=["t"]), init(url)
+    (lease,) = member.lease()
+    done(call(url, "begin", whose))
+    for _ in range(2):
+        assert acked(url, whose, member, lease) == [None]
+    assert of(url)["pledged"] == {member.group: 2}
+    following = next_of(done(call(url, "commit", whose)), whose)
+    refused(call(url, "acks", whose, **of_member(member, lease)), 409, "transaction_not_open")
+    done(call(url, "begin", following))
+    assert acked(url, following, member, lease) == ["lease_expired"]
+
+
+def of_member(member: Member, lease: dict[str, Any]) -> dict[str, Any]:
+    return {"group": member.group, "member_id": member.id, "acks": [of_lease(lease)]}
+
+
+def acked(url: str, whose: Whose, member: Member, lease: dict[str, Any]) -> list[str | None]:
+    """The code of each refusal."""
+    results = done(call(url, "acks", whose, **of_member(member, lease)))["results"]
+    return [result.get("error", {}).get("code") for result in results]
 
 
 def test_lists_of_topics_say_what_is_held_back(url: str) -> None:

@@ -91,6 +91,8 @@ class Held(NamedTuple):
     grant: Grant
     left: list[Range]
     until_ns: int
+    gaps: tuple[Range, ...] = ()
+    """Of the grant's range, the offsets that were not leased with it, since they have no message or were held back."""
 
 
 class Move(NamedTuple):
@@ -156,7 +158,7 @@ class Stands(Change, frozen=True, tag="cursor_stands"):
 
     def below(self, end: int) -> "Stands":
         """The same without anything from this offset on."""
-        leases = [Held(held.grant, _clipped(held.left, end), held.until_ns) for held in self.leases]
+        leases = [held._replace(left=_clipped(held.left, end)) for held in self.leases]
         return replace(
             self,
             floor=min(self.floor, end),

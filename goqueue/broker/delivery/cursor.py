@@ -179,8 +179,7 @@ class Cursor:
                 self.waiting.cut(grant.first, grant.end)
             self.position = max(self.position, grant.end)
             lease = Lease(grant, grant.until_ns)
-            for first, end in (*change.held, *change.gaps):
-                lease.left.cut(first, end)
+            lease.leave_out((*change.held, *change.gaps))
             self._enter(lease)
         for first, end in change.held:
             self.position = max(self.position, end)
@@ -200,8 +199,7 @@ class Cursor:
             if self.waiting:
                 for first, end in grant.ranges():
                     self.waiting.cut(first, end)
-            for first, end in (*change.held, *change.gaps):
-                lease.left.cut(first, end)
+            lease.leave_out((*change.held, *change.gaps))
             self._enter(lease)
         for first, end in change.held:
             self.waiting.set(first, end, _held_back(change))
@@ -347,7 +345,7 @@ class Cursor:
         self.moving = RangeMap(change.moving)
         self.pledged = RangeMap(change.pledged)
         for held in change.leases:
-            self._enter(Lease(held.grant, held.until_ns, held.left))
+            self._enter(Lease(held.grant, held.until_ns, held.left, held.gaps))
 
     def stands(self) -> Stands:
         """All of it as a record."""
@@ -360,7 +358,7 @@ class Cursor:
             position=self.position,
             acked=self.settled(),
             waiting=list(self.waiting.runs()),
-            leases=[Held(lease.grant, lease.ranges(), lease.until_ns) for lease in self.leases.values()],
+            leases=[Held(one.grant, one.ranges(), one.until_ns, one.gaps) for one in self.leases.values()],
             moving=list(self.moving.runs()),
             lost=self.lost,
             heads=self.heads or [],

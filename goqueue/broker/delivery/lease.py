@@ -7,14 +7,21 @@ from goqueue.broker.ranges import RangeMap
 
 
 class Lease:
-    """`left` are those of its messages that the member has not answered for."""
+    """`left` are those of its messages that the member has not answered for.
 
-    __slots__ = ("grant", "left", "until_ns")
+    What must stay true: `gaps` do not change once the lease was handed out.
+    """
 
-    def __init__(self, grant: Grant, until_ns: int, left: Iterable[Range] | None = None) -> None:
+    __slots__ = ("gaps", "grant", "left", "until_ns")
+
+    def __init__(
+        self, grant: Grant, until_ns: int, left: Iterable[Range] | None = None, gaps: tuple[Range, ...] = ()
+    ) -> None:
         """Of all its messages, unless it is said what is left."""
         self.grant = grant
         self.until_ns = until_ns
+        self.gaps = gaps
+        """Of the grant's range, the offsets that were not leased with it."""
         self.left: RangeMap[bool]
         if left is None:
             self.left = RangeMap.of(*grant.edges(), True)
@@ -24,6 +31,19 @@ class Lease:
     @property
     def id(self) -> str:
         return self.grant.id
+
+    def leave_out(self, ranges: Iterable[Range]) -> None:
+        """Before it is handed out: these offsets are not leased with it."""
+        left_out = tuple((one, other) for first, end in ranges for one, other, _ in self.left.cut(first, end))
+        if left_out:
+            self.gaps += left_out
+
+    def messages(self) -> RangeMap[bool]:
+        """The offsets that were leased, whatever is left of them."""
+        found = RangeMap[bool].of(*self.grant.edges(), True)
+        for first, end in self.gaps:
+            found.cut(first, end)
+        return found
 
     def ranges(self) -> list[Range]:
         return [(first, end) for first, end, _ in self.left.runs()]

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from goqueue.broker.delivery.changes import Grant, Held, Range, Stands
+from goqueue.broker.delivery.changes import Held, Range, Stands
 from goqueue.limits import STANDS_BYTES
 
 # Bytes of one range of each list in JSON, at most: numbers have up to 19 digits, a character of a reason six bytes.
@@ -53,7 +53,7 @@ def _weight(stands: Stands) -> int:
     return (
         _RANGE_BYTES * ranges
         + _RETRY_BYTES * len(stands.waiting)
-        + sum(_grant_bytes(held.grant) for held in stands.leases)
+        + sum(_granted_bytes(held) for held in stands.leases)
         + _MOVE_BYTES * len(stands.moving)
         + _PLEDGE_BYTES * len(stands.pledged)
     )
@@ -67,17 +67,16 @@ def _pieces(stands: Stands) -> Iterator[tuple[str, Any, int]]:
         yield "waiting", waiting, _RETRY_BYTES
     for held in stands.leases:
         for left in _slices(held.left):
-            size = _grant_bytes(held.grant) + _RANGE_BYTES * len(left)
-            yield "leases", Held(held.grant, left, held.until_ns), size
+            yield "leases", held._replace(left=left), _granted_bytes(held) + _RANGE_BYTES * len(left)
     for move in stands.moving:
         yield "moving", move, _MOVE_BYTES
     for pledge in stands.pledged:
         yield "pledged", pledge, _PLEDGE_BYTES
 
 
-def _grant_bytes(grant: Grant) -> int:
+def _granted_bytes(held: Held) -> int:
     """However little is left of it, it tells all that it was given for."""
-    return _GRANT_BYTES + _RUN_BYTES * len(grant.runs)
+    return _GRANT_BYTES + _RUN_BYTES * len(held.grant.runs) + _RANGE_BYTES * len(held.gaps)
 
 
 def _slices(ranges: list[Range]) -> Iterator[list[Range]]:
@@ -90,7 +89,7 @@ def _whole_leases(pieces: Iterable[Held]) -> Iterator[Held]:
     under_way: Held | None = None
     for piece in pieces:
         if under_way is not None and under_way.grant.id == piece.grant.id:
-            under_way = Held(piece.grant, [*under_way.left, *piece.left], piece.until_ns)
+            under_way = piece._replace(left=[*under_way.left, *piece.left])
             continue
         if under_way is not None:
             yield under_way

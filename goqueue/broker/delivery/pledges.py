@@ -3,14 +3,17 @@
 A group is a participant of a transaction as a partition is. What is pledged is neither in hand nor waiting, so no
 timeout and no rebalance gives it to anybody; and it is not done either, until the transaction says how it ends.
 
-What must stay true: what was answered is durable; a message is pledged by one transaction at a time.
+What must stay true: what was answered is durable; a message is pledged by one transaction at a time, and for one
+delivery of it, so that no transaction is committed for a message that another delivery has settled.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from goqueue.broker.delivery.changes import CursorChange, Place, Pledged, Redeemed, Retry
-from goqueue.broker.delivery.claims import Statement, expired, lease_of, left_of
+from goqueue.broker.delivery.claims import Statement, expired, left_to_pledge, standing_lease
 from goqueue.broker.delivery.cursor import Cursor
+from goqueue.broker.delivery.lease import Lease
 from goqueue.broker.delivery.receipt import Receipt, parse_receipt
 from goqueue.broker.delivery.settlement import Outcome, Settlement, Told, Verdict
 from goqueue.broker.groups.ledger import Ledger
@@ -21,6 +24,14 @@ from goqueue.clock import Clock
 from goqueue.errors import GoQueueError, ReceiptInvalid, TransactionPending
 
 
+class _PledgedLease(NamedTuple):
+    """A lease of which a transaction has pledged something. Once it is gone, that may still be said again."""
+
+    group: str
+    place: Place
+    lease: Lease
+
+
 class Pledges:
     """Takes what consumers say in transactions, and carries out how these end."""
 
@@ -29,10 +40,10 @@ class Pledges:
         self._clock = clock
         self._offsets = offsets
         self._settlement = settlement
-        self._groups: dict[str, str] = {}
-        """Of leases of which something was pledged: a receipt does not say of which group it is."""
-        self._leases: dict[tuple[str, Whose], list[str]] = {}
-        """The same leases, to be forgotten with the transaction."""
+        self._leases: dict[tuple[Whose, str], _PledgedLease] = {}
+        """By open transaction and the id of the lease. A start aborts what is open, so this needs no record."""
+        self._by_group: dict[tuple[str, Whose], list[str]] = {}
+        """The ids of the same leases, to be forgotten with the transaction."""
 
     # --- acknowledge ---
 
@@ -57,25 +68,28 @@ class Pledges:
                 verdicts.append(error)
         self._ledger.when_durable(groups, lambda error: told(error or verdicts))
 
-    def groups_of(self, receipts: Iterable[str]) -> list[str]:
+    def groups_of(self, receipts: Iterable[str], whose: Whose) -> list[str]:
         """Where what these receipts speak of would be pledged; those that say nothing are passed over."""
         groups: dict[str, None] = {}
         for text in receipts:
             try:
-                found = self._group_of(parse_receipt(text).lease)
+                found = self._group_of(parse_receipt(text).lease, whose)
             except ReceiptInvalid:
                 continue
             if found is not None:
                 groups[found] = None
         return list(groups)
 
-    def _group_of(self, lease: str) -> str | None:
+    def _group_of(self, lease: str, whose: Whose) -> str | None:
         found = self._ledger.lease(lease)
-        return found[0].group if found is not None else self._groups.get(lease)
+        if found is not None:
+            return found[0].group
+        pledged = self._leases.get((whose, lease))
+        return pledged.group if pledged is not None else None
 
     def _understood(self, receipt: Receipt, whose: Whose) -> str:
         """The group, if this is the delivery that its lease stands for, or stood for when it was pledged."""
-        group = self._group_of(receipt.lease)
+        group = self._group_of(receipt.lease, whose)
         cursor = self._ledger.cursor(group, (receipt.topic, receipt.partition)) if group is not None else None
         lease = cursor.leases.get(receipt.lease) if cursor is not None else None
         deliveries = 0
@@ -90,19 +104,31 @@ class Pledges:
     def _verdict(self, group: str, member: str | None, statement: Statement, whose: Whose) -> Verdict:
         cursor = self._ledger.cursor(group, (statement.topic, statement.partition))
         try:
-            lease = lease_of(self._ledger, cursor, member, statement, self._clock.now_ns(), whose)
-            ranges = left_of(cursor, lease, statement, whose) if cursor is not None and lease is not None else []
+            standing = standing_lease(cursor, member, statement, self._clock.now_ns())
+            lease = standing or self._pledged_lease(group, statement, whose)
+            if cursor is None or lease is None:
+                raise expired(statement.place_name)
+            ranges = left_to_pledge(cursor, lease, statement, whose, is_standing=standing is not None)
         except GoQueueError as error:
             return error
-        if cursor is not None and lease is not None and ranges:
-            if lease.id not in self._groups:
-                self._groups[lease.id] = group
-                self._leases.setdefault((group, whose), []).append(lease.id)
+        if ranges:
+            self._remember(cursor, lease, whose)
             change = Pledged(group, *cursor.place, whose=whose, ranges=ranges, lease=lease.id)
             self._ledger.record(group, [change])
             self._settlement.attend(cursor)
             self._settlement.on_room(cursor, lease.grant.member)
         return Outcome()
+
+    def _pledged_lease(self, group: str, statement: Statement, whose: Whose) -> Lease | None:
+        """The lease of a statement, if the transaction has pledged something of it before it was gone."""
+        found = self._leases.get((whose, statement.lease))
+        said = (group, statement.topic, statement.partition)
+        return found.lease if found is not None and (found.group, *found.place) == said else None
+
+    def _remember(self, cursor: Cursor, lease: Lease, whose: Whose) -> None:
+        if (whose, lease.id) not in self._leases:
+            self._leases[whose, lease.id] = _PledgedLease(cursor.group, cursor.place, lease)
+            self._by_group.setdefault((cursor.group, whose), []).append(lease.id)
 
     # --- commit offsets ---
 
@@ -127,7 +153,10 @@ class Pledges:
         for place, offset in offsets.items():
             cursor = self._ledger.cursors(group)[place]
             if not cursor.is_settled(cursor.floor, offset, None, whose):
-                holders[place] = _holders(cursor, offset)
+                held = [lease for lease in cursor.leases.values() if lease.left.count_within(0, offset)]
+                holders[place] = {lease.grant.member for lease in held}
+                for lease in held:
+                    self._remember(cursor, lease, whose)
                 change = Pledged(group, *place, whose=whose, ranges=[(cursor.floor, offset)])
                 self._ledger.record(group, [change])
                 self._settlement.attend(cursor)
@@ -153,8 +182,8 @@ class Pledges:
         except GoQueueError as error:  # a log that takes nothing now
             told(error)
             return
-        for lease in self._leases.pop((group, whose), ()):
-            del self._groups[lease]
+        for lease_id in self._by_group.pop((group, whose), ()):
+            del self._leases[whose, lease_id]
         for cursor, mine in redeemed:
             self._tell(cursor, mine, is_commit)
 
@@ -184,7 +213,7 @@ class Pledges:
         return {pledge.whose for cursor in cursors for _, _, pledge in cursor.pledged.runs()}
 
     def __repr__(self) -> str:
-        return f"<Pledges of {len(self._leases)} transactions>"
+        return f"<Pledges of {len(self._by_group)} transactions>"
 
 
 def _check_free(cursor: Cursor | None, offset: int, whose: Whose) -> None:
@@ -198,9 +227,3 @@ def _check_free(cursor: Cursor | None, offset: int, whose: Whose) -> None:
                 " which has not come to its end",
                 hint="ask again when it has",
             )
-
-
-def _holders(cursor: Cursor | None, offset: int) -> set[str]:
-    """Who has something below the offset in hand."""
-    leases = cursor.leases.values() if cursor is not None else ()
-    return {lease.grant.member for lease in leases if lease.left.count_within(0, offset)}

@@ -44,7 +44,7 @@ def standing(draw: st.DrawFn) -> Stands:
         position=90,
         acked=draw(ranges),
         waiting=[(first, end, Retry(1, 1, 2, 3)) for first, end in draw(ranges)],
-        leases=[Held(grant(name), draw(ranges), 50) for name in names],
+        leases=[Held(grant(name), draw(ranges), 50, tuple(draw(ranges))) for name in names],
         moving=[(first, end, MOVE) for first, end in draw(ranges)],
         lost=7,
         pledged=[(first, end, Pledge(Whose(5, 6), Retry(1, 1, 2, 0))) for first, end in draw(ranges)],
@@ -83,6 +83,7 @@ def test_no_part_is_much_larger_than_it_may_be_however_much_there_is_of_everythi
     retry = Retry(last, last, last, last)
     held = grant("l" * 33)._replace(member="m" * 217, end=last, until_ns=last)
     laned = Held(held._replace(runs=(last,) * 9_999), [(0, 1)], last)
+    with_gaps = Held(held, [(0, 1)], last, ((last - 1, last),) * 9_999)
     move = Move("t" * 255, 0, last, "\x01" * REASON_CHARACTERS_MAX, last, last, last)
     stands = Stands(
         *WHOSE,
@@ -91,7 +92,9 @@ def test_no_part_is_much_larger_than_it_may_be_however_much_there_is_of_everythi
         position=last,
         acked=[(last - 1, last)] * many,
         waiting=[(last - 1, last, retry)] * many,
-        leases=[Held(held, [(last - 1, last)] * many, last)] + [Held(held, [(0, 1)], last)] * 9 + [laned] * 100,
+        leases=[Held(held, [(last - 1, last)] * many, last)]
+        + [Held(held, [(0, 1)], last)] * 9
+        + [laned, with_gaps] * 50,
         moving=[(last - 1, last, move)] * 1500,
         pledged=[(last - 1, last, Pledge(Whose(last, last), retry))] * many,
     )

@@ -1,11 +1,15 @@
 """What is acknowledged in a transaction is nobody's until that has come to its end; then it is done, or comes again."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
+from goqueue.broker.delivery.changes import Range
+from goqueue.broker.delivery.claims import Statement
 from goqueue.broker.delivery.receipt import Receipt
 from goqueue.broker.delivery.settlement import Outcome, Verdict
+from goqueue.broker.delivery.taking import Portion
 from goqueue.broker.transactions.whose import Whose
 from goqueue.errors import (
     DiskFull,
@@ -23,7 +27,9 @@ from goqueue.storage.frame import NORMAL
 from tests.broker.brokers import Told
 from tests.broker.delivery.test_receipt import receipts_of
 from tests.broker.groupwork import GATHERED, ORDERS, TRANSACTION, Team, offsets_of, values_of
+from tests.broker.transactions.traffic import Traffic
 
+NEVER = 3600.0
 OTHER = Whose(8, 0)
 CRITICAL = 0
 
@@ -127,6 +133,174 @@ def test_an_ack_may_be_repeated_in_the_same_transaction_and_in_no_other() -> Non
         team.pledge(portion, (0, 1), whose=OTHER)
     with pytest.raises(LeaseExpired):
         team.ack(portion, (0, 1))
+
+
+def retaken(team: Team, member: str) -> tuple[Portion, Portion]:
+    """A lease that has expired, and the next one of the same messages."""
+    lost = team.take(member, visibility=5.0)
+    team.due(6.0)
+    return lost, team.take(member)
+
+
+def commit_pledge(team: Team, portion: Portion) -> None:
+    team.pledge(portion, whose=OTHER)
+    team.redeem(is_commit=True, whose=OTHER)
+
+
+@pytest.mark.parametrize(
+    "settle",
+    [
+        Team.ack,
+        commit_pledge,
+        lambda team, portion: team.commit(portion.grant.member, portion.grant.end),
+        lambda team, _: team.reset("latest"),
+    ],
+    ids=["ack", "transaction", "offset", "reset"],
+)
+def test_lost_lease_is_not_pledged_after_its_messages_were_settled(settle: Callable[[Team, Portion], object]) -> None:
+    team, one = team_with("a", "b", "c")
+    lost, again = retaken(team, one)
+    settle(team, again)
+    assert (team.cursor().floor, team.cursor().position) == (3, 3)
+    for ranges in ((0, 3), (1, 2)):
+        with pytest.raises(LeaseExpired):
+            team.pledge(lost, ranges)
+    assert {type(verdict) for verdict in pledge_receipts(team, receipts_of(lost))} == {LeaseExpired}
+    assert team.coordinator.pledges.standing("team") == set()
+
+
+@pytest.mark.parametrize("is_redelivered", [True, False])
+def test_lease_of_which_a_part_was_settled_is_not_pledged_whole(is_redelivered: bool) -> None:
+    team, one = team_with("a", "b", "c")
+    portion = team.take(one)
+    if is_redelivered:
+        team.nack(portion, (1, 2), delay=0.0)
+        team.ack(team.take(one))
+    else:
+        team.ack(portion, (1, 2))
+    for ranges in ((0, 3), (0, 2), (1, 2), (1, 3)):
+        with pytest.raises(LeaseExpired):
+            team.pledge(portion, ranges)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 0
+    team.pledge(portion, (0, 1), (2, 3))
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 2
+
+
+def test_part_that_an_earlier_transaction_has_committed_is_not_pledged_again() -> None:
+    team, one = team_with("a", "b", "c")
+    portion = team.take(one)
+    team.pledge(portion, (0, 1), whose=OTHER)
+    with pytest.raises(LeaseExpired):
+        team.pledge(portion)
+    team.redeem(is_commit=True, whose=OTHER)
+    with pytest.raises(LeaseExpired):
+        team.pledge(portion)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 0
+
+
+def test_earlier_delivery_is_not_pledged_with_a_later_one_in_the_same_transaction() -> None:
+    team, one = team_with("a", "b", "c")
+    lost = team.take(one, visibility=5.0)
+    team.pledge(lost, (0, 1))
+    team.due(6.0)
+    again = team.take(one)
+    assert again.grant.deliveries == 2
+    team.pledge(again)
+    with pytest.raises(LeaseExpired):
+        team.pledge(lost)
+    team.pledge(lost, (0, 1))
+    team.pledge(again)
+
+
+def test_pledge_may_be_repeated_when_the_time_of_its_lease_is_over_and_not_grow() -> None:
+    team, one = team_with("a", "b")
+    portion = team.take(one, visibility=5.0)
+    team.pledge(portion, (0, 1))
+    for let_pass in (team.running.clock.advance, team.due):  # before it is noticed, and afterwards
+        let_pass(6.0)
+        team.pledge(portion, (0, 1))
+        with pytest.raises(LeaseExpired):
+            team.pledge(portion)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 1
+
+
+def test_lease_is_pledged_in_its_own_partition_only() -> None:
+    team = Team(partitions=2)
+    for number in range(2):
+        team.publish("a", place=("orders", number))
+    one = team.join()
+    portion, other = team.poll(one)
+    team.pledge(portion)
+    team.pledge(other)
+    stray = Statement("ack", other.topic, other.partition, portion.grant.id, ((0, 1),))
+    told = team.ask_to_pledge(one, stray)
+    team.running.flush()
+    assert isinstance(told.result[0], LeaseExpired)
+
+
+def test_of_several_leases_in_one_call_those_that_are_lost_are_refused() -> None:
+    team, one = team_with("a", "b")
+    lost = team.take(one, 1, visibility=5.0)
+    good = team.take(one, 1)
+    team.due(6.0)
+    team.ack(team.take(one))
+    told = team.ask_to_pledge(one, team.statement("ack", lost), team.statement("ack", good))
+    team.running.flush()
+    assert [type(verdict) for verdict in told.result] == [LeaseExpired, Outcome]
+    assert team.cursor().pledged_by(TRANSACTION) == [(1, 2, good.grant.tried)]
+
+
+def test_lost_lease_is_acked_outside_a_transaction_after_its_messages_were_settled() -> None:
+    team, one = team_with("a", "b")
+    lost, again = retaken(team, one)
+    team.ack(again)
+    assert team.ack(lost) == Outcome()
+
+
+def with_gaps() -> tuple[Team, Portion]:
+    """A lease of offsets 0 and 3, between which a transaction was aborted."""
+    team = Team()
+    traffic = Traffic(team.running)
+    traffic.plain(b"one")
+    traffic.aborted(b"never")
+    traffic.plain(b"two")
+    portion = team.take(team.join(session=NEVER))
+    assert portion.content.ranges() == [(0, 1), (3, 4)]
+    return team, portion
+
+
+@pytest.mark.parametrize("ranges", [(0, 4), (0, 2), (2, 4), (1, 2)])
+def test_pledge_over_offsets_without_messages_may_be_repeated(ranges: Range) -> None:
+    team, portion = with_gaps()
+    for _ in range(2):
+        team.pledge(portion, ranges)
+    for _ in range(2):
+        team.pledge(portion)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 2
+
+
+def test_lease_knows_its_offsets_without_messages_after_a_crash_and_a_rewritten_log() -> None:
+    team, portion = with_gaps()
+    team = team.crash()
+    team.do(team.coordinator.ledger.tell_again())
+    team = team.crash()
+    team.pledge(portion, (0, 2))
+    team.pledge(portion)
+    team.redeem(is_commit=True)
+    assert team.cursor().floor == 4
+
+
+def test_disk_that_refuses_a_pledge_leaves_nothing_to_be_repeated() -> None:
+    team, one = team_with("a")
+    portion = team.take(one, visibility=5.0)
+    team.running.disk.fail("write", errno.ENOSPC)
+    told = team.ask_to_pledge(one, team.statement("ack", portion))
+    team.running.flush()
+    assert isinstance(told.refusal, DiskFull)
+    team.due(6.0)
+    team.ack(team.take(one))
+    with pytest.raises(LeaseExpired):
+        team.pledge(portion)
 
 
 @pytest.mark.parametrize("verb", ["ack", "nack", "reject", "release", "extend"])
@@ -248,20 +422,31 @@ def test_receipts_are_pledged_one_by_one_and_again_in_the_same_transaction() -> 
     team, one = team_with("a", "b", "c")
     receipts = receipts_of(team.take(one))
     for some in (receipts[:2], receipts[1:], receipts):
-        assert team.coordinator.pledges.groups_of(some) == ["team"]
+        assert team.coordinator.pledges.groups_of(some, TRANSACTION) == ["team"]
         assert [type(verdict) for verdict in pledge_receipts(team, some)] == [Outcome] * len(some)
     assert team.coordinator.pledges.count("team", TRANSACTION) == 3
     assert {type(verdict) for verdict in pledge_receipts(team, receipts, OTHER)} == {LeaseExpired}
     team.redeem(is_commit=True)
-    assert team.coordinator.pledges.groups_of(receipts) == []
+    assert team.coordinator.pledges.groups_of(receipts, TRANSACTION) == []
     assert team.cursor().floor == 3
+
+
+def test_receipts_of_a_lease_that_two_transactions_share_may_be_repeated_after_one_has_ended() -> None:
+    team, one = team_with("a", "b")
+    first, second = receipts_of(team.take(one))
+    pledge_receipts(team, [first], OTHER)
+    pledge_receipts(team, [second])
+    team.redeem(is_commit=True, whose=OTHER)
+    assert team.coordinator.pledges.groups_of([second], TRANSACTION) == ["team"]
+    assert pledge_receipts(team, [second]) == [Outcome()]
+    assert isinstance(pledge_receipts(team, [first])[0], LeaseExpired)
 
 
 def test_receipts_of_several_groups_are_pledged_together() -> None:
     team, one = team_with("a")
     others = Team(team.running, "others")
     receipts = [*receipts_of(team.take(one)), *receipts_of(others.take(others.join()))]
-    assert team.coordinator.pledges.groups_of([*receipts, "nothing"]) == ["team", "others"]
+    assert team.coordinator.pledges.groups_of([*receipts, "nothing"], TRANSACTION) == ["team", "others"]
     assert [type(verdict) for verdict in pledge_receipts(team, [*receipts, "nothing"])] == [
         Outcome,
         Outcome,
@@ -313,6 +498,16 @@ def test_offsets_grow_in_a_transaction_and_never_shrink() -> None:
     assert team.coordinator.pledges.count("team", TRANSACTION) == 3
     team.redeem(is_commit=True)
     assert team.cursor().floor == 3
+
+
+def test_lease_may_be_pledged_after_an_offset_behind_it_in_the_same_transaction_only() -> None:
+    team, one = team_with("a", "b", "c")
+    portion = team.take(one)
+    team.pledge_offset(3, member=one)
+    team.pledge(portion)
+    with pytest.raises(LeaseExpired):
+        team.pledge(portion, whose=OTHER)
+    assert team.coordinator.pledges.count("team", TRANSACTION) == 3
 
 
 def test_who_names_no_member_needs_no_group() -> None:
@@ -415,6 +610,35 @@ def test_among_lanes_what_was_pledged_in_vain_keeps_its_lane() -> None:
         team.pledge(portion)
     team.redeem(is_commit=True)
     assert team.cursor().floor == 6
+
+
+def test_lost_lease_of_one_lane_is_not_pledged_after_its_messages_were_settled() -> None:
+    team = Team()
+    team.publish(*"abcdef", lanes=[NORMAL, CRITICAL] * 3)
+    one = team.join(session=NEVER)
+    lost = [portion for portion in team.poll(one, 6, visibility=5.0) if portion.grant.runs]
+    assert lost
+    team.due(6.0)
+    for portion in team.poll(one, 6):
+        team.ack(portion)
+    assert team.cursor().floor == 6
+    for portion in lost:
+        with pytest.raises(LeaseExpired):
+            team.pledge(portion)
+
+
+def test_lane_of_which_a_part_was_settled_is_pledged_but_for_that() -> None:
+    team = Team()
+    team.publish(*"abcdef", lanes=[NORMAL, CRITICAL] * 3)
+    portion = next(portion for portion in team.poll(team.join(), 6) if portion.grant.lane == NORMAL)
+    assert portion.content.ranges() == [(0, 1), (2, 3), (4, 5)]
+    team.ack(portion, (2, 3))
+    for ranges in ((0, 5), (1, 3), (2, 5)):
+        with pytest.raises(LeaseExpired):
+            team.pledge(portion, ranges)
+    for _ in range(2):
+        team.pledge(portion, (0, 2), (3, 5))
+    assert team.cursor().pledged_by(TRANSACTION) == [(0, 1, portion.grant.tried), (4, 5, portion.grant.tried)]
 
 
 def test_what_nobody_had_seen_has_its_lanes_again_after_an_aborted_transaction() -> None:

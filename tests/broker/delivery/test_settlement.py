@@ -48,6 +48,17 @@ def test_an_ack_may_be_repeated_when_its_answer_was_lost() -> None:
     assert team.crash().cursor().floor == 3
 
 
+def test_ack_may_be_repeated_when_the_time_of_its_lease_is_over_and_not_grow() -> None:
+    team, one = team_with("a", "b", "c")
+    portion = team.take(one, visibility=5.0)
+    team.ack(portion, (0, 2))
+    for let_pass in (team.running.clock.advance, team.due):  # before it is noticed, and afterwards
+        let_pass(6.0)
+        team.ack(portion, (0, 2))
+        with pytest.raises(LeaseExpired):
+            team.ack(portion)
+
+
 def test_an_ack_may_name_a_message_twice() -> None:
     team, one = team_with("a", "b", "c")
     team.ack(team.take(one), (0, 2), (0, 1), (1, 2))

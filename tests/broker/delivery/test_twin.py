@@ -134,6 +134,8 @@ class Delivery(RuleBasedStateMachine):
         self.twins = {place: Twin() for place in PLACES}
         self.members: list[str] = []
         self.published = 0
+        self.handed: list[Portion] = []
+        """All leases, those that are gone too."""
 
     @initialize(lanes=st.lists(st.sampled_from(range(5)), max_size=12))
     def something_is_there_already(self, lanes: list[int]) -> None:
@@ -221,6 +223,7 @@ class Delivery(RuleBasedStateMachine):
         assert not (is_lone_in_hand and handed)
         if available and not in_hand:
             assert handed, "there was something to be had"
+        self.handed += portions
         for portion, offset in handed:
             place, grant = (portion.topic, portion.partition), portion.grant
             one = self.twins[place].known[offset]
@@ -300,9 +303,30 @@ class Delivery(RuleBasedStateMachine):
     @rule(data=st.data(), whose=st.sampled_from(TRANSACTIONS))
     def pledge(self, data: st.DataObject, whose: Whose) -> None:
         place, lent, offsets = self.some_of_a_lease(data)
-        self.team.pledge(lent.portion, *((one, one + 1) for one in offsets), whose=whose)
+        for _ in range(2):  # as after a lost answer
+            self.team.pledge(lent.portion, *((one, one + 1) for one in offsets), whose=whose)
         for offset in offsets:
             self.twins[place].pledge(offset, whose)
+
+    @precondition(lambda self: self.handed)
+    @rule(data=st.data(), whose=st.sampled_from(TRANSACTIONS))
+    def pledge_what_may_be_lost(self, data: st.DataObject, whose: Whose) -> None:
+        portion = self.handed[data.draw(st.integers(0, len(self.handed) - 1))]
+        grant, twin = portion.grant, self.twins[portion.topic, portion.partition]
+        first = data.draw(st.integers(grant.first, grant.end - 1))
+        end = data.draw(st.integers(first + 1, grant.end))
+        meant = [offset for offset in offsets_of(portion) if first <= offset < end]
+        left = [offset for offset in meant if offset in twin.of(grant.id)]
+        mine = ("pledged", whose, grant.deliveries, grant.failures)
+        known = [twin.known[offset] for offset in meant if offset not in left]
+        try:
+            self.team.pledge(portion, (first, end), whose=whose)
+        except LeaseExpired:
+            assert known, "all of it was leased"
+            return
+        assert all((one.state, one.whose, one.deliveries, one.failures) == mine for one in known), known
+        for offset in left:
+            twin.pledge(offset, whose)
 
     @rule(place=st.sampled_from(PLACES), data=st.data(), whose=st.sampled_from(TRANSACTIONS))
     def pledge_an_offset(self, place: Place, data: st.DataObject, whose: Whose) -> None:

@@ -73,7 +73,7 @@ records: st.SearchStrategy[Record] = st.one_of(
         position=numbers,
         acked=some_ranges,
         waiting=st.lists(st.tuples(numbers, numbers, retries), max_size=2),
-        leases=st.lists(st.builds(Held, grants, some_ranges, numbers), max_size=2),
+        leases=st.lists(st.builds(Held, grants, some_ranges, numbers, some_ranges.map(tuple)), max_size=2),
         moving=st.lists(moves, max_size=2),
         lost=numbers,
         pledged=st.lists(pledges, max_size=2),

@@ -107,7 +107,7 @@ class Transactions:
         told, receipts = _Told(client, transaction, asked), [one.hand.receipt(one.offsets[0]) for one in asked]
         self._tell(client, transaction, *receipts)
         try:
-            assert set(pledges.groups_of(receipts)) <= {client.group}, "a receipt is of one group"
+            assert set(pledges.groups_of(receipts, transaction.whose)) <= {client.group}, "a receipt is of one group"
             pledges.receipts(receipts, None, transaction.whose, told)
         except GoQueueError as error:
             told(error)

@@ -212,8 +212,10 @@ class Consumer:
         pledges, member, whose = self.world.broker.coordinator.pledges, self.member, producer.whose
         pledge = self._pledged(producer, hand.place, offsets)
         receipts = [hand.receipt(offset) for offset in sorted(offsets)]
+        settled = set[int]()
 
         def ask(told: Promise[list[Verdict]]) -> None:
+            settled.update(self.world.model.settled(self.group, hand.place, self.world.tick))
             if by_receipts:
                 pledges.receipts(receipts, member, whose, told)
             else:
@@ -225,10 +227,12 @@ class Consumer:
                 if isinstance(verdict, GoQueueError):
                     self.refused("a pledge", verdict)
             if taken:
+                twice = offsets & settled
+                assert not twice, f"what is done is not pledged again: {twice} of {hand.place} by {whose}"
                 pledge.answered_at = self.world.tick
                 hand.left -= offsets
 
-        groups = pledges.groups_of(receipts) if by_receipts else [self.group]
+        groups = pledges.groups_of(receipts, whose) if by_receipts else [self.group]
         if groups:
             producer.pledge("pledge", groups, ask, answered)
 

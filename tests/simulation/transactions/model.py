@@ -164,6 +164,14 @@ class Model:
             if pledge.group == group and pledge.place is place
         ]
 
+    def settled(self, group: str, place: Place, tick: int) -> set[int]:
+        """The offsets that a group was told were done before this tick."""
+        found = {offset for offset, acked_at in self.of(group, place).acked.items() if acked_at < tick}
+        for transaction, pledge in self.pledges(group, place):
+            if pledge.is_answered and transaction.is_committed and transaction.known_at < tick:
+                found |= pledge.offsets
+        return found
+
     def given(self, name: str, whose: Whose, before: Whose | None) -> None:
         """An epoch was given out for a transactional id to somebody who asked when there was another one."""
         latest = self.latest.get(name)
