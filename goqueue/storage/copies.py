@@ -3,8 +3,9 @@
     N.log     the frames
     N.copy    the same bytes at the same positions
 
-Internal logs have copies. The writer appends to both files and waits for the first one only. Each start compares them:
-a range that is damaged in the log and sound in the copy is written back, then the copy is made equal to the log.
+Internal logs have copies. The writer appends to both files and waits for the first one only; copies are synced some
+times a second. Each start compares both files: a range that is damaged in the log and sound in the copy is written
+back, then the copy is made equal to the log.
 
 What must stay true: a copy never holds bytes that its log has given up. Where a log is cut, replaced or removed, its
 copy goes first, durably. So a sound frame of a copy, at its position and between its neighbors, is what the log held.

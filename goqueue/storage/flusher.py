@@ -15,10 +15,11 @@ from queue import Empty, SimpleQueue
 from typing import Literal, Protocol
 
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.limits import WRITERS_MAX
+from goqueue.limits import COPY_SYNC_SECONDS, WRITERS_MAX
 from goqueue.storage.writer import Outcome, Writer
 
 Mode = Literal["always", "interval"]
+_COPIES_NS = round(COPY_SYNC_SECONDS * NANOSECONDS)
 
 
 class Flushable(Protocol):
@@ -56,7 +57,9 @@ class Flusher:
         self._unsynced: dict[Flushable, None] = {}
         self._wanted: deque[Flushable] = deque()
         """Those that somebody cannot wait for until the interval is over. Owner and thread both touch it."""
-        self._synced_ns = clock.monotonic_ns()
+        self._synced_ns = self._copies_synced_ns = clock.monotonic_ns()
+        self._copied: dict[Flushable, None] = {}
+        """Logs whose copies have got something since they were synced."""
         self._thread: threading.Thread | None = None
         self.on_round: Callable[[int], None] = lambda _: None
         """Hears, on the thread that did it, how many nanoseconds each round took."""
@@ -103,7 +106,7 @@ class Flusher:
             try:
                 first = self._inbox.get(timeout=self._patience())
             except Empty:
-                self._round([], sync=True)
+                self._round([], sync=self._is_due())
                 continue
             if first is None:
                 return
@@ -124,9 +127,12 @@ class Flusher:
 
     def _patience(self) -> float | None:
         """Seconds until a sync is due, if anything is unsynced."""
-        if not self._unsynced:
-            return None
-        return max(0, self._synced_ns + self._interval_ns - self._clock.monotonic_ns()) / NANOSECONDS
+        due = []
+        if self._unsynced:
+            due.append(self._synced_ns + self._interval_ns)
+        if not self._copied.keys() <= self._unsynced.keys():
+            due.append(self._copies_synced_ns + _COPIES_NS)
+        return max(0, min(due) - self._clock.monotonic_ns()) / NANOSECONDS if due else None
 
     def _is_due(self) -> bool:
         return self.mode == "always" or self._clock.monotonic_ns() - self._synced_ns >= self._interval_ns
@@ -156,6 +162,17 @@ class Flusher:
         if outcomes:
             self.on_round(self._clock.monotonic_ns() - began)
             self._deliver(list(outcomes.items()))
+            self._copied.update((log, None) for log in outcomes if log.writer.has_unsynced_copy)
+        self._sync_copies()
+
+    def _sync_copies(self) -> None:
+        """From time to time, when those who wait have their answers; a copy does not come before its log."""
+        now_ns = self._clock.monotonic_ns()
+        if self._copied and now_ns - self._copies_synced_ns >= _COPIES_NS:
+            for log in [log for log in self._copied if log not in self._unsynced]:
+                log.writer.sync_copy()
+                del self._copied[log]
+            self._copies_synced_ns = now_ns
 
     def _do(self, log: Flushable, step: Callable[[Outcome], None], outcomes: dict[Flushable, Outcome]) -> None:
         """A mistake of our own with one log must not cost the others their answers."""
@@ -169,6 +186,7 @@ class Flusher:
         log.writer.close()
         self._open.pop(log, None)
         self._unsynced.pop(log, None)
+        self._copied.pop(log, None)
 
     def _make_room(self, log: Flushable, outcomes: dict[Flushable, Outcome]) -> None:
         """Have at most so many logs with open files: the one unused for longest is synced and closed."""

@@ -67,6 +67,7 @@ class Writer:
         self.keeps_copies = False
         """Whether each segment has a copy. Set by the owner while nothing is being written."""
         self._copy: File | None = None
+        self.has_unsynced_copy = False
         self._created: Segment | None = None  # whose file is new, and has nothing written to it yet
         self._entry_number = 0  # the first of the entries that wait for the sync
         self._entries = b""
@@ -137,11 +138,16 @@ class Writer:
         outcome.durable = self._last
         self._write_index()
 
+    def sync_copy(self) -> None:
+        """Make durable what the copy has got. Nobody waits for it, and the next start compares it with the log."""
+        self.has_unsynced_copy = False
+        if self._copy is not None:
+            with suppress(GoQueueError):
+                self._copy.sync()
+
     def close(self) -> None:
         """Let the files go; the next chunk opens them again."""
-        if self._copy is not None:
-            with suppress(GoQueueError):  # the next start compares it with the log
-                self._copy.sync()
+        self.sync_copy()
         self._let_go()
 
     def _let_go(self) -> None:
@@ -225,6 +231,7 @@ class Writer:
         assert self._copy is not None
         try:
             self._copy.write(position, buffers)
+            self.has_unsynced_copy = True
         except GoQueueError:
             self._copy.close()
             self._copy = None

@@ -4,11 +4,13 @@ import errno
 
 import pytest
 
+from goqueue.limits import COPY_SYNC_SECONDS
 from goqueue.storage import frame
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.retention import plan_expiry
 from goqueue.storage.store import Store
 from goqueue.storage.truncation import truncate
+from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import DATA, append, batch, open_store, values
 
@@ -82,6 +84,20 @@ def test_a_range_of_any_size_is_healed(size: int) -> None:
         disk.overwrite(LOG, position, b"\xa5" * min(size, len(content) - position))
         opened(disk)
         assert disk.read_file(LOG) == content
+
+
+def test_a_copy_outlives_a_loss_of_power_a_moment_after_it_was_written() -> None:
+    disk, clock = FaultyDisk(), ManualClock()
+    store = open_store(disk, clock)
+    log = store.create(NAME)
+    log.writer.keep_copies(log.segments)
+    for content in WRITTEN:
+        append(store, log, content)
+    clock.advance(COPY_SYNC_SECONDS)
+    store.flush()
+    disk = disk.crash("synced")
+    disk.flip(LOG, 70, 3)
+    assert values(opened(disk).logs[NAME]) == WRITTEN
 
 
 def test_sealed_segments_are_healed_too() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.errors import FilesExhausted, GoQueueError, LogFenced
+from goqueue.limits import COPY_SYNC_SECONDS
 from goqueue.storage.disk import Disk, SystemDisk
 from goqueue.storage.flusher import Flusher, Report
 from goqueue.storage.log import Log
@@ -109,6 +110,20 @@ def test_the_flusher_waits_no_longer_than_the_interval_allows() -> None:
     assert flusher._patience() == 0.5
     clock.advance(5)
     assert flusher._patience() == 0
+
+
+def test_the_flusher_wakes_to_sync_copies_and_waits_for_nothing_afterwards() -> None:
+    clock = ManualClock()
+    store = open_store(FaultyDisk(), clock)
+    flusher, log = store.resources.flusher, store.create("t/0")
+    log.writer.keep_copies(log.segments)
+    append(store, log, b"x")
+    assert flusher._patience() == COPY_SYNC_SECONDS
+    assert log.writer.has_unsynced_copy
+    clock.advance(COPY_SYNC_SECONDS)
+    flusher._round([], sync=True)
+    assert not log.writer.has_unsynced_copy
+    assert flusher._patience() is None
 
 
 def test_a_failure_of_one_log_leaves_the_round_to_the_others() -> None:
