@@ -10,6 +10,7 @@ import pytest
 
 from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.limits import MIB, ORDEAL_DELIVERIES, TRANSACTION_HUNG_SECONDS, TRANSACTION_STUCK_SECONDS
+from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
 from goqueue.testing.disk import FaultyDisk
 from tests.api.members import Member, of, receipts, told
@@ -181,8 +182,10 @@ def test_damage_of_an_internal_log_is_healed_or_named(disk: FaultyDisk) -> None:
         assert [one["subject"] for one in found(local, "range_healed")] == ["__metadata/0"]
         assert found(local, "records_lost") == []
         publish(local.url, "orders", "x")
-    for one in (path, path.replace(".log", ".copy"), "/data/logs/__metadata/0/snapshot"):
-        disk.flip(one, 20)
+    for start in frame.walk(memoryview(disk.read_file(path))):
+        disk.flip(path, start + 20)
+        disk.flip(path.replace(".log", ".copy"), start + 20)
+    disk.flip("/data/logs/__metadata/0/snapshot", 20)
     with LocalBroker("/data") as local:
         (finding,) = found(local, "records_lost")
         assert (finding["subject"], finding["details"]["names"]) == ("__metadata/0", ["orders/0"])

@@ -14,6 +14,7 @@ from goqueue.client import AsyncClient, Client, Nanoseconds
 from goqueue.client.endpoints import FRAMES
 from goqueue.client.publications import Section, publish_frames
 from goqueue.errors import DelayedAmbiguous, DelayedNotFound, DelayedNotPending, RequestInvalid, TopicNotFound
+from goqueue.limits import PRODUCER_IDS_CHOSEN
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask as exchange
 from tests.brokers import broker
@@ -113,6 +114,7 @@ def test_members_of_a_group_get_it_when_it_is_due(client: Client) -> None:
 
 def test_a_repeated_section_is_stored_once(client: Client) -> None:
     sender = Sender(partitions=1)
+    sender.accumulator.identity = (PRODUCER_IDS_CHOSEN, 0)
     for number in range(3):
         sender.add(b"plain %d" % number)
         add_later(sender, b"later %d" % number)

@@ -107,11 +107,13 @@ class Stream:
         return any(self.owed.offsets.get(content, partition.earliest) < partition.earliest for content in sent.contents)
 
     def _accept_gap(self, partition: Partition, refusal: SequenceOutOfOrder) -> None:
-        """Begin anew where retention has removed what had no answer yet, or where a producer of which nothing is known
-        does not begin with 0; nothing else excuses it."""
-        is_first = self.last is None and refusal.details.get("forgotten", False)
+        """Begin anew where retention has removed what had no answer yet, or where a producer of which nothing is known,
+        or nothing is left, does not begin with 0; nothing else excuses it."""
+        is_unknown = self.last is None or self._has_expired(self.last, partition)
         expired = any(self._has_expired(one, partition) for one in self.window)
-        assert expired or is_first, f"a producer that leaves no gap is not told of one: {refusal}"
+        assert expired or (is_unknown and refusal.details.get("forgotten", False)), (
+            f"a producer that leaves no gap is not told of one: {refusal}"
+        )
         self.take_over()
 
     def _expect(self, refusal: type[GoQueueError], mark: Mark, contents: list[Content]) -> None:

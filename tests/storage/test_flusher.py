@@ -119,10 +119,10 @@ def test_the_flusher_wakes_to_sync_copies_and_waits_for_nothing_afterwards() -> 
     log.writer.keep_copies(log.segments)
     append(store, log, b"x")
     assert flusher._patience() == COPY_SYNC_SECONDS
-    assert log.writer.has_unsynced_copy
+    assert flusher._copied == {log: None}
     clock.advance(COPY_SYNC_SECONDS)
     flusher._round([], sync=True)
-    assert not log.writer.has_unsynced_copy
+    assert flusher._copied == {}
     assert flusher._patience() is None
 
 
