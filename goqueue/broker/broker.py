@@ -134,7 +134,7 @@ class Broker:
     def note_ends(self, names: Iterable[str]) -> None:
         """Record how far the logs of these topics are on the device, where that is not recorded yet.
 
-        Nobody waits for it. What the disk refuses is noted the next time.
+        No caller waits for it. What the disk refuses is noted the next time.
         """
         topics = [self.topics[name] for name in names if name in self.topics and name in self._catalog.topics]
         records = [self._catalog.note_ends(topic.name, self._durable_ends(topic)) for topic in topics]

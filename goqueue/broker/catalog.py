@@ -127,7 +127,7 @@ class Catalog:
         return TopicDeleted(name)
 
     def reserve_producer_ids(self, chance: Callable[[int], int]) -> ProducerBlockReserved:
-        """A block that nobody can guess: another directory, or a restored one, gives out other ids."""
+        """A block that cannot be guessed: another directory, or a restored one, gives out other ids."""
         while (block := chance(PRODUCER_BLOCK_BITS)) in self.producer_blocks or self._is_former(block):
             pass
         return ProducerBlockReserved(block)

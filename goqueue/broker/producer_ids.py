@@ -19,7 +19,7 @@ class ProducerIds:
     """The ids of one data directory."""
 
     def __init__(self, catalog: Catalog, journal: Journal[Record], chance: Callable[[int], int]) -> None:
-        """`chance` gives a number of so many bits that nobody can guess."""
+        """`chance` gives a number of so many bits that cannot be guessed."""
         self._catalog = catalog
         self._journal = journal
         self._chance = chance
@@ -31,7 +31,7 @@ class ProducerIds:
         synced."""
 
     def give(self, told: Told[int]) -> None:
-        """An id that nobody else has had, or will have."""
+        """Give an id that no other producer has had, or will have."""
         if not self._waiting and (given := next(self._free, None)) is not None:
             told(given)
             return
@@ -40,7 +40,7 @@ class ProducerIds:
             self._reserve()
 
     def has_given(self, producer: int) -> bool:
-        """Whether somebody may have this id."""
+        """Whether a producer may have this id."""
         return self._catalog.has_given(producer)
 
     def is_of_start(self, producer: int) -> bool:

@@ -139,7 +139,7 @@ class Writer:
         self._write_index()
 
     def sync_copy(self) -> None:
-        """Make durable what the copy has got. Nobody waits for it, and the next start compares it with the log."""
+        """Make durable what the copy has got. No caller waits for it, and the next start compares it with the log."""
         self.has_unsynced_copy = False
         if self._copy is not None:
             with suppress(GoQueueError):

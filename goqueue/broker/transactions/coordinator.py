@@ -420,7 +420,7 @@ class TransactionCoordinator:
         self.on_decided(name)
 
     def forget_unused(self) -> None:
-        """Some of the ids that nobody has used for long, for a clock that may have jumped ahead as well."""
+        """Some of the ids that have not been used for long, for a clock that may have jumped ahead as well."""
         before = min(self.clock.now_ns(), self.trusted_ns()) - _KEPT_NS
         old = takewhile(lambda one: one.changed_ns < before, self.register.by_id.values())
         unused = islice((one for one in old if one.state not in OPEN), TRANSACTIONAL_IDS_FORGOTTEN)
