@@ -69,7 +69,7 @@ $(RUNTIME): WHAT := .
 $(INSTALLED): WHAT := .[dev]
 $(RUNTIME) $(INSTALLED): pyproject.toml constraints.txt
 	@$(FIND_PYTHON); \
-	if ! { test -e $(RUNTIME) && .venv/bin/python -c 'import pip' 2>/dev/null; }; then \
+	if ! { { test -e $(RUNTIME) || test -e $(INSTALLED); } && .venv/bin/python -c 'import pip' 2>/dev/null; }; then \
 		echo "making .venv with $$("$$python" --version)" >&2; \
 		"$$python" -m venv --clear .venv; \
 	fi
