@@ -97,6 +97,15 @@ def damage_both(disk: FaultyDisk, path: str, position: int, size: int = 1) -> No
         disk.overwrite(one, position, bytes(byte ^ 0xA5 for byte in content))
 
 
+def lose_topic(disk: FaultyDisk, name: bytes) -> None:
+    """Damage all records of a topic, in the log and in its copy."""
+    path = next(path for path in internal_logs(disk) if CATALOG in path)
+    content = disk.read_file(path)
+    for start in frames_in(content):
+        if frame.key_at(memoryview(content), start) == name:
+            damage_both(disk, path, start + 20)
+
+
 def frames_in(content: bytes) -> list[int]:
     """Where the frames start."""
     return list(frame.walk(memoryview(content)))
@@ -130,11 +139,7 @@ def test_a_broker_starts_whatever_record_is_lost(end: str) -> None:
 
 def test_a_topic_whose_record_is_lost_is_named_and_its_groups_keep_their_places() -> None:
     disk = lived("killed").after_crash("everything")
-    path = next(path for path in internal_logs(disk) if CATALOG in path)
-    content = disk.read_file(path)
-    for start in frames_in(content):
-        if frame.key_at(memoryview(content), start) == b"orders":
-            damage_both(disk, path, start + 20)
+    lose_topic(disk, b"orders")
     running = Running(disk)
     assert running.names() == {"events"}
     assert running.broker.unclaimed == ["orders/0"]

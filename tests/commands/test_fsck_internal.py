@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.broker import CATALOG
 from goqueue.broker.offline_catalog import find_lost_topics, record_topics
 from goqueue.storage import check
 from goqueue.storage.check import LogReport
@@ -15,7 +14,7 @@ from goqueue.testing.broker import LocalBroker
 from goqueue.testing.disk import FaultyDisk
 from tests.broker.brokers import Running
 from tests.broker.groupwork import Team
-from tests.broker.test_internal_damage import damage_both, floors, internal_logs, lived
+from tests.broker.test_internal_damage import damage_both, floors, internal_logs, lived, lose_topic
 from tests.brokers import create, publish, read
 from tests.commands.test_fsck import codes, fsck, report
 from tests.storage.stores import DATA
@@ -89,8 +88,7 @@ def test_damage_of_log_and_copy_stays_damage() -> None:
 def test_a_topic_that_is_recorded_again_is_served_and_its_groups_find_their_places() -> None:
     before = lived("killed")
     disk = before.after_crash("everything")
-    path = next(path for path in internal_logs(disk) if CATALOG in path)
-    damage_both(disk, path, 20)
+    lose_topic(disk, b"orders")
     (lost,) = find_lost_topics(disk, ROOT)
     assert (lost.name, lost.partitions) == ("orders", 1)
     record_topics(disk, ROOT, [lost])
