@@ -11,6 +11,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -52,8 +53,8 @@ class _Plan:
     """Whether msgspec would let a whole number through that has more than 64 bits."""
     names: tuple[bytes, ...] | None
     """The names in it, quoted, where nothing in it has names of its own."""
-    scalars: tuple[bytes, ...]
-    """The names, quoted, of what is written in another form than it was read."""
+    scalars: bytes
+    """How all names, quoted, of what is written in another form than it was read begin; without any, nothing."""
 
     def is_plainly_unrepeated(self, body: bytes | bytearray) -> bool:
         """Whether a look at the bytes is enough to see that no name comes twice: others are not accepted at all."""
@@ -65,7 +66,7 @@ class _Plan:
         Without a backslash, every quote begins or ends a string. What is given as null may be left out when it is
         written again, so an answer of no says nothing.
         """
-        if b"\\" in body or any(name in body for name in self.scalars):
+        if b"\\" in body or (self.scalars and self.scalars in body):
             return False
         return body.count(b'"') == _encode(value).count(b'"')
 
@@ -176,12 +177,13 @@ def _new_plan(kind: type[Any]) -> _Plan:
     if open_structs:
         raise TypeError(f"{open_structs[0]} must be declared with forbid_unknown_fields=True")
     has_any = any(isinstance(part, inspect.AnyType) for part in parts)
+    scalars = [_quoted(part) for part in parts if isinstance(part, inspect.Field) and _is_scalar(part.type)]
     return _Plan(
         decoder=msgspec.json.Decoder(kind, dec_hook=decode_scalar),
         description=description,
         has_any=has_any,
         names=None if any(_has_names(part) for part in parts[1:]) else _quoted_names(description),
-        scalars=tuple(_quoted(part) for part in parts if isinstance(part, inspect.Field) and _is_scalar(part.type)),
+        scalars=commonprefix(scalars) or b"",  # noqa: RUF071 - of names, not of paths
         has_free_numbers=has_any or any(isinstance(part, inspect.IntType) and _is_free(part) for part in parts),
     )
 

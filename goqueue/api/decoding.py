@@ -39,13 +39,12 @@ class BodyDecoder:
             return await asyncio.get_running_loop().run_in_executor(None, job, *given)
 
 
-def refuse_large(row: Endpoint, body: bytearray) -> None:
-    """Refuse what is larger than anything that this endpoint has a use for."""
-    if row.body_bytes is not None and len(body) > row.body_bytes:
-        raise RequestTooLarge(
-            f"the body has {len(body):,} bytes, {row.method} {row.path} takes at most {row.body_bytes:,}",
-            hint="send several smaller requests",
-        )
+def too_large(row: Endpoint, body: bytearray) -> RequestTooLarge:
+    """The refusal of what is larger than anything that this endpoint has a use for."""
+    return RequestTooLarge(
+        f"the body has {len(body):,} bytes, {row.method} {row.path} takes at most {row.body_bytes:,}",
+        hint="send several smaller requests",
+    )
 
 
 def _decode_large(kind: type, body: bytearray) -> Any:

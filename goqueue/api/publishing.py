@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import msgspec
@@ -37,7 +38,7 @@ from goqueue.storage import frame
 
 HeaderText = str | EncodedText
 Acks = Literal["none", "leader", "all"]
-_MESSAGES_AT_ONCE = 500  # made into frames or answers in one turn of the loop: some milliseconds
+_MESSAGES_AT_ONCE = 1_000  # made into frames or answers in one turn of the loop: some milliseconds
 _BYTES_AT_ONCE = MIB  # of values, the same
 _PRIORITIES = {name: number for number, name in enumerate(frame.PRIORITIES)}
 
@@ -166,7 +167,10 @@ class _Content(NamedTuple):
 async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> list[Published]:
     messages: list[OutgoingMessage] = call.body.messages
     encoder = _Encoder(topic, call.runtime.clock.now_ns(), is_transactional=whose is not None)
-    contents = await _encode(messages, encoder)
+    if len(messages) <= _MESSAGES_AT_ONCE and len(call.request.body) <= _BYTES_AT_ONCE:
+        contents = encoder.encode_all(messages)
+    else:
+        contents = await _encode_in_turns(messages, encoder)
     targets = [(one.partition or topic.place(one.key), one.due_ns is not None) for one in contents]
     batches: dict[_Target, list[bytes]] = {}
     places: list[int] = []
@@ -180,15 +184,20 @@ async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> li
         answers = await _offer_in(call, topic, whose, batches)
     outcomes = {one: await _outcome(answer, call) for one, answer in answers.items()}
     _refuse_if_all_failed(list(outcomes.values()))
+    stored = zip(messages, contents, targets, places, strict=True)
     results = list[Published]()
-    for message, content, target, place in zip(messages, contents, targets, places, strict=True):
-        results.append(_published(message, content, target[0], place, outcomes[target]))
-        if len(results) % _MESSAGES_AT_ONCE == 0:
-            await asyncio.sleep(0)
+    while some := [
+        _published(message, content, target[0], place, outcomes[target])
+        for message, content, target, place in islice(stored, _MESSAGES_AT_ONCE)
+    ]:
+        results += some
+        if len(results) == len(messages):
+            break
+        await asyncio.sleep(0)
     return results
 
 
-async def _encode(messages: list[OutgoingMessage], encoder: "_Encoder") -> list[_Content]:
+async def _encode_in_turns(messages: list[OutgoingMessage], encoder: "_Encoder") -> list[_Content]:
     """What each message comes to. Many, or large ones, take several turns of the loop."""
     start = size = 0
     with suppress(Enough):
@@ -237,14 +246,13 @@ async def enlist(call: Call, whose: Whose, spots: Iterable[Spot]) -> None:
 
 def understood(message: OutgoingMessage, topic: Topic, now_ns: int) -> _Content:
     """What one message of a transaction comes to; or a refusal."""
-    encoder = _Encoder(topic, now_ns, is_transactional=True)
-    with suppress(Enough):
-        encoder.encode(0, [message])
-    return encoder.finish()[0]
+    return _Encoder(topic, now_ns, is_transactional=True).encode_all([message])[0]
 
 
 class _Encoder:
     """Makes frames of messages; `finish` refuses them all if one of them is wrong."""
+
+    __slots__ = ("_contents", "_flags", "_now_ns", "_report", "_topic", "_unfit")
 
     def __init__(self, topic: Topic, now_ns: int, *, is_transactional: bool) -> None:
         self._topic = topic
@@ -267,6 +275,12 @@ class _Encoder:
             except GoQueueError as error:
                 error.details.setdefault("place", str(place))
                 self._unfit = self._unfit or error
+
+    def encode_all(self, messages: list[OutgoingMessage]) -> list[_Content]:
+        """The same in one go, with `finish`."""
+        with suppress(Enough):
+            self.encode(0, messages)
+        return self.finish()
 
     def finish(self) -> list[_Content]:
         """What each message comes to; or a refusal, before any is stored."""

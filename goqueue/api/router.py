@@ -8,7 +8,7 @@ import msgspec
 
 from goqueue.api.call import App, Call
 from goqueue.api.check import decode_query
-from goqueue.api.decoding import BodyDecoder, refuse_large
+from goqueue.api.decoding import BodyDecoder, too_large
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.message import Request, Response
 from goqueue.api.openapi import FRAMES, JSON
@@ -88,16 +88,18 @@ class Router:
             if row.may_be_large:
                 self._app.check_answers()
             call = Call(self._app, request, parameters)
-            refuse_large(row, request.body)
+            body = request.body
+            if row.body_bytes is not None and len(body) > row.body_bytes:
+                raise too_large(row, body)
             if row.query is not None:
                 call.query = decode_query(row.query, request.query)
             elif request.query:
                 raise RequestInvalid(f"{row.path} takes no parameters, {quoted(request.query)} was sent", problems=[])
             if not (row.frames and is_frames(request)):
-                if request.body and request.headers.get("content-type") != JSON:
+                if body and request.headers.get("content-type") != JSON:
                     _check_content_type(row, request)
                 if row.body is not None:
-                    call.body = await self._bodies.decode(row, request.body)
+                    call.body = await self._bodies.decode(row, body)
             result = await row.handler(call)
         except GoQueueError as error:
             return refusal(error.without_frames())
