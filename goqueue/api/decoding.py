@@ -22,17 +22,20 @@ class BodyDecoder:
         self._turn = asyncio.Semaphore(1)
         """Of large bodies: several at once would not be done sooner, and keep the loop waiting for the GIL."""
 
-    async def decode(self, row: Endpoint, body: bytearray) -> Any:
-        """The body as a value of the endpoint's type, or RequestInvalid with all problems."""
+    def decode(self, row: Endpoint, body: bytearray) -> Any:
+        """The body as a value of the endpoint's type, or a coroutine that makes it, where that takes long.
+
+        Raises RequestInvalid with all problems, and so does the coroutine.
+        """
         assert row.body is not None, "the endpoint takes a body"
         if len(body) > DECODED_AT_ONCE:
-            return await self._on_thread(row.decode_large or _decode_large, row.body, body)
+            return self._on_thread(row.decode_large or _decode_large, row.body, body)
         try:
             return decode_quickly(row.body, body)
         except Doubtful as doubt:
             if len(body) <= EXPLAINED_AT_ONCE:
                 return explain(row.body, body, doubt)
-            return await self._on_thread(explain, row.body, body, doubt)
+            return self._on_thread(explain, row.body, body, doubt)
 
     async def _on_thread(self, job: Any, *given: Any) -> Any:
         async with self._turn:

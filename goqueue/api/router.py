@@ -1,6 +1,7 @@
 """From a request to the row of the table that answers it, and from what that gives to a response."""
 
 from collections.abc import Awaitable, Sequence
+from types import CoroutineType
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -99,7 +100,8 @@ class Router:
                 if body and request.headers.get("content-type") != JSON:
                     _check_content_type(row, request)
                 if row.body is not None:
-                    call.body = await self._bodies.decode(row, body)
+                    value = self._bodies.decode(row, body)
+                    call.body = await value if isinstance(value, CoroutineType) else value
             result = await row.handler(call)
         except GoQueueError as error:
             return refusal(error.without_frames())

@@ -140,10 +140,9 @@ async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> list[Result]:
     refuse_too_many(len(handles), "receipt handles")
     template = Statement(verb, "", 0, "", **said)
     settlement = call.runtime.broker.coordinator.settlement
-    verdicts: list[Verdict] = []
-    results: list[Result] = []
-    for start in range(0, len(handles), RECEIPTS_AT_ONCE):
-        some = handles[start : start + RECEIPTS_AT_ONCE]
+    verdicts, results = list[Verdict](), list[Result]()
+    while len(verdicts) < len(handles):
+        some = handles[len(verdicts) : len(verdicts) + RECEIPTS_AT_ONCE]
         decided = await call.runtime.ask(partial(settlement.settle_receipts, some, body.consumer_id, template))
         results += map(_result, some, decided)
         verdicts += decided

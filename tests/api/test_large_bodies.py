@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import tracemalloc
+from asyncio import iscoroutine
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -122,11 +123,16 @@ def worst_bodies(row: Endpoint) -> Iterator[Hole]:
     return holes(content["schema"], "", "", "")
 
 
+async def decoded(row: Endpoint, body: bytearray) -> Any:
+    value = BodyDecoder().decode(row, body)
+    return await value if iscoroutine(value) else value
+
+
 def refusal_of(row: Endpoint, body: bytearray) -> GoQueueError | None:
     try:
         if row.body_bytes is not None and len(body) > row.body_bytes:
             raise too_large(row, body)
-        asyncio.run(BodyDecoder().decode(row, body))
+        asyncio.run(decoded(row, body))
     except GoQueueError as error:
         return error
     return None
