@@ -185,7 +185,7 @@ async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> li
     outcomes = {one: await _outcome(answer, call) for one, answer in answers.items()}
     _refuse_if_all_failed(list(outcomes.values()))
     stored = zip(messages, contents, targets, places, strict=True)
-    results = list[Published]()
+    results: list[Published] = []
     while some := [
         _published(message, content, target[0], place, outcomes[target])
         for message, content, target, place in islice(stored, _MESSAGES_AT_ONCE)

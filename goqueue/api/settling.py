@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import msgspec
 
@@ -140,14 +140,16 @@ async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> list[Result]:
     refuse_too_many(len(handles), "receipt handles")
     template = Statement(verb, "", 0, "", **said)
     settlement = call.runtime.broker.coordinator.settlement
-    verdicts, results = list[Verdict](), list[Result]()
+    verdicts: list[Verdict] = []
+    results: list[Result] = []
     while len(verdicts) < len(handles):
         some = handles[len(verdicts) : len(verdicts) + RECEIPTS_AT_ONCE]
         decided = await call.runtime.ask(partial(settlement.settle_receipts, some, body.consumer_id, template))
         results += map(_result, some, decided)
         verdicts += decided
-    if all(isinstance(verdict, GoQueueError) for verdict in verdicts):
-        raise cast(GoQueueError, verdicts[0])
+    refusal = verdicts[0]
+    if isinstance(refusal, GoQueueError) and all(isinstance(verdict, GoQueueError) for verdict in verdicts):
+        raise refusal
     await _arrived(call, verdicts)
     return results
 
