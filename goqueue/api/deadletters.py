@@ -10,9 +10,8 @@ from goqueue.api.call import Call
 from goqueue.api.filtering import Filters, sieve_of
 from goqueue.api.groups import END
 from goqueue.api.http.message import Response
-from goqueue.api.publishing import ErrorBody
 from goqueue.api.scalars import Time
-from goqueue.api.status import told
+from goqueue.api.status import ErrorBody, told
 from goqueue.api.text import Encoding, Message, shown, to_bytes, to_text
 from goqueue.api.unpacking import UnpackBudget
 from goqueue.broker.delivery.letters import Criteria, DeadLetter

@@ -15,7 +15,7 @@ from goqueue.api.producers import Epoch, ProducerId
 from goqueue.api.router import is_frames
 from goqueue.api.scalars import UNSAID, DelayTime, DueTime
 from goqueue.api.sections import check_sum, sections
-from goqueue.api.status import told
+from goqueue.api.status import ErrorBody, told
 from goqueue.api.text import EncodedText, Encoding, Priority, to_bytes
 from goqueue.api.topics import new_topic
 from goqueue.broker.admission import RESERVED_HEADER_PREFIX, too_large
@@ -73,13 +73,6 @@ class OutgoingMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
 
 class PublishRequest(msgspec.Struct, forbid_unknown_fields=True):
     messages: Annotated[list[OutgoingMessage], msgspec.Meta(min_length=1, max_length=PUBLISH_MESSAGES_MAX)]
-
-
-class ErrorBody(msgspec.Struct, omit_defaults=True):
-    error: str
-    code: str
-    hint: str | None = None
-    details: dict[str, Any] | None = None
 
 
 class Published(msgspec.Struct):

@@ -10,9 +10,8 @@ from goqueue.api.call import Call
 from goqueue.api.groups import TopicName
 from goqueue.api.members import Generation, MemberId
 from goqueue.api.polling import Visibility
-from goqueue.api.publishing import ErrorBody
 from goqueue.api.scalars import Duration
-from goqueue.api.status import told
+from goqueue.api.status import ErrorBody, told
 from goqueue.broker.delivery.changes import Range
 from goqueue.broker.delivery.claims import Statement, Verb
 from goqueue.broker.delivery.settlement import Outcome, Verdict

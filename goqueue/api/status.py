@@ -53,6 +53,13 @@ def status_of(error: type[GoQueueError]) -> int:
     return _STATUS.get(error, 400 if issubclass(error, CallerError) else 503)
 
 
+class ErrorBody(msgspec.Struct, omit_defaults=True):
+    error: str
+    code: str
+    hint: str | None = None
+    details: dict[str, Any] | None = None
+
+
 def told(error: GoQueueError) -> dict[str, Any]:
     """An error as it stands in an answer."""
     body: dict[str, Any] = {"error": error.sentence, "code": error.code}

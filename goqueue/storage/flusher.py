@@ -162,14 +162,8 @@ class Flusher:
         if outcomes:
             self.on_round(self._clock.monotonic_ns() - began)
             self._deliver(list(outcomes.items()))
-            self._write_copies(outcomes)
+            self._copied.update((log, None) for log in outcomes if log.writer.has_unsynced_copy)
         self._sync_copies()
-
-    def _write_copies(self, logs: Iterable[Flushable]) -> None:
-        for log in logs:
-            log.writer.write_copy()
-            if log.writer.has_unsynced_copy:
-                self._copied[log] = None
 
     def _sync_copies(self) -> None:
         """From time to time, when those who wait have their answers; a copy does not come before its log."""

@@ -7,8 +7,7 @@ What must stay true:
 
 * a segment is synced before its successor is created, so only the last one can have a torn tail;
 * a new file's name is synced before anything in it counts as durable;
-* a copy gets what its log has got, when those who wait have their answers; one that cannot be written is removed, and
-  never fails an append;
+* a copy gets what its log has got, never before; one that cannot be written is removed, and never fails an append;
 * the mark in the index moves only after the sync that it speaks of, and is itself synced only with the end of
   the segment;
 * after a failure nothing more is written until the owner has seen it: chunks that were handed over
@@ -68,8 +67,6 @@ class Writer:
         self.keeps_copies = False
         """Whether each segment has a copy. Set by the owner while nothing is being written."""
         self._copy: File | None = None
-        self._uncopied: list[tuple[int, Sequence[Buffer]]] = []
-        """What the log has got and its copy has not."""
         self.has_unsynced_copy = False
         self._created: Segment | None = None  # whose file is new, and has nothing written to it yet
         self._entry_number = 0  # the first of the entries that wait for the sync
@@ -143,7 +140,6 @@ class Writer:
 
     def sync_copy(self) -> None:
         """Make durable what the copy has got. No caller waits for it, and the next start compares it with the log."""
-        self.write_copy()
         self.has_unsynced_copy = False
         if self._copy is not None:
             with suppress(GoQueueError):
@@ -163,7 +159,6 @@ class Writer:
                 file.close()
         self._file = self._index_files = self._segment = None
         self._entries, self._times = b"", b""
-        self._uncopied = []
         self.unsynced = False
 
     def _waiting(self) -> Iterator[tuple[Segment, list[Chunk]]]:
@@ -184,7 +179,7 @@ class Writer:
         buffers = [chunk.frames.buffer.data for chunk in group]
         self._file.write(group[0].position, buffers)
         if self._copy is not None:
-            self._uncopied.append((group[0].position, buffers))
+            self._write_copy(group[0].position, buffers)
         self.unsynced, self._created = True, None
         if not self._entries:
             self._entry_number = group[0].entry_number
@@ -232,14 +227,10 @@ class Writer:
                 drop_copy(self._disk, segment)
             return None
 
-    def write_copy(self) -> None:
-        """Write to the copy what the log has got. Those who wait for the log have their answers by then."""
-        pending, self._uncopied = self._uncopied, []
-        if self._copy is None or not pending:
-            return
+    def _write_copy(self, position: int, buffers: Sequence[Buffer]) -> None:
+        assert self._copy is not None
         try:
-            for position, buffers in pending:
-                self._copy.write(position, buffers)
+            self._copy.write(position, buffers)
             self.has_unsynced_copy = True
         except GoQueueError:
             self._copy.close()
