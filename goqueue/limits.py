@@ -39,7 +39,7 @@ FLUSH_INTERVAL_SECONDS_MIN = 0.001  # a sync takes about as long on a good disk
 FLUSH_INTERVAL_SECONDS_MAX = 60  # nobody means to lose more than a minute
 RESERVE_BYTES = 256 * KIB  # kept for records of deletions: one block would do, and file systems free space in extents
 ROOM_SECONDS = 1.0  # between two looks whether a disk that has refused writes takes them again
-COPY_SYNC_SECONDS = 0.25  # between two syncs of the copies of internal logs, for which nobody waits
+COPY_SYNC_SECONDS = 0.25  # between two syncs of the copies of internal logs, for which no client waits
 WRITE_BUFFERS_MAX = 1024  # buffers of one gathered write: the kernel's IOV_MAX
 
 # --- compaction ---

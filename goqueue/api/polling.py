@@ -122,7 +122,7 @@ async def poll(call: Call) -> Polled | Response:
             return _as_messages(handed, budget)
         try:
             return await answer_on_thread(partial(_as_messages, handed, budget))
-        except (asyncio.CancelledError, BrokerOverloaded):  # whoever asked has left, or is to ask again
+        except (asyncio.CancelledError, BrokerOverloaded):  # the client has left, or is to ask again
             for portion in handed.portions:
                 call.runtime.broker.coordinator.settlement.give_back(portion.grant.id)
             raise

@@ -136,7 +136,7 @@ class Catalog:
         return block * PRODUCER_BLOCK_IDS < self.producer_ids_below
 
     def has_given(self, producer: int) -> bool:
-        """Whether somebody may have this id: it was given out here, or is one that clients choose for themselves."""
+        """Whether a producer may have this id: it was given out here, or is one that clients choose for themselves."""
         return (
             producer // PRODUCER_BLOCK_IDS in self.producer_blocks
             or producer < self.producer_ids_below

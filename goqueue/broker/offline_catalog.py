@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from goqueue.broker.broker import CATALOG, GROUPS
 from goqueue.broker.catalog import Catalog, TopicCreated, decode_record, encode_record
 from goqueue.broker.delivery.changes import Opened, Stands
 from goqueue.broker.groups.state import decode_record as decode_group_record
@@ -24,9 +25,6 @@ from goqueue.storage.recovery import find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Segment
 from goqueue.storage.survey import Damage, Stretch, survey
-
-CATALOG = "__metadata"
-GROUPS = "__consumer_offsets"
 
 Record = TypeVar("Record")
 

@@ -75,7 +75,7 @@ class ProducerIds:
             raise
 
     def _when_synced(self, end: int, told: Acknowledge) -> None:
-        """An id that is not on the device may be given out again after a crash, whatever appenders wait for."""
+        """Under `flush: interval` as well: an id that is not on the device may be given out again after a crash."""
         log = self._journal.log
         if log.durable_end >= end:
             told(None)

@@ -215,7 +215,7 @@ class TransactionalDispatch(Dispatch):
         self._unidentified = outcome
         self._hear(outcome)
         if isinstance(outcome, UnknownProducer) and self._former is not None:
-            self._former = None  # it is of another data directory, where nobody can have taken over from it
+            self._former = None  # it is of another data directory, where no other producer can have taken over from it
             return []
         if isinstance(outcome, TransientError):
             self._not_before_ns = self._clock.monotonic_ns() + int(self._backoff.next(outcome) * NANOSECONDS)

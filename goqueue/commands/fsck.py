@@ -17,7 +17,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from goqueue.broker.offline_catalog import CATALOG, LostTopic, find_lost_topics, read_noted_ends, record_topics
+from goqueue.broker.broker import CATALOG
+from goqueue.broker.offline_catalog import LostTopic, find_lost_topics, read_noted_ends, record_topics
 from goqueue.clock import NANOSECONDS
 from goqueue.console import exits, terminal
 from goqueue.console.groups import UsageInvalid

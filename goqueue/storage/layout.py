@@ -1,6 +1,6 @@
 """What a data directory looks like: its format, the names that belong in it, and where its logs are.
 
-Nothing here opens a log; whoever looks at a directory without being its broker needs no more.
+Nothing here opens a log: tools that look at a directory of which they are not the broker need no more.
 """
 
 from collections.abc import Iterator

@@ -225,6 +225,6 @@ class Readers:
         return [(segment, damage) for segment, reader in self._held.items() for damage in reader.damages]
 
     def drop(self, *segments: Segment) -> None:
-        """Close these files, unless somebody still reads them."""
+        """Close these files, unless a read still has them open."""
         for segment in segments:
             self._held.pop(segment, None)

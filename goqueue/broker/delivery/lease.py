@@ -39,7 +39,7 @@ class Lease:
             self.gaps += left_out
 
     def messages(self) -> RangeMap[bool]:
-        """The offsets that were leased, whatever is left of them."""
+        """The offsets that were leased, those included that are settled by now."""
         found = RangeMap[bool].of(*self.grant.edges(), True)
         for first, end in self.gaps:
             found.cut(first, end)

@@ -114,7 +114,7 @@ class Rebalancer:
         return topic is not None and topic.created_ns == cursor.topic_ns
 
     def _is_gone(self, cursor: Cursor) -> bool:
-        """Whether nobody will read on there. A topic whose record is lost may be brought back."""
+        """Whether no member will read on there. A topic whose record is lost may be brought back."""
         return not self._is_current(cursor) and not self._topics.has_lost_record(cursor.topic)
 
     # --- meetings ---

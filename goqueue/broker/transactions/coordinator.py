@@ -259,7 +259,7 @@ class TransactionCoordinator:
         return known
 
     def _unknown(self, whose: Whose, name: str | None, known: Registered | None) -> GoQueueError:
-        """Whoever has taken the name over is told of first: only that ends the one that had it before."""
+        """Tells first of the producer that has taken the name over: only that ends the one that had it before."""
         if known is None and not self._ids.has_given(whose.producer):
             return never_given(whose.producer)
         return refusals.unknown(whose, name, known)

@@ -69,7 +69,7 @@ class Registered(msgspec.Struct, frozen=True, tag="transactional_id", tag_field=
     note: str = ""
     last: Ended | None = None
     earlier: list[int] = []
-    """Producers that had this id before, the latest: whoever speaks as one of them is fenced."""
+    """Producers that had this id before, the latest: calls with one of them are fenced."""
     former: Whose | None = None
     """What whoever has called `init` had before, if it said so: asked once more, the answer is the same."""
 
