@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use and brought up to date when pyproject.toml or
-# constraints.txt changes. `make run` installs what the broker needs, the other targets also what tests and
+# constraints.txt changes. `make run` and `make demo` install what the broker needs, the other targets also what tests and
 # tools need. Needed beforehand: Python 3.11 or newer with venv, and make. PYTHON chooses the
 # interpreter when .venv is made; to change it later, `make clean` first.
 
@@ -28,13 +28,16 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-.PHONY: help run test soak check fmt docs pictures bench clean
+.PHONY: help run demo test soak check fmt docs pictures bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(RUNTIME) ## start the broker (ARGS="..." goes to goqueue serve)
 	@exec .venv/bin/goqueue serve $(ARGS)
+
+demo: $(RUNTIME) ## start a temporary broker with traffic (ARGS="..." goes to goqueue demo)
+	@exec .venv/bin/goqueue demo $(ARGS)
 
 test: $(INSTALLED) ## run the tests (ARGS="..." goes to pytest)
 	@$(RUN) pytest $(ARGS)
@@ -47,9 +50,10 @@ check: $(INSTALLED) ## lint, formatting and types
 	@$(RUN) ruff format --check
 	@$(RUN) mypy
 
-fmt: $(INSTALLED) ## format, and mend what the linter can
+fmt: $(INSTALLED) ## format, fix what the linter can, and generate the client's sync half
 	@$(RUN) ruff check --fix-only
 	@$(RUN) ruff format
+	@.venv/bin/python docs/sync_client.py
 
 docs: $(INSTALLED) ## write the reference and the completions anew
 	@.venv/bin/python docs/generate.py

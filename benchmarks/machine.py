@@ -1,4 +1,4 @@
-"""What this machine can do at best: the ground that other figures stand on.
+"""The limits of this machine, as a base for other figures.
 
 Each is the plainest program that does the thing, so nothing built on it can be faster.
 """

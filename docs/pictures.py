@@ -35,7 +35,7 @@ def make_data(directory: Path) -> None:
         log = store.create(name)
         for number in range(batches):
             frames = (frame.encode(b"%06d" % count * 16, key=b"customer-%d" % number) for count in range(1000))
-            log.append(scan.batch(bytearray(b"".join(frames))))
+            log.append(scan.check_batch(bytearray(b"".join(frames))))
             store.flush()
     store.close()
     logs = directory / "logs"
@@ -49,7 +49,7 @@ def make_data(directory: Path) -> None:
 
 
 def make_day(directory: Path) -> None:
-    """A day of orders: a quiet night, a rush at noon, and one customer who buys more than anybody else."""
+    """A day of orders: a quiet night, a rush at noon, and one customer who buys most."""
     clock = ManualClock(parse_time("2026-03-01T00:00:00Z"))
     store = Store.open(SystemDisk(), str(directory), clock, owner="the pictures")
     logs = [store.create(f"orders/{number}") for number in range(3)]
@@ -60,14 +60,14 @@ def make_day(directory: Path) -> None:
             customer = 4 if random.random() < 0.15 else random.randrange(60)
             order = {"customer": f"customer-{customer}", "total": random.randrange(5, 200)}
             content = frame.encode(json.dumps(order).encode(), b"customer-%d" % customer)
-            logs[customer % len(logs)].append(scan.batch(bytearray(content)))
+            logs[customer % len(logs)].append(scan.check_batch(bytearray(content)))
         clock.advance(60)
         store.flush()
     store.close()
 
 
 def questions(directory: Path) -> list[Text]:
-    """What an analyst types first, and an operator next."""
+    """The first commands of an analyst, then of an operator."""
     make_day(directory / "data")
     query = "SELECT customer, count(*) n, sum(total) total FROM orders GROUP BY 1 ORDER BY 3 DESC LIMIT 3"
     lines = run("goqueue", "spark-inspect", "sql", "data", query, directory=directory)
@@ -77,7 +77,7 @@ def questions(directory: Path) -> list[Text]:
 
 
 def run(program: str, *words: str, directory: Path, server: str = "", stdin: str = "") -> list[Text]:
-    """What a person types, and what comes back."""
+    """Typed commands and their output."""
     module = {"goqueue": "goqueue", "goqueue-cli": "goqueue_cli.main"}[program]
     environment = os.environ | ({"GOQUEUE_SERVER": server} if server else {})
     done = subprocess.run(
@@ -106,12 +106,12 @@ def draw(name: str, lines: list[Text], width: int) -> None:
         console.print(line, soft_wrap=False)
     drawn = console.export_svg(title="GoQueue")
     IMAGES.mkdir(exist_ok=True)
-    # The fonts of whoever looks, instead of some that would be fetched.
+    # Fonts of the viewer's machine, instead of some that would be fetched.
     (IMAGES / f"{name}.svg").write_text(re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.DOTALL))
 
 
 def first_messages(directory: Path) -> list[Text]:
-    """What a newcomer types first."""
+    """The first commands of a new user."""
     with LocalBroker(str(directory / "data")) as broker:
         there: dict[str, Any] = {"directory": directory, "server": broker.url}
         lines = run("goqueue-cli", "topic", "create", "orders", **there)

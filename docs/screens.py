@@ -13,14 +13,15 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from goqueue.client import Client, transactions
-from goqueue.client.endpoints import ask
-from goqueue.client.transactions import Whose
+from goqueue.client import Client, transaction_requests
+from goqueue.client.api_request import json_request
+from goqueue.client.message_encoding import PriorityName
+from goqueue.client.transaction_requests import TransactionIdentity
 from goqueue.limits import TRANSACTION_HUNG_SECONDS
 from goqueue_admin.dashboard.app import Dashboard
-from goqueue_admin.dashboard.pages import Place
-from goqueue_admin.dashboard.picture import settle, without_fonts
-from goqueue_admin.dashboard.service import connect
+from goqueue_admin.dashboard.broker.service import connect
+from goqueue_admin.dashboard.screens.routes import Location
+from tests.tui.screenshots import settle, without_fonts
 
 IMAGES = Path(__file__).parent / "images"
 TRAFFIC_SECONDS = 120.0
@@ -28,50 +29,49 @@ LOOK_SECONDS = 4.0
 WINDOW_SECONDS = 0.5
 WAITS = (20, 90, 900, 5_000, 30_000, 90_000, 500_000, 2_000_000)
 """The longest delays of messages, in seconds."""
-PRIORITIES = ("critical", "high", "normal", "normal", "normal", "background")
+PRIORITIES: tuple[PriorityName, ...] = ("critical", "high", "normal", "normal", "normal", "background")
 
 
 class Shot(NamedTuple):
     """One picture: where to go, what to press there, how large, in which colours."""
 
-    place: Place
+    place: Location
     keys: tuple[str, ...] = ()
     size: tuple[int, int] = (120, 34)
     theme: str = "goqueue-dark"
 
 
 SHOTS = {
-    "overview": Shot(Place("overview")),
-    "overview-wide": Shot(Place("overview"), size=(200, 60)),
-    "overview-light": Shot(Place("overview"), theme="goqueue-light"),
-    "overview-small": Shot(Place("overview"), size=(80, 24)),
-    "topics": Shot(Place("topics")),
-    "topic": Shot(Place("topic", ("page-views",))),
-    "messages": Shot(Place("messages", ("orders",))),
-    "message": Shot(Place("messages", ("orders",)), ("up", "enter")),
-    "groups": Shot(Place("groups")),
-    "group": Shot(Place("group", ("statistics",))),
-    "rebalances": Shot(Place("rebalances")),
-    "dead-letters": Shot(Place("dlq")),
-    "errors": Shot(Place("errors", ("payments.dlq",))),
-    "letters": Shot(Place("letters", ("payments.dlq",))),
-    "help": Shot(Place("groups"), ("question_mark",)),
+    "overview": Shot(Location("overview")),
+    "overview-wide": Shot(Location("overview"), size=(200, 60)),
+    "overview-light": Shot(Location("overview"), theme="goqueue-light"),
+    "overview-small": Shot(Location("overview"), size=(80, 24)),
+    "topics": Shot(Location("topics")),
+    "topic": Shot(Location("topic", ("page-views",))),
+    "messages": Shot(Location("messages", ("orders",))),
+    "message": Shot(Location("messages", ("orders",)), ("up", "enter")),
+    "groups": Shot(Location("groups")),
+    "group": Shot(Location("group", ("statistics",))),
+    "rebalances": Shot(Location("rebalances")),
+    "dead-letters": Shot(Location("dlq")),
+    "errors": Shot(Location("errors", ("payments.dlq",))),
+    "letters": Shot(Location("letters", ("payments.dlq",))),
+    "help": Shot(Location("groups"), ("question_mark",)),
 }
 PREPARED = {
-    "delayed": Shot(Place("delayed")),
-    "schedule": Shot(Place("schedule", ("reminders",))),
-    "priorities": Shot(Place("topic", ("parcels",))),
-    "transactions": Shot(Place("transactions")),
+    "delayed": Shot(Location("delayed")),
+    "schedule": Shot(Location("schedule", ("reminders",))),
+    "priorities": Shot(Location("topic", ("parcels",))),
+    "transactions": Shot(Location("transactions")),
 }
 """Those that need what the traffic of the demo does not bring. They come last, so that the others do not show it."""
 
 
 def prepare(server: str) -> None:
-    """Messages that wait, and several priorities."""
+    """More messages that wait, and several priorities."""
     chance = random.Random(17)
     with Client(server) as client:
-        for topic in ("reminders", "parcels"):
-            client.create_topic(topic, 3)
+        client.create_topic("parcels", 3)
         for number in range(600):
             customer, priority = f"customer-{number % 40:03d}", chance.choice(PRIORITIES)
             wait = 2 * LOOK_SECONDS + chance.choice(WAITS) * chance.random()
@@ -99,7 +99,9 @@ def transact(server: str) -> None:
         for number in range(60):
             whose = _begun(client, f"billing-{number % 4 + 1}", 60, {"page-views": 3})
             client.call(
-                transactions.commit(whose) if number % 20 else transactions.abort(whose, "the card was refused")
+                transaction_requests.commit(whose)
+                if number % 20
+                else transaction_requests.abort(whose, "the card was refused")
             )
         _begun(client, "checkout-eu-3", 60, {"orders": 12, "parcels": 2})
         _begun(client, "nightly-export", 600, {"reminders": 40})
@@ -109,13 +111,13 @@ def transact(server: str) -> None:
         _begun(client, "stock-7", 15, {"parcels": 1})
 
 
-def _begun(client: Client, name: str, timeout: float, counts: dict[str, int]) -> Whose:
-    whose = Whose(name, *client.call(transactions.init(name, timeout)))
-    client.call(transactions.begin(whose))
+def _begun(client: Client, name: str, timeout: float, counts: dict[str, int]) -> TransactionIdentity:
+    whose = TransactionIdentity(name, *client.call(transaction_requests.init(name, timeout)))
+    client.call(transaction_requests.begin(whose))
     for topic, count in counts.items():
         for number in range(count):
             message = {"topic": topic, "value": f"{name} {number}", "partition": number % 3}
-            client.call(ask("POST", "/transactions/publish", dict[str, Any], {**whose.facts(), **message}))
+            client.call(json_request("POST", "/transactions/publish", dict[str, Any], {**whose.facts(), **message}))
     return whose
 
 

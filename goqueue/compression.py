@@ -1,4 +1,4 @@
-"""Values that their producer compressed. What is read is bounded: a small value must not ask for all memory."""
+"""Compressed values. Reading is limited: a small value must not claim all memory."""
 
 import threading
 from functools import cache
@@ -9,13 +9,13 @@ from goqueue.limits import VALUE_BYTES_MAX
 
 
 def compress(value: bytes) -> bytes | None:
-    """The value as one zstd frame, or None where that would not make it shorter."""
+    """Return the value as one zstd frame, or None if that is not smaller."""
     shorter: bytes = _tools.compressor().compress(value)
     return shorter if len(shorter) < len(value) else None
 
 
 def decompress(value: bytes) -> bytes:
-    """A compressed value, up to the size that a value may have."""
+    """Return a compressed value, up to the size limit of values."""
     library = _library()
     try:
         size = library.frame_content_size(value)
@@ -31,8 +31,8 @@ def decompress(value: bytes) -> bytes:
     return whole
 
 
-def unpacked_size(value: bytes) -> int:
-    """How large a compressed value says that it is; -1 where it does not say, or would not be unpacked."""
+def uncompressed_size(value: bytes) -> int:
+    """Return the size that a compressed value states; -1 if it states none, or more than the limit."""
     library = _library()
     try:
         size: int = library.frame_content_size(value)
@@ -42,20 +42,20 @@ def unpacked_size(value: bytes) -> int:
 
 
 def _bounded(value: bytes) -> bytes:
-    """A value that does not say how large it is."""
+    """Return a value whose size is not stated."""
     whole: bytes = _tools.decompressor().stream_reader(value).read(VALUE_BYTES_MAX + 1)
     return whole
 
 
 @cache
 def _library() -> Any:
-    import zstandard  # noqa: PLC0415 - eight milliseconds that only compressed values cost
+    import zstandard  # noqa: PLC0415 - saves eight milliseconds where it is not needed
 
     return zstandard
 
 
 class _Tools(threading.local):
-    """Each thread has its own: they keep what they work with, and to make one takes longer than most values do."""
+    """The compressor and the decompressor of a thread; creating them takes longer than most values."""
 
     def __init__(self) -> None:
         self.compressor = cache(lambda: _library().ZstdCompressor(level=3))

@@ -1,7 +1,7 @@
-"""The daemon: reads the configuration, builds the rooms, joins them, and owns their start and stop.
+"""The daemon: reads the configuration, builds the broker's components, and owns their start and stop.
 
-The only place that knows all rooms. It owns the data directory for as long as it runs: recovery at the
-start, the event loop for everything in between, the marker of a clean stop at the end.
+The only module that knows all components. It owns the data directory while it runs: recovery at the start, the event
+loop, and the clean-stop marker at the end.
 """
 
 import asyncio
@@ -19,27 +19,25 @@ from typing import Any
 import uvloop
 
 from goqueue import __version__
-from goqueue.api.call import App, MemberDefaults
-from goqueue.api.http.limits import HttpLimits
-from goqueue.api.http.origin import OriginGuard
+from goqueue.api.endpoint import ApiContext, MemberDefaults
+from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.http.server import Server
-from goqueue.api.observer import HttpObserver
-from goqueue.api.openapi import document
-from goqueue.api.router import Router
-from goqueue.api.status import status_of
+from goqueue.api.http.server_state import HttpLimits
+from goqueue.api.openapi import openapi_document
+from goqueue.api.router import HttpObserver, RequestRouter
 from goqueue.api.table import ENDPOINTS
-from goqueue.broker.delivery.rules import Rules
 from goqueue.broker.groups.coordinator import GroupSettings
+from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.config import Config
-from goqueue.config.kinds import list_items
+from goqueue.config.value_types import list_items
 from goqueue.observe.history import History
-from goqueue.observe.logs import AccessLog, configure
+from goqueue.observe.logs import REQUESTS, AccessLog, configure_logging
 from goqueue.observe.metrics import Metrics
-from goqueue.runtime.gatherer import open_files_max
-from goqueue.runtime.lag import LagMeter
+from goqueue.runtime.doctor_facts import open_files_max
+from goqueue.runtime.event_loop import LoopLatencyMeter
+from goqueue.runtime.history_sampler import HistorySampler
 from goqueue.runtime.runtime import Runtime, RuntimeSettings
-from goqueue.runtime.sampler import Sampler
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import Store, StoreSettings, process_name
@@ -47,11 +45,11 @@ from goqueue.storage.store import Store, StoreSettings, process_name
 _log = logging.getLogger("goqueue.daemon")
 
 _GARBAGE_THRESHOLD = 50_000
-"""New objects before the collector looks: requests make many and no cycles, and each look costs them a pause."""
+"""New objects before a garbage collection, which pauses all requests: they create many objects and no cycles."""
 
 
 class Daemon:
-    """One broker process: `run` it until somebody says `stop`, and it leaves cleanly."""
+    """One broker process: `run` it until `stop` is called."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -64,17 +62,16 @@ class Daemon:
             config.storage.retention_jump_percent,
         )
         self.runtime = Runtime(SystemDisk(), clock, self.metrics, settings)
-        self._sampler = Sampler(self.runtime, self.metrics)
+        self._sampler = HistorySampler(self.runtime, self.metrics)
         _raise_file_limit()
         limits = _limits(config).within(open_files_max())
         self.connections_max = limits.connections
-        """Fewer than the setting says where the limit of open files leaves no more."""
+        """Below the setting if the limit of open files is lower."""
         app = _app(config, self.runtime, self.metrics, self._sampler.history, self.connections_max)
-        router = Router(ENDPOINTS, app)
+        self.recent_logs = app.recent_logs
+        router = RequestRouter(ENDPOINTS, app)
         requests = config.log.requests
-        access = (
-            AccessLog(logging.getLogger("goqueue.requests"), per_second=requests, clock=clock) if requests else None
-        )
+        access = AccessLog(logging.getLogger(REQUESTS), per_second=requests, clock=clock) if requests else None
         self.server = Server(
             _guarded(router, config),
             limits=limits,
@@ -82,7 +79,7 @@ class Daemon:
             clock=clock,
         )
         app.check_answers = self.server.check_answers
-        self._lag = LagMeter(self.metrics.observe_lag)
+        self._lag = LoopLatencyMeter(self.metrics.observe_loop_lag)
         self._has_failed = False
         self._stop: asyncio.Event
 
@@ -96,8 +93,9 @@ class Daemon:
         return self.runtime.store
 
     def run(self, started: Callable[["Daemon"], None], stopped: Callable[[], None]) -> None:
-        """Until told to stop. `started` is called when clients can come, `stopped` when all is written."""
-        logs = configure(self.config.log.level, self.config.log.format, sys.stderr)
+        """Run until stopped. Call `started` when clients can connect, `stopped` when everything is written."""
+        log = self.config.log
+        logs = configure_logging(log.level, log.format, sys.stderr, recent=self.recent_logs)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._run(started))
@@ -109,7 +107,7 @@ class Daemon:
         self._stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_tell_of_mistake)
-        self.runtime.on_failure = self._fail
+        self.runtime.on_failure.subscribe(self._fail)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self.stop)
         await self.start()
@@ -121,18 +119,18 @@ class Daemon:
         finally:
             await self.close()
         if self._has_failed:
-            raise RuntimeError("the broker could not go on: its log says why")
+            raise RuntimeError("the broker failed: see its log")
 
     def _fail(self) -> None:
         self._has_failed = True
         self._stop.set()
 
     async def start(self) -> None:
-        """Take the address and the data directory, recover what is in it, and listen."""
+        """Bind the address, recover the data directory, and listen."""
         config = self.config
         owner = process_name("goqueue serve", os.getpid())
-        # The address first: without it, nothing else should be touched. Until recovery is done the loop does not
-        # turn, so clients wait with the kernel.
+        # Bind the address first: without it, nothing else is touched. The loop does not run during recovery,
+        # so early connections wait in the kernel.
         await self.server.start(config.server.host, config.server.port)
         try:
             self.runtime.start(os.path.abspath(config.data_dir), owner, store_settings(config))
@@ -143,7 +141,7 @@ class Daemon:
         self._sampler.start()
 
     async def close(self) -> None:
-        """Finish what is in progress, within bounds, and write what is left."""
+        """Finish requests in progress, within limits, and write everything."""
         self._lag.stop()
         self.runtime.refuse_new_work()
         await self.server.stop(self.config.server.stop_timeout)
@@ -151,25 +149,25 @@ class Daemon:
         await self.runtime.stop()
 
     def stop(self) -> None:
-        """On the loop's thread, as a signal comes."""
+        """Stop the broker. Called on the loop's thread by a signal."""
         self._stop.set()
 
     def _log_sizes(self) -> dict[str, int]:
         sizes = {name: topic.size for name, topic in self.runtime.broker.topics.items()}
-        for postman in self.runtime.broker.office.postmen():
-            inbox = postman.delays.inbox
-            sizes[inbox.topic] = sizes.get(inbox.topic, 0) + inbox.log.size
+        for delivery in self.runtime.broker.delay_scheduler.deliveries():
+            delayed_log = delivery.delays.delayed_log
+            sizes[delayed_log.topic] = sizes.get(delayed_log.topic, 0) + delayed_log.log.size
         return sizes
 
 
 def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody caught is a mistake of ours: it goes where all lines go, and the broker goes on."""
+    """Log an unhandled error of the event loop; the broker continues."""
     _log.error("%s", context.get("message", "unhandled"), exc_info=context.get("exception"))
 
 
-def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History, connections_max: int) -> App:
+def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History, connections_max: int) -> ApiContext:
     topics = config.topics
-    return App(
+    return ApiContext(
         runtime,
         metrics,
         history,
@@ -177,13 +175,13 @@ def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History, c
         {"retention_hours": topics.retention / 3600, "max_message_bytes": topics.max_message_bytes},
         topics.auto_create,
         MemberDefaults(config.groups.session_timeout, config.groups.max_in_flight),
-        document(ENDPOINTS, __version__, status_of),
+        openapi_document(ENDPOINTS, __version__),
         connections_max=connections_max,
         connections_wanted=config.server.connections,
     )
 
 
-def _guarded(router: Router, config: Config) -> OriginGuard:
+def _guarded(router: RequestRouter, config: Config) -> OriginGuard:
     server = config.server
     names = {"localhost", socket.gethostname(), server.host, *list_items(server.allowed_hosts)}
     return OriginGuard(router, hosts=names, origins=list_items(server.allowed_origins))
@@ -200,7 +198,7 @@ def _limits(config: Config) -> HttpLimits:
 
 
 def store_settings(config: Config) -> StoreSettings:
-    """The configuration in the storage engine's own words."""
+    """Return the storage settings of a configuration."""
     storage = config.storage
     return StoreSettings(
         flush=storage.flush,
@@ -211,10 +209,10 @@ def store_settings(config: Config) -> StoreSettings:
 
 
 def group_settings(config: Config) -> GroupSettings:
-    """The configuration in the words of the rules."""
+    """Return the group settings of a configuration."""
     groups = config.groups
     return GroupSettings(
-        rules=Rules(
+        policy=DeliveryPolicy(
             visibility_ns=round(groups.visibility_timeout * NANOSECONDS),
             retries_max=groups.max_retries,
             retry_ns=round(groups.retry_delay * NANOSECONDS),
@@ -226,7 +224,7 @@ def group_settings(config: Config) -> GroupSettings:
 
 
 def _raise_file_limit() -> None:
-    """A broker has more files open than the usual limit of a shell allows; ours to raise up to the hard limit."""
+    """Raise the limit of open files to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

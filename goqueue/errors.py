@@ -1,94 +1,43 @@
-"""Every error that GoQueue raises on purpose.
+"""All errors that GoQueue raises on purpose.
 
-    GoQueueError
-    ├── CallerError              whoever asked must ask differently
-    │   ├── ChecksumMismatch
-    │   ├── ConfigInvalid
-    │   ├── DeadLetterFinal
-    │   ├── DelayedAmbiguous
-    │   ├── DelayedNotFound
-    │   ├── DelayedNotPending
-    │   ├── EndpointNotFound
-    │   ├── FrameInvalid
-    │   ├── GenerationStale
-    │   ├── GroupFull
-    │   ├── GroupMismatch
-    │   ├── GroupNameInvalid
-    │   ├── GroupNotEmpty
-    │   ├── GroupNotFound
-    │   ├── HostNotAllowed
-    │   ├── LeaseExpired
-    │   ├── LogExists
-    │   ├── LogNameInvalid
-    │   ├── LogNotFound
-    │   ├── MediaTypeUnsupported
-    │   ├── MemberUnknown
-    │   ├── MessageTooLarge
-    │   ├── MethodNotAllowed
-    │   ├── OffsetOutOfRange
-    │   ├── OriginNotAllowed
-    │   ├── PartitionNotFound
-    │   ├── PartitionNotOwned
-    │   ├── ProducerFenced
-    │   ├── ProducerNotFound
-    │   ├── ReceiptInvalid
-    │   ├── RequestInvalid
-    │   ├── RequestTooLarge
-    │   ├── SegmentNotFound
-    │   ├── SequenceOutOfOrder
-    │   ├── TopicExists
-    │   ├── TopicNameInvalid
-    │   ├── TopicNotFound
-    │   ├── TransactionAborted
-    │   ├── TransactionFull
-    │   ├── TransactionNotOpen
-    │   └── UnknownProducer
-    ├── OperatorError            somebody must look at the machine
-    │   ├── AccessDenied
-    │   ├── AddressUnavailable
-    │   ├── DataDirectoryForeign
-    │   ├── DataDirectoryInUse
-    │   ├── DiskFailed
-    │   ├── FormatUnsupported
-    │   ├── LogFenced
-    │   ├── PathInvalid
-    │   ├── RangeDamaged
-    │   ├── SparkFailed
-    │   └── SparkUnavailable
-    └── TransientError           nobody: the same request may succeed later
-        ├── BrokerOverloaded
-        ├── BrokerStopping
-        ├── BrokerUnreachable
-        ├── DiskFull
-        ├── FilesExhausted
-        ├── LogClosed
-        ├── RequestTimedOut
-        ├── TopicBusy
-        └── TransactionPending
+There are three kinds, by what must happen next: the request, command or file must change (`CallerError`), an operator
+must act on the machine or its data (`OperatorError`), or the same request may succeed later (`TransientError`).
 
-An error carries a stable `code` for programs, a sentence that names the offending value for
-people, and where there is one a `hint` with the next step. What an error means in another
-vocabulary (an HTTP status, an exit code) is decided by whoever speaks that vocabulary.
+An error has a stable `code` for programs, a sentence with the offending value for people, and optionally a `hint`
+with the next step. HTTP statuses and exit codes are assigned where they are used.
 """
 
 from typing import Any, ClassVar, Self
 
 
 class GoQueueError(Exception):
-    """The root: catch it to catch whatever GoQueue means to tell its user."""
+    """The base class of all errors that GoQueue raises on purpose."""
 
     code: ClassVar[str] = "error"
+    """The name of the class in snake case: `TopicNotFound` has `topic_not_found`. The three kinds have none."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.__base__ is not GoQueueError:
+            cls.code = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__)[1:]
 
     def __init__(self, sentence: str, *, hint: str | None = None, **details: Any) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
         self.details = details
+        self._notes: list[str] = []
 
-    def without_frames(self) -> Self:
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override] # what a traceback shows below the sentence
+        return [*self._notes, f"Hint: {self.hint}"] if self.hint else self._notes
+
+    def add_note(self, note: str, /) -> None:
+        self._notes.append(note)
+
+    def without_tracebacks(self) -> Self:
         """Drop the tracebacks of this error and of its causes.
 
-        Their frames hold what was being worked on, such as the body of a request, often in a cycle with the error.
+        Their frames keep large objects alive, such as a request body, often in a reference cycle with the error.
         """
         error: BaseException | None = self
         while error is not None:
@@ -101,338 +50,284 @@ class GoQueueError(Exception):
 
 
 class CallerError(GoQueueError):
-    """The request, the command or the file is wrong; the same one will never succeed."""
+    """The request, command or file is wrong; repeating it will not succeed."""
 
 
 class OperatorError(GoQueueError):
-    """The machine or its data needs a person."""
+    """The machine or its data needs an operator."""
 
 
 class TransientError(GoQueueError):
-    """Nothing is wrong with the request: it may succeed when tried again."""
+    """The request is correct and may succeed when retried."""
 
 
 class ConfigInvalid(CallerError):
     """The configuration has problems; `details["problems"]` lists all of them."""
 
-    code = "config_invalid"
-
 
 class ChecksumMismatch(CallerError):
-    """What arrived is not what its checksum says was sent."""
-
-    code = "checksum_mismatch"
+    """The received bytes do not match their checksum."""
 
 
 class DeadLetterFinal(CallerError):
-    """A dead letter has no dead letters of its own: it is acknowledged, or sent back to where it came from."""
-
-    code = "dead_letter_final"
+    """A dead letter cannot be rejected: ack it or redrive it."""
 
 
 class DelayedAmbiguous(CallerError):
-    """Several partitions have a scheduled message with that offset; `details["partitions"]` says which."""
-
-    code = "delayed_ambiguous"
+    """Several partitions have a delayed message at this offset; `details["partitions"]` lists them."""
 
 
 class DelayedNotFound(CallerError):
-    """No scheduled message has that place, or it has been forgotten since it was settled."""
-
-    code = "delayed_not_found"
+    """No delayed message is at this position, or its record has expired."""
 
 
 class DelayedNotPending(CallerError):
-    """What became of the message cannot be changed any more; `details["state"]` says it."""
-
-    code = "delayed_not_pending"
+    """The delayed message was already delivered, cancelled or expired; `details["state"]` says which."""
 
 
 class EndpointNotFound(CallerError):
     """No endpoint has this path."""
 
-    code = "endpoint_not_found"
-
 
 class FrameInvalid(CallerError):
-    """Bytes that should be frames are not; `details["position"]` says where."""
-
-    code = "frame_invalid"
+    """The bytes are not valid frames; `details["position"]` is where they stop being valid."""
 
 
 class GenerationStale(CallerError):
-    """The member lost something since the generation it speaks of; `details["generation"]` is the one to speak of."""
-
-    code = "generation_stale"
+    """The member lost partitions since this generation; `details["generation"]` is the current one."""
 
 
 class GroupFull(CallerError):
-    code = "group_full"
+    """The group has the maximum number of members."""
 
 
 class GroupMismatch(CallerError):
-    """The group works in another way than whoever joins asks for."""
-
-    code = "group_mismatch"
+    """The group uses another assignment protocol than the joining member."""
 
 
 class GroupNameInvalid(CallerError):
-    code = "group_name_invalid"
+    """The text cannot be the name of a group."""
 
 
 class GroupNotEmpty(CallerError):
-    code = "group_not_empty"
+    """The group has members, which the request does not allow."""
 
 
 class GroupNotFound(CallerError):
-    code = "group_not_found"
+    """No group has this name."""
 
 
 class HostNotAllowed(CallerError):
-    """The request names a host that is no name of this broker, as a page does whose name was rebound to it."""
-
-    code = "host_not_allowed"
+    """The Host header does not name this broker, as in a DNS rebinding attack by a web page."""
 
 
 class LeaseExpired(CallerError):
-    """The messages are not leased to whoever speaks of them: too late, done already, or never given."""
-
-    code = "lease_expired"
+    """The messages are not leased to this member: the lease expired, was settled, or never existed."""
 
 
 class LogExists(CallerError):
-    code = "log_exists"
+    """A log with this name exists, or is still being deleted."""
 
 
 class LogNameInvalid(CallerError):
-    code = "log_name_invalid"
+    """The text cannot be the name of a log."""
 
 
 class LogNotFound(CallerError):
-    code = "log_not_found"
+    """No log has this name."""
 
 
 class MediaTypeUnsupported(CallerError):
-    """The content type of a body is missing, or is none that the endpoint takes."""
-
-    code = "media_type_unsupported"
+    """The content type of the body is missing, or not accepted by the endpoint."""
 
 
 class MemberUnknown(CallerError):
-    """No member of the group, or not any more: it has to join again."""
-
-    code = "member_unknown"
+    """The member is not, or no longer, in the group: it must join again."""
 
 
 class MessageTooLarge(CallerError):
-    code = "message_too_large"
+    """A message, or a part of it, is larger than allowed."""
 
 
 class MethodNotAllowed(CallerError):
-    """The path is right, the method is not; `details["allowed"]` lists those that are."""
-
-    code = "method_not_allowed"
+    """The path does not accept this method; `details["allowed"]` lists the accepted ones."""
 
 
 class OffsetOutOfRange(CallerError):
-    """`details` has `first` and `next`: the offsets that the log holds, and will hold next."""
+    """The offset is outside the log; `details` has `first` and `next`, its first and next offset."""
 
-    code = "offset_out_of_range"
+
+class OperationNotFound(CallerError):
+    """No recorded operation has this id."""
+
+
+class OperationNotUndoable(CallerError):
+    """The operation cannot be undone, or was undone already."""
+
+
+class OperationOutdated(CallerError):
+    """Undoing would do harm, since the same things have changed again."""
 
 
 class OriginNotAllowed(CallerError):
-    """A browser sent the request for a page of another site."""
-
-    code = "origin_not_allowed"
+    """A browser sent the request for a web page of another origin."""
 
 
 class PartitionNotFound(CallerError):
-    code = "partition_not_found"
+    """The topic has no partition with this number."""
 
 
 class PartitionNotOwned(CallerError):
-    """Another member has the partition, or nobody yet."""
-
-    code = "partition_not_owned"
+    """The partition is assigned to another member, or to none yet."""
 
 
 class ProducerFenced(CallerError):
-    """A newer incarnation of the same producer has taken over."""
-
-    code = "producer_fenced"
+    """A newer producer with the same id has replaced this one."""
 
 
 class ProducerNotFound(CallerError):
-    """No producer has this id, or this transactional id."""
-
-    code = "producer_not_found"
+    """No producer has this producer id or transactional id."""
 
 
 class ReceiptInvalid(CallerError):
-    """Not a receipt handle that this broker could have given."""
+    """The text is not a receipt handle of this broker."""
 
-    code = "receipt_invalid"
+
+class QueryTooLarge(CallerError):
+    """A query in SQL would read more messages than its limit allows, which `details["limit"]` has."""
 
 
 class RequestInvalid(CallerError):
-    """A request has problems; `details["problems"]` lists all of them, each with its place."""
-
-    code = "request_invalid"
+    """A request has problems; `details["problems"]` lists all of them with their positions."""
 
 
 class RequestTooLarge(CallerError):
-    code = "request_too_large"
+    """The body of the request is larger than allowed."""
 
 
 class SegmentNotFound(CallerError):
-    """No segment begins at this offset any more, or another one stands in its place."""
-
-    code = "segment_not_found"
+    """No segment begins at this offset any more, or it was replaced."""
 
 
 class SequenceOutOfOrder(CallerError):
-    """A batch does not follow the one before; `details["expected"]` is the sequence that would."""
-
-    code = "sequence_out_of_order"
+    """A batch does not follow the previous one; `details["expected"]` is the expected sequence."""
 
 
 class TopicExists(CallerError):
-    code = "topic_exists"
+    """A topic with this name exists."""
 
 
 class TopicNameInvalid(CallerError):
-    code = "topic_name_invalid"
+    """The text cannot be the name of a topic."""
 
 
 class TopicNotFound(CallerError):
-    code = "topic_not_found"
+    """No topic has this name."""
 
 
 class TransactionAborted(CallerError):
-    """It has come to its end otherwise: its time was over, somebody ended it, or the broker was restarted."""
-
-    code = "transaction_aborted"
+    """The transaction was aborted: by its timeout, by an operator, or by a restart of the broker."""
 
 
 class TransactionFull(CallerError):
-    """One more transactional id, or one more partition or group of a transaction, would be too many."""
-
-    code = "transaction_full"
+    """A limit of transactional ids, or of partitions and groups in one transaction, is reached."""
 
 
 class TransactionNotOpen(CallerError):
-    """Nothing has begun, or it is over."""
-
-    code = "transaction_not_open"
+    """The producer has no open transaction."""
 
 
 class UnknownProducer(CallerError):
-    """The producer id was never given out from this data directory, so that nothing of it is stored there."""
+    """This data directory never assigned the producer id, so it has no messages of it."""
 
-    code = "unknown_producer"
+
+class ValueUnreadable(CallerError):
+    """The value of a message is not the text or JSON that the program expects; `details` has its position."""
 
 
 class AccessDenied(OperatorError):
-    code = "access_denied"
+    """The process, or the client, has no permission."""
 
 
 class AddressUnavailable(OperatorError):
-    """The address to listen on is taken, or is not this machine's."""
-
-    code = "address_unavailable"
+    """The address to listen on is in use, or does not belong to this machine."""
 
 
 class DataDirectoryForeign(OperatorError):
-    """The directory holds something, and it is not ours."""
-
-    code = "data_directory_foreign"
+    """The directory contains files that are not GoQueue's."""
 
 
 class DataDirectoryInUse(OperatorError):
-    code = "data_directory_in_use"
+    """Another process uses the data directory."""
 
 
 class DiskFailed(OperatorError):
-    code = "disk_failed"
+    """The device failed to read, write or sync."""
 
 
 class FormatUnsupported(OperatorError):
-    code = "format_unsupported"
+    """The format of the data is unknown to this version."""
 
 
 class LogFenced(OperatorError):
-    """A write or a sync failed, so what the disk holds is unknown until it is read again."""
-
-    code = "log_fenced"
+    """A write or sync failed; what is on the disk is unknown until the log is read again."""
 
 
 class PathInvalid(OperatorError):
-    """Something other than a file or directory stands where one was expected, or nothing does."""
-
-    code = "path_invalid"
+    """The path is missing, or is not a file or directory as expected."""
 
 
 class RangeDamaged(OperatorError):
-    """Stored bytes are not what was written; `details` has the file, byte range and offsets."""
-
-    code = "range_damaged"
+    """Stored bytes were changed or lost; `details` has the file, byte range and offsets."""
 
 
 class SparkFailed(OperatorError):
-    """Spark gave up on what it was doing, or its JVM ended."""
-
-    code = "spark_failed"
+    """A Spark job failed, or its JVM ended."""
 
 
 class SparkUnavailable(OperatorError):
-    """Spark cannot be started here, or not be reached: a package or Java is missing, or a cluster."""
+    """Spark cannot be started or reached: a package, Java or the cluster is missing."""
 
-    code = "spark_unavailable"
+
+class SqlFailed(OperatorError):
+    """A query in SQL could not be answered on this machine."""
+
+
+class SqlUnavailable(OperatorError):
+    """The packages that answer queries in SQL are not installed."""
 
 
 class BrokerOverloaded(TransientError):
-    """As much is under way as the broker takes on; `details["retry_after"]` says how many seconds to wait."""
-
-    code = "broker_overloaded"
+    """The broker processes as many requests as it accepts; `details["retry_after"]` is the wait in seconds."""
 
 
 class BrokerStopping(TransientError):
-    code = "broker_stopping"
+    """The broker is shutting down."""
 
 
 class BrokerUnreachable(TransientError):
-    """No answer came: nobody listens there, or the connection broke."""
-
-    code = "broker_unreachable"
+    """No broker listens at the address, or the connection broke."""
 
 
 class DiskFull(TransientError):
-    code = "disk_full"
+    """The device has no space left."""
 
 
 class FilesExhausted(TransientError):
-    """The process, or the machine, has as many files open as it may have."""
-
-    code = "files_exhausted"
+    """The process or the machine has reached its limit of open files."""
 
 
 class LogClosed(TransientError):
-    code = "log_closed"
+    """The log is being deleted, or the broker is stopping."""
 
 
 class RequestTimedOut(TransientError):
-    """The request, or the answer to it, took longer than whoever waited was willing to."""
-
-    code = "request_timed_out"
+    """The request or its answer took longer than the caller's timeout."""
 
 
 class TopicBusy(TransientError):
     """The topic is being created or deleted."""
 
-    code = "topic_busy"
-
 
 class TransactionPending(TransientError):
-    """How it ends is decided, and is still being carried out; or another one has to come to its end first."""
-
-    code = "transaction_pending"
+    """The transaction, or the one before it, is being committed or aborted."""

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: the same wherever it is worked out."""
+"""The partition of a key: the same wherever it is computed."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -43,8 +43,8 @@ def partition_of(key: bytes, partitions: int, hash_key: Hash = murmur3) -> int:
     return (hash_key(key) & _POSITIVE) % partitions
 
 
-def hash_named(name: str) -> Hash:
-    """Keys must not go astray because a topic knows a partitioner that this client does not."""
+def hash_function(name: str) -> Hash:
+    """Return the hash function of a partitioner. An unknown one is an error: keys would go to other partitions."""
     try:
         return HASHES[name]
     except KeyError:

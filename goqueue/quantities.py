@@ -87,7 +87,7 @@ def parse_duration(text: str) -> float:
 
 
 def _checked(text: str, what: str, example: str) -> str:
-    """Refuse the mistakes that deserve a sentence of their own."""
+    """Refuse mistakes that have an error message of their own."""
     if len(text) > TEXT_CHARACTERS_MAX:
         raise ValueError(f"{quoted(text)} is too long for a {what}")
     if re.match(r"-[0-9]", text):
@@ -116,7 +116,7 @@ def _check_order(text: str, parts: list[tuple[str, str]]) -> None:
 
 
 def _unit_hint(unit: str, units: Iterable[str]) -> str:
-    """Name the unit that was probably meant; of two that differ in meaning (`M`), name both."""
+    """Return the unit that was probably meant; of two that differ in meaning (`M`), both."""
     wanted = _ALIASES.get(unit.lower(), unit).lower()
     meant = [known for known in units if known.lower() in {wanted, f"{wanted}ib", f"{wanted}b"}]
     if not meant and unit.lower().rstrip("s") in {"day", "hour", "minute", "second"}:
@@ -172,7 +172,7 @@ def format_duration(seconds: float, *, exact: bool = False) -> str:
 
 
 def _reading_step(nanoseconds: int) -> int:
-    """What a reader still cares for at this length: three digits, then the next smaller unit."""
+    """Return the rounding step for a length: three digits, then the next smaller unit."""
     if nanoseconds < DURATION_UNITS["m"]:
         return int(10 ** max(0, len(str(nanoseconds)) - 3))
     if nanoseconds < DURATION_UNITS["h"]:

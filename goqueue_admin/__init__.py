@@ -1,1 +1,1 @@
-"""`goqueue-admin`: the program for those who run a broker."""
+"""`goqueue-admin`: the program for broker operators."""

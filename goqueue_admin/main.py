@@ -6,10 +6,10 @@ from goqueue.console import entry
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The program of the command line when there are no `arguments`: it then ends here."""
+    """Run the program with `arguments`, or with those of the process."""
     code = entry.main("goqueue-admin", "goqueue_admin.registry", sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        entry.leave(code)
+        entry.exit_process(code)
     return code
 
 

@@ -1,22 +1,21 @@
-"""`goqueue-admin rebalance`: how groups share their partitions, and what a rebalance waits for."""
+"""`goqueue-admin rebalance`: assignments of groups, and running rebalances."""
 
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.each import each, write_blocks
+from goqueue.console.consumer_groups import all_groups
 from goqueue.console.failure import doing
-from goqueue.console.figures import ago, milliseconds, partitions
-from goqueue.console.names import refuse_empty
-from goqueue.console.pages import all_groups
+from goqueue.console.flags import EveryFlag
+from goqueue.console.formatting import format_ago, format_milliseconds, format_partitions
+from goqueue.console.names import for_each_name, in_blocks, reject_empty_names
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, session_flags
-from goqueue.console.watch import EveryFlag, watch
+from goqueue.console.watch import watch
 from goqueue.errors import GroupNotFound
 from goqueue.quantities import format_count
 
@@ -28,7 +27,6 @@ _Row = dict[str, Any]
 
 
 def _reasons(counts: dict[str, int]) -> str:
-    """The most frequent first."""
     return " ".join(f"{reason}={count}" for reason, count in Counter(counts).most_common()) or "-"
 
 
@@ -39,11 +37,11 @@ _COLUMNS = (
     Column("MEMBERS", "members", format_count),
     Column("GENERATION", "generation", format_count),
     Column("REBALANCES", "total_rebalances", format_count),
-    Column("LAST", "last_rebalance_at", ago),
-    Column("TOOK", "last_rebalance_duration_ms", milliseconds),
-    Column("AVERAGE", "average_rebalance_duration_ms", milliseconds),
+    Column("LAST", "last_rebalance_at", format_ago),
+    Column("TOOK", "last_rebalance_duration_ms", format_milliseconds),
+    Column("AVERAGE", "average_rebalance_duration_ms", format_milliseconds),
     Column("REASONS", "rebalances_by_reason", _reasons),
-    Column("LONGEST", "longest_rebalance_duration_ms", milliseconds, wide=True),
+    Column("LONGEST", "longest_rebalance_duration_ms", format_milliseconds, wide=True),
     Column("FAILED", "failed_rebalances", format_count, wide=True),
     Column("REVOKED", "total_partitions_revoked", format_count, wide=True),
     Column("ASSIGNED", "total_partitions_assigned", format_count, wide=True),
@@ -59,15 +57,15 @@ _MEMBERS = (
 
 @session_flags
 def list_groups(*, session: Session) -> None:
-    """List how the groups were rebalanced.
+    """List the rebalances of all groups.
 
     \b
       goqueue-admin rebalance list
       goqueue-admin rebalance list --sort-by total_rebalances:desc
       goqueue-admin rebalance list -o wide
 
-    Numbers are those since the broker started. REASONS says what began rebalances: join, leave, session_expired,
-    topics_changed, and revocation_timeout where somebody did not give up in time what it was asked for.
+    Counts are since the broker started. REASONS are join, leave, session_expired, topics_changed and
+    revocation_timeout (a member did not revoke its partitions in time).
     """
     with doing("list the rebalances"), session.client() as client:
         rows = list(_all(client))
@@ -85,7 +83,7 @@ def watch_groups(every: EveryFlag = 2.0, *, session: Session) -> None:
       goqueue-admin rebalance watch --every 500ms
       goqueue-admin rebalance watch -o jsonl >> rebalances.log
 
-    A terminal shows the table as it is now; anything else gets a line for each change. ^C ends it.
+    A terminal shows the current table; a pipe gets a line per change. ^C ends it.
     """
     with doing("watch the rebalances"), session.client() as client:
         watch(session, lambda: list(_all(client)), _COLUMNS, every=every)
@@ -93,15 +91,15 @@ def watch_groups(every: EveryFlag = 2.0, *, session: Session) -> None:
 
 @session_flags
 def describe(names: _Names, *, session: Session) -> None:
-    """Show who has what in a group, and what is to be given up.
+    """Show the assignment of a group and pending revocations.
 
     \b
       goqueue-admin rebalance describe billing
       goqueue-admin rebalance describe billing shipping -o json
 
-    While a rebalance is under way, GIVES-UP names what a member still has and others wait for.
+    During a rebalance, GIVES-UP lists partitions that a member must revoke.
     """
-    refuse_empty(*names, noun="group")
+    reject_empty_names(*names, noun="group")
 
     def work(client: "Client", name: str) -> _Row:
         try:
@@ -111,13 +109,12 @@ def describe(names: _Names, *, session: Session) -> None:
                 error.hint = "`goqueue-admin rebalance list` shows the groups"
             raise
 
-    each(session, names, "describe group", work, partial(write_blocks, write_one=_write_description))
+    for_each_name(session, names, "describe group", work, in_blocks(_write_description))
 
 
 def _all(client: "Client") -> Iterator[_Row]:
-    """One request for the list, and one for each group."""
     for details in all_groups(client):
-        with suppress(GroupNotFound):  # it went since they were listed
+        with suppress(GroupNotFound):  # it was deleted since they were listed
             yield {
                 "name": details.group_id,
                 "group_id": details.group_id,
@@ -130,7 +127,6 @@ def _all(client: "Client") -> Iterator[_Row]:
 
 
 def _write_description(row: _Row, session: Session) -> None:
-    """Facts, and a table of members."""
     terminal.write_lines(_facts(row))
     if row["members"]:
         terminal.write("\n")
@@ -147,11 +143,10 @@ def _facts(row: _Row) -> Iterator[str]:
     if row["topics"]:
         yield f"  topics: {' '.join(row['topics'])}"
     if numbers["last_rebalance_at"] is not None:
-        yield (
-            f"  {format_count(numbers['total_rebalances'], 'rebalance')}, the last "
-            f"{ago(numbers['last_rebalance_at'])} in {milliseconds(numbers['last_rebalance_duration_ms'])}: "
-            f"{_reasons(numbers['rebalances_by_reason'])}"
-        )
+        last = format_ago(numbers["last_rebalance_at"])
+        took = format_milliseconds(numbers["last_rebalance_duration_ms"])
+        count = format_count(numbers["total_rebalances"], "rebalance")
+        yield f"  {count}, the last {last} in {took}: {_reasons(numbers['rebalances_by_reason'])}"
 
 
 def _member(row: _Row, name: str) -> _Row:
@@ -160,10 +155,10 @@ def _member(row: _Row, name: str) -> _Row:
     return {
         "member_id": name,
         "partitions": len(places),
-        "has": _named(places),
-        "gives_up": _named(asked),
+        "has": _partition_names(places),
+        "gives_up": _partition_names(asked),
     }
 
 
-def _named(places: list[_Row]) -> str:
-    return partitions((place["topic"], place["partition"]) for place in places)
+def _partition_names(places: list[_Row]) -> str:
+    return format_partitions((place["topic"], place["partition"]) for place in places)

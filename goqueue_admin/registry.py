@@ -1,16 +1,16 @@
-"""Every command of `goqueue-admin`. To add one, add its line: nothing else needs to know."""
+"""All commands of `goqueue-admin`, one line each."""
 
-from goqueue.console.command import Command, Program
-from goqueue.console.context_registry import CONFIG, CONFIG_COMMANDS
+from goqueue.console.command_tree import COMPLETION, CONFIG, CONFIG_COMMANDS, Command, Program
 
-_BROKER = """See what a broker is, what it has and how fast it goes.
+_BROKER = """Show the version, health, contents, rates and log of a broker.
 
 \b
   goqueue-admin broker describe
+  goqueue-admin broker logs --level warning
   goqueue-admin broker watch
 """
 
-_REBALANCE = """See how groups share their partitions, and what a rebalance waits for.
+_REBALANCE = """Show assignments of consumer groups and running rebalances.
 
 \b
   goqueue-admin rebalance list
@@ -18,38 +18,33 @@ _REBALANCE = """See how groups share their partitions, and what a rebalance wait
   goqueue-admin rebalance watch
 """
 
+_HELP = """Operate a GoQueue broker: check its state, and find what needs attention.
+
+\b
+  goqueue-admin doctor
+  goqueue-admin broker describe
+  goqueue-admin rebalance list
+
+Data goes to stdout, everything else to stderr. `COMMAND --help` shows examples of each.
+"""
+
 PROGRAM = Program(
     name="goqueue-admin",
-    root="goqueue_admin.root:goqueue_admin",
+    package="goqueue_admin",
+    help=_HELP,
     commands=(
-        Command("broker describe", "goqueue_admin.broker:describe", "Show what a broker is and has.", "read"),
-        Command("broker watch", "goqueue_admin.broker:watch_broker", "Watch how fast a broker goes.", "read"),
-        Command(
-            "completion",
-            "goqueue.console.completion.command:completion",
-            "Write what completes this program in a shell.",
-            "read",
-        ),
+        Command("broker describe", ".broker:describe", "Show version, health and contents of a broker."),
+        Command("broker logs", ".broker:logs", "Show the last lines of the broker's log."),
+        Command("broker watch", ".broker:watch_broker", "Watch the rates of a broker."),
+        COMPLETION,
         *CONFIG_COMMANDS,
+        Command("dashboard", ".dashboard.command:dashboard", "Show the broker in a live terminal dashboard."),
+        Command("doctor", ".doctor:doctor", "Find problems of a broker and how to solve them."),
         Command(
-            "dashboard",
-            "goqueue_admin.dashboard.command:dashboard",
-            "Show the broker on a screen that is always current.",
-            "read",
+            "rebalance describe", ".rebalances:describe", "Show the assignment of a group and pending revocations."
         ),
-        Command("doctor", "goqueue_admin.doctor:doctor", "Find what is wrong, and say what to do about it.", "read"),
-        Command(
-            "rebalance describe",
-            "goqueue_admin.rebalances:describe",
-            "Show who has what in a group, and what is to be given up.",
-            "read",
-        ),
-        Command(
-            "rebalance list", "goqueue_admin.rebalances:list_groups", "List how the groups were rebalanced.", "read"
-        ),
-        Command(
-            "rebalance watch", "goqueue_admin.rebalances:watch_groups", "Watch the rebalances of all groups.", "read"
-        ),
+        Command("rebalance list", ".rebalances:list_groups", "List the rebalances of all groups."),
+        Command("rebalance watch", ".rebalances:watch_groups", "Watch the rebalances of all groups."),
     ),
     groups={"broker": _BROKER, "config": CONFIG, "rebalance": _REBALANCE},
     aliases={},

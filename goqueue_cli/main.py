@@ -9,7 +9,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The program of the command line when there are no `arguments`: it then ends here."""
     code = entry.main("goqueue-cli", "goqueue_cli.registry", sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        entry.leave(code)
+        entry.exit_process(code)
     return code
 
 

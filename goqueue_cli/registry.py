@@ -1,7 +1,6 @@
-"""Every command of `goqueue-cli`. To add one, add its line: nothing else needs to know."""
+"""All commands of `goqueue-cli`. A new command needs one row here."""
 
-from goqueue.console.command import Command, Program
-from goqueue.console.context_registry import CONFIG, CONFIG_COMMANDS
+from goqueue.console.command_tree import COMPLETION, CONFIG, CONFIG_COMMANDS, Command, Program
 
 _TOPIC = """Create, list, watch, edit, compact and delete topics.
 
@@ -13,7 +12,7 @@ _TOPIC = """Create, list, watch, edit, compact and delete topics.
   goqueue-cli topic delete orders
 """
 
-_BENCH = """Measure what a broker does under load, and compare.
+_BENCH = """Measure the performance of a broker, and compare results.
 
 \b
   goqueue-cli bench publish
@@ -22,7 +21,7 @@ _BENCH = """Measure what a broker does under load, and compare.
   goqueue-cli bench compare before.json after.json
 """
 
-_DELAYED = """See which messages wait for their time, and change that.
+_DELAYED = """List, cancel, reschedule and deliver delayed messages.
 
 \b
   goqueue-cli delayed list orders --to +10m
@@ -30,19 +29,20 @@ _DELAYED = """See which messages wait for their time, and change that.
   goqueue-cli delayed cancel orders 0@17
   goqueue-cli delayed reschedule orders --where key=tea --shift +1h --dry-run
 
-`publish --delay 5m` makes a delayed message. It is kept beside its topic until it is due, and nobody reads it before.
+`publish --delay 5m` creates a delayed message, which readers cannot see before it is due.
 """
 
-_GROUP = """See how far behind groups are, and have them read on from elsewhere.
+_GROUP = """Show the lag of groups, change how they retry, and reset their offsets.
 
 \b
   goqueue-cli group list
   goqueue-cli group describe billing
   goqueue-cli group wait billing --for lag=0 --timeout 5m
+  goqueue-cli group edit billing --set max_retries=5
   goqueue-cli group reset billing --topic orders --to -1h --dry-run
 """
 
-_DLQ = """Find dead letters, see why they failed, and send them back.
+_DLQ = """Find dead letters, see why they failed, and redrive them.
 
 \b
   goqueue-cli dlq list
@@ -50,183 +50,112 @@ _DLQ = """Find dead letters, see why they failed, and send them back.
   goqueue-cli dlq sample orders --error timeout
   goqueue-cli dlq redrive orders --error timeout --dry-run
 
-A dead letter is a message that a group has given up. Those of topic orders lie in topic orders.dlq.
+A dead letter is a message that was rejected or failed too often. Those of topic orders are in topic orders.dlq,
+unless a setting names another one.
 """
 
-_TRANSACTION = """See which transactions are open, what they hold back, and end those that hang.
+_TRANSACTION = """List open transactions and what they hold back, and abort them.
 
 \b
   goqueue-cli transaction list
   goqueue-cli transaction describe orders-1
   goqueue-cli transaction abort orders-1 --dry-run
 
-Producers begin and end transactions; `publish --transactional-id` does so as well. Until one has ended, nobody who
-reads sees its messages, nor what others have published behind them.
+Producers begin and end transactions; so does `publish --transactional-id`. Until one ends, readers see neither its
+messages nor those of others behind them.
 """
+
+_HELP = """Publish, consume and manage the topics of a GoQueue broker.
+
+\b
+  goqueue-cli topic create orders --partitions 3
+  goqueue-cli publish orders '{"id": 17}' --key customer-4
+  goqueue-cli consume orders --follow
+
+Data goes to stdout, everything else to stderr. `COMMAND --help` shows examples of each.
+"""
+
+_COMMANDS = (
+    Command("bench compare", ".bench.results:compare", "Compare two results of a benchmark."),
+    Command("bench consume", ".bench.consume:consume", "Measure how fast messages are read.", "danger"),
+    Command(
+        "bench latency",
+        ".bench.latency:latency",
+        "Measure how long messages take from being sent to being received.",
+        "danger",
+    ),
+    Command("bench publish", ".bench.publish:publish", "Measure how fast messages are published.", "danger"),
+    Command("consume", ".consuming.command:consume", "Read the messages of a topic."),
+    Command(
+        "delayed cancel",
+        ".delayed.changes:cancel",
+        "Cancel delayed messages, so that they are never delivered.",
+        "danger",
+    ),
+    Command("delayed deliver", ".delayed.changes:deliver", "Deliver delayed messages now.", "danger"),
+    Command("delayed describe", ".delayed.browse:describe", "Show delayed messages in full."),
+    Command(
+        "delayed list", ".delayed.browse:list_messages", "List the delayed messages of a topic, the next due first."
+    ),
+    Command("delayed reschedule", ".delayed.changes:reschedule", "Change the due time of delayed messages.", "danger"),
+    Command("delayed stats", ".delayed.browse:stats", "Show statistics of delayed messages in all topics."),
+    Command("delayed timeline", ".delayed.browse:timeline", "Count delayed messages by due time."),
+    Command("dlq browse", ".dead_letters.browse:browse", "List the dead letters of a topic that were not redriven."),
+    Command("dlq describe", ".dead_letters.browse:describe", "Show dead letters in full."),
+    Command("dlq errors", ".dead_letters.browse:errors", "Count the dead letters of a topic by error."),
+    Command(
+        "dlq list", ".dead_letters.browse:list_topics", "List the topics with dead letters, and how many each has."
+    ),
+    Command("dlq redrive", ".dead_letters.redrive:redrive", "Redrive dead letters to their original topics.", "danger"),
+    Command("dlq sample", ".dead_letters.browse:sample", "Show some of the newest dead letters in full."),
+    Command("group delete", ".groups.listing:delete", "Delete groups without members, and their offsets.", "danger"),
+    Command("group describe", ".groups.listing:describe", "Show all details of groups: settings, members and lag."),
+    Command(
+        "group edit",
+        ".groups.settings:edit",
+        "Change how groups retry messages, lease them and give them up.",
+        "danger",
+    ),
+    Command("group lag", ".groups.listing:lag", "Show the lag of groups, partition by partition."),
+    Command("group list", ".groups.listing:list_groups", "List the groups with their lag."),
+    Command("group reset", ".groups.reset:reset", "Reset the offsets of a group.", "danger"),
+    Command("group wait", ".groups.wait:wait_for", "Wait until groups meet conditions."),
+    Command("group watch", ".groups.listing:watch_groups", "Watch all groups, or the lag of one."),
+    Command("publish", ".publishing.command:publish", "Publish messages to a topic.", "write"),
+    Command("sql", ".sql:sql", "Answer a question about topics in SQL; each topic is a table."),
+    Command(
+        "topic compact",
+        ".topics.changes:compact",
+        "Compact topics now: of messages with the same key only the latest stays.",
+        "write",
+    ),
+    Command("topic create", ".topics.changes:create", "Create topics.", "write"),
+    Command("topic delete", ".topics.changes:delete", "Delete topics and all of their messages.", "danger"),
+    Command("topic describe", ".topics.listing:describe", "Show all details of topics."),
+    Command("topic edit", ".topics.changes:edit", "Change settings of topics.", "danger"),
+    Command("topic list", ".topics.listing:list_topics", "List the topics, with their sizes and rates."),
+    Command(
+        "topic priorities",
+        ".topics.listing:priorities",
+        "Show what is ready, in flight and was delivered of each priority.",
+    ),
+    Command("topic watch", ".topics.listing:watch_topics", "Watch the topics: their rates and how they grow."),
+    Command(
+        "transaction abort", ".transactions:abort", "Abort open transactions and discard their messages.", "danger"
+    ),
+    Command(
+        "transaction describe", ".transactions:describe", "Show all details of transactions, and what happens next."
+    ),
+    Command("transaction list", ".transactions:list_transactions", "List the open transactions, the oldest first."),
+    Command("undo", ".undo:undo", "Undo a change, or list what was changed.", "danger"),
+    Command("worker", ".worker:worker", "Run the handlers and schedules of a worker until ^C or SIGTERM.", "write"),
+)
 
 PROGRAM = Program(
     name="goqueue-cli",
-    root="goqueue_cli.root:goqueue_cli",
-    commands=(
-        Command(
-            "completion",
-            "goqueue.console.completion.command:completion",
-            "Write what completes this program in a shell.",
-            "read",
-        ),
-        *CONFIG_COMMANDS,
-        Command("bench compare", "goqueue_cli.bench.compare:compare", "Compare two results of a benchmark.", "read"),
-        Command("bench consume", "goqueue_cli.bench.consume:consume", "Measure how fast messages are read.", "danger"),
-        Command(
-            "bench latency",
-            "goqueue_cli.bench.latency:latency",
-            "Measure how long messages take from being sent to being received.",
-            "danger",
-        ),
-        Command(
-            "bench publish", "goqueue_cli.bench.publish:publish", "Measure how fast messages are published.", "danger"
-        ),
-        Command("consume", "goqueue_cli.consuming.command:consume", "Read the messages of a topic.", "read"),
-        Command(
-            "delayed cancel",
-            "goqueue_cli.delayed.changes:cancel",
-            "Cancel delayed messages: they are never delivered.",
-            "danger",
-        ),
-        Command("delayed deliver", "goqueue_cli.delayed.changes:deliver", "Deliver delayed messages now.", "danger"),
-        Command("delayed describe", "goqueue_cli.delayed.browse:describe", "Show delayed messages in full.", "read"),
-        Command(
-            "delayed list",
-            "goqueue_cli.delayed.browse:list_messages",
-            "List the delayed messages of a topic, the next due first.",
-            "read",
-        ),
-        Command(
-            "delayed reschedule",
-            "goqueue_cli.delayed.changes:reschedule",
-            "Deliver delayed messages at another time.",
-            "danger",
-        ),
-        Command(
-            "delayed stats",
-            "goqueue_cli.delayed.numbers:stats",
-            "Show what waits in all topics, and how late the others were.",
-            "read",
-        ),
-        Command(
-            "delayed timeline",
-            "goqueue_cli.delayed.numbers:timeline",
-            "Show how many delayed messages are due when.",
-            "read",
-        ),
-        Command(
-            "dlq browse",
-            "goqueue_cli.deadletters.browse:browse",
-            "Show the dead letters of a topic that were not sent back.",
-            "read",
-        ),
-        Command("dlq describe", "goqueue_cli.deadletters.browse:describe", "Show dead letters in full.", "read"),
-        Command(
-            "dlq errors",
-            "goqueue_cli.deadletters.counts:errors",
-            "Show why the dead letters of a topic have failed, and how many.",
-            "read",
-        ),
-        Command(
-            "dlq list",
-            "goqueue_cli.deadletters.counts:list_topics",
-            "List the topics with dead letters, and how many each has.",
-            "read",
-        ),
-        Command(
-            "dlq redrive",
-            "goqueue_cli.deadletters.redrive:redrive",
-            "Send dead letters back to where they came from.",
-            "danger",
-        ),
-        Command(
-            "dlq sample",
-            "goqueue_cli.deadletters.browse:sample",
-            "Show some of the newest dead letters in full.",
-            "read",
-        ),
-        Command(
-            "group delete",
-            "goqueue_cli.groups.listing:delete",
-            "Delete groups without members, and what they have read.",
-            "danger",
-        ),
-        Command(
-            "group describe",
-            "goqueue_cli.groups.listing:describe",
-            "Show all about groups: their settings, members and lag.",
-            "read",
-        ),
-        Command("group lag", "goqueue_cli.groups.lag:lag", "Show how far behind groups are.", "read"),
-        Command(
-            "group list",
-            "goqueue_cli.groups.listing:list_groups",
-            "List the groups, with how far behind each is.",
-            "read",
-        ),
-        Command("group reset", "goqueue_cli.groups.reset:reset", "Have a group read on from elsewhere.", "danger"),
-        Command(
-            "group wait", "goqueue_cli.groups.wait:wait_for", "Wait until groups are where they should be.", "read"
-        ),
-        Command(
-            "group watch", "goqueue_cli.groups.listing:watch_groups", "Watch all groups, or the lag of one.", "read"
-        ),
-        Command("publish", "goqueue_cli.publishing.command:publish", "Publish messages to a topic.", "write"),
-        Command(
-            "topic compact",
-            "goqueue_cli.topics.changes:compact",
-            "Compact topics now: of messages with the same key only the latest stays.",
-            "write",
-        ),
-        Command("topic create", "goqueue_cli.topics.changes:create", "Create topics.", "write"),
-        Command(
-            "topic delete", "goqueue_cli.topics.changes:delete", "Delete topics and all of their messages.", "danger"
-        ),
-        Command("topic describe", "goqueue_cli.topics.listing:describe", "Show all about topics.", "read"),
-        Command("topic edit", "goqueue_cli.topics.changes:edit", "Change settings of topics.", "danger"),
-        Command(
-            "topic list",
-            "goqueue_cli.topics.listing:list_topics",
-            "List the topics, with their sizes and rates.",
-            "read",
-        ),
-        Command(
-            "topic priorities",
-            "goqueue_cli.topics.priorities:priorities",
-            "Show what is ready, in hand and was handed out of each priority.",
-            "read",
-        ),
-        Command(
-            "topic watch",
-            "goqueue_cli.topics.listing:watch_topics",
-            "Watch the topics: what comes in, and how they grow.",
-            "read",
-        ),
-        Command(
-            "transaction abort",
-            "goqueue_cli.transactions.abort:abort",
-            "Abort open transactions: nobody ever sees anything of them.",
-            "danger",
-        ),
-        Command(
-            "transaction describe",
-            "goqueue_cli.transactions.listing:describe",
-            "Show all about transactions, and what happens next.",
-            "read",
-        ),
-        Command(
-            "transaction list",
-            "goqueue_cli.transactions.listing:list_transactions",
-            "List the open transactions, the oldest first.",
-            "read",
-        ),
-        Command("undo", "goqueue_cli.undo:undo", "Undo a reset, or list what can be undone.", "danger"),
-    ),
+    package="goqueue_cli",
+    help=_HELP,
+    commands=(COMPLETION, *CONFIG_COMMANDS, *_COMMANDS),
     groups={
         "bench": _BENCH,
         "config": CONFIG,
@@ -236,5 +165,13 @@ PROGRAM = Program(
         "topic": _TOPIC,
         "transaction": _TRANSACTION,
     },
-    aliases={"dlq show": "dlq browse", "produce": "publish", "topic alter": "topic edit"},
+    aliases={
+        "dlq show": "dlq browse",
+        "group alter": "group edit",
+        "group set": "group edit",
+        "produce": "publish",
+        "send": "publish",
+        "subscribe": "consume",
+        "topic alter": "topic edit",
+    },
 )

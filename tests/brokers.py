@@ -1,35 +1,13 @@
-"""A running broker for tests, and what they need to speak to it briefly."""
+"""Short requests to a broker, for tests."""
 
 import http.client
 import json
-import socket
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
-
-from goqueue.testing.broker import LocalBroker
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[LocalBroker]:
-    """A broker on an empty directory."""
-    with LocalBroker(str(tmp_path / "data")) as local:
-        yield local
-
-
-@pytest.fixture
-def nobody() -> Iterator[str]:
-    """An address at which nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{held.getsockname()[1]}"
-
 
 class Answer:
-    """What came back, whatever it is."""
+    """A response of any kind."""
 
     def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.status = status
@@ -46,7 +24,7 @@ class Answer:
 
 
 def ask(url: str, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
-    """One request on a connection of its own; a body that is not bytes is sent as JSON."""
+    """Send one request on its own connection; a body that is not bytes is sent as JSON."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
     try:
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
@@ -59,7 +37,7 @@ def ask(url: str, method: str, path: str, body: Any = None, headers: dict[str, s
 
 
 def publish(url: str, topic: str, *values: str, **fields: Any) -> list[dict[str, Any]]:
-    """Publish and return what became of each message."""
+    """Publish, and return the result of each message."""
     answer = ask(url, "POST", f"/topics/{topic}/messages", {"messages": [{"value": one, **fields} for one in values]})
     assert answer.status == 200, answer.body
     results: list[dict[str, Any]] = answer.json["results"]

@@ -1,25 +1,43 @@
-"""What all tests share: how hard Hypothesis tries, how often the crash suite kills, how many lives are simulated."""
+"""Options and fixtures that all tests share."""
 
 import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Examples stay random from run to run; a failure prints the blob that repeats it. A slow machine is not a failure.
+from goqueue.testing.broker import LocalBroker
+
+MEMORY = Path("/dev/shm")  # noqa: S108
+MEMORY_FREE_MIN = 4 << 30
+
+# Temporary directories are kept in memory where it has room: most tests would only wait for the device's syncs.
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE_MIN:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# Examples are random in every run; a failure prints the blob that repeats it. A slow machine is not a failure.
+# `--hypothesis-profile=long` tries 100 examples, `--hypothesis-profile=thorough` 1,000.
 settings.register_profile(
     "default",
-    max_examples=100,
+    max_examples=25,
     deadline=None,
     derandomize=False,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("long", settings.get_profile("default"), max_examples=100)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=1000)
 settings.load_profile("default")
 
+_numbers = count(1)
+
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Twice as many as there are cores: many tests wait for programs that they have started."""
+    """Return twice the number of cores: many tests wait for programs that they have started."""
     return (os.cpu_count() or 1) * 2
 
 
@@ -27,15 +45,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kills",
         type=int,
-        default=200,
+        default=20,
         metavar="COUNT",
-        help="how many times the crash suite kills the broker with SIGKILL (default: 200)",
+        help="how often the crash suite kills the storage engine with SIGKILL (default: 20)",
     )
     parser.addoption(
         "--seeds",
         type=int,
-        default=150,
+        default=10,
         metavar="COUNT",
-        help="how many random lives of each kind are simulated (default: 150)",
+        help="how many random lives of each traffic mix are simulated (default: 10)",
     )
-    parser.addoption("--seed", type=int, metavar="NUMBER", help="simulate the life of this seed alone")
+    parser.addoption("--seed", type=int, metavar="NUMBER", help="simulate only the life of this seed")
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[LocalBroker]:
+    """A fresh broker on an empty directory."""
+    with LocalBroker(str(tmp_path / "data")) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def module_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A fresh broker for the tests of one module."""
+    with LocalBroker(str(tmp_path_factory.mktemp("module") / "data")) as local:
+        yield local
+
+
+@pytest.fixture(scope="session")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """One broker for all tests of a process: they use names from `new_name`, and never stop or configure it."""
+    with LocalBroker(str(tmp_path_factory.mktemp("shared") / "data")) as local:
+        yield local
+
+
+@pytest.fixture
+def new_name() -> Callable[[str], str]:
+    """Return names of topics, groups and transactional ids that no other test of this process has."""
+    return lambda stem: f"{stem}-{next(_numbers)}"
+
+
+@pytest.fixture
+def closed_url() -> Iterator[str]:
+    """An address at which no program listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"

@@ -7,6 +7,8 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Self
 
+from tests.forked import Program
+
 ROOT = Path(__file__).resolve().parent.parent
 END_OF_BANNER = "^C stops"
 
@@ -19,14 +21,14 @@ class Served:
 
     def __init__(self, *words: str) -> None:
         self._words = ("--port", "0", "--log-level", "error", *words)
-        self.process: subprocess.Popen[str]
+        self.process: Program
         self.banner: list[str] = []
         self.url = ""
 
     def launch(self) -> Self:
         """Start it, and do not wait."""
         environment = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
-        self.process = subprocess.Popen(
+        self.process = Program(
             [sys.executable, "-m", *self.program, "serve", *self._words],
             cwd=ROOT,
             env=environment,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from goqueue.clock import NANOSECONDS, StallFreeClock, SteadyClock
-from goqueue.limits import BEAT_SECONDS, STALL_SECONDS
+from goqueue.limits import LOOP_HEARTBEAT_SECONDS, STALL_SECONDS
 from goqueue.testing.clock import ManualClock
 
 
@@ -18,8 +18,8 @@ class Process:
         self.clock.beat()
 
     def run(self, seconds: float) -> None:
-        for _ in range(round(seconds / BEAT_SECONDS)):
-            self.machine.advance(BEAT_SECONDS)
+        for _ in range(round(seconds / LOOP_HEARTBEAT_SECONDS)):
+            self.machine.advance(LOOP_HEARTBEAT_SECONDS)
             self.clock.beat()
 
     def elapsed(self, act: Callable[[], object]) -> float:
@@ -48,16 +48,16 @@ def test_a_stall_does_not_count(seconds: float) -> None:
     process.clock.beat()
     process.run(1)
     assert process.elapsed(lambda: process.run(5)) == 5
-    assert process.clock.stalled_ns == pytest.approx((seconds + BEAT_SECONDS) * NANOSECONDS)
+    assert process.clock.stalled_ns == pytest.approx((seconds + LOOP_HEARTBEAT_SECONDS) * NANOSECONDS)
 
 
 def test_time_stands_still_after_a_stall_until_the_loop_has_come_round() -> None:
     process = Process()
     process.machine.advance(40)
     process.clock.beat()
-    assert process.elapsed(lambda: process.machine.advance(BEAT_SECONDS)) == 0
+    assert process.elapsed(lambda: process.machine.advance(LOOP_HEARTBEAT_SECONDS)) == 0
     process.clock.beat()
-    assert process.elapsed(lambda: process.machine.advance(BEAT_SECONDS)) == BEAT_SECONDS
+    assert process.elapsed(lambda: process.machine.advance(LOOP_HEARTBEAT_SECONDS)) == LOOP_HEARTBEAT_SECONDS
 
 
 def test_time_passes_on_where_every_beat_is_late() -> None:
@@ -79,13 +79,13 @@ def test_time_never_goes_back_around_a_stall() -> None:
     process.machine.advance(STALL_SECONDS * 0.9)
     assert process.elapsed(lambda: process.machine.advance(40)) == 0
     assert process.elapsed(process.clock.beat) == 0
-    assert process.elapsed(lambda: process.run(BEAT_SECONDS)) >= 0
+    assert process.elapsed(lambda: process.run(LOOP_HEARTBEAT_SECONDS)) >= 0
 
 
 def test_a_stall_is_told_once_with_how_long_it_was() -> None:
     process = Process()
     told: list[float] = []
-    process.clock.on_stall = lambda stall_ns: told.append(stall_ns / NANOSECONDS)
+    process.clock.on_stall.subscribe(lambda stall_ns: told.append(stall_ns / NANOSECONDS))
     process.run(5)
     process.machine.advance(40)
     process.clock.beat()
@@ -106,6 +106,6 @@ def test_a_steady_clock_goes_on_behind_a_stall_where_it_stood() -> None:
     before_ns = steady.now_ns()
     process.machine.advance(40)
     process.clock.beat()
-    process.run(BEAT_SECONDS)
+    process.run(LOOP_HEARTBEAT_SECONDS)
     process.machine.advance(0.1)
     assert steady.now_ns() - before_ns == 0.1 * NANOSECONDS

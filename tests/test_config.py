@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue import limits
-from goqueue.commands import reference
+from goqueue.commands import settings_reference
 from goqueue.config import SETTINGS, Config, Problem, StorageConfig, load
 from goqueue.errors import ConfigInvalid
 
@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def problems(path: Path | str | None = None, environment: Mapping[str, str] | None = None, **flags: str) -> list[str]:
-    """What is wrong, without the directory of the file."""
+    """Return the problems without the directory of the file."""
     with pytest.raises(ConfigInvalid) as refusal:
         load(None if path is None else str(path), environment, flags)
     found: tuple[Problem, ...] = refusal.value.details["problems"]
@@ -99,19 +99,19 @@ MISTAKES = {
     "data_dir: a\ndata_dir: b\n": "f:2:1: data_dir: is given twice, on lines 1 and 2 (keep one)",
     "data_dir:\n": "f:1:1: data_dir: has no value (the default is ./goqueue-data)",
     "data_dir: ~\n": "f:1:1: data_dir: has no value (the default is ./goqueue-data)",
-    "data_dir: ''\n": "f:1:11: data_dir: an empty path names no directory: write ./ for the current one",
-    "data_dir: ~/q\n": "f:1:11: data_dir: '~/q' begins with ~, which only a shell replaces: write the whole path",
-    'data_dir: "a\\0"\n': "f:1:11: data_dir: 'a\\x00' holds a control character",
+    "data_dir: ''\n": "f:1:11: data_dir: the path is empty: write ./ for the current directory",
+    "data_dir: ~/q\n": "f:1:11: data_dir: '~/q' begins with ~, which only a shell expands: write the full path",
+    'data_dir: "a\\0"\n': "f:1:11: data_dir: 'a\\x00' contains a control character",
     'data_dir: "\\ud800"\n': "f:1:11: data_dir: '\\ud800' is not valid Unicode",
-    "data_dir: [a]\n": "f:1:11: data_dir: is a list where one value belongs",
-    "data_dir: {a: b}\n": "f:1:11: data_dir: is a section where one value belongs",
-    "storage: 5\n": "f:1:10: storage: is '5' where a section belongs (indent its settings below it)",
+    "data_dir: [a]\n": "f:1:11: data_dir: is a list, not a single value",
+    "data_dir: {a: b}\n": "f:1:11: data_dir: is a section, not a single value",
+    "storage: 5\n": "f:1:10: storage: is '5', not a section (indent its settings below it)",
     "storage: {flush: Always}\n": "f:1:18: storage.flush: 'Always' is not one of always, interval: write always",
     "storage: {segment_bytes: 1KiB}\n": "f:1:26: storage.segment_bytes: '1KiB' is too small: at least 4KiB",
     "storage: {segment_age: 9999d}\n": "f:1:24: storage.segment_age: '9999d' is too large: at most 3650d",
     "storage: {tail_bytes: 010}\n": "f:1:23: storage.tail_bytes: '010' begins with a zero, which some read as octal:"
     " leave it away",
-    "a: b\n---\nc: d\n": "f:2:1: a second document begins here (keep one, without a line of ---)",
+    "a: b\n---\nc: d\n": "f:2:1: a second document begins here (keep only one document: remove the line ---)",
     "[1]\n": "f:1:1: is a list, not a mapping of settings (write lines of `key: value`)",
     "data_dir:x\n": "f:1:1: is a single value, not a mapping of settings (write lines of `key: value`)",
     "? [a]\n: b\n": "f:1:3: a key must be a name",
@@ -167,7 +167,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     found = problems_of("storage: {flush: interval, flush_interval: 1m, segment_age: 2s}\n")
     assert found == [
         "f:1:61: storage.segment_age: 2s is shorter than storage.flush_interval (1m):"
-        " a segment would end before its first sync"
+        " segments would end before their first sync"
     ]
 
 
@@ -205,10 +205,10 @@ def test_a_file_without_end_is_read_only_so_far() -> None:
             "-1s",
             "storage.flush_interval: '-1s' is negative: a duration is at least 0",
         ),
-        ("GOQUEUE_STORAGE_FLSH", "x", "names no setting (did you mean GOQUEUE_STORAGE_FLUSH?)"),
-        ("GOQUEUE_storage_flush", "x", "names no setting (did you mean GOQUEUE_STORAGE_FLUSH?)"),
-        ("GOQUEUE_FLUSH", "x", "names no setting (did you mean GOQUEUE_STORAGE_FLUSH?)"),
-        ("GOQUEUE_DATADIR", "x", "names no setting (did you mean GOQUEUE_DATA_DIR?)"),
+        ("GOQUEUE_STORAGE_FLSH", "x", "is not a setting (did you mean GOQUEUE_STORAGE_FLUSH?)"),
+        ("GOQUEUE_storage_flush", "x", "is not a setting (did you mean GOQUEUE_STORAGE_FLUSH?)"),
+        ("GOQUEUE_FLUSH", "x", "is not a setting (did you mean GOQUEUE_STORAGE_FLUSH?)"),
+        ("GOQUEUE_DATADIR", "x", "is not a setting (did you mean GOQUEUE_DATA_DIR?)"),
     ],
 )
 def test_a_variable_meant_for_a_setting_must_be_right(variable: str, value: str, problem: str) -> None:
@@ -225,7 +225,7 @@ def test_the_address_of_a_service_of_our_name_is_no_setting() -> None:
         load(None, {"GOQUEUE_PORT": "tcp://10.0.0.11:8080", "GOQUEUE_SERVER_PORT_": "tcp://10.0.0.11:8080"}) == Config()
     )
     assert problems(None, {"GOQUEUE_PORT": "9000"}) == [
-        "GOQUEUE_PORT: names no setting (did you mean GOQUEUE_SERVER_PORT?)"
+        "GOQUEUE_PORT: is not a setting (did you mean GOQUEUE_SERVER_PORT?)"
     ]
 
 
@@ -275,7 +275,7 @@ def test_settings_written_as_yaml_are_read_back(path: str) -> None:
     except ConfigInvalid:
         return
     with tempfile.NamedTemporaryFile() as file:
-        file.write(reference.settings_yaml(config).encode())
+        file.write(settings_reference.settings_yaml(config).encode())
         file.flush()
         assert load(file.name) == config
 
@@ -296,7 +296,7 @@ def test_every_default_is_within_its_bounds_and_reads_back() -> None:
 
 def test_the_page_is_current_and_documents_every_setting() -> None:
     page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    assert page == reference.page(), "renew it: python -m goqueue.commands.reference"
+    assert page == settings_reference.page(), "renew it: python -m goqueue.commands.settings_reference"
     for setting in SETTINGS:
         assert all(name in page for name in (f"`{setting.key}`", setting.variable, setting.flag, setting.rule.sentence))
 
@@ -304,12 +304,14 @@ def test_the_page_is_current_and_documents_every_setting() -> None:
 @pytest.mark.parametrize("name", ["dev", "production"])
 def test_the_ready_files_are_current_complete_and_valid(name: str) -> None:
     path = ROOT / f"configs/{name}.yaml"
-    assert path.read_text(encoding="utf-8") == reference.template(name), "python -m goqueue.commands.reference"
+    assert path.read_text(encoding="utf-8") == settings_reference.template(name), (
+        "python -m goqueue.commands.settings_reference"
+    )
     assert load(str(path)).origins.keys() == {setting.key for setting in SETTINGS}
 
 
 def test_the_template_holds_exactly_the_defaults(file: Path) -> None:
-    file.write_text(reference.template("default"), encoding="utf-8")
+    file.write_text(settings_reference.template("default"), encoding="utf-8")
     assert load(str(file)) == Config()
 
 
@@ -339,10 +341,10 @@ def test_lists_are_kept_in_one_form(key: str, text: str, kept: str) -> None:
 @pytest.mark.parametrize(
     ("key", "text", "problem"),
     [
-        ("server.allowed_hosts", "a,,b", "'' is not the name of a host"),
-        ("server.allowed_hosts", "queue.example:8080", "'queue.example:8080' is not the name of a host"),
-        ("server.allowed_hosts", "http://queue.example", "'http://queue.example' is not the name of a host"),
-        ("server.allowed_hosts", "*.example", "'*.example' is not the name of a host"),
+        ("server.allowed_hosts", "a,,b", "'' is not a host name"),
+        ("server.allowed_hosts", "queue.example:8080", "'queue.example:8080' is not a host name"),
+        ("server.allowed_hosts", "http://queue.example", "'http://queue.example' is not a host name"),
+        ("server.allowed_hosts", "*.example", "'*.example' is not a host name"),
         ("server.allowed_hosts", ",".join(["a"] * 101), "has 101 items: at most 100"),
         ("server.allowed_origins", "queue.example", "'queue.example' is not an origin"),
         ("server.allowed_origins", "http://queue.example/", "'http://queue.example/' is not an origin"),

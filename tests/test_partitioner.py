@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.errors import OperatorError
-from goqueue.partitioner import hash_named, murmur2, murmur3, partition_of
+from goqueue.partitioner import hash_function, murmur2, murmur3, partition_of
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_every_key_has_a_partition_that_is_there(key: bytes, partitions: int, ha
 
 def test_a_partitioner_that_is_not_known_is_named() -> None:
     with pytest.raises(OperatorError, match="crc16"):
-        hash_named("crc16")
+        hash_function("crc16")

@@ -24,7 +24,7 @@ from goqueue.quantities import (
     quoted,
 )
 
-NUMBERS_NOBODY_MEANS = [
+AMBIGUOUS_NUMBERS = [
     *("", " ", "1\n", "\x00", "nan", "inf", "-inf", "+5", "--1", "1e6", "0x10", "010", "1_000", "1,000", ".5", "5."),
     *("\u0663", "\u096b", "\uff11", "\u00bd", "\u00b2", "\u221e"),
 ]
@@ -47,7 +47,7 @@ def test_a_duration_is_numbers_with_units(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", NUMBERS_NOBODY_MEANS)
+@pytest.mark.parametrize("text", AMBIGUOUS_NUMBERS)
 def test_what_is_no_plain_number_is_refused_with_its_value(text: str) -> None:
     for parse in (parse_size, parse_duration):
         with pytest.raises(ValueError, match=r"^'.*' (is|begins)") as refusal:

@@ -1,4 +1,4 @@
-"""What every broker here can be asked to do, GoQueue and its peers alike."""
+"""The contract of every measured broker, GoQueue and its peers."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class Broker(Protocol):
         """So many messages by the only member of a group, who acknowledges each of them, the fastest way there is."""
 
     def ack_single(self, topic: str, count: int, waiters: int) -> Answers:
-        """Of messages that a member has in hand already: from so many who each wait for the answer to their one
+        """Ack messages in flight: so many tasks that each wait for the answer to their one
         acknowledgement. The topic holds a tenth more than are counted. `Absent` where there is no such answer."""
 
 

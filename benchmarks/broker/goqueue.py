@@ -11,12 +11,15 @@ from benchmarks.broker.contract import Consumed, Values
 from benchmarks.broker.latency import Answers
 from benchmarks.broker.server import LOOPBACK, Server
 from benchmarks.storage.stock import Stopwatch
-from goqueue.client import Client
+from goqueue.client import Client, ConsumerArguments
 
 OURS = "GoQueue"
 ROOT = Path(__file__).resolve().parent.parent.parent
 ADDRESS = re.compile(rf"http://{re.escape(LOOPBACK)}:(\d+)")
-MANY = {"max_messages": 5_000, "max_in_flight": 20_000}  # for consumers that are to be fast: a lease of 1,000 is usual
+MANY: ConsumerArguments = {
+    "max_messages": 5_000,
+    "max_in_flight": 20_000,
+}  # for consumers that are to be fast: a lease of 1,000 is usual
 LOAD = "benchmarks.broker.load"
 GROUP_LOAD = "benchmarks.groups.load"
 LOAD_SECONDS_MAX = 120
@@ -59,7 +62,7 @@ class GoQueue:
         assert self._client is not None, "start comes first"
         return self._client
 
-    def create(self, topic: str, partitions: int = 1, **settings: object) -> None:
+    def create(self, topic: str, partitions: int = 1, **settings: Any) -> None:
         self.client.create_topic(topic, partitions, **settings)
 
     def publish_bulk(self, topic: str, batch: Values, times: int, keys: Values | None = None) -> None:
@@ -130,7 +133,7 @@ class GoQueue:
 
 
 def said_by(module: str, *arguments: object) -> Any:
-    """What a load generator found, in a process of its own."""
+    """The result of a load generator in a process of its own."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX, check=False)
     if done.returncode:

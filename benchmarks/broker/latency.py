@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Self
 
 PAUSE_SECONDS = 0.004
-"""Before each message to an idle broker: the reader is waiting again, and nobody is still cleaning up."""
+"""Before each message to an idle broker: the reader is waiting again, and nothing is still cleaning up."""
 ANSWER_SECONDS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """How many answers a second, and how long half and 99 of 100 took at most, in milliseconds."""
+    """Answers per second, and p50 and p99 in milliseconds."""
 
     rate: float
     half: float

@@ -1,4 +1,4 @@
-"""How much memory the broker takes while far more than that passes through it."""
+"""Memory of the broker while much more data passes through it."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a normal client notices of a crowd that begins requests and never ends them."""
+"""Latency of a normal client beside many that never finish their requests."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How late messages are that become due one after the other."""
+"""Lateness of messages that become due one after the other."""
 
 import time
 from collections.abc import Iterator

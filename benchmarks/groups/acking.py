@@ -13,7 +13,7 @@ MOST = Figure("ms", "99 of 100 within", less_is_better=True)
 
 @compared(f"ack 1 each from {WAITERS}", Figure("requests/s", budget=at_least(10_000)), HALF, MOST, SYNC)
 def single(broker: Broker, topics: Iterator[str], bench: Bench) -> Iterator[Sample]:
-    """Of messages that are in hand already; whoever acknowledges waits for the answer. GoQueue's is plain HTTP."""
+    """Acks of messages in flight; each waits for its answer. GoQueue's is plain HTTP."""
     batch, count = values(bench), bench.size(60_000, 10_000)
     while True:
         topic, sync = next(topics), sync_alone(bench)

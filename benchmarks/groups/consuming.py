@@ -35,7 +35,7 @@ def each(bench: Bench) -> Iterator[Sample]:
 
 @measurement(f"poll and ack, the broker alone, {OURS}", Figure(RATE), repeats=REPEATS)
 def alone(bench: Bench) -> Iterator[Sample]:
-    """The requests of such a consumer, by somebody who does not look at the messages."""
+    """The requests of such a consumer, without looking at the messages."""
     broker = GoQueue()
     batch, times = values(bench), batches(broker, bench)
     with running(broker, bench.room()) as topics:

@@ -1,4 +1,4 @@
-"""What the broker keeps in mind of messages that members have in hand."""
+"""Memory of the broker for messages in flight."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What members cost that do nothing but say that they live."""
+"""Cost of members that only send heartbeats."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What drives groups from a process of its own.
+"""Load on groups from a process of its own.
 
 `python -m benchmarks.groups.load JOB PORT ...` prints what it found as JSON.
 """
@@ -16,7 +16,7 @@ from benchmarks.broker.load import Connection, Crowd
 from benchmarks.broker.request import publish_request
 from benchmarks.groups import crowd, moves, wire
 from benchmarks.groups.member import together
-from goqueue.client.polls import Leased
+from goqueue.wire.leases import LeaseDescription
 
 GROUP = "group"
 ACKS_IN_LEASE = 1_000
@@ -26,7 +26,7 @@ async def acks(port: int, topic: str, count: int, connections: int) -> dict[str,
     """Acknowledge messages by their receipts, over so many connections; a tenth of them before the clock runs."""
     [member] = await together(port, GROUP, topic, 1, 1)
     warm = max(connections, count // 10)
-    leases: list[Leased] = []
+    leases: list[LeaseDescription] = []
     while sum(lease.end - lease.first for lease in leases) < warm + count:
         leases += await member.poll(ACKS_IN_LEASE)
     opened = [await Connection.open(port) for _ in range(connections)]
@@ -41,7 +41,7 @@ async def acks(port: int, topic: str, count: int, connections: int) -> dict[str,
         member.close()
 
 
-def _acks(leases: list[Leased]) -> Iterator[bytes]:
+def _acks(leases: list[LeaseDescription]) -> Iterator[bytes]:
     return iter([wire.ack_message(lease, offset) for lease in leases for offset in range(lease.first, lease.end)])
 
 
@@ -50,7 +50,7 @@ async def wakes(port: int, topic: str, count: int) -> dict[str, float]:
     request = publish_request(topic, 1)
     publisher = await Connection.open(port)
     [member] = await together(port, GROUP, topic, 1, 1)
-    in_hand: list[Leased] = []
+    in_hand: list[LeaseDescription] = []
 
     async def receive() -> None:
         in_hand[:] = await member.poll()

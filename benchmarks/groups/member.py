@@ -1,15 +1,15 @@
 """A member of a group over plain HTTP, which does what it is asked for and looks at no message."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from benchmarks.broker.load import Connection
 from benchmarks.groups import wire
-from goqueue.client.polls import Leased
 from goqueue.limits import READ_BYTES
+from goqueue.wire.leases import LeaseDescription
 
 MESSAGES = 10_000
 IN_FLIGHT_MAX = 1_000_000
@@ -61,13 +61,15 @@ class Member:
         self.id, self.generation = found.member_id, found.generation
         self._tell({place.partition for place in found.partitions})
 
-    async def poll(self, messages: int = MESSAGES, *, size: int = READ_BYTES, wait: str = WAIT) -> list[Leased]:
+    async def poll(
+        self, messages: int = MESSAGES, *, size: int = READ_BYTES, wait: str = WAIT
+    ) -> Sequence[LeaseDescription]:
         request = wire.poll(self._group, self.id, self.generation, messages, size, wait)
         head = wire.polled(await self.talk.answer(request))
         self.is_asked = head.rebalance_required
         return head.leases
 
-    async def ack(self, leases: list[Leased]) -> None:
+    async def ack(self, leases: Sequence[LeaseDescription]) -> None:
         """All of their messages; returns when that is durable."""
         answer = await self.talk.answer(wire.ack_leases(self._group, self.id, leases))
         if b'"error"' in answer:
@@ -105,7 +107,7 @@ async def together(port: int, group: str, topic: str, count: int, partitions: in
 
 
 async def asked(port: int, path: str) -> Any:
-    """What the broker says at a path."""
+    """Return the broker's answer at a path."""
     talk = await Talk.open(port)
     try:
         return msgspec.json.decode(await talk.answer(wire.get(path)))

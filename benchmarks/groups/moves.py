@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from benchmarks.groups.member import Member, Talk, asked, together
-from goqueue.client.polls import Leased
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import parse_time
+from goqueue.wire.leases import LeaseDescription
 
 GROUP = "moving"
-GUEST_SESSION = "1s"
-"""Of the member that comes and goes: the shortest that there is, so that nobody waits long for its end."""
+VISITOR_SESSION = "1s"
+"""Of the member that comes and goes: the shortest that there is, so that its end is noticed soon."""
 PAUSE_SECONDS = 0.1
 """Before each change: all members wait in their polls again."""
 STAY_SECONDS = 0.25
 WARM_SECONDS = 1.0
 ROUND_SECONDS_MAX = 30
-Taken = Callable[[Member, list[Leased]], None]
+Taken = Callable[[Member, Sequence[LeaseDescription]], None]
 
 
 class Assembly:
@@ -49,7 +49,7 @@ class Assembly:
 
     async def _work(self, member: Member) -> None:
         if not member.id:
-            await member.join("guest", session=GUEST_SESSION)
+            await member.join("visitor", session=VISITOR_SESSION)
         while True:
             leases = await member.poll()
             if leases:
@@ -71,7 +71,7 @@ class Assembly:
             self._settled.set_result((time.perf_counter(), time.time_ns()))
 
     async def _all_told(self) -> tuple[float, int]:
-        """When everybody knew, by the clock that measures and by that of the wall."""
+        """When all members knew, by the clock that measures and by that of the wall."""
         async with asyncio.timeout(ROUND_SECONDS_MAX):
             return await self._settled
 
@@ -82,27 +82,27 @@ class Assembly:
             self._settled.result()
         self._settled = asyncio.get_running_loop().create_future()
 
-    # --- changes, and the seconds until everybody was told ---
+    # --- changes, and the seconds until all members knew ---
 
     async def join(self) -> tuple[Member, float]:
-        guest = Member(await Talk.open(self._port), GROUP, self._topic)
+        visitor = Member(await Talk.open(self._port), GROUP, self._topic)
         begin = time.perf_counter()
-        self._set_to_work(guest)
+        self._set_to_work(visitor)
         known, _ = await self._all_told()
-        return guest, known - begin
+        return visitor, known - begin
 
-    async def leave(self, guest: Member) -> float:
+    async def leave(self, visitor: Member) -> float:
         assert self._control is not None, "it has begun"
-        await self._vanish(guest)
-        guest.talk = self._control
+        await self._vanish(visitor)
+        visitor.talk = self._control
         begin = time.perf_counter()
-        await guest.leave()
+        await visitor.leave()
         known, _ = await self._all_told()
         return known - begin
 
-    async def crash(self, guest: Member) -> float:
+    async def crash(self, visitor: Member) -> float:
         """From the moment when the broker saw that its session had ended."""
-        await self._vanish(guest)
+        await self._vanish(visitor)
         _, known_ns = await self._all_told()
         stats = await asked(self._port, f"/groups/{GROUP}/rebalance/stats")
         assert stats["rebalances_by_reason"].get("session_expired"), "it was missed, and did not leave"
@@ -110,12 +110,12 @@ class Assembly:
         recorded = float(stats["last_rebalance_duration_ms"]) / 1000
         return recorded + (known_ns - recorded_ns) / NANOSECONDS
 
-    async def _vanish(self, guest: Member) -> None:
-        task = self._tasks.pop(guest)
+    async def _vanish(self, visitor: Member) -> None:
+        task = self._tasks.pop(visitor)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        guest.close()
+        visitor.close()
 
     async def end(self) -> None:
         for member in list(self._tasks):
@@ -125,7 +125,7 @@ class Assembly:
 
 
 async def rounds(port: int, topic: str, partitions: int, members: int, count: int) -> dict[str, list[float]]:
-    """The seconds that each join, leave and crash took until everybody knew."""
+    """The seconds that each join, leave and crash took until all members knew."""
     found: dict[str, list[float]] = {"join": [], "leave": [], "crash": []}
     assembly = Assembly(port, topic, partitions, lambda _member, _leases: None)
     try:
@@ -133,10 +133,10 @@ async def rounds(port: int, topic: str, partitions: int, members: int, count: in
         for _ in range(count):
             for end, change in (("leave", assembly.leave), ("crash", assembly.crash)):
                 await assembly.pause()
-                guest, seconds = await assembly.join()
+                visitor, seconds = await assembly.join()
                 found["join"].append(seconds)
                 await assembly.pause()
-                found[end].append(await change(guest))
+                found[end].append(await change(visitor))
     finally:
         await assembly.end()
     return found
@@ -153,7 +153,7 @@ class Deliveries:
         self.messages = 0
         self._last: dict[int, tuple[Member | None, float]] = {}
 
-    def take(self, member: Member, leases: Iterable[Leased]) -> None:
+    def take(self, member: Member, leases: Iterable[LeaseDescription]) -> None:
         now = time.perf_counter()
         for lease in leases:
             self.messages += lease.end - lease.first
@@ -163,7 +163,7 @@ class Deliveries:
             self._last[partition] = (member, now)
 
     def told(self, member: Member) -> None:
-        """What it has now; anything else that it had is another's, even if it comes back."""
+        """Take over the current assignment; earlier partitions are not its own, even if they return."""
         for partition, (owner, at) in self._last.items():
             if owner is member and partition not in member.partitions:
                 self._last[partition] = (None, at)
@@ -181,23 +181,23 @@ def _within(gaps: Sequence[float]) -> float:
 
 
 async def gaps(port: int, topic: str, partitions: int, members: int, seconds: int) -> dict[str, dict[str, float]]:
-    """Deliveries while nobody comes or goes, and while somebody does all the time."""
+    """Deliveries without members that come and go, and with them."""
     deliveries = Deliveries()
     assembly = Assembly(port, topic, partitions, deliveries.take)
     assembly.on_told = deliveries.told
     try:
         await assembly.begin(members - 1)
         await assembly.pause()
-        guest, _ = await assembly.join()
+        visitor, _ = await assembly.join()
         await assembly.pause(WARM_SECONDS)
         deliveries.found(WARM_SECONDS)
         await assembly.pause(seconds)
         without = deliveries.found(seconds)
         times, begin = [], time.perf_counter()
         while time.perf_counter() - begin < seconds:
-            times.append(await assembly.leave(guest))
+            times.append(await assembly.leave(visitor))
             await assembly.pause(STAY_SECONDS)
-            guest, joined = await assembly.join()
+            visitor, joined = await assembly.join()
             times.append(joined)
             await assembly.pause(STAY_SECONDS)
         during = deliveries.found(time.perf_counter() - begin)

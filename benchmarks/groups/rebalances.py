@@ -1,4 +1,4 @@
-"""What it takes until all members of a group know what they have, and what those notice who keep it."""
+"""Duration of rebalances, and their effect on members that keep their partitions."""
 
 import statistics
 import threading

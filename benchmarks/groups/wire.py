@@ -1,16 +1,16 @@
 """The requests of a group's member as bytes, and what is read of the answers."""
 
-import struct
 from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
 
 from benchmarks.broker.server import LOOPBACK
-from goqueue.client.polls import LEASES, Assignment, Head, Joined, Leased
+from goqueue.client.member_requests import AssignmentResult, JoinResult
+from goqueue.wire.headers import LEASES
+from goqueue.wire.leases import LENGTH, LeaseDescription, PollHead
 
 T = TypeVar("T")
-_LENGTH = struct.Struct(">I")
 
 
 def post(path: str, body: object) -> bytes:
@@ -24,9 +24,9 @@ def get(path: str, accept: str = "application/json") -> bytes:
 
 
 def join(group: str, topic: str, name: str, session: str, in_flight_max: int) -> bytes:
-    """Of a member that gives partitions up by itself, and lets the others go on meanwhile."""
-    wishes = {"topics": [topic], "client_id": name, "session_timeout": session, "max_in_flight": in_flight_max}
-    return post(f"/groups/{group}/join/cooperative", wishes)
+    """Join as a cooperative member."""
+    options = {"topics": [topic], "client_id": name, "session_timeout": session, "max_in_flight": in_flight_max}
+    return post(f"/groups/{group}/join/cooperative", options)
 
 
 def heartbeat(group: str, member: str, generation: int) -> bytes:
@@ -37,7 +37,7 @@ def assignment(group: str, member: str) -> bytes:
     return get(f"/groups/{group}/assignment?member_id={member}")
 
 
-def revoke(group: str, member: str, found: Assignment) -> bytes:
+def revoke(group: str, member: str, found: AssignmentResult) -> bytes:
     said = {"member_id": member, "generation": found.generation, "revoked_partitions": found.partitions_to_revoke}
     return post(f"/groups/{group}/revoke", said)
 
@@ -52,7 +52,7 @@ def poll(group: str, member: str, generation: int, messages: int, size: int, wai
     return get(f"/groups/{group}/poll?{query}&timeout={wait}&visibility_timeout=1h", LEASES)
 
 
-def ack_leases(group: str, member: str, leases: Iterable[Leased]) -> bytes:
+def ack_leases(group: str, member: str, leases: Iterable[LeaseDescription]) -> bytes:
     acks = [
         {"topic": one.topic, "partition": one.partition, "lease": one.lease, "ranges": [[one.first, one.end]]}
         for one in leases
@@ -60,21 +60,21 @@ def ack_leases(group: str, member: str, leases: Iterable[Leased]) -> bytes:
     return post(f"/groups/{group}/settle", {"member_id": member, "acks": acks})
 
 
-def ack_message(lease: Leased, offset: int) -> bytes:
+def ack_message(lease: LeaseDescription, offset: int) -> bytes:
     """By its receipt."""
     receipt = f"{lease.topic}:{lease.partition}:{offset}:{lease.attempt}:{lease.lease}"
     return post("/messages/ack", {"receipt_handle": receipt})
 
 
-def joined(body: bytes) -> Joined:
-    return msgspec.json.decode(body, type=Joined)
+def joined(body: bytes) -> JoinResult:
+    return msgspec.json.decode(body, type=JoinResult)
 
 
-def assigned(body: bytes) -> Assignment:
-    return msgspec.json.decode(body, type=Assignment)
+def assigned(body: bytes) -> AssignmentResult:
+    return msgspec.json.decode(body, type=AssignmentResult)
 
 
-def polled(body: bytes) -> Head:
+def polled(body: bytes) -> PollHead:
     """Without its frames."""
-    (length,) = _LENGTH.unpack_from(body)
-    return msgspec.json.decode(memoryview(body)[_LENGTH.size : _LENGTH.size + length], type=Head)
+    (length,) = LENGTH.unpack_from(body)
+    return msgspec.json.decode(memoryview(body)[LENGTH.size : LENGTH.size + length], type=PollHead)

@@ -23,7 +23,7 @@ def write(run: Run, path: Path) -> None:
 
 
 def previous(*, is_quick: bool) -> Reference:
-    """What was measured last, figure by figure, in runs of the same size."""
+    """The last figures, from runs of the same size."""
     kind = "quick" if is_quick else "full"
     documents = [_load(path) for path in sorted(RESULTS.glob(f"*-{kind}.json"))]
     return Reference.of_json(*documents)

@@ -12,7 +12,7 @@ BUSY_CORES = 0.25
 
 
 def facts(directory: str) -> dict[str, str]:
-    """What one has to know to compare figures."""
+    """Facts of the machine that are needed to compare figures."""
     kind, device = file_system(directory)
     return {
         "cores": str(len(os.sched_getaffinity(0))),
@@ -62,7 +62,7 @@ def _revision() -> str:
 
 
 class Watch:
-    """How busy others are, from its making on."""
+    """The load by other processes since it was created."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -87,7 +87,7 @@ def wait_for_quiet(seconds_max: float) -> float:
 
 
 def _busy_seconds() -> float:
-    """Of all processes on all cores, without waiting for the disk."""
+    """Return the CPU time of all processes on all cores, without disk waits."""
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, soft_irq, *_ = map(int, file.readline().split()[1:])
     return (user + nice + system + irq + soft_irq) / CLOCK_TICKS

@@ -1,4 +1,4 @@
-"""What was measured, and how it looks as JSON."""
+"""Measured figures, and their JSON form."""
 
 import statistics
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ class Reading:
     is_met: bool | None = None
     machine_best: float | None = None
     ours: str = ""
-    """The name of GoQueue's own figure, where this is somebody else's."""
+    """The name of GoQueue's own figure, where this is another broker's."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from benchmarks.harness.suite import SECONDS_MAX, Absent, Bench, Measurement, Sa
 
 
 class TookTooLong(SystemExit):
-    """Time is up. An event loop lets nothing but a wish to exit through."""
+    """Time is up. An event loop lets nothing but a option to exit through."""
 
 
 def run(

@@ -1,4 +1,4 @@
-"""What a suite says: measurements, the figures that each yields, and what is expected of them.
+"""A suite: measurements, their figures, and their budgets.
 
 A measurement is a generator: what it does before its first `yield` is preparation, each `yield` is one
 sample, and it is closed when enough have been taken. It times itself, so that only what matters counts.
@@ -19,7 +19,7 @@ SECONDS_MAX = 300
 
 
 class Absent(Exception):
-    """What a measurement needs is not on this machine; the sentence names it."""
+    """A program or library that a measurement needs is missing; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def at_most(bound: float) -> Budget:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """What would be measured if nothing but these parts of the machine took time."""
+    """The figure if only these parts of the machine took time."""
 
     parts: tuple[str, ...]
     """Names of measurements in the suite `machine`."""
@@ -66,7 +66,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Bench:
-    """What a measurement gets to work with."""
+    """The context of a measurement."""
 
     directory: str
     is_quick: bool
@@ -102,11 +102,11 @@ class Measurement:
     repeats: int
     repeats_quick: int
     ours: str = ""
-    """The name of the measurement that does the same with GoQueue, where this one measures somebody else."""
+    """The name of the measurement that does the same with GoQueue, where this one measures another broker."""
 
     @property
     def parts(self) -> set[str]:
-        """What has to be known of the machine to judge it."""
+        """Facts of the machine that are needed to judge it."""
         return {part for figure in self.figures if figure.best for part in figure.best.parts}
 
 

@@ -1,4 +1,4 @@
-"""What the broker keeps in mind of messages that are left to read, with priorities in turn."""
+"""Memory of the broker for unread messages with alternating priorities."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How fast a group reads where priorities take turns, beside a topic that has one."""
+"""Speed of a group with alternating priorities, beside a topic with one."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""What each priority gets while all of them have messages."""
+"""Shares of priorities while all of them have messages."""
 
 from collections import Counter
 from collections.abc import Iterator

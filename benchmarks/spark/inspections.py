@@ -1,4 +1,4 @@
-"""What fixed questions cost, and the same questions to the same rows in other formats.
+"""Cost of inspections, and of the same questions in other formats.
 
 GoQueue verifies every frame on the way. The others are asked as one would: with the functions of Spark.
 """
@@ -12,10 +12,10 @@ from benchmarks.spark import stage, tables
 from benchmarks.spark.stock import ONE_SEGMENT, make_log
 from benchmarks.storage.stock import Stopwatch
 from goqueue.spark.inspections import keys, summary, timeline
-from goqueue.spark.jobs import on_each
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Plan
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.reading.plan import ReadPlan
+from goqueue.spark.reading.tasks import run_on_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,27 +25,27 @@ REPEATS = 3
 TOP = 20
 QUESTIONS = ("summary", "timeline", "top keys")
 GROWTH_MOST = 1.25
-Question = Callable[["SparkSession", Logs, Plan], int]
+Question = Callable[["SparkSession", LogSource, ReadPlan], int]
 
 
-def summarised(spark: "SparkSession", logs: Logs, plan: Plan) -> int:
+def summarised(spark: "SparkSession", logs: LogSource, plan: ReadPlan) -> int:
     splits = plan.splits(logs)
-    parts = summary.summarise(plan, splits, on_each(spark, splits, summary.Look(logs)))
-    return sum(part.holding.messages for part in parts)
+    parts = summary.summarize(plan, zip(splits, run_on_splits(spark, splits, summary.SummaryScan(logs)), strict=True))
+    return sum(part.content.messages for part in parts)
 
 
-def over_time(spark: "SparkSession", logs: Logs, plan: Plan) -> int:
-    span = timeline.span(logs, plan)
+def over_time(spark: "SparkSession", logs: LogSource, plan: ReadPlan) -> int:
+    span = timeline.time_span(logs, plan)
     assert span is not None, "there are messages"
-    found = timeline.buckets(spark, logs, plan.splits(logs), timeline.bucket_for(*span))
+    found = timeline.count_by_bucket(spark, logs, plan.splits(logs), timeline.bucket_for(*span))
     return sum(one.messages for one in found)
 
 
-def by_key(spark: "SparkSession", logs: Logs, plan: Plan) -> int:
+def by_key(spark: "SparkSession", logs: LogSource, plan: ReadPlan) -> int:
     return keys.count_keys(spark, logs, plan.splits(logs), TOP).messages
 
 
-def rate(question: Question, spark: "SparkSession", logs: Logs, plan: Plan) -> float:
+def rate(question: Question, spark: "SparkSession", logs: LogSource, plan: ReadPlan) -> float:
     watch = Stopwatch()
     found = question(spark, logs, plan)
     seconds = watch.seconds()

@@ -1,4 +1,4 @@
-"""How much memory a session takes at the most: its JVM, and the largest of its Python workers."""
+"""Peak memory of a session: its JVM, and the largest Python worker."""
 
 import os
 import threading
@@ -30,13 +30,13 @@ def peaks(bench: Bench) -> Iterator[Sample]:
     plan = stage.plan_of(logs)
     while True:
         with stage.fresh_spark() as spark, watched() as seen:
-            from goqueue.spark.transfer.export import Export, export  # noqa: PLC0415 - it loads pyspark
+            from goqueue.spark.transfer.export import ExportRequest, export  # noqa: PLC0415 - it loads pyspark
 
             for question in (summarised, over_time, by_key):
                 question(spark, logs, plan)
             seconds(tables.goqueue(spark, bench))
             path = bench.room()
-            export(spark, logs, plan, Export(path))
+            export(spark, logs, plan, ExportRequest(path))
             bench.clear(path)
         assert min(seen.machine, seen.worker) > 0, "both were there"
         yield seen.machine / MB, seen.worker / MB, float(seen.workers)

@@ -15,10 +15,10 @@ from benchmarks.spark import stage, stock
 from benchmarks.spark.inspections import RATE, REPEATS, rate, summarised
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading.plan import TopicSelection, make_plan
 
 if TYPE_CHECKING:
-    from goqueue.spark.logs.port import Logs
+    from goqueue.spark.logs.port import LogSource
 
 MESSAGES, MESSAGES_QUICK = 4_000_000, 200_000
 BATCH = 10_000
@@ -47,9 +47,9 @@ def at_work(bench: Bench) -> Iterator[Sample]:
     place = bench.room()
     with running(broker, place), stage.spark(is_brief=True) as spark:
         publish(broker, count)
-        both: tuple[Logs, Logs] = (BrokerLogs(url(broker)), DirectoryLogs.at(str(Path(place, "data"))))
+        both: tuple[LogSource, LogSource] = (BrokerLogs(url(broker)), DirectoryLogs.at(str(Path(place, "data"))))
         while True:
-            plans = [(logs, make_plan(logs, Selection((stock.TOPIC,)))) for logs in both]
+            plans = [(logs, make_plan(logs, TopicSelection((stock.TOPIC,)))) for logs in both]
             assert {plan.messages for _, plan in plans} == {count}, "both see all that was acknowledged"
             remote, local = (rate(summarised, spark, logs, plan) for logs, plan in plans)
             yield remote, local, local / remote

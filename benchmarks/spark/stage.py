@@ -1,4 +1,4 @@
-"""What the measurements of one run share: a large log, the same rows in other formats, and one Spark at a time."""
+"""Shared by the measurements of one run: a large log, the same rows in other formats, and one Spark at a time."""
 
 import atexit
 import shutil
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from benchmarks.harness.suite import Absent, Bench
 from benchmarks.spark.stock import TOPIC, make_log
 from goqueue.errors import SparkUnavailable
-from goqueue.spark.failure import describe_failure, is_foreign
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Plan, Selection, make_plan
-from goqueue.spark.points import EARLIEST, Bound
+from goqueue.spark.reading.failure import describe_failure, is_spark_error
+from goqueue.spark.reading.plan import EARLIEST, ReadBound, ReadPlan, TopicSelection, make_plan
 from goqueue.spark.session import Cluster, session
 
 if TYPE_CHECKING:
@@ -42,11 +41,11 @@ def log(bench: Bench) -> DirectoryLogs:
     return DirectoryLogs.at(str(shared(bench, "orders", lambda path: make_log(path, messages(bench)))))
 
 
-def plan_of(logs: DirectoryLogs, share: float = 1.0) -> Plan:
+def plan_of(logs: DirectoryLogs, share: float = 1.0) -> ReadPlan:
     """Each partition up to this share of it."""
-    plan = make_plan(logs, Selection((TOPIC,)))
-    ends = {one.place: int(one.end * share) for one in plan.ranges}
-    return make_plan(logs, Selection((TOPIC,)), EARLIEST, Bound("latest", ends))
+    plan = make_plan(logs, TopicSelection((TOPIC,)))
+    ends = {one.ref: int(one.end * share) for one in plan.ranges}
+    return make_plan(logs, TopicSelection((TOPIC,)), EARLIEST, ReadBound("latest", ends))
 
 
 class _Stage:
@@ -87,7 +86,7 @@ def spark(*, is_brief: bool = False) -> "Iterator[SparkSession]":
         raise
     except BaseException as error:
         try:
-            if isinstance(error, Exception) and is_foreign(error):
+            if isinstance(error, Exception) and is_spark_error(error):
                 raise describe_failure(error) from error
             raise
         finally:

@@ -1,4 +1,4 @@
-"""How long one waits for the first answer of a command, from the start of its process to its end."""
+"""Time to the first answer of a command, from start to end of its process."""
 
 import json
 import os

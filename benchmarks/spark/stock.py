@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from goqueue.limits import MIB
-from goqueue.spark.sink.frames import Messages, encode
+from goqueue.spark.sink.frames import MessageArrays, encode
 from goqueue.storage import scan
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.log import LogSettings
@@ -36,7 +36,7 @@ def make_log(path: Path, messages: int, *, partitions: int = PARTITIONS, segment
     logs = [store.create(f"{TOPIC}/{number}") for number in range(partitions)]
     for number, first in enumerate(range(0, messages, BATCH)):
         clock.advance(BATCH_SECONDS / partitions)
-        logs[number % partitions].append(scan.batch(_frames(first, random)))
+        logs[number % partitions].append(scan.check_batch(_frames(first, random)))
         if number % FLUSH_BATCHES == 0:
             store.flush()
     store.flush()
@@ -46,7 +46,7 @@ def make_log(path: Path, messages: int, *, partitions: int = PARTITIONS, segment
 def _frames(first: int, random: Random) -> bytearray:
     """One batch, as a producer would send it: some 150 bytes for each message."""
     keys, values = columns(np.arange(first, first + BATCH), random)
-    return bytearray(encode(Messages(values, keys)).content)
+    return bytearray(encode(MessageArrays(values, keys)).content)
 
 
 def columns(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]", random: Random) -> tuple[pa.Array, pa.Array]:

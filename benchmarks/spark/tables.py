@@ -24,7 +24,7 @@ _IN_LINES = (
 
 def goqueue(spark: "SparkSession", bench: Bench, columns: str = ALL, share: float = 1.0) -> "DataFrame":
     logs = stage.log(bench)
-    ends: dict[str, int] = {str(one.place[1]): one.end for one in stage.plan_of(logs, share).ranges}
+    ends: dict[str, int] = {str(one.ref[1]): one.end for one in stage.plan_of(logs, share).ranges}
     reader = spark.read.format("goqueue").option("path", logs.name).option("subscribe", TOPIC)
     return reader.option("columns", columns).option("endingOffsets", json.dumps({TOPIC: ends})).load()
 

@@ -25,14 +25,14 @@ EXPORT, PUBLISH, STREAM = "export to Parquet, GoQueue", "write rows, GoQueue", "
 def export(bench: Bench) -> Iterator[Sample]:
     """In directories by day and topic, as the command does it."""
     with stage.spark() as spark:
-        from goqueue.spark.transfer.export import Export, export  # noqa: PLC0415 - it loads pyspark
+        from goqueue.spark.transfer.export import ExportRequest, export  # noqa: PLC0415 - it loads pyspark
 
         logs = stage.log(bench)
         plan = stage.plan_of(logs)
         while True:
             path = bench.room()
             watch = Stopwatch()
-            written = export(spark, logs, plan, Export(path))
+            written = export(spark, logs, plan, ExportRequest(path))
             seconds = watch.seconds()
             assert written.rows == plan.messages, f"{written.rows} rows instead of {plan.messages}"
             yield written.rows / seconds

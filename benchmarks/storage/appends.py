@@ -9,7 +9,7 @@ from benchmarks.harness.suite import Bench, Best, Figure, Measurement, Sample, a
 from benchmarks.storage.flow import publish, publish_timed, running_store
 from benchmarks.storage.stock import FRAME_BYTES, LOG, MB, Stopwatch, encoded, store, values
 from goqueue.storage import frame, scan
-from goqueue.storage.flusher import Mode
+from goqueue.storage.flusher import FlushMode
 from goqueue.storage.store import StoreSettings
 
 RATE = "messages/s"
@@ -18,7 +18,7 @@ DISK_ALONE = Best((machine.WRITE,), lambda write: write * MB / FRAME_BYTES)
 SYNCS_ALONE = Best((machine.SYNC,), lambda microseconds: WAITERS / microseconds * 1e6)
 
 
-def appends(batch: int, in_flight: int, *, mode: Mode = "always", budget: float | None = None) -> Measurement:
+def appends(batch: int, in_flight: int, *, mode: FlushMode = "always", budget: float | None = None) -> Measurement:
     """Frames that a client encoded: verified, stamped, written and synced before the answer."""
     figure = Figure(RATE, budget=at_least(budget) if budget else None, best=DISK_ALONE)
     suffix = "" if mode == "always" else f", flush: {mode}"
@@ -35,7 +35,7 @@ def appends(batch: int, in_flight: int, *, mode: Mode = "always", budget: float 
     return measure
 
 
-async def _append(path: str, content: bytes, batches: int, in_flight: int, mode: Mode) -> float:
+async def _append(path: str, content: bytes, batches: int, in_flight: int, mode: FlushMode) -> float:
     """Batches a second."""
     async with running_store(path, StoreSettings(flush=mode)) as opened:
         log = opened.create(LOG)
@@ -51,7 +51,7 @@ append_100 = appends(100, 64)
 append_1_000_interval = appends(1_000, 8, mode="interval")
 
 
-def singles(mode: Mode, *figures: Figure) -> Measurement:
+def singles(mode: FlushMode, *figures: Figure) -> Measurement:
     """One message a request, from many who each wait for the answer."""
 
     @measurement(f"append 1 each from {WAITERS} waiters, flush: {mode}", *figures)
@@ -68,7 +68,7 @@ def singles(mode: Mode, *figures: Figure) -> Measurement:
     return measure
 
 
-async def _append_singles(path: str, content: bytes, requests: int, mode: Mode) -> tuple[float, list[float]]:
+async def _append_singles(path: str, content: bytes, requests: int, mode: FlushMode) -> tuple[float, list[float]]:
     async with running_store(path, StoreSettings(flush=mode)) as opened:
         log = opened.create(LOG)
         await publish_timed(log, content, requests // 20, WAITERS)
@@ -97,10 +97,10 @@ def single_cost(bench: Bench) -> Iterator[Sample]:
         while True:
             watch = Stopwatch()
             for _ in range(count):
-                log.append(scan.batch(bytearray(content)))
+                log.append(scan.check_batch(bytearray(content)))
             both = watch.seconds()
             opened.flush()
-            checked = [scan.batch(bytearray(content)) for _ in range(count)]
+            checked = [scan.check_batch(bytearray(content)) for _ in range(count)]
             watch = Stopwatch()
             for frames in checked:
                 log.append(frames)
@@ -110,7 +110,7 @@ def single_cost(bench: Bench) -> Iterator[Sample]:
 
 @measurement("encode from Python values", Figure(RATE, budget=at_least(1_000_000)))
 def encode(bench: Bench) -> Iterator[Sample]:
-    """What a client does: values to batches of 10,000."""
+    """Encode values to batches of 10,000, as a client does."""
     batch = values(10_000, bench.random)
     batches = bench.size(100, 20)
     while True:

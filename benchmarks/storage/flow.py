@@ -32,12 +32,12 @@ async def running_store(path: str, settings: StoreSettings | None = None) -> Asy
 def published(log: Log, content: bytes) -> "asyncio.Future[None]":
     """Take in what a client sent, and append it; done when it may be answered."""
     answer = asyncio.get_running_loop().create_future()
-    log.append(scan.batch(bytearray(content)), partial(_answer, answer))
+    log.append(scan.check_batch(bytearray(content)), partial(_answer, answer))
     return answer
 
 
 def _answer(answer: "asyncio.Future[None]", error: GoQueueError | None) -> None:
-    if answer.done():  # whoever waited has gone
+    if answer.done():  # the waiting task has ended
         return
     if error is None:
         answer.set_result(None)

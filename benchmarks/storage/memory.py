@@ -1,4 +1,4 @@
-"""How much memory a store takes while far more than that passes through, measured in a process of its own."""
+"""Memory of a store while much more data passes through, in a process of its own."""
 
 import json
 import subprocess

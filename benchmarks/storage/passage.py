@@ -13,7 +13,7 @@ from benchmarks.storage.flow import publish, running_store
 from benchmarks.storage.stock import FRAME_BYTES, LOG, Stopwatch, encoded
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.log import Log
-from goqueue.storage.retention import plan_expiry
+from goqueue.storage.retention import plan_retention
 
 MB = 10**6
 KEPT_BYTES = 384 * 2**20
@@ -50,7 +50,7 @@ async def _follow(log: Log, end: int, *, lag_bytes: int) -> None:
 async def _expire(log: Log, end: int) -> None:
     """Retention by size, as often as a broker might."""
     while log.readable_end < end:
-        expiry = plan_expiry(log, SystemDisk(), bytes_kept=KEPT_BYTES)
+        expiry = plan_retention(log, SystemDisk(), bytes_kept=KEPT_BYTES)
         await asyncio.to_thread(expiry.run)
         expiry.apply()
         await asyncio.sleep(0.1)

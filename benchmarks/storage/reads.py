@@ -55,7 +55,7 @@ def _read_through(log: Log, max_bytes: int) -> float:
 
 
 def tail_reads(batch: int, messages: int) -> Measurement:
-    """What a consumer at the end of the log gets."""
+    """Read at the end of the log."""
 
     @measurement(f"read from memory, 64 KiB at a time, appended by {batch:,}", Figure(RATE))
     def measure(bench: Bench) -> Iterator[Sample]:

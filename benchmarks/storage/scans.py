@@ -13,7 +13,7 @@ from goqueue.storage import scan
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Segment, load_index
-from goqueue.storage.survey import Stretch, survey
+from goqueue.storage.segment_scan import ScanRange, scan_segment
 
 RATE = "messages/s"
 CHECK = Best((machine.CRC,), lambda checksum: checksum * MB / FRAME_BYTES)
@@ -25,7 +25,7 @@ def passes(name: str, figure: Figure, one: Pass, *, frames: int = SCAN_CHUNK_BYT
 
     @measurement(f"{name} {frames:,}", figure)
     def measure(bench: Bench) -> Iterator[Sample]:
-        found = scan.batch(bytearray(encoded(frames, bench.random)))
+        found = scan.check_batch(bytearray(encoded(frames, bench.random)))
         scan.stamp(found, 1, 1)
         count = max(1, bench.size(3_000_000, 300_000) // frames)
         one(found)
@@ -77,7 +77,7 @@ def surveys(name: str, *, with_index: bool) -> Measurement:
         file = disk.open(segment.path, "read")
         while True:
             watch = Stopwatch()
-            pieces = survey(file, Stretch(0, segment.size, 0), index)
+            pieces = scan_segment(file, ScanRange(0, segment.size, 0), index)
             found = sum(len(piece) for piece in pieces if isinstance(piece, Frames))
             yield messages / watch.seconds()
             assert found == messages

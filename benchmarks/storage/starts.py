@@ -29,7 +29,7 @@ SECONDS_MAX = at_most(2)
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """How a log of 1 GB was left."""
+    """The state in which a log of 1 GB was left."""
 
     name: str
     segment_bytes: int
@@ -37,7 +37,7 @@ class Crash:
 
     @property
     def bytes_read(self) -> int:
-        """What has to be read again, unless an index says where to begin."""
+        """The bytes to read again without an index."""
         return min(GB, self.segment_bytes) if self.loses_index else 0
 
 
@@ -119,7 +119,7 @@ def _make_logs(path: str, count: int, bench: Bench) -> None:
 
 
 def _make_small_log(opened: Store, name: str, content: bytes) -> None:
-    opened.create(name).append(scan.batch(bytearray(content)))
+    opened.create(name).append(scan.check_batch(bytearray(content)))
 
 
 class UnsyncedFile(SystemFile):

@@ -50,7 +50,7 @@ def fill(opened: Store, log: Log, content: bytes, times: int, *, flush_bytes: in
     """Append a batch many times, and make it durable in steps."""
     waiting = 0
     for _ in range(times):
-        log.append(scan.batch(bytearray(content)))
+        log.append(scan.check_batch(bytearray(content)))
         waiting += len(content)
         if waiting >= flush_bytes:
             opened.flush()

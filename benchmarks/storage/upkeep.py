@@ -1,4 +1,4 @@
-"""What goes on in the background: compaction and retention."""
+"""Background work: compaction and retention."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from benchmarks.storage.stock import LOG, Stopwatch, encoded, encoded_with_keys,
 from goqueue.clock import SystemClock
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.retention import plan_expiry
+from goqueue.storage.retention import plan_retention
 
 SEGMENTS = 64
 
@@ -50,7 +50,7 @@ def expire(bench: Bench) -> Iterator[Sample]:
             log = opened.create(LOG)
             fill(opened, log, content, SEGMENTS * 8)
             watch = Stopwatch()
-            expiry = plan_expiry(log, SystemDisk(), bytes_kept=0)
+            expiry = plan_retention(log, SystemDisk(), bytes_kept=0)
             expiry.run()
             expiry.apply()
             yield len(expiry.removed) / watch.seconds()

@@ -1,6 +1,6 @@
 """The dashboard: how soon it is there, and whether it stays at hand while much goes on.
 
-It draws on a terminal of its own that somebody reads; broker and publisher are other processes. A frame is as long as
+It draws on a terminal of its own that a thread reads; broker and publisher are other processes. A frame is as long as
 the longest hold of its loop on the wall: where others are at work, their turns count too, so the most processor time
 stands beside it.
 """
@@ -94,7 +94,7 @@ def _watched(bench: Bench, broker: GoQueue, place: str, seconds: int) -> dict[st
 
 @contextmanager
 def _offered(bench: Bench, broker: GoQueue) -> Iterator[None]:
-    """Somebody publishes, evenly, and in a process that has nothing else to do: this one."""
+    """A reader publishes, evenly, and in a process that has nothing else to do: this one."""
     batch = values(bench, count=OFFERED // PIECES)
     is_over = threading.Event()
 
@@ -132,7 +132,7 @@ class _Screen:
             raise RuntimeError(f"{text!r} was never drawn: {drawn[-300:]!r}")
 
     def _read(self, seconds: float) -> bytes:
-        """Nothing where it takes too long, or nobody has the terminal open any more."""
+        """Nothing where it takes too long, or the terminal is closed."""
         if not select.select([self._file], [], [], max(0.0, seconds))[0]:
             return b""
         try:

@@ -17,7 +17,7 @@ _SECONDS_MAX = 120
 
 
 class Caller:
-    """Whoever types commands: in an environment of its own, and against one broker."""
+    """The program that types commands: in an environment of its own, and against one broker."""
 
     def __init__(self, port: int = 0) -> None:
         kept = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
@@ -51,7 +51,7 @@ class Caller:
             ) as target,
         ):
             assert source.stdout is not None
-            source.stdout.close()  # so that whoever reads it is the only one
+            source.stdout.close()  # so that the next program is its only reader
             told, said = target.communicate(timeout=_SECONDS_MAX)
             errors = source.stderr.read() if source.stderr else b""
         ours = source if Path(first[0]).name == name else target
@@ -65,7 +65,7 @@ def installed(name: str) -> str:
 
 @contextmanager
 def calling(bench: Bench) -> Iterator[tuple[GoQueue, Caller]]:
-    """A broker, and somebody who calls it."""
+    """A broker and its caller."""
     broker = GoQueue()
     try:
         broker.start(bench.room())

@@ -13,12 +13,12 @@ import time
 from inspect import getfile
 from pathlib import Path
 
-from goqueue_admin.dashboard import pages
 from goqueue_admin.dashboard.app import Dashboard
+from goqueue_admin.dashboard.broker.service import connect
 from goqueue_admin.dashboard.command import run
-from goqueue_admin.dashboard.pages import Place
-from goqueue_admin.dashboard.screens.messages import MessagesPage
-from goqueue_admin.dashboard.service import connect
+from goqueue_admin.dashboard.screens import routes
+from goqueue_admin.dashboard.screens.messages import MessagesScreen
+from goqueue_admin.dashboard.screens.routes import Location
 
 SETTLE_SECONDS = 2.0
 """On the overview first: what it takes to load and to start is not the loop's."""
@@ -49,7 +49,7 @@ class Watched(Dashboard):
 
     CSS_PATH = str(Path(getfile(Dashboard)).with_name("dashboard.tcss"))
 
-    def __init__(self, port: int, place: Place, seconds: float) -> None:
+    def __init__(self, port: int, place: Location, seconds: float) -> None:
         super().__init__(connect(f"http://127.0.0.1:{port}", 5.0))
         self.found: dict[str, float] = {}
         self._aim, self._seconds = place, seconds
@@ -81,11 +81,11 @@ class Watched(Dashboard):
     @property
     def _taken(self) -> int:
         page = self.page
-        return page.feed.received.total if isinstance(page, MessagesPage) and page.feed is not None else 0
+        return page.feed.received.total if isinstance(page, MessagesScreen) and page.feed is not None else 0
 
 
 def main(port: str, place: str, seconds: str, result: str) -> None:
-    aim = pages.parse(place)
+    aim = routes.parse_location(place)
     assert aim is not None, f"{place!r} is no place"
     app = Watched(int(port), aim, float(seconds))
     run(app)

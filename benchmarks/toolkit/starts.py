@@ -1,4 +1,4 @@
-"""How long one waits for a command that does next to nothing. Its files are cached: it is not the first of the day."""
+"""Duration of a command that does next to nothing. Its files are cached: it is not the first of the day."""
 
 from collections.abc import Iterator
 

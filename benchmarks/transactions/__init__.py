@@ -1,4 +1,4 @@
-"""Transactions: what they cost whoever publishes, and whoever reads beside them; values of 100 bytes, all durable."""
+"""Transactions: their cost for publishers, and for readers beside them; values of 100 bytes, all durable."""
 
 from benchmarks.harness.suite import Suite
 from benchmarks.transactions import batches, crowd, rate

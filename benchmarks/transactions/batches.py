@@ -9,8 +9,8 @@ from benchmarks.broker.goqueue import OURS, GoQueue
 from benchmarks.broker.rows import RATE, SYNC, sync_alone, values
 from benchmarks.harness.suite import Bench, Figure, Sample, at_least, measurement
 from benchmarks.storage.stock import Stopwatch
-from goqueue.client.producer import Producer
-from goqueue.client.transaction import TransactionalProducer
+from goqueue.client._sync.producer import Producer
+from goqueue.client._sync.transaction import TransactionalProducer
 
 BATCH = 1_000
 TIMES = 200

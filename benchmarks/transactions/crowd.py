@@ -1,4 +1,4 @@
-"""Very many transactions that are open at once: what they cost in memory, and whoever reads."""
+"""Very many transactions that are open at once: their cost in memory, and for readers."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ def open_ones(bench: Bench) -> Iterator[Sample]:
     repeats=2,
 )
 def reads(bench: Bench) -> Iterator[Sample]:
-    """What stands before the first of them, in the same partitions."""
+    """Messages before the first of them, in the same partitions."""
     batch, count = values(bench), bench.size(READ, READ // 4)
     while True:
         broker, room = GoQueue(), bench.room()

@@ -1,1 +1,1 @@
-"""HTTP: one table of endpoints, a module a resource, and the server they are reached through. Translation only."""
+"""The HTTP API: a table of endpoints, a module for each resource, and the server. Translation only, no rules."""

@@ -1,52 +1,150 @@
-"""One row of the table of endpoints: everything that is said about one, said once.
+"""The row of the table that describes an endpoint, and what its handler gets.
 
-Routing, validation, the OpenAPI document, permissions and the labels of metrics are made from these rows.
+Routing, validation, the OpenAPI document, permissions and metric labels are made from the rows.
 """
 
+import asyncio
+import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_type_hints
 
-from goqueue.errors import GoQueueError
-from goqueue.limits import REQUEST_BYTES
+from msgspec import Struct
+
+from goqueue.api.http.message import HttpRequest
+from goqueue.api.message_json import DecompressedMemory
+from goqueue.broker.core.topic import Topic
+from goqueue.errors import GoQueueError, PartitionNotFound
+from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, REQUEST_BYTES, SESSION_SECONDS
+from goqueue.observe.history import History
+from goqueue.observe.logs import RecentLogs
+from goqueue.observe.metrics import Metrics
+from goqueue.quantities import quoted
+from goqueue.runtime.doctor_facts import DoctorFactsCollector
+from goqueue.runtime.metrics_scraper import MetricsScraper
+from goqueue.runtime.runtime import Runtime
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Permission = Literal["open", "read", "write", "admin"]
-"""Who may call it: everybody, whoever may read or write the topic, or an administrator."""
+"""Who may call it: any client, a reader or writer of the topic, or an administrator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Endpoint:
-    """A method and a path, what goes in and what comes out."""
+    """A method, a path, the types of the request and the answer."""
 
     method: Method
     path: str
     """With its parameters in braces: `/topics/{topic}`."""
     handler: Callable[..., Awaitable[Any]]
-    """Gets a `Call`; returns a value of the type `answer`, or a `Response` where the body is not JSON."""
+    """Gets an `ApiCall`, and `query` and `body` if it names them; returns an `answer` or an `HttpResponse`.
+
+    The types of these three are those of its annotations, where the row gives none.
+    """
     summary: str
-    tag: str
+    tag: str = ""
     query: type | None = None
     """A msgspec struct whose fields are the query's parameters."""
     body: type | None = None
     """A msgspec struct that the JSON body is decoded to."""
     body_bytes: int | None = REQUEST_BYTES
-    """The largest body; None where the server's own limit is the only one."""
+    """The largest body; None if only the server's own limit applies."""
     decode_large: Callable[[type, bytearray], Any] | None = None
-    """Decodes a large body on a thread, where decoding it as a whole would keep others waiting."""
+    """Decodes a large body on a thread, if decoding it at once would block other requests."""
     frames: bool = False
-    """Whether the body may be frames instead (`application/vnd.goqueue.frames`)."""
+    """The body may be frames instead (`application/vnd.goqueue.frames`)."""
     answer: type | None = None
-    """A msgspec struct; None where the answer is not JSON."""
+    """A msgspec struct; None if the answer is not JSON."""
     answer_type: str = "application/json"
     status: int = 200
     unwell_status: int | None = None
-    """Of an answer that has the same form and says that not all is well."""
-    permission: Permission = "open"
+    """The status of an answer of the same type that reports a failure."""
+    permission: Permission = "read"
     may_be_large: bool = False
-    """Whether an answer may hold megabytes: then it is refused, before anything is read, while others hold too much."""
+    """The answer may have megabytes: the request is refused while other answers hold too much memory."""
     errors: tuple[type[GoQueueError], ...] = ()
-    """What may be refused, besides a malformed request."""
+    """Possible errors, besides those of any request."""
     example: Any = None
-    """An example of the body."""
     answer_example: Any = None
+    takes: tuple[str, ...] = field(init=False)
+    """The names of `query` and `body` that the handler gets."""
+
+    def __post_init__(self) -> None:
+        kinds = get_type_hints(self.handler)
+        returned = kinds.get("return")
+        kinds["answer"] = next((kind for kind in get_args(returned) or (returned,) if _is_struct(kind)), None)
+        for name in ("query", "body", "answer"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, kinds.get(name))
+        object.__setattr__(self, "takes", tuple(name for name in ("query", "body") if name in kinds))
+
+
+def _is_struct(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDefaults:
+    """Settings of members that do not give their own."""
+
+    session_timeout: float = SESSION_SECONDS
+    max_in_flight: int = IN_FLIGHT_MESSAGES
+
+
+@dataclass(slots=True)
+class ApiContext:
+    """State that all handlers share."""
+
+    runtime: Runtime
+    metrics: Metrics
+    history: History
+    default_partitions: int
+    default_settings: dict[str, Any]
+    auto_create: bool = False
+    groups: MemberDefaults = field(default_factory=MemberDefaults)
+    openapi: dict[str, Any] = field(default_factory=dict)
+    creating: "dict[str, asyncio.Future[Topic]]" = field(default_factory=dict)
+    """Topics that are being created because a client publishes to them."""
+    connections_max: int = HTTP_CONNECTIONS
+    connections_wanted: int = HTTP_CONNECTIONS
+    """The setting; more than `connections_max` if the limit of open files is too low."""
+    check_answers: Callable[[], None] = lambda: None
+    """Raises BrokerOverloaded if no large answer should be begun now."""
+    decompressed: DecompressedMemory = field(default_factory=DecompressedMemory)
+    recent_logs: RecentLogs = field(default_factory=RecentLogs)
+    """Filled by the daemon's log handler."""
+    gatherer: DoctorFactsCollector = field(init=False)
+    scraper: MetricsScraper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.gatherer = DoctorFactsCollector(
+            self.runtime, self.history, connections_max=self.connections_max, connections_wanted=self.connections_wanted
+        )
+        self.scraper = MetricsScraper(self.runtime, self.metrics)
+
+
+@dataclass(slots=True)
+class ApiCall:
+    """One request to one endpoint."""
+
+    app: ApiContext
+    request: HttpRequest
+    parameters: dict[str, str]
+    """Path parameters, percent-decoded."""
+    query: Any = None
+    body: Any = None
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.app.runtime
+
+    @property
+    def partition(self) -> int:
+        """The partition number in the path."""
+        text = self.parameters["partition"]
+        if _PARTITION.fullmatch(text):
+            return int(text)
+        raise PartitionNotFound(f"{quoted(text)} is not the number of a partition", hint="partitions count from 0")

@@ -1,42 +1,39 @@
-"""What groups look like: who is in them, who has what, how far behind they are, how their rebalances went."""
+"""Groups: list, describe and delete them; their members, lag and rebalances."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import msgspec
+from msgspec import Meta, Struct
 
-from goqueue.api.call import Call
-from goqueue.broker.delivery.changes import Place
-from goqueue.broker.groups.assignors import Strategy
-from goqueue.broker.groups.group import Group, Order, Protocol
-from goqueue.broker.groups.lag import Lag
-from goqueue.broker.groups.statistics import RebalanceStats
-from goqueue.broker.view import Isolation
+from goqueue.api.delivery import DeliveryJson, DeliveryRequest, delivery_changes, delivery_of
+from goqueue.api.endpoint import ApiCall
+from goqueue.api.fields import PartitionNumber, TopicName
+from goqueue.api.operations import OperationId, author_of
+from goqueue.broker.core.delivery_settings import DeliverySettings
+from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.view import Isolation
+from goqueue.broker.groups.lag import GroupLag
+from goqueue.broker.groups.records import Group, MessageOrder, RebalanceProtocol, Strategy
+from goqueue.broker.groups.sessions import RebalanceStats
 from goqueue.clock import NANOSECONDS
-from goqueue.limits import PARTITIONS_MAX, TOPIC_NAME_CHARACTERS_MAX
+from goqueue.limits import GROUP_ROWS, GROUPS_MAX, TOPIC_NAME_CHARACTERS_MAX
+from goqueue.observe.group_condition import GroupCondition, group_condition
 from goqueue.quantities import format_time
+from goqueue.runtime.event_loop import TimeSlices
 
 _MILLISECOND_NS = 1_000_000
 
-State = Literal["stable", "rebalancing", "empty"]
+GroupState = Literal["stable", "rebalancing", "empty"]
 RebalanceState = Literal["none", "pending_revoke", "pending_assign", "complete"]
 
 
-END = r"(?![\s\S])"
-"""The end of a text in a pattern: a dollar sign would let a line end through."""
-
-TopicName = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=TOPIC_NAME_CHARACTERS_MAX, pattern=f"^[A-Za-z0-9._-]+{END}")
-]
-GroupName = TopicName
-
-
-class PlaceBody(msgspec.Struct, forbid_unknown_fields=True):
+class PartitionRefJson(Struct, forbid_unknown_fields=True, omit_defaults=True):
     topic: TopicName
-    partition: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
+    partition: PartitionNumber
 
 
-class MemberDescription(msgspec.Struct, kw_only=True):
+class MemberJson(Struct, kw_only=True):
     member_id: str
     client_id: str
     topics: list[str]
@@ -48,45 +45,56 @@ class MemberDescription(msgspec.Struct, kw_only=True):
     in_flight: int
 
 
-class PartitionLag(msgspec.Struct, kw_only=True):
+class PartitionLagJson(Struct, kw_only=True):
     member_id: str | None
-    committed: Annotated[int, msgspec.Meta(description="Everything below is done with.")]
+    committed: Annotated[int, Meta(description="The committed offset.")]
     end: int
     messages: int
-    seconds: Annotated[float, msgspec.Meta(description="The age of the oldest message that is not done with.")]
+    seconds: Annotated[float, Meta(description="The age of the oldest message that is not settled.")]
     in_flight: int
-    waiting: Annotated[int, msgspec.Meta(description="To be handed out again.")]
-    pledged: Annotated[int, msgspec.Meta(description="Acknowledged in transactions that have not come to their end.")]
-    lost: Annotated[int, msgspec.Meta(description="Removed by retention before the group had them.")]
-    rate: Annotated[float, msgspec.Meta(description="Messages done with in a second, over the last minute.")]
-    incoming: Annotated[float, msgspec.Meta(description="Messages published in a second, over the last minute.")]
-    drain_seconds: Annotated[
-        float | None, msgspec.Meta(description="Until nothing is left, if all goes on so; null: never.")
-    ]
+    waiting: Annotated[int, Meta(description="Waiting for a retry.")]
+    pledged: Annotated[int, Meta(description="Acknowledged in transactions that are still open.")]
+    lost: Annotated[int, Meta(description="Removed by retention before the group received them.")]
+    rate: Annotated[float, Meta(description="Messages settled per second, over the last minute.")]
+    incoming: Annotated[float, Meta(description="Messages published per second, over the last minute.")]
+    drain_seconds: Annotated[float | None, Meta(description="Seconds until the lag is 0 at this speed; null: never.")]
 
 
-class GroupDescription(msgspec.Struct, kw_only=True):
+_Condition = Annotated[
+    GroupCondition, Meta(description="How it keeps up; trouble counts after half a minute. docs/groups.md explains it.")
+]
+
+
+class GroupResponse(Struct, kw_only=True):
     group_id: str
-    state: State
+    state: GroupState
+    condition: _Condition
     generation: int
-    protocol: Protocol
+    protocol: RebalanceProtocol
     assignment_strategy: Strategy
-    order: Order
+    order: MessageOrder
     isolation: Isolation
     rebalance_state: RebalanceState
-    members: list[MemberDescription]
-    lag: Annotated[dict[str, dict[str, PartitionLag]], msgspec.Meta(description="By topic and partition.")]
+    members: list[MemberJson]
+    lag: Annotated[dict[str, dict[str, PartitionLagJson]], Meta(description="By topic and partition.")]
     total_lag: int
     lag_seconds: float
     drain_seconds: float | None
+    settings: Annotated[DeliverySettings, Meta(description="What the group sets itself.")]
+    delivery: Annotated[dict[str, DeliveryJson], Meta(description="How messages are delivered, by topic.")]
 
 
-class GroupRemoved(msgspec.Struct):
+class AlterGroupRequest(DeliveryRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """The settings to change; the others stay as they are, and null leaves one to the topic or to the broker."""
+
+
+class DeleteGroupResponse(Struct):
     deleted: bool
     group_id: str
+    operation: OperationId
 
 
-class RebalanceNumbers(msgspec.Struct, kw_only=True):
+class RebalanceStatsResponse(Struct, kw_only=True):
     total_rebalances: int
     successful_rebalances: int
     failed_rebalances: int
@@ -100,31 +108,43 @@ class RebalanceNumbers(msgspec.Struct, kw_only=True):
     rebalances_by_reason: dict[str, int]
 
 
-class CooperativeGroup(msgspec.Struct, kw_only=True):
+class CooperativeGroupResponse(Struct, kw_only=True):
     id: str
-    state: State
+    state: GroupState
     generation: int
-    protocol: Protocol
+    protocol: RebalanceProtocol
     assignment_strategy: Strategy
     rebalance_state: RebalanceState
     topics: list[str]
     members: list[str]
-    member_assignments: dict[str, list[PlaceBody]]
+    member_assignments: dict[str, list[PartitionRefJson]]
     partitions_to_revoke: Annotated[
-        dict[str, list[PlaceBody]], msgspec.Meta(description="By member, what it has and is asked to give up.")
+        dict[str, list[PartitionRefJson]], Meta(description="By member, the partitions it must give up.")
     ]
-    rebalance_metrics: RebalanceNumbers
+    rebalance_metrics: RebalanceStatsResponse
 
 
-async def describe(call: Call) -> GroupDescription:
+async def describe(call: ApiCall) -> GroupResponse:
+    return await _described(call)
+
+
+async def alter(call: ApiCall, body: AlterGroupRequest) -> GroupResponse:
+    """Change the delivery settings of a group. They hold from the next lease, failure and poll on."""
+    rule = partial(call.runtime.broker.coordinator.membership.alter, call.parameters["group"], delivery_changes(body))
+    await call.runtime.ask(rule)
+    return await _described(call)
+
+
+async def _described(call: ApiCall) -> GroupResponse:
     group = call.runtime.broker.coordinator.membership.group(call.parameters["group"])
-    lags: list[Lag] = await call.runtime.perform(call.runtime.broker.coordinator.lags.of(group.group))
-    by_topic: dict[str, dict[str, PartitionLag]] = {}
+    lags: list[GroupLag] = await call.runtime.perform(call.runtime.broker.coordinator.lags.of_group(group.group))
+    by_topic: dict[str, dict[str, PartitionLagJson]] = {}
     for lag in lags:
-        by_topic.setdefault(lag.place[0], {})[str(lag.place[1])] = _lag(lag)
-    return GroupDescription(
+        by_topic.setdefault(lag.ref[0], {})[str(lag.ref[1])] = _lag(lag)
+    return GroupResponse(
         group_id=group.group,
         state=state_of(call, group),
+        condition=condition_of(call, group, lags),
         generation=group.generation,
         protocol=group.protocol,
         assignment_strategy=group.strategy,
@@ -136,25 +156,27 @@ async def describe(call: Call) -> GroupDescription:
         total_lag=sum(lag.messages for lag in lags),
         lag_seconds=max((lag.seconds for lag in lags), default=0.0),
         drain_seconds=longest([lag.drain_seconds for lag in lags]),
+        settings=group.delivery,
+        delivery=delivery_of(call, group),
     )
 
 
 def longest(drains: list[float | None]) -> float | None:
-    """Until all are through; None when one never is."""
+    """Return the time until all partitions are drained; None if one never is."""
     known = [one for one in drains if one is not None]
     return max(known, default=0.0) if len(known) == len(drains) else None
 
 
-def _lag(lag: Lag) -> PartitionLag:
-    return PartitionLag(
+def _lag(lag: GroupLag) -> PartitionLagJson:
+    return PartitionLagJson(
         member_id=lag.member,
         committed=lag.floor,
         end=lag.end,
         messages=lag.messages,
         seconds=round(lag.seconds, 3),
-        in_flight=lag.leased,
+        in_flight=lag.in_flight,
         waiting=lag.waiting,
-        pledged=lag.pledged,
+        pledged=lag.transactional,
         lost=lag.lost,
         rate=round(lag.rate, 3),
         incoming=round(lag.incoming, 3),
@@ -162,16 +184,16 @@ def _lag(lag: Lag) -> PartitionLag:
     )
 
 
-def _member(call: Call, group: Group, name: str) -> MemberDescription:
+def _member(call: ApiCall, group: Group, name: str) -> MemberJson:
     coordinator, member = call.runtime.broker.coordinator, group.members[name]
-    cursors = coordinator.ledger.cursors(group.group)
+    cursors = coordinator.store.cursors(group.group)
     places = group.assignment.get(name, [])
-    return MemberDescription(
+    return MemberJson(
         member_id=name,
         client_id=member.client_id,
         topics=list(member.topics),
         assigned_partitions=[name_of(place) for place in places],
-        last_heartbeat=format_time(coordinator.on_wall_ns(coordinator.membership.presence(group.group, name).seen_ns)),
+        last_heartbeat=format_time(coordinator.on_wall_ns(coordinator.membership.session(group.group, name).seen_ns)),
         joined_at=format_time(member.joined_ns),
         session_timeout=member.session_ns / NANOSECONDS,
         max_in_flight=member.in_flight_max,
@@ -179,16 +201,16 @@ def _member(call: Call, group: Group, name: str) -> MemberDescription:
     )
 
 
-async def delete(call: Call) -> GroupRemoved:
+async def delete(call: ApiCall) -> DeleteGroupResponse:
     name = call.parameters["group"]
-    await call.runtime.ask(partial(call.runtime.broker.coordinator.membership.delete, name))
-    return GroupRemoved(True, name)
+    operation = await call.runtime.decide(call.runtime.broker.changes.delete_group(author_of(call), name))
+    return DeleteGroupResponse(True, name, operation)
 
 
-async def cooperative(call: Call) -> CooperativeGroup:
+async def cooperative(call: ApiCall) -> CooperativeGroupResponse:
     coordinator = call.runtime.broker.coordinator
     group = coordinator.membership.group(call.parameters["group"])
-    return CooperativeGroup(
+    return CooperativeGroupResponse(
         id=group.group,
         state=state_of(call, group),
         generation=group.generation,
@@ -198,21 +220,23 @@ async def cooperative(call: Call) -> CooperativeGroup:
         topics=sorted(group.topics()),
         members=list(group.members),
         member_assignments={name: bodies(places) for name, places in group.assignment.items()},
-        partitions_to_revoke={name: bodies(places) for name in group.members if (places := group.to_give_up(name))},
-        rebalance_metrics=_numbers(coordinator.rebalancer.attendance(group.group).stats),
+        partitions_to_revoke={
+            name: bodies(places) for name in group.members if (places := group.partitions_to_revoke(name))
+        },
+        rebalance_metrics=_numbers(coordinator.rebalancer.group_session(group.group).stats),
     )
 
 
-async def rebalance_stats(call: Call) -> RebalanceNumbers:
-    """Of one group, or of all."""
+async def rebalance_stats(call: ApiCall) -> RebalanceStatsResponse:
+    """Return rebalance counts of one group, or of all."""
     coordinator, name = call.runtime.broker.coordinator, call.parameters.get("group")
     if name is None:
         return _numbers(coordinator.rebalancer.totals)
-    return _numbers(coordinator.rebalancer.attendance(coordinator.membership.group(name).group).stats)
+    return _numbers(coordinator.rebalancer.group_session(coordinator.membership.group(name).group).stats)
 
 
-def _numbers(stats: RebalanceStats) -> RebalanceNumbers:
-    return RebalanceNumbers(
+def _numbers(stats: RebalanceStats) -> RebalanceStatsResponse:
+    return RebalanceStatsResponse(
         total_rebalances=stats.total,
         successful_rebalances=stats.successful,
         failed_rebalances=stats.failed,
@@ -227,21 +251,118 @@ def _numbers(stats: RebalanceStats) -> RebalanceNumbers:
     )
 
 
-def state_of(call: Call, group: Group) -> State:
+def state_of(call: ApiCall, group: Group) -> GroupState:
     if not group.members:
         return "empty"
     return "rebalancing" if rebalance_state_of(call, group).startswith("pending") else "stable"
 
 
-def rebalance_state_of(call: Call, group: Group) -> RebalanceState:
-    if group.phase == "complete" and not call.runtime.broker.coordinator.membership.is_heard(group):
+def condition_of(call: ApiCall, group: Group, lags: list[GroupLag]) -> GroupCondition:
+    now_ns = call.runtime.broker.coordinator.clock.now_ns()
+    return group_condition(lags, None if group.members else max(0, now_ns - group.emptied_ns) / NANOSECONDS)
+
+
+def rebalance_state_of(call: ApiCall, group: Group) -> RebalanceState:
+    if group.phase == "complete" and not call.runtime.broker.coordinator.membership.is_assignment_delivered(group):
         return "pending_assign"
     return group.phase
 
 
-def name_of(place: Place) -> str:
+def name_of(place: PartitionRef) -> str:
     return f"{place[0]}-{place[1]}"
 
 
-def bodies(places: Any) -> list[PlaceBody]:
-    return [PlaceBody(*place) for place in places]
+def bodies(places: Any) -> list[PartitionRefJson]:
+    return [PartitionRefJson(*place) for place in places]
+
+
+class GroupListQuery(Struct, forbid_unknown_fields=True):
+    details: Annotated[bool, Meta(description="Include a row of details for each.")] = False
+    limit: (
+        Annotated[
+            int,
+            Meta(ge=1, le=GROUPS_MAX, description=f"The most in an answer; else all, and with details {GROUP_ROWS:,}."),
+        ]
+        | None
+    ) = None
+    after: Annotated[
+        str,
+        Meta(
+            max_length=TOPIC_NAME_CHARACTERS_MAX,
+            description="Only those after this name: the last one of the previous page.",
+        ),
+    ] = ""
+
+
+class GroupSummaryJson(Struct, kw_only=True):
+    group_id: str
+    state: GroupState
+    condition: _Condition
+    generation: int
+    rebalance_state: RebalanceState
+    members: Annotated[int, Meta(description="How many.")]
+    topics: list[str]
+    total_lag: int
+    lag_seconds: float
+    rate: Annotated[float, Meta(description="Messages settled per second, over the last minute.")]
+    incoming: Annotated[float, Meta(description="Messages published per second, over the last minute.")]
+    drain_seconds: Annotated[float | None, Meta(description="Seconds until the lag is 0 at this speed; null: never.")]
+    in_flight: int
+    lost: Annotated[int, Meta(description="Removed by retention before the group received them.")]
+
+
+class GroupListResponse(Struct, omit_defaults=True):
+    groups: list[str]
+    details: Annotated[list[GroupSummaryJson] | None, Meta(description="Only if requested.")] = None
+
+
+async def list_groups(call: ApiCall, query: GroupListQuery) -> GroupListResponse:
+    names = sorted(group.group for group in call.runtime.broker.coordinator.store.groups())
+    names = [name for name in names if name > query.after and not is_internal(name)]
+    most = query.limit or (GROUP_ROWS if query.details else len(names))
+    if not query.details:
+        return GroupListResponse(names[:most])
+    slices, incoming = TimeSlices(), dict[PartitionRef, float]()
+    rows = [await _row(call, name, slices, incoming) for name in names[:most]]
+    return GroupListResponse(names[:most], [row for row in rows if row is not None])
+
+
+async def _row(
+    call: ApiCall, name: str, slices: TimeSlices, incoming: dict[PartitionRef, float]
+) -> GroupSummaryJson | None:
+    lags = await _lags(call, name, slices, incoming)
+    group = call.runtime.broker.coordinator.store.group(name)
+    if group is None:  # it went since the names were taken
+        return None
+    return GroupSummaryJson(
+        group_id=name,
+        state=state_of(call, group),
+        condition=condition_of(call, group, lags),
+        generation=group.generation,
+        rebalance_state=rebalance_state_of(call, group),
+        members=len(group.members),
+        topics=sorted(group.topics() | {lag.ref[0] for lag in lags}),
+        total_lag=sum(lag.messages for lag in lags),
+        lag_seconds=round(max((lag.seconds for lag in lags), default=0.0), 3),
+        rate=round(sum(lag.rate for lag in lags), 3),
+        incoming=round(sum(lag.incoming for lag in lags), 3),
+        drain_seconds=longest([lag.drain_seconds for lag in lags]),
+        in_flight=sum(lag.in_flight for lag in lags),
+        lost=sum(lag.lost for lag in lags),
+    )
+
+
+async def _lags(call: ApiCall, name: str, slices: TimeSlices, incoming: dict[PartitionRef, float]) -> list[GroupLag]:
+    """Return the lag of every partition of a group; other requests are served in between."""
+    coordinator = call.runtime.broker.coordinator
+    group = coordinator.store.group(name)
+    owners = group.owners() if group is not None else {}
+    found: list[GroupLag] = []
+    for place in sorted(coordinator.store.cursors(name)):
+        await slices.rest()
+        lag: GroupLag | None = await call.runtime.perform(
+            coordinator.lags.of_partition(name, place, owners.get(place), incoming)
+        )
+        if lag is not None:
+            found.append(lag)
+    return found

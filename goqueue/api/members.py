@@ -1,17 +1,26 @@
-"""Members of groups: joining, signs of life, giving up, leaving."""
+"""Members of groups: join, heartbeat, revoke, leave."""
 
 from functools import partial
 from typing import Annotated
 
-import msgspec
+from msgspec import Meta, Struct
 
-from goqueue.api.call import Call
-from goqueue.api.groups import END, PlaceBody, RebalanceState, State, bodies, name_of, rebalance_state_of, state_of
-from goqueue.api.scalars import Duration
-from goqueue.broker.groups.assignors import Strategy
-from goqueue.broker.groups.group import Group, Order, Protocol, Start
-from goqueue.broker.groups.membership import Wish
-from goqueue.broker.view import Isolation
+from goqueue.api.delivery import DeliveryRequest, delivery_changes, visibility_seconds
+from goqueue.api.endpoint import ApiCall
+from goqueue.api.fields import END, Duration, Generation, MemberId
+from goqueue.api.groups import (
+    GroupState,
+    PartitionRefJson,
+    RebalanceState,
+    bodies,
+    name_of,
+    rebalance_state_of,
+    state_of,
+)
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.view import Isolation
+from goqueue.broker.groups.membership import JoinOptions
+from goqueue.broker.groups.records import Group, MessageOrder, RebalanceProtocol, StartPosition, Strategy
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import (
     CLIENT_ID_CHARACTERS_MAX,
@@ -23,67 +32,61 @@ from goqueue.limits import (
 )
 from goqueue.quantities import format_time
 
-Generation = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1, description="The generation that the member knows of.")]
-MemberId = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
-
 UNNAMED = "client"
 _PRINTABLE = rf"^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+{END}"
-"""Nothing that a terminal would obey: no control characters, no line ends, no changes of direction."""
+"""No control characters, line ends or changes of direction, which a terminal would obey."""
 
 
 class SessionTimeout(Duration, least=SESSION_SECONDS_MIN, most=SESSION_SECONDS_MAX):
     noun = "a session timeout"
 
 
-class JoinRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    topics: Annotated[list[str], msgspec.Meta(min_length=1, max_length=GROUP_TOPICS_MAX)]
+class JoinRequest(DeliveryRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A member; the delivery settings that it names become the group's, for all members."""
+
+    topics: Annotated[list[str], Meta(min_length=1, max_length=GROUP_TOPICS_MAX)]
     client_id: Annotated[
         str,
-        msgspec.Meta(
+        Meta(
             min_length=1,
             max_length=CLIENT_ID_CHARACTERS_MAX,
             pattern=_PRINTABLE,
-            description="For people to know it by, so without control characters.",
+            description="A name for operators, without control characters.",
         ),
     ] = UNNAMED
     session_timeout: SessionTimeout | None = None
     protocol: Annotated[
-        Protocol | None, msgspec.Meta(description="How the group rebalances; whoever is first decides.")
+        RebalanceProtocol | None, Meta(description="How the group rebalances; the first member decides.")
     ] = None
-    member_id: Annotated[MemberId | None, msgspec.Meta(description="Of a member that joins again.")] = None
+    member_id: Annotated[MemberId | None, Meta(description="The id of a member that joins again.")] = None
     assignment_strategy: Strategy | None = None
     order: Annotated[
-        Order | None,
-        msgspec.Meta(description="With `key`, messages wait while an earlier one of their key is tried again."),
+        MessageOrder | None, Meta(description="With `key`, messages wait while an earlier one of their key is retried.")
     ] = None
     start: Annotated[
-        Start | None, msgspec.Meta(description="Where partitions are read from that the group never read.")
+        StartPosition | None, Meta(description="Where to start in partitions that the group never read.")
     ] = None
     isolation: Annotated[
-        Isolation | None,
-        msgspec.Meta(description="With `read_uncommitted`, messages of transactions come before those have ended."),
+        Isolation | None, Meta(description="With `read_uncommitted`, messages of open transactions are delivered.")
     ] = None
     max_in_flight: (
-        Annotated[
-            int,
-            msgspec.Meta(ge=1, le=IN_FLIGHT_MESSAGES_MAX, description="Messages it may have and not have settled."),
-        ]
+        Annotated[int, Meta(ge=1, le=IN_FLIGHT_MESSAGES_MAX, description="Maximum number of messages in flight.")]
         | None
     ) = None
 
 
-class Joined(msgspec.Struct, kw_only=True):
+class JoinResponse(Struct, kw_only=True):
     member_id: str
     generation: int
     leader: bool
     leader_id: str
     members: list[str]
     assigned_partitions: list[str]
-    partitions: list[PlaceBody]
+    partitions: list[PartitionRefJson]
     rebalance_required: bool
-    protocol: Protocol
+    protocol: RebalanceProtocol
     assignment_strategy: Strategy
-    state: State
+    state: GroupState
     rebalance_state: RebalanceState
     session_timeout: float
     heartbeat_interval: float
@@ -91,74 +94,69 @@ class Joined(msgspec.Struct, kw_only=True):
     visibility_timeout: float
 
 
-class HeartbeatRequest(msgspec.Struct, forbid_unknown_fields=True):
+class HeartbeatRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
     member_id: MemberId
     generation: Generation | None = None
 
 
-class Heartbeat(msgspec.Struct):
+class HeartbeatResponse(Struct):
     rebalance_required: bool
-    state: State
+    state: GroupState
     generation: int
 
 
-class CooperativeHeartbeat(msgspec.Struct, kw_only=True):
+class CooperativeHeartbeatResponse(Struct, kw_only=True):
     rebalance_required: bool
-    partitions_to_revoke: list[PlaceBody]
-    partitions_assigned: Annotated[list[PlaceBody], msgspec.Meta(description="All that the member has and keeps.")]
+    partitions_to_revoke: list[PartitionRefJson]
+    partitions_assigned: Annotated[list[PartitionRefJson], Meta(description="All partitions that the member keeps.")]
     generation: int
-    protocol: Protocol
-    state: State
+    protocol: RebalanceProtocol
+    state: GroupState
     rebalance_state: RebalanceState
     revocation_deadline: str | None
 
 
-class RevokeRequest(msgspec.Struct, forbid_unknown_fields=True):
+class RevokeRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
     member_id: MemberId
-    revoked_partitions: Annotated[list[PlaceBody], msgspec.Meta(max_length=10_000)]
+    revoked_partitions: Annotated[list[PartitionRefJson], Meta(max_length=10_000)]
     generation: Generation | None = None
 
 
-class Revoked(msgspec.Struct):
+class RevokeResponse(Struct):
     status: str
     pending_count: int
     rebalance_state: RebalanceState
     generation: int
 
 
-class LeaveRequest(msgspec.Struct, forbid_unknown_fields=True):
+class MemberRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
     member_id: MemberId
 
 
-class Left(msgspec.Struct):
+class LeaveResponse(Struct):
     left: bool
 
 
-class AssignmentQuery(msgspec.Struct, forbid_unknown_fields=True):
-    member_id: MemberId
-
-
-class Assignment(msgspec.Struct):
+class AssignmentResponse(Struct):
     member_id: str
     generation: int
-    partitions: list[PlaceBody]
-    partitions_to_revoke: list[PlaceBody]
+    partitions: list[PartitionRefJson]
+    partitions_to_revoke: list[PartitionRefJson]
 
 
-async def join(call: Call) -> Joined:
-    return await _join(call, confirms=False)
+async def join(call: ApiCall, body: JoinRequest) -> JoinResponse:
+    return await _join(call, body, confirms=False)
 
 
-async def join_cooperative(call: Call) -> Joined:
-    call.body.protocol = call.body.protocol or "cooperative"
-    return await _join(call, confirms=True)
+async def join_cooperative(call: ApiCall, body: JoinRequest) -> JoinResponse:
+    body.protocol = body.protocol or "cooperative"
+    return await _join(call, body, confirms=True)
 
 
-async def _join(call: Call, *, confirms: bool) -> Joined:
-    body: JoinRequest = call.body
+async def _join(call: ApiCall, body: JoinRequest, *, confirms: bool) -> JoinResponse:
     defaults, coordinator = call.app.groups, call.runtime.broker.coordinator
     session = defaults.session_timeout if body.session_timeout is None else float(body.session_timeout)
-    wish = Wish(
+    options = JoinOptions(
         topics=tuple(dict.fromkeys(body.topics)),
         client_id=body.client_id,
         session_ns=round(session * NANOSECONDS),
@@ -169,18 +167,19 @@ async def _join(call: Call, *, confirms: bool) -> Joined:
         order=body.order,
         start=body.start,
         isolation=body.isolation,
+        delivery=delivery_changes(body, nulls=False),
         confirms=confirms,
         is_named=body.client_id != UNNAMED,
     )
-    member, group = await call.runtime.ask(partial(coordinator.membership.join, call.parameters["group"], wish))
+    member, group = await call.runtime.ask(partial(coordinator.membership.join, call.parameters["group"], options))
     return _joined(call, group, member)
 
 
-def _joined(call: Call, group: Group, member: str) -> Joined:
+def _joined(call: ApiCall, group: Group, member: str) -> JoinResponse:
     leader, settings = next(iter(group.members), ""), call.runtime.broker.coordinator.settings
-    places = group.to_work_on(member)
+    places = group.partitions_to_process(member)
     session = group.members[member].session_ns / NANOSECONDS if member in group.members else HEARTBEAT_SECONDS
-    return Joined(
+    return JoinResponse(
         member_id=member,
         generation=group.generation,
         leader=member == leader,
@@ -188,7 +187,7 @@ def _joined(call: Call, group: Group, member: str) -> Joined:
         members=list(group.members),
         assigned_partitions=[name_of(place) for place in places],
         partitions=bodies(places),
-        rebalance_required=bool(group.to_give_up(member)),
+        rebalance_required=bool(group.partitions_to_revoke(member)),
         protocol=group.protocol,
         assignment_strategy=group.strategy,
         state=state_of(call, group),
@@ -196,24 +195,24 @@ def _joined(call: Call, group: Group, member: str) -> Joined:
         session_timeout=session,
         heartbeat_interval=min(HEARTBEAT_SECONDS, session / 3),
         revocation_timeout=settings.revocation_ns / NANOSECONDS,
-        visibility_timeout=settings.rules.visibility_ns / NANOSECONDS,
+        visibility_timeout=visibility_seconds(call, group, member),
     )
 
 
-async def heartbeat(call: Call) -> Heartbeat:
-    group, is_news = _beat(call)
-    return Heartbeat(is_news, state_of(call, group), group.generation)
+async def heartbeat(call: ApiCall, body: HeartbeatRequest) -> HeartbeatResponse:
+    group, is_news = _beat(call, body)
+    return HeartbeatResponse(is_news, state_of(call, group), group.generation)
 
 
-async def heartbeat_cooperative(call: Call) -> CooperativeHeartbeat:
-    group, is_news = _beat(call)
-    member = call.body.member_id
+async def heartbeat_cooperative(call: ApiCall, body: HeartbeatRequest) -> CooperativeHeartbeatResponse:
+    group, is_news = _beat(call, body)
+    member = body.member_id
     coordinator = call.runtime.broker.coordinator
-    deadline_ns = coordinator.rebalancer.deadline_of(group.group, member)
-    return CooperativeHeartbeat(
+    deadline_ns = coordinator.rebalancer.revocation_deadline(group.group, member)
+    return CooperativeHeartbeatResponse(
         rebalance_required=is_news,
-        partitions_to_revoke=bodies(group.to_give_up(member)),
-        partitions_assigned=bodies(group.to_work_on(member)),
+        partitions_to_revoke=bodies(group.partitions_to_revoke(member)),
+        partitions_assigned=bodies(group.partitions_to_process(member)),
         generation=group.generation,
         protocol=group.protocol,
         state=state_of(call, group),
@@ -222,32 +221,37 @@ async def heartbeat_cooperative(call: Call) -> CooperativeHeartbeat:
     )
 
 
-def _beat(call: Call) -> tuple[Group, bool]:
-    body: HeartbeatRequest = call.body
+def _beat(call: ApiCall, body: HeartbeatRequest) -> tuple[Group, bool]:
     membership = call.runtime.broker.coordinator.membership
     return membership.heartbeat(call.parameters["group"], body.member_id, body.generation)
 
 
-async def revoke(call: Call) -> Revoked:
-    body: RevokeRequest = call.body
+async def revoke(call: ApiCall, body: RevokeRequest) -> RevokeResponse:
     rule = partial(
-        call.runtime.broker.coordinator.membership.give_up,
+        call.runtime.broker.coordinator.membership.revoke,
         call.parameters["group"],
         body.member_id,
         body.generation,
-        [(place.topic, place.partition) for place in body.revoked_partitions],
+        [PartitionRef(place.topic, place.partition) for place in body.revoked_partitions],
     )
     _, group = await call.runtime.ask(rule)
-    return Revoked("ok", len(group.to_give_up(body.member_id)), rebalance_state_of(call, group), group.generation)
+    return RevokeResponse(
+        "ok", len(group.partitions_to_revoke(body.member_id)), rebalance_state_of(call, group), group.generation
+    )
 
 
-async def leave(call: Call) -> Left:
+async def leave(call: ApiCall, body: MemberRequest) -> LeaveResponse:
     membership = call.runtime.broker.coordinator.membership
-    await call.runtime.ask(partial(membership.leave, call.parameters["group"], call.body.member_id))
-    return Left(True)
+    await call.runtime.ask(partial(membership.leave, call.parameters["group"], body.member_id))
+    return LeaveResponse(True)
 
 
-async def assignment(call: Call) -> Assignment:
-    member = call.query.member_id
+async def assignment(call: ApiCall, query: MemberRequest) -> AssignmentResponse:
+    member = query.member_id
     group = call.runtime.broker.coordinator.membership.assignment(call.parameters["group"], member)
-    return Assignment(member, group.generation, bodies(group.to_work_on(member)), bodies(group.to_give_up(member)))
+    return AssignmentResponse(
+        member,
+        group.generation,
+        bodies(group.partitions_to_process(member)),
+        bodies(group.partitions_to_revoke(member)),
+    )

@@ -1,13 +1,14 @@
-"""The OpenAPI document, made from the table of endpoints, so that it cannot say anything else than what is served."""
+"""The OpenAPI document, made from the table of endpoints."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from goqueue.api.endpoint import Endpoint
-from goqueue.api.scalars import encode_scalar, scalar_schema
+from goqueue.api.fields import encode_scalar, scalar_schema
+from goqueue.api.http.error_responses import status_of
 from goqueue.errors import (
     BrokerOverloaded,
     GoQueueError,
@@ -18,11 +19,9 @@ from goqueue.errors import (
     RequestTimedOut,
     RequestTooLarge,
 )
+from goqueue.wire.headers import FRAMES, JSON
 
 OPENAPI_VERSION = "3.1.0"
-FRAMES = "application/vnd.goqueue.frames"
-LEASES = "application/vnd.goqueue.leases"
-JSON = "application/json"
 
 _REF = "#/components/schemas/{name}"
 _ERROR = {
@@ -59,20 +58,18 @@ _OF_ANY_REQUEST = (
     MediaTypeUnsupported,
     BrokerOverloaded,
 )
-"""What the server itself refuses, whatever the endpoint is."""
-
-StatusOf = Callable[[type[GoQueueError]], int]
+"""Errors that any request may get."""
 
 
-def document(endpoints: Sequence[Endpoint], version: str, status_of: StatusOf) -> dict[str, Any]:
-    """The document; `status_of` says which status an error is answered with."""
+def openapi_document(endpoints: Sequence[Endpoint], version: str) -> dict[str, Any]:
+    """Return the document."""
     schemas = _Schemas(endpoints)
     paths: dict[str, dict[str, Any]] = {}
     for row in endpoints:
         methods = paths.setdefault(row.path, {})
         if row.method.lower() in methods:
             raise ValueError(f"{row.method} {row.path} stands in the table twice")
-        methods[row.method.lower()] = _operation(row, schemas, status_of)
+        methods[row.method.lower()] = _operation(row, schemas)
     return {
         "openapi": OPENAPI_VERSION,
         "info": {
@@ -92,7 +89,7 @@ def document(endpoints: Sequence[Endpoint], version: str, status_of: StatusOf) -
 
 
 class _Schemas:
-    """The schemas of all types in the table, each under one name."""
+    """The schemas of all types in the table."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         kinds = {kind: None for row in endpoints for kind in (row.body, row.answer, row.query) if kind is not None}
@@ -109,7 +106,7 @@ class _Schemas:
         return dict(self._refs[kind])
 
     def parameters(self, kind: type) -> list[dict[str, Any]]:
-        """The fields of a struct as parameters of a query."""
+        """Return the fields of a struct as query parameters."""
         schema = self._queries.get(kind) or self.components[_name(self._refs[kind])]
         return [
             _parameter(name, "query", field, required=name in schema.get("required", ()))
@@ -121,7 +118,7 @@ def _name(reference: dict[str, Any]) -> str:
     return str(reference["$ref"]).rpartition("/")[2]
 
 
-def _operation(row: Endpoint, schemas: _Schemas, status_of: StatusOf) -> dict[str, Any]:
+def _operation(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     parameters = [
         _parameter(name, "path", _IN_PATHS.get(name, {"type": "string", "minLength": 1}), required=True)
         for name in re.findall(r"\{(\w+)\}", row.path)
@@ -133,7 +130,7 @@ def _operation(row: Endpoint, schemas: _Schemas, status_of: StatusOf) -> dict[st
         "summary": row.summary,
         "tags": [row.tag],
         "x-goqueue-permission": row.permission,
-        "responses": _responses(row, schemas, status_of),
+        "responses": _responses(row, schemas),
     }
     if parameters:
         operation["parameters"] = parameters
@@ -143,7 +140,7 @@ def _operation(row: Endpoint, schemas: _Schemas, status_of: StatusOf) -> dict[st
 
 
 def _operation_id(row: Endpoint) -> str:
-    """`GET /topics/{topic}/messages` becomes `getTopicsTopicMessages`."""
+    """Return an id such as `getTopicsTopicMessages` for `GET /topics/{topic}/messages`."""
     words = re.findall(r"[A-Za-z0-9]+", row.path) or ["root"]
     return row.method.lower() + "".join(word[0].upper() + word[1:] for word in words)
 
@@ -158,7 +155,7 @@ def _parameter(name: str, place: str, schema: dict[str, Any], *, required: bool)
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """What a parameter may be when it is there: leaving it away is the only way to give none."""
+    """Remove null from the schema of a parameter, which cannot be null."""
     kept = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
     if "enum" in kept:
         kept["enum"] = [option for option in kept["enum"] if option is not None]
@@ -177,8 +174,8 @@ def _body(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     return content
 
 
-def _responses(row: Endpoint, schemas: _Schemas, status_of: StatusOf) -> dict[str, Any]:
-    refusals = _refusals(row, status_of)
+def _responses(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
+    refusals = _refusals(row)
     if row.unwell_status is not None and row.answer is not None:
         refusal = refusals.setdefault(str(row.unwell_status), _refusal(row.unwell_status, []))
         media = refusal["content"][JSON]
@@ -202,8 +199,8 @@ def _with_example(media: dict[str, Any], example: Any) -> dict[str, Any]:
     return media
 
 
-def _refusals(row: Endpoint, status_of: StatusOf) -> dict[str, Any]:
-    """What may be refused, by status: one answer may stand for several codes."""
+def _refusals(row: Endpoint) -> dict[str, Any]:
+    """Return the error responses by status; one may have several codes."""
     kinds: set[type[GoQueueError]] = {*row.errors, *_OF_ANY_REQUEST}
     by_status: dict[int, list[str]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.code):

@@ -1,129 +1,103 @@
-"""Publishing: JSON for people, frames for the SDK. A request is understood as a whole before any of it is stored."""
+"""Publishing: JSON from any client, frames from the SDK. A request is checked as a whole before any of it is stored."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Literal, cast
 
 import msgspec
+from crc32c import crc32c
 
-from goqueue import delay
-from goqueue.api.call import Call
-from goqueue.api.problems import ROOT, Enough, Place, Report
-from goqueue.api.producers import Epoch, ProducerId
+from goqueue.api.endpoint import ApiCall
+from goqueue.api.fields import Epoch, ProducerId
+from goqueue.api.http.error_responses import ErrorJson, error_json
+from goqueue.api.http.message import HttpRequest
+from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, OutgoingMessage, priority_of
+from goqueue.api.problems import TooManyProblems, invalid
 from goqueue.api.router import is_frames
-from goqueue.api.scalars import UNSAID, DelayTime, DueTime
-from goqueue.api.sections import check_sum, sections
-from goqueue.api.status import ErrorBody, told
-from goqueue.api.text import EncodedText, Encoding, Priority, to_bytes
 from goqueue.api.topics import new_topic
-from goqueue.broker.admission import RESERVED_HEADER_PREFIX, too_large
-from goqueue.broker.partition import Partition, Placement
-from goqueue.broker.topic import Topic
-from goqueue.broker.transactions.records import Spot
-from goqueue.broker.transactions.whose import Whose
-from goqueue.clock import NANOSECONDS
-from goqueue.errors import GoQueueError, RequestInvalid, TopicBusy, TopicExists, TopicNotFound
-from goqueue.limits import (
-    DELAY_SECONDS_MAX,
-    FRAME_HEADER_BYTES,
-    MESSAGE_HEADERS_MAX,
-    MIB,
-    PARTITIONS_MAX,
-    PUBLISH_MESSAGES_MAX,
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.topic import Topic
+from goqueue.broker.transactions.records import LogRef
+from goqueue.errors import (
+    ChecksumMismatch,
+    FrameInvalid,
+    GoQueueError,
+    RequestInvalid,
+    TopicBusy,
+    TopicExists,
+    TopicNotFound,
 )
-from goqueue.quantities import format_duration, format_time
-from goqueue.storage import frame
+from goqueue.limits import MIB, SECTIONS_MAX
+from goqueue.quantities import format_time
+from goqueue.wire.headers import CHECKSUM
+from goqueue.wire.sections import DELAYED, SECTION
 
-HeaderText = str | EncodedText
-Acks = Literal["none", "leader", "all"]
-_MESSAGES_AT_ONCE = 1_000  # made into frames or answers in one turn of the loop: some milliseconds
-_BYTES_AT_ONCE = MIB  # of values, the same
-_PRIORITIES = {name: number for number, name in enumerate(frame.PRIORITIES)}
+_MESSAGES_PER_TURN = 1_000  # encoded in one turn of the event loop: some milliseconds
+_BYTES_PER_TURN = MIB  # of values, the same
 
 
 class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
     acks: Annotated[
-        Acks,
+        Literal["none", "leader", "all"],
         msgspec.Meta(description="When to answer: before it is stored, when it is on disk here, or on all replicas."),
     ] = "leader"
     producer_id: Annotated[
         ProducerId | None, msgspec.Meta(description="Publish in the open transaction of this producer.")
     ] = None
     epoch: Epoch | None = None
-    begin: Annotated[bool, msgspec.Meta(description="Begin the transaction, if it has not begun.")] = False
+    begin: Annotated[bool, msgspec.Meta(description="Begin the transaction if it has not begun.")] = False
 
 
-class OutgoingMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A message to be published."""
-
-    value: Annotated[str | None, msgspec.Meta(description="null with a key says that what the key had is gone.")]
-    key: str | None = None
-    partition: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)] | None = None
-    headers: dict[str, HeaderText | Annotated[list[HeaderText], msgspec.Meta(min_length=1)]] | None = None
-    """A name that is to come more than once has a list."""
-    priority: Priority | None = None
-    encoding: Annotated[Encoding | None, msgspec.Meta(description="How the value's bytes are written.")] = None
-    key_encoding: Annotated[Encoding | None, msgspec.Meta(description="How the key's bytes are written.")] = None
-    delay: Annotated[DelayTime | None, msgspec.Meta(description="How long it waits before it is delivered.")] = None
-    deliver_at: Annotated[DueTime | None, msgspec.Meta(description="When it is delivered, instead of a delay.")] = None
-    deliverAt: Annotated[DueTime | None, msgspec.Meta(description="Another way to write deliver_at.")] = None  # noqa: N815
-
-
-class PublishRequest(msgspec.Struct, forbid_unknown_fields=True):
-    messages: Annotated[list[OutgoingMessage], msgspec.Meta(min_length=1, max_length=PUBLISH_MESSAGES_MAX)]
-
-
-class Published(msgspec.Struct):
-    """What became of one message, or of the frames of one partition. Offsets are null where the answer did not wait."""
+class PublishResult(msgspec.Struct):
+    """The result of one message, or of the frames of one partition. Without waiting for acks, offsets are null."""
 
     partition: int
     offset: int | msgspec.UnsetType | None = msgspec.UNSET
     priority: int | msgspec.UnsetType = msgspec.UNSET
     delayed: bool | msgspec.UnsetType = msgspec.UNSET
-    """Whether it waits for its time; then the offsets are those of the delayed log."""
+    """True for a delayed message; its offsets are those of the delayed log."""
     deliver_at: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="deliverAt")
     first_offset: int | msgspec.UnsetType | None = msgspec.UNSET
     next_offset: int | msgspec.UnsetType | None = msgspec.UNSET
     timestamp: str | msgspec.UnsetType = msgspec.UNSET
     duplicate: bool | msgspec.UnsetType = msgspec.UNSET
-    """Whether these frames had been stored before."""
+    """True if these frames had been stored before."""
     pieces: list[tuple[int, int]] | msgspec.UnsetType = msgspec.UNSET
-    """The ranges of offsets, where a crash has left them in more than one."""
-    error: ErrorBody | msgspec.UnsetType = msgspec.UNSET
+    """The ranges of offsets, if a crash has left them in more than one."""
+    error: ErrorJson | msgspec.UnsetType = msgspec.UNSET
 
 
-class PublishAnswer(msgspec.Struct):
-    results: list[Published]
+class PublishResponse(msgspec.Struct):
+    results: list[PublishResult]
 
 
-async def publish(call: Call) -> PublishAnswer:
-    """Store messages, and say where."""
-    whose = _whose(call.query)
-    if whose is not None:
-        call.runtime.broker.transactions.current(whose)  # before a topic is made for nothing
-    topic = await topic_named(call, call.parameters["topic"])
-    publication = _publish_frames if is_frames(call.request) else _publish_messages
-    return PublishAnswer(await publication(call, topic, whose))
+async def publish(call: ApiCall, query: PublishQuery) -> PublishResponse:
+    """Store messages and return their offsets."""
+    transaction = _transaction_of(query)
+    if transaction is not None:
+        call.runtime.broker.transactions.current(transaction)  # before a topic is created in vain
+    topic = await publishable_topic(call, call.parameters["topic"])
+    publish_body = _publish_frames if is_frames(call.request) else _publish_messages
+    return PublishResponse(await publish_body(call, topic, transaction))
 
 
-def _whose(query: PublishQuery) -> Whose | None:
-    """The transaction that is meant, if one is."""
+def _transaction_of(query: PublishQuery) -> TransactionId | None:
     if query.producer_id is not None and query.epoch is not None:
-        return Whose(query.producer_id, query.epoch)
+        return TransactionId(query.producer_id, query.epoch)
     if query.producer_id is None and query.epoch is None and not query.begin:
         return None
     missing = "epoch" if query.epoch is None and query.producer_id is not None else "producer_id"
-    problem = {"place": missing, "problem": "is missing: a transaction is named by producer_id and epoch"}
-    raise RequestInvalid(f"{missing} {problem['problem']}", hint="give both, or neither", problems=[problem])
+    raise invalid(missing, "is missing: a transaction is named by producer_id and epoch", "give both, or neither")
 
 
-async def topic_named(call: Call, name: str) -> Topic:
-    """The topic, which is made if it is to be made by whoever publishes to it first."""
+async def publishable_topic(call: ApiCall, name: str) -> Topic:
+    """Return the topic; create it first if topics are created on publish."""
     creating = call.app.creating
     try:
-        return call.runtime.broker.for_publishing(name)
+        return call.runtime.broker.publishable_topic(name)
     except TopicNotFound:
         if not call.app.auto_create:
             raise
@@ -135,53 +109,43 @@ async def topic_named(call: Call, name: str) -> Topic:
         if name not in creating:
             raise
     try:
-        return await asyncio.shield(creating[name])  # others wait for it, should the first one leave
-    except TopicExists:  # made by somebody who did not publish
-        return call.runtime.broker.for_publishing(name)
+        return await asyncio.shield(creating[name])  # other requests wait for it, if the first client leaves
+    except TopicExists:  # created by another request, which did not publish
+        return call.runtime.broker.publishable_topic(name)
 
 
 # --- JSON ---
 
-_Offered = asyncio.Future[Placement] | GoQueueError
+_Pending = asyncio.Future[Placement] | GoQueueError
 _Target = tuple[Partition, bool]
 """A partition, and whether its delayed log is meant."""
 
 
-class _Content(NamedTuple):
-    """What a message comes to."""
-
-    partition: Partition | None
-    """The one that it names."""
-    due_ns: int | None
-    key: bytes | None
-    frame: bytes
-
-
-async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> list[Published]:
+async def _publish_messages(call: ApiCall, topic: Topic, transaction: TransactionId | None) -> list[PublishResult]:
     messages: list[OutgoingMessage] = call.body.messages
-    encoder = _Encoder(topic, call.runtime.clock.now_ns(), is_transactional=whose is not None)
-    if len(messages) <= _MESSAGES_AT_ONCE and len(call.request.body) <= _BYTES_AT_ONCE:
-        contents = encoder.encode_all(messages)
+    encoder = MessageEncoder(topic, call.runtime.clock.now_ns(), is_transactional=transaction is not None)
+    if len(messages) <= _MESSAGES_PER_TURN and len(call.request.body) <= _BYTES_PER_TURN:
+        encoded = encoder.encode_all(messages)
     else:
-        contents = await _encode_in_turns(messages, encoder)
-    targets = [(one.partition or topic.place(one.key), one.due_ns is not None) for one in contents]
+        encoded = await _encode_in_turns(messages, encoder)
+    targets = [(one.partition or topic.place(one.key), one.due_ns is not None) for one in encoded]
     batches: dict[_Target, list[bytes]] = {}
-    places: list[int] = []
-    for target, content in zip(targets, contents, strict=True):
+    positions: list[int] = []
+    for target, message in zip(targets, encoded, strict=True):
         batch = batches.setdefault(target, [])
-        places.append(len(batch))
-        batch.append(content.frame)
-    if whose is None:
-        answers = {one: _offer(call, one, frames) for one, frames in batches.items()}
+        positions.append(len(batch))
+        batch.append(message.frame)
+    if transaction is None:
+        pending = {target: _append(call, target, frames) for target, frames in batches.items()}
     else:
-        answers = await _offer_in(call, topic, whose, batches)
-    outcomes = {one: await _outcome(answer, call) for one, answer in answers.items()}
-    _refuse_if_all_failed(list(outcomes.values()))
-    stored = zip(messages, contents, targets, places, strict=True)
-    results: list[Published] = []
+        pending = await _append_in_transaction(call, topic, transaction, batches)
+    placements = {target: await _placement(one, call) for target, one in pending.items()}
+    _raise_if_all_failed(list(placements.values()))
+    stored = zip(messages, encoded, targets, positions, strict=True)
+    results: list[PublishResult] = []
     while some := [
-        _published(message, content, target[0], place, outcomes[target])
-        for message, content, target, place in islice(stored, _MESSAGES_AT_ONCE)
+        _message_result(message, content, target[0], position, placements[target])
+        for message, content, target, position in islice(stored, _MESSAGES_PER_TURN)
     ]:
         results += some
         if len(results) == len(messages):
@@ -190,13 +154,13 @@ async def _publish_messages(call: Call, topic: Topic, whose: Whose | None) -> li
     return results
 
 
-async def _encode_in_turns(messages: list[OutgoingMessage], encoder: "_Encoder") -> list[_Content]:
-    """What each message comes to. Many, or large ones, take several turns of the loop."""
+async def _encode_in_turns(messages: list[OutgoingMessage], encoder: MessageEncoder) -> list[EncodedMessage]:
+    """Encode many or large messages in several turns of the event loop."""
     start = size = 0
-    with suppress(Enough):
+    with suppress(TooManyProblems):
         for end, message in enumerate(messages, 1):
             size += len(message.value or "")
-            if end - start == _MESSAGES_AT_ONCE or size > _BYTES_AT_ONCE:
+            if end - start == _MESSAGES_PER_TURN or size > _BYTES_PER_TURN:
                 encoder.encode(start, messages[start:end])
                 start, size = end, 0
                 await asyncio.sleep(0)
@@ -204,245 +168,160 @@ async def _encode_in_turns(messages: list[OutgoingMessage], encoder: "_Encoder")
     return encoder.finish()
 
 
-def _offer(call: Call, target: _Target, frames: list[bytes]) -> _Offered:
+def _append(call: ApiCall, target: _Target, frames: list[bytes]) -> _Pending:
     partition, is_delayed = target
     try:
-        chosen = inbox(call, partition) if is_delayed else partition
+        chosen = delayed_log(call, partition) if is_delayed else partition
         return call.runtime.offer(chosen, frames, sum(map(len, frames)))
-    except GoQueueError as error:  # others may have been taken already
-        return error.without_frames()
+    except GoQueueError as error:  # other partitions may have taken theirs
+        return error.without_tracebacks()
 
 
-def inbox(call: Call, partition: Partition) -> Partition:
-    """Where messages for this one wait for their time."""
-    return call.runtime.broker.scheduling(partition).delays.inbox
+def delayed_log(call: ApiCall, partition: Partition) -> Partition:
+    return call.runtime.broker.scheduling(partition).delays.delayed_log
 
 
-async def _offer_in(
-    call: Call, topic: Topic, whose: Whose, batches: dict[_Target, list[bytes]]
-) -> dict[_Target, _Offered]:
-    """The same in a transaction, once it is durable that it touches all of them."""
-    spots = [Spot(topic.name, partition.number, is_delayed) for partition, is_delayed in batches]
-    await enlist(call, whose, spots)
-    notary = call.runtime.notary
-    answers: dict[_Target, _Offered] = {}
+async def _append_in_transaction(
+    call: ApiCall, topic: Topic, transaction: TransactionId, batches: dict[_Target, list[bytes]]
+) -> dict[_Target, _Pending]:
+    """Append frames once it is durable that the transaction writes to all these logs."""
+    await _enlist(call, transaction, [LogRef(topic.name, partition.number, delayed) for partition, delayed in batches])
+    pending: dict[_Target, _Pending] = {}
     for (partition, is_delayed), frames in batches.items():
-        chosen = inbox(call, partition) if is_delayed else partition
-        answers[partition, is_delayed] = await notary.offer(whose, chosen, frames)
-    return answers
+        chosen = delayed_log(call, partition) if is_delayed else partition
+        pending[partition, is_delayed] = await call.runtime.transaction_runner.offer(transaction, chosen, frames)
+    return pending
 
 
-async def enlist(call: Call, whose: Whose, spots: Iterable[Spot]) -> None:
-    coordinator = call.runtime.broker.transactions
-    await call.runtime.decide(coordinator.enlist(whose, spots, begin=call.query.begin))
+async def _enlist(call: ApiCall, transaction: TransactionId, logs: Iterable[LogRef]) -> None:
+    await call.runtime.decide(call.runtime.broker.transactions.enlist(transaction, logs, begin=call.query.begin))
 
 
-def understood(message: OutgoingMessage, topic: Topic, now_ns: int) -> _Content:
-    """What one message of a transaction comes to; or a refusal."""
-    return _Encoder(topic, now_ns, is_transactional=True).encode_all([message])[0]
-
-
-class _Encoder:
-    """Makes frames of messages; `finish` refuses them all if one of them is wrong."""
-
-    __slots__ = ("_contents", "_flags", "_now_ns", "_report", "_topic", "_unfit")
-
-    def __init__(self, topic: Topic, now_ns: int, *, is_transactional: bool) -> None:
-        self._topic = topic
-        self._now_ns = now_ns
-        self._flags = frame.TRANSACTIONAL if is_transactional else 0
-        self._report = Report("the body")
-        self._unfit: GoQueueError | None = None
-        self._contents: list[_Content] = []
-
-    def encode(self, first: int, messages: Iterable[OutgoingMessage]) -> None:
-        """Encode some messages, of which the first has this number. Raises Enough where too much is wrong with them."""
-        topic, report, most = self._topic, self._report, self._topic.settings.max_message_bytes
-        for number, message in enumerate(messages, first):
-            place = Place(number, Place("messages", ROOT))
-            try:
-                partition = None if message.partition is None else topic.partition(message.partition)
-                due_ns = _due(message, place, self._now_ns, report)
-                key, content = _encoded(message, place, due_ns, most, self._flags, report)
-                self._contents.append(_Content(partition, due_ns, key, content))
-            except GoQueueError as error:
-                error.details.setdefault("place", str(place))
-                self._unfit = self._unfit or error
-
-    def encode_all(self, messages: list[OutgoingMessage]) -> list[_Content]:
-        """The same in one go, with `finish`."""
-        with suppress(Enough):
-            self.encode(0, messages)
-        return self.finish()
-
-    def finish(self) -> list[_Content]:
-        """What each message comes to; or a refusal, before any is stored."""
-        if self._report.problems:
-            raise self._report.refusal()
-        if self._unfit is not None:
-            raise self._unfit
-        return self._contents
-
-
-def _due(message: OutgoingMessage, place: Place, now_ns: int, report: Report) -> int | None:
-    """When the message is due; None where it does not wait."""
-    if message.delay is None and message.deliver_at is None and message.deliverAt is None:
-        return None
-    times = {"deliver_at": message.deliver_at, "deliverAt": message.deliverAt}
-    said = [name for name, time in times.items() if time is not None and time != UNSAID]
-    if message.delay:
-        said.insert(0, "delay")
-    if len(said) > 1:
-        report.add(Place(said[1], place), f"stands beside {said[0]}: only one of them can be meant", "leave one away")
-    if message.delay:
-        return now_ns + round(message.delay * NANOSECONDS)
-    if not said:
-        return None
-    due = times[said[0]] or 0
-    if due > now_ns + round(DELAY_SECONDS_MAX * NANOSECONDS):
-        most = format_duration(DELAY_SECONDS_MAX)
-        report.add(Place(said[0], place), f"is {format_time(due)}, more than {most} ahead", "schedule it later")
-    return max(int(due), now_ns)  # nobody is late for what is said afterwards
-
-
-def _encoded(
-    message: OutgoingMessage, place: Place, due_ns: int | None, most: int, flags: int, report: Report
-) -> tuple[bytes | None, bytes]:
-    key, value = None, b""
-    if message.key is not None:
-        key = _bytes(message.key, message.key_encoding, Place("key", place), report)
-    if message.value is not None:
-        value = _bytes(message.value, message.encoding, Place("value", place), report)
-    elif message.key:
-        flags |= frame.TOMBSTONE
-    else:
-        report.add(Place("value", place), "is null, which needs a key: it says that what the key had is gone")
-    headers = list(_headers(message.headers, Place("headers", place), report)) if message.headers else []
-    if due_ns is not None:
-        headers.insert(0, delay.deliver_at(due_ns))
-        most += delay.HEADER_BYTES
-    encoded = frame.encode_headers(headers) if headers else frame.NO_HEADERS
-    content = frame.encode(value, key, encoded, priority=_priority(message), flags=flags)
-    if (size := len(content) - FRAME_HEADER_BYTES) > most:
-        raise too_large(size, most)
-    return key, content
-
-
-def _bytes(text: str, encoding: Encoding | None, place: Place, report: Report) -> bytes:
-    try:
-        return to_bytes(text, encoding)
-    except ValueError as error:
-        report.add(place, f"is not base64: {error}")
-        return b""
-
-
-def _headers(headers: "dict[str, Any]", place: Place, report: Report) -> Iterator[tuple[str, bytes]]:
-    count = sum(len(texts) if isinstance(texts, list) else 1 for texts in headers.values())
-    if count > MESSAGE_HEADERS_MAX:
-        report.add(place, f"has {count:,} values, at most {MESSAGE_HEADERS_MAX} are allowed", "send less in headers")
-        return
-    for name, texts in headers.items():
-        if name.startswith(RESERVED_HEADER_PREFIX):
-            report.add(Place(name, place), "begins with __, which is kept for the broker", "rename it")
-        for text in texts if isinstance(texts, list) else (texts,):
-            if isinstance(text, str):
-                yield name, text.encode()
-            else:
-                yield name, _bytes(text.value, text.encoding, Place(name, place), report)
-
-
-def _priority(message: OutgoingMessage) -> int:
-    if message.priority is None:
-        return frame.NORMAL
-    return _PRIORITIES[message.priority] if isinstance(message.priority, str) else message.priority
-
-
-async def _outcome(answer: _Offered, call: Call) -> Placement | GoQueueError | None:
-    """What became of it; None where nobody wants to wait for that, and it is not known yet."""
-    if isinstance(answer, GoQueueError):
-        return answer
-    if call.query.acks == "none" and not answer.done():
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody is told
+async def _placement(pending: _Pending, call: ApiCall) -> Placement | GoQueueError | None:
+    """Wait for the result of an append; None if it is not known yet and acks are not waited for."""
+    if isinstance(pending, GoQueueError):
+        return pending
+    if call.query.acks == "none" and not pending.done():
+        pending.add_done_callback(lambda done: done.cancelled() or done.exception())  # the error is not reported
         return None
     try:
-        return await answer
+        return await pending
     except GoQueueError as error:
-        return error.without_frames()
+        return error.without_tracebacks()
 
 
-def _refuse_if_all_failed(outcomes: Sequence[Placement | GoQueueError | None]) -> None:
-    """Nothing was stored: then the request has failed, and not only its parts."""
-    if all(isinstance(outcome, GoQueueError) for outcome in outcomes):
-        raise cast(GoQueueError, outcomes[0])
+def _raise_if_all_failed(placements: Sequence[Placement | GoQueueError | None]) -> None:
+    """Fail the whole request if nothing was stored."""
+    if all(isinstance(one, GoQueueError) for one in placements):
+        raise cast(GoQueueError, placements[0])
 
 
-def _published(
+def _message_result(
     message: OutgoingMessage,
-    content: _Content,
+    encoded: EncodedMessage,
     partition: Partition,
-    number: int,
-    outcome: Placement | GoQueueError | None,
-) -> Published:
-    is_delayed = content.due_ns is not None
-    due = format_time(content.due_ns) if content.due_ns is not None else msgspec.UNSET
-    given = (_priority(message), is_delayed, due)
-    if isinstance(outcome, GoQueueError):
-        return Published(partition.number, None, *given, error=ErrorBody(**told(outcome)))
-    return Published(partition.number, None if outcome is None else outcome.first_offset + number, *given)
+    position: int,
+    placement: Placement | GoQueueError | None,
+) -> PublishResult:
+    due = format_time(encoded.due_ns) if encoded.due_ns is not None else msgspec.UNSET
+    given = (priority_of(message), encoded.due_ns is not None, due)
+    if isinstance(placement, GoQueueError):
+        return PublishResult(partition.number, None, *given, error=error_json(placement))
+    return PublishResult(partition.number, None if placement is None else placement.first_offset + position, *given)
 
 
 # --- frames ---
 
 
-async def _publish_frames(call: Call, topic: Topic, whose: Whose | None) -> list[Published]:
-    check_sum(call.request)
-    found = list(sections(call.request.body))
+async def _publish_frames(call: ApiCall, topic: Topic, transaction: TransactionId | None) -> list[PublishResult]:
+    _check_checksum(call.request)
+    found = list(_sections(call.request.body))
     if not found:
-        problem = {"place": "", "problem": "is empty: at least one section of frames belongs there"}
+        problem = {"place": "", "problem": "is empty: it needs at least one section of frames"}
         raise RequestInvalid(f"the body {problem['problem']}", problems=[problem])
-    if whose is not None:
+    if transaction is not None:
         numbers = [(topic.partition(number).number, is_delayed) for number, is_delayed, _ in found]
-        await enlist(call, whose, [Spot(topic.name, *one) for one in numbers])
-    answers, size = list[tuple[int, bool, _Offered]](), 0
+        await _enlist(call, transaction, [LogRef(topic.name, *one) for one in numbers])
+    pending, size = list[tuple[int, bool, _Pending]](), 0
     for number, is_delayed, content in found:
-        if (size := size + len(content)) > _BYTES_AT_ONCE:  # several small ones are as much as a large one
+        if (size := size + len(content)) > _BYTES_PER_TURN:
             size = 0
             await asyncio.sleep(0)
-        answers.append((number, is_delayed, await _hand_over(call, topic, whose, number, is_delayed, content)))
-    outcomes = [(number, is_delayed, await _outcome(answer, call)) for number, is_delayed, answer in answers]
-    if len(outcomes) == 1:
-        _refuse_if_all_failed([outcomes[0][2]])
-    return [_section(*one) for one in outcomes]
+        answer = await _append_section(call, topic, transaction, number, is_delayed, content)
+        pending.append((number, is_delayed, answer))
+    placements = [(number, is_delayed, await _placement(answer, call)) for number, is_delayed, answer in pending]
+    if len(placements) == 1:
+        _raise_if_all_failed([placements[0][2]])
+    return [_section_result(*one) for one in placements]
 
 
-async def _hand_over(
-    call: Call, topic: Topic, whose: Whose | None, number: int, is_delayed: bool, content: memoryview
-) -> _Offered:
-    if len(content) * 2 < len(call.request.body):  # frames stay in memory for readers, and with a view all of the body
+def _check_checksum(request: HttpRequest) -> None:
+    """Compare the body with the checksum header of the request, if it has one."""
+    expected = request.headers.get(CHECKSUM)
+    if expected is None:
+        return
+    found = f"{crc32c(request.body):08x}"
+    if expected.lower() != found:
+        raise ChecksumMismatch(
+            f"the body has the checksum {found}, the request says {expected[:40]!r}",
+            hint=f"{CHECKSUM} is the CRC-32C of the whole body as 8 hex digits; send again",
+        )
+
+
+def _sections(body: bytearray) -> Iterator[tuple[int, bool, memoryview]]:
+    """Yield for each section the partition, whether it is delayed, and its frames.
+
+    Nothing is copied: the frames are stamped in place.
+    """
+    view, position, seen = memoryview(body), 0, set()
+    while position < len(body):
+        if position + SECTION.size > len(body):
+            raise FrameInvalid(f"a section begins with {SECTION.size} bytes, {len(body) - position} are left")
+        number, length = SECTION.unpack_from(body, position)
+        partition, is_delayed = number & ~DELAYED, bool(number & DELAYED)
+        position += SECTION.size
+        if not 0 < length <= len(body) - position:
+            raise FrameInvalid(
+                f"the section of partition {partition} says {length} bytes, {len(body) - position} are left",
+                hint="a section is the partition and the length as u32, then its frames",
+            )
+        if number in seen:
+            raise FrameInvalid(f"partition {partition} has two sections", hint="send its frames in one section")
+        seen.add(number)
+        if len(seen) > SECTIONS_MAX:
+            raise FrameInvalid(f"the body has more than {SECTIONS_MAX:,} sections", hint="send one for each partition")
+        yield partition, is_delayed, view[position : position + length]
+        position += length
+
+
+async def _append_section(
+    call: ApiCall, topic: Topic, transaction: TransactionId | None, number: int, is_delayed: bool, content: memoryview
+) -> _Pending:
+    if len(content) * 2 < len(call.request.body):  # frames stay in memory for readers, and a view keeps the whole body
         content = memoryview(bytearray(content))
     try:
-        partition = topic.partition(number)
+        partition, bytes_max = topic.partition(number), topic.settings.max_message_bytes
         if is_delayed:
-            partition = inbox(call, partition)
-        if whose is not None:
-            return await call.runtime.notary.publish(whose, partition, content, topic.settings.max_message_bytes)
-        return await call.runtime.publish(partition, content, topic.settings.max_message_bytes)
+            partition = delayed_log(call, partition)
+        if transaction is not None:
+            return await call.runtime.transaction_runner.publish(transaction, partition, content, bytes_max)
+        return await call.runtime.publish(partition, content, bytes_max)
     except GoQueueError as error:
-        return error.without_frames()
+        return error.without_tracebacks()
 
 
-def _section(number: int, is_delayed: bool, outcome: Placement | GoQueueError | None) -> Published:
+def _section_result(number: int, is_delayed: bool, placement: Placement | GoQueueError | None) -> PublishResult:
     delayed = is_delayed or msgspec.UNSET
-    if outcome is None:
-        return Published(number, delayed=delayed, first_offset=None, next_offset=None)
-    if isinstance(outcome, GoQueueError):
-        return Published(number, delayed=delayed, error=ErrorBody(**told(outcome)))
-    return Published(
+    if placement is None:
+        return PublishResult(number, delayed=delayed, first_offset=None, next_offset=None)
+    if isinstance(placement, GoQueueError):
+        return PublishResult(number, delayed=delayed, error=error_json(placement))
+    return PublishResult(
         number,
         delayed=delayed,
-        first_offset=outcome.first_offset,
-        next_offset=outcome.next_offset,
-        timestamp=format_time(outcome.time_ns),
-        duplicate=outcome.duplicate,
-        pieces=msgspec.UNSET if len(outcome.pieces) == 1 else list(outcome.pieces),
+        first_offset=placement.first_offset,
+        next_offset=placement.next_offset,
+        timestamp=format_time(placement.time_ns),
+        duplicate=placement.duplicate,
+        pieces=msgspec.UNSET if len(placement.pieces) == 1 else list(placement.pieces),
     )

@@ -1,4 +1,4 @@
-"""What consumers say of the messages they were handed: by receipts, one by one, or of whole leases."""
+"""Settling: acks, nacks and rejects, by receipt handle or by ranges of leases."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -6,20 +6,17 @@ from typing import Annotated, Any
 
 import msgspec
 
-from goqueue.api.call import Call
-from goqueue.api.groups import TopicName
-from goqueue.api.members import Generation, MemberId
-from goqueue.api.polling import Visibility
-from goqueue.api.scalars import Duration
-from goqueue.api.status import ErrorBody, told
-from goqueue.broker.delivery.changes import Range
-from goqueue.broker.delivery.claims import Statement, Verb
-from goqueue.broker.delivery.settlement import Outcome, Verdict
+from goqueue.api.delivery import Visibility
+from goqueue.api.endpoint import ApiCall
+from goqueue.api.fields import Duration, Generation, MemberId, Offset, PartitionNumber, TopicName
+from goqueue.api.http.error_responses import ErrorJson, error_json
+from goqueue.api.problems import invalid
+from goqueue.broker.groups.records import Range
+from goqueue.broker.groups.settle_commands import SettleAction, SettleCommand
+from goqueue.broker.groups.settlement import SettleCommandReply, SettleCommandResult
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.limits import (
-    OFFSET_MAX,
-    PARTITIONS_MAX,
     REASON_CHARACTERS_MAX,
     RECEIPTS_AT_ONCE,
     RECEIPTS_MAX,
@@ -38,109 +35,104 @@ class Remaining(Duration, most=VISIBILITY_SECONDS_MAX):
 
 
 Reason = Annotated[
-    str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX, description="Why; a dead letter has it in its headers.")
+    str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX, description="The reason; a dead letter has it in its headers.")
 ]
-Offset = Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
 Handle = Annotated[str, msgspec.Meta(max_length=400)]
 
 
-class Receipts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class AckRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     receipt_handle: Handle | None = None
     receipt_handles: (
         Annotated[list[Handle], msgspec.Meta(description=f"At most {RECEIPTS_MAX:,} with one request.")] | None
     ) = None
     consumer_id: Annotated[
-        MemberId | None, msgspec.Meta(description="The member; what is leased to another one is refused then.")
+        MemberId | None, msgspec.Meta(description="The member; messages leased to another member are refused.")
     ] = None
 
 
-class NackRequest(Receipts, forbid_unknown_fields=True, kw_only=True):
+class NackRequest(AckRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     delay: Annotated[
-        RetryDelay | None, msgspec.Meta(description="Before the next attempt; else it grows by itself.")
+        RetryDelay | None, msgspec.Meta(description="Delay before the next attempt. Default: grows with each attempt.")
     ] = None
     reason: Reason | None = None
 
 
-class RejectRequest(Receipts, forbid_unknown_fields=True, kw_only=True):
+class RejectRequest(AckRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     reason: Reason | None = None
 
 
-class VisibilityRequest(Receipts, forbid_unknown_fields=True, kw_only=True):
+class VisibilityRequest(AckRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     timeout: Annotated[
-        Remaining,
-        msgspec.Meta(description="How long from now the message is lent still; 0 gives it back, which is no failure."),
+        Remaining, msgspec.Meta(description="Lease time from now; 0 releases the message, without counting a failure.")
     ]
 
 
-class Result(msgspec.Struct, omit_defaults=True):
-    """Of one receipt."""
-
+class ReceiptResult(msgspec.Struct, omit_defaults=True):
     receipt_handle: str
-    error: ErrorBody | None = None
+    error: ErrorJson | None = None
     dlq_topic: str | None = None
+    dropped: Annotated[bool, msgspec.Meta(description="It was given up, and there is no dead-letter topic.")] = False
     new_deadline: str | None = None
 
 
-class Acknowledged(msgspec.Struct):
+class AckResponse(msgspec.Struct):
     acknowledged: Annotated[bool, msgspec.Meta(description="Whether all of them were.")]
-    results: list[Result]
+    results: list[ReceiptResult]
 
 
-class Requeued(msgspec.Struct):
-    requeued: Annotated[bool, msgspec.Meta(description="Whether all of them are tried again.")]
-    results: list[Result]
+class NackResponse(msgspec.Struct):
+    requeued: Annotated[bool, msgspec.Meta(description="Whether all of them are retried.")]
+    results: list[ReceiptResult]
 
 
-class Rejected(msgspec.Struct):
+class RejectResponse(msgspec.Struct):
     rejected: Annotated[bool, msgspec.Meta(description="Whether all of them were.")]
     dlq_topic: str | None
-    results: list[Result]
+    results: list[ReceiptResult]
 
 
-class Extended(msgspec.Struct):
+class VisibilityResponse(msgspec.Struct):
     extended: Annotated[bool, msgspec.Meta(description="Whether all of them were.")]
     new_deadline: str | None
-    results: list[Result]
+    results: list[ReceiptResult]
 
 
-async def ack(call: Call) -> Acknowledged:
-    results = await _settle_receipts(call, "ack")
-    return Acknowledged(all(one.error is None for one in results), results)
+async def ack(call: ApiCall, body: AckRequest) -> AckResponse:
+    results = await _settle_receipts(call, body, "ack")
+    return AckResponse(all(one.error is None for one in results), results)
 
 
-async def nack(call: Call) -> Requeued:
-    body: NackRequest = call.body
+async def nack(call: ApiCall, body: NackRequest) -> NackResponse:
     delay_ns = None if body.delay is None else round(float(body.delay) * NANOSECONDS)
-    results = await _settle_receipts(call, "nack", delay_ns=delay_ns, reason=_printable(body.reason))
-    return Requeued(all(one.error is None and one.dlq_topic is None for one in results), results)
+    results = await _settle_receipts(call, body, "nack", delay_ns=delay_ns, reason=_printable(body.reason))
+    is_requeued = (one.error is None and one.dlq_topic is None and not one.dropped for one in results)
+    return NackResponse(all(is_requeued), results)
 
 
-async def reject(call: Call) -> Rejected:
-    results = await _settle_receipts(call, "reject", reason=_printable(call.body.reason))
+async def reject(call: ApiCall, body: RejectRequest) -> RejectResponse:
+    results = await _settle_receipts(call, body, "reject", reason=_printable(body.reason))
     topic = next((one.dlq_topic for one in results if one.dlq_topic is not None), None)
-    return Rejected(all(one.error is None for one in results), topic, results)
+    return RejectResponse(all(one.error is None for one in results), topic, results)
 
 
-async def extend(call: Call) -> Extended:
-    timeout_ns = round(float(call.body.timeout) * NANOSECONDS)
-    results = await _settle_receipts(call, "extend" if timeout_ns else "release", timeout_ns=timeout_ns)
+async def extend(call: ApiCall, body: VisibilityRequest) -> VisibilityResponse:
+    timeout_ns = round(float(body.timeout) * NANOSECONDS)
+    results = await _settle_receipts(call, body, "extend" if timeout_ns else "release", timeout_ns=timeout_ns)
     deadline = next((one.new_deadline for one in results if one.new_deadline is not None), None)
-    return Extended(all(one.error is None for one in results), deadline, results)
+    return VisibilityResponse(all(one.error is None for one in results), deadline, results)
 
 
-async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> list[Result]:
-    body: Receipts = call.body
+async def _settle_receipts(call: ApiCall, body: AckRequest, verb: SettleAction, **said: Any) -> list[ReceiptResult]:
     handles = body.receipt_handles or []
     if body.receipt_handle is not None:
         handles = [body.receipt_handle, *handles]
     if not handles:
-        problem = {"place": "receipt_handle", "problem": "is missing"}
-        raise RequestInvalid("receipt_handle is missing", hint="or receipt_handles, a list of them", problems=[problem])
+        raise invalid("receipt_handle", "is missing", "send receipt_handle, or receipt_handles with a list")
     refuse_too_many(len(handles), "receipt handles")
-    template = Statement(verb, "", 0, "", **said)
+    template = SettleCommand(verb, "", 0, "", **said)
     settlement = call.runtime.broker.coordinator.settlement
-    verdicts: list[Verdict] = []
-    results: list[Result] = []
+    verdicts: list[SettleCommandReply] = []
+    results: list[ReceiptResult] = []
     while len(verdicts) < len(handles):
         some = handles[len(verdicts) : len(verdicts) + RECEIPTS_AT_ONCE]
         decided = await call.runtime.ask(partial(settlement.settle_receipts, some, body.consumer_id, template))
@@ -153,21 +145,21 @@ async def _settle_receipts(call: Call, verb: Verb, **said: Any) -> list[Result]:
     return results
 
 
-async def _arrived(call: Call, verdicts: list[Verdict]) -> None:
-    """Whoever rejects a message finds it among the dead letters when that is answered."""
-    moved = [one for verdict in verdicts if isinstance(verdict, Outcome) for one in verdict.moved]
+async def _arrived(call: ApiCall, verdicts: list[SettleCommandReply]) -> None:
+    """Wait until rejected messages are in their dead-letter queues."""
+    moved = [one for verdict in verdicts if isinstance(verdict, SettleCommandResult) for one in verdict.moved]
     if moved:
         await call.runtime.groups.arrived(moved)
 
 
-def _result(handle: str, verdict: Verdict) -> Result:
+def _result(handle: str, verdict: SettleCommandReply) -> ReceiptResult:
     if isinstance(verdict, GoQueueError):
-        return Result(handle, ErrorBody(**told(verdict)))
-    return Result(handle, None, verdict.dead_letter_topic, _deadline(verdict))
+        return ReceiptResult(handle, error_json(verdict))
+    return ReceiptResult(handle, None, verdict.dead_letter_topic, verdict.dropped > 0, _deadline(verdict))
 
 
 def refuse_too_many(count: int, what: str) -> None:
-    """What comes together is settled in one go, so that it may not be more than the loop can take in."""
+    """Raise RequestInvalid for more entries than the event loop can settle at once."""
     if count > RECEIPTS_MAX:
         raise RequestInvalid(
             f"{count:,} {what} are too many for one request, which may have {RECEIPTS_MAX:,}",
@@ -177,46 +169,46 @@ def refuse_too_many(count: int, what: str) -> None:
 
 
 def _printable(reason: str | None) -> str | None:
-    """A reason is read by people, in places that obey what they are told: nothing in it may be an order."""
+    """Replace characters that a terminal would obey."""
     if reason is None or reason.isprintable():
         return reason
     return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in reason)
 
 
-def _deadline(outcome: Outcome) -> str | None:
+def _deadline(outcome: SettleCommandResult) -> str | None:
     return None if outcome.until_ns is None else format_time(outcome.until_ns)
 
 
 # --- whole leases ---
 
 
-class LeaseRanges(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Messages of one lease, as ranges of offsets: the first, and the one behind the last."""
+class LeaseRanges(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Ranges of offsets of one lease: the first, and the one after the last."""
 
     topic: TopicName
-    partition: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
+    partition: PartitionNumber
     lease: Handle
     ranges: Annotated[list[tuple[Offset, Offset]], msgspec.Meta(min_length=1)]
 
 
-class NackedRanges(LeaseRanges, forbid_unknown_fields=True, kw_only=True):
+class NackedRanges(LeaseRanges, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     delay: RetryDelay | None = None
     reason: Reason | None = None
 
 
-class RejectedRanges(LeaseRanges, forbid_unknown_fields=True, kw_only=True):
+class RejectedRanges(LeaseRanges, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     reason: Reason | None = None
 
 
-class Extension(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class Extension(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     topic: TopicName
-    partition: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
+    partition: PartitionNumber
     lease: Handle
     timeout: Visibility
 
 
-class SettleRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """At most 10,000 ranges and extensions together, and as many messages rejected."""
+class SettleRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """At most 10,000 ranges and extensions together, and at most 10,000 rejected messages."""
 
     member_id: MemberId
     generation: Generation | None = None
@@ -227,29 +219,27 @@ class SettleRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     extensions: list[Extension] = []
 
 
-class Settled(msgspec.Struct, omit_defaults=True):
-    """Of one entry."""
-
-    error: ErrorBody | None = None
+class SettleResult(msgspec.Struct, omit_defaults=True):
+    error: ErrorJson | None = None
     requeued: bool | msgspec.UnsetType = msgspec.UNSET
     dead_letters: int | msgspec.UnsetType = msgspec.UNSET
+    dropped: Annotated[int, msgspec.Meta(description="Given up, and there is no dead-letter topic.")] = 0
     dlq_topic: str | None = None
     new_deadline: str | None = None
 
 
-class SettleAnswer(msgspec.Struct):
-    """One result for each entry, in their order."""
+class SettleResponse(msgspec.Struct):
+    """One result for each entry, in order."""
 
-    acks: list[Settled]
-    nacks: list[Settled]
-    rejects: list[Settled]
-    releases: list[Settled]
-    extensions: list[Settled]
+    acks: list[SettleResult]
+    nacks: list[SettleResult]
+    rejects: list[SettleResult]
+    releases: list[SettleResult]
+    extensions: list[SettleResult]
 
 
-async def settle(call: Call) -> SettleAnswer:
-    """All that a member has to say at once."""
-    body: SettleRequest = call.body
+async def settle(call: ApiCall, body: SettleRequest) -> SettleResponse:
+    """Settle messages of one member by ranges of leases."""
     coordinator, name = call.runtime.broker.coordinator, call.parameters["group"]
     coordinator.membership.check(name, body.member_id, body.generation)
     check_ranges(
@@ -266,27 +256,28 @@ async def settle(call: Call) -> SettleAnswer:
     ]
     verdicts = await call.runtime.ask(partial(coordinator.settlement.settle, name, body.member_id, statements))
     await _arrived(call, verdicts)
-    left = iter([settled(one.verb, verdict) for one, verdict in zip(statements, verdicts, strict=True)])
+    left = iter([settled(one.action, verdict) for one, verdict in zip(statements, verdicts, strict=True)])
     parts = (body.acks, body.nacks, body.rejects, body.releases, body.extensions)
-    return SettleAnswer(*([next(left) for _ in part] for part in parts))
+    return SettleResponse(*([next(left) for _ in part] for part in parts))
 
 
 def check_ranges(parts: Mapping[str, Sequence[LeaseRanges]], others: int = 0) -> None:
-    """As many as can be taken in together, each of them with something in it."""
+    """Raise RequestInvalid for too many or for empty ranges."""
     count = sum(len(entry.ranges) for entries in parts.values() for entry in entries)
     refuse_too_many(count + others, "ranges and extensions")
     for name, entries in parts.items():
         for number, entry in enumerate(entries):
             for index, (first, end) in enumerate(entry.ranges):
                 if first >= end:
-                    place, problem = f"{name}[{number}].ranges[{index}]", f"is [{first}, {end}], which holds nothing"
-                    problems = [{"place": place, "problem": problem}]
-                    hint = "a range is its first offset, and the one behind its last"
-                    raise RequestInvalid(f"{place} {problem}", hint=hint, problems=problems)
+                    place, hint = (
+                        f"{name}[{number}].ranges[{index}]",
+                        "a range is its first offset, and the one after its last",
+                    )
+                    raise invalid(place, f"is [{first}, {end}], which is empty", hint)
 
 
 def _apart(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """In their order, and none reaches into another: what is said twice is said."""
+    """Return the ranges sorted, with overlapping ones merged."""
     found: list[Range] = []
     for first, end in sorted(ranges):
         if found and first <= found[-1][1]:
@@ -296,9 +287,9 @@ def _apart(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(found)
 
 
-def statement(verb: Verb, said: LeaseRanges | Extension) -> Statement:
+def statement(verb: SettleAction, said: LeaseRanges | Extension) -> SettleCommand:
     delay, timeout = getattr(said, "delay", None), getattr(said, "timeout", None)
-    return Statement(
+    return SettleCommand(
         verb,
         said.topic,
         said.partition,
@@ -310,61 +301,13 @@ def statement(verb: Verb, said: LeaseRanges | Extension) -> Statement:
     )
 
 
-def settled(verb: Verb, verdict: Verdict) -> Settled:
-    """What became of it."""
+def settled(verb: SettleAction, verdict: SettleCommandReply) -> SettleResult:
     if isinstance(verdict, GoQueueError):
-        return Settled(ErrorBody(**told(verdict)))
-    result = Settled(dlq_topic=verdict.dead_letter_topic, new_deadline=_deadline(verdict))
+        return SettleResult(error_json(verdict))
+    result = SettleResult(dropped=verdict.dropped, dlq_topic=verdict.dead_letter_topic, new_deadline=_deadline(verdict))
     if verb == "nack":
         result.requeued, result.dead_letters = verdict.requeued, len(verdict.moved)
     return result
 
 
 # --- numbers ---
-
-
-class ReliabilityStats(msgspec.Struct, kw_only=True):
-    """Since the broker started, but for what is so now."""
-
-    acks_total: int
-    nacks_total: int
-    rejects_total: int
-    releases_total: int
-    expiries_total: int
-    dlq_messages: int
-    visibility_extensions: int
-    in_flight: Annotated[int, msgspec.Meta(description="Messages that members have now.")]
-    waiting: Annotated[int, msgspec.Meta(description="Messages that are to be handed out again.")]
-    pledged: Annotated[
-        int, msgspec.Meta(description="Messages acknowledged in transactions that have not come to their end.")
-    ]
-    oldest_unacked_seconds: Annotated[
-        float, msgspec.Meta(description="How long ago the oldest lease that stands was given.")
-    ]
-
-
-async def stats(call: Call) -> ReliabilityStats:
-    coordinator = call.runtime.broker.coordinator
-    counts, now_ns = coordinator.settlement.counts, coordinator.clock.now_ns()
-    in_flight = waiting = pledged = 0
-    oldest_ns = now_ns
-    for shelf in coordinator.ledger.shelves:
-        for cursors in shelf.state.cursors.values():
-            for cursor in cursors.values():
-                in_flight += cursor.leased
-                waiting += cursor.waiting.count
-                pledged += cursor.pledged.count
-                oldest_ns = min([oldest_ns, *(lease.grant.given_ns for lease in cursor.leases.values())])
-    return ReliabilityStats(
-        acks_total=counts.acks,
-        nacks_total=counts.nacks,
-        rejects_total=counts.rejects,
-        releases_total=counts.releases,
-        expiries_total=counts.expiries,
-        dlq_messages=counts.dead_letters,
-        visibility_extensions=counts.extensions,
-        in_flight=in_flight,
-        waiting=waiting,
-        pledged=pledged,
-        oldest_unacked_seconds=round((now_ns - oldest_ns) / NANOSECONDS, 3),
-    )

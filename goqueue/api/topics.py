@@ -1,73 +1,105 @@
-"""Topics and their partitions."""
+"""Topics and their partitions: create, list, describe, change, compact, delete."""
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from goqueue.api.call import App, Call
-from goqueue.api.scalars import Time
-from goqueue.broker.partition import Partition
-from goqueue.broker.topic import Partitions, Topic, TopicSettings, TopicSpec
+from goqueue.api.delivery import DURATIONS, plain
+from goqueue.api.endpoint import ApiCall, ApiContext
+from goqueue.api.fields import Time
+from goqueue.api.http.message import HttpResponse
+from goqueue.api.operations import OperationId, author_of
+from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.topic import Partitions, Topic, TopicSettings, TopicSpec
+from goqueue.broker.core.view import count_messages
+from goqueue.errors import GoQueueError
+from goqueue.observe.history import TopicRates
 from goqueue.quantities import format_time
+from goqueue.runtime.event_loop import TimeSlices
 
-_Name = Annotated[str, msgspec.Meta(min_length=1, description="1 to 255 of A-Z a-z 0-9 . _ -")]
+_Name = Annotated[str, Meta(min_length=1, description="1 to 255 of A-Z a-z 0-9 . _ -")]
 
 
-def _with_settings(name: str, sentence: str, *fields: Any) -> type[msgspec.Struct]:
-    """A request with these fields and, as something that may be left out, every setting of a topic."""
-    settings = [
-        (one.name, one.type | msgspec.UnsetType, msgspec.UNSET) for one in msgspec.structs.fields(TopicSettings)
-    ]
-    kind = msgspec.defstruct(name, [*fields, *settings], forbid_unknown_fields=True, kw_only=True)
+def _with_settings(name: str, sentence: str, *fields: Any) -> type[Struct]:
+    """Define a request with these fields and every setting of a topic, which is optional."""
+    settings = [(one.name, _request_type(one), UNSET) for one in msgspec.structs.fields(TopicSettings)]
+    kind = msgspec.defstruct(name, [*fields, *settings], forbid_unknown_fields=True, omit_defaults=True, kw_only=True)
     kind.__doc__ = sentence
     return kind
 
 
-TopicChanges = _with_settings("TopicChanges", "The settings to change; the others stay as they are.")
-NewTopic = _with_settings(
-    "NewTopic",
+def _request_type(setting: msgspec.structs.FieldInfo) -> Any:
+    """Return the type of a setting in a request, where a duration may be text such as 30s."""
+    kind: Any = setting.type
+    if (duration := DURATIONS.get(setting.name)) is not None:
+        kind = Annotated[duration | None, *kind.__metadata__]
+    return kind | UnsetType
+
+
+AlterTopicRequest = _with_settings("AlterTopicRequest", "The settings to change; the others stay as they are.")
+CreateTopicRequest = _with_settings(
+    "CreateTopicRequest",
     "A topic to be created; what is left out is as the broker's configuration says.",
     ("name", _Name),
     ("num_partitions", Partitions | None, None),
     (
         "auto",
-        Annotated[
-            bool, msgspec.Meta(description="Create it only where publishing to it would: see topics.auto_create.")
-        ],
+        Annotated[bool, Meta(description="Create it only if publishing to it would: see topics.auto_create.")],
         False,
     ),
 )
 
 
-class TopicMade(msgspec.Struct):
+class CreateTopicResponse(Struct):
     name: str
     partitions: int
     created: bool
+    operation: OperationId
 
 
-class TopicRemoved(msgspec.Struct):
+class DeleteTopicResponse(Struct):
     deleted: bool
     name: str
-    delayed_deleted: Annotated[int, msgspec.Meta(description="Delayed messages that were pending, and went with it.")]
+    delayed_deleted: Annotated[int, Meta(description="Pending delayed messages that were deleted with it.")]
+    operation: OperationId
 
 
-class Offsets(msgspec.Struct):
+class PartitionOffsetsJson(Struct):
     earliest: int
     latest: int
 
 
-class TopicDescription(msgspec.Struct):
+_OtherRecords = Annotated[
+    int,
+    Meta(
+        description="Offsets without a message that readers see: control records, aborted messages, messages of open "
+        "transactions, and messages that compaction removed."
+    ),
+]
+
+
+_DeadLetters = Annotated[
+    str, Meta(description="Where its dead letters are, once there are any; its own name if it is a dead-letter topic.")
+]
+
+
+class TopicResponse(Struct):
     name: str
     partitions: int
     total_messages: int
     total_size_bytes: int
-    partition_offsets: dict[str, Offsets]
+    partition_offsets: dict[str, PartitionOffsetsJson]
     created_at: str
     config: TopicSettings
-    faults: Annotated[dict[str, str], msgspec.Meta(description="Partitions that take no messages, and why.")]
+    faults: Annotated[dict[str, str], Meta(description="Partitions that accept no messages, and why.")]
+    other_records: _OtherRecords
+    dlq_topic: _DeadLetters
 
 
-class PartitionDescription(msgspec.Struct, kw_only=True):
+class PartitionJson(Struct, kw_only=True):
     partition: int
     earliest: int
     latest: int
@@ -80,46 +112,51 @@ class PartitionDescription(msgspec.Struct, kw_only=True):
     leader: int
     replicas: list[int]
     in_sync_replicas: list[int]
-    fault: Annotated[str | None, msgspec.Meta(description="Why it takes no messages, if it does not.")] = None
+    fault: Annotated[str | None, Meta(description="Why it accepts no messages, if it does not.")] = None
 
 
-class CompactedPartition(msgspec.Struct):
+class CompactedPartitionJson(Struct):
     partition: int
     size_before: int
     size_after: int
     messages_removed: int
 
 
-class Compaction(msgspec.Struct):
+class CompactTopicResponse(Struct):
     success: bool
     topic_name: str
-    partitions: list[CompactedPartition]
+    partitions: list[CompactedPartitionJson]
 
 
-class PartitionList(msgspec.Struct):
-    partitions: list[PartitionDescription]
+class PartitionsResponse(Struct):
+    partitions: list[PartitionJson]
 
 
-class TimeQuery(msgspec.Struct, forbid_unknown_fields=True):
+class OffsetAtTimeQuery(Struct, forbid_unknown_fields=True):
     time: Time
 
 
-class OffsetAtTime(msgspec.Struct):
+class OffsetAtTimeResponse(Struct):
     partition: int
     offset: int
 
 
-async def create(call: Call) -> TopicMade:
+async def create(call: ApiCall) -> CreateTopicResponse:
     settings = _given(call.body)
-    if settings.pop("auto") and not call.app.auto_create:
+    is_auto = settings.pop("auto")
+    if is_auto and not call.app.auto_create:
         call.runtime.broker.topic(settings["name"])
     spec = new_topic(call.app, settings.pop("name"), settings.pop("num_partitions", None), settings)
-    topic = await call.runtime.create_topic(spec)
-    return TopicMade(topic.name, len(topic.partitions), True)
+    operation = None
+    if is_auto:  # because of a publish
+        topic = await call.runtime.create_topic(spec)
+    else:
+        operation, topic = await call.runtime.decide(call.runtime.broker.changes.create_topic(author_of(call), spec))
+    return CreateTopicResponse(topic.name, len(topic.partitions), True, operation)
 
 
-def new_topic(app: App, name: str, partitions: int | None, settings: dict[str, Any]) -> TopicSpec:
-    """What was asked for, and for the rest what the configuration says."""
+def new_topic(app: ApiContext, name: str, partitions: int | None, settings: dict[str, Any]) -> TopicSpec:
+    """Return the new topic, with the configured defaults."""
     return TopicSpec(
         name=name,
         partitions=partitions or app.default_partitions,
@@ -127,55 +164,74 @@ def new_topic(app: App, name: str, partitions: int | None, settings: dict[str, A
     )
 
 
-def _given(body: msgspec.Struct) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+def _given(body: Struct) -> dict[str, Any]:
+    return {name: plain(value) for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
 
 
-async def describe(call: Call) -> TopicDescription:
-    return _described(call.runtime.broker.topic(call.parameters["topic"]))
+async def describe(call: ApiCall) -> TopicResponse:
+    return await _described(call, call.runtime.broker.topic(call.parameters["topic"]))
 
 
-def _described(topic: Topic) -> TopicDescription:
-    return TopicDescription(
+async def messages_in(call: ApiCall, topic: Topic) -> int:
+    """Count the messages of a topic; its offsets, if a log of it cannot be read."""
+    try:
+        count: int = await call.runtime.perform(count_messages(topic))
+    except GoQueueError:
+        return topic.offset_count
+    return count
+
+
+async def _described(call: ApiCall, topic: Topic) -> TopicResponse:
+    messages = await messages_in(call, topic)
+    return TopicResponse(
         topic.name,
         len(topic.partitions),
-        topic.message_count,
+        messages,
         topic.size,
-        {str(one.number): Offsets(one.earliest, one.high_watermark) for one in topic.partitions},
+        {str(one.number): PartitionOffsetsJson(one.earliest, one.high_watermark) for one in topic.partitions},
         format_time(topic.created_ns),
         topic.settings,
         {str(one.number): one.log.fence.sentence for one in topic.partitions if one.log.fence is not None},
+        topic.offset_count - messages,
+        call.runtime.broker.coordinator.policies.dead_letter_topic(topic.name),
     )
 
 
-async def alter(call: Call) -> TopicDescription:
-    return _described(await call.runtime.alter_topic(call.parameters["topic"], _given(call.body)))
+class AlterTopicResponse(TopicResponse):
+    operation: OperationId
 
 
-async def delete(call: Call) -> TopicRemoved:
+async def alter(call: ApiCall) -> AlterTopicResponse:
+    changes, name = call.runtime.broker.changes, call.parameters["topic"]
+    operation, topic = await call.runtime.decide(changes.alter_topic(author_of(call), name, _given(call.body)))
+    described = msgspec.structs.asdict(await _described(call, topic))
+    return AlterTopicResponse(**described, operation=operation)
+
+
+async def delete(call: ApiCall) -> DeleteTopicResponse:
     name = call.parameters["topic"]
-    pending = await call.runtime.delete_topic(name)
-    return TopicRemoved(True, name, pending)
+    operation, pending = await call.runtime.delete_topic(author_of(call), name)
+    return DeleteTopicResponse(True, name, pending, operation)
 
 
-async def compact(call: Call) -> Compaction:
-    """Until it is done, which for much may take a while."""
+async def compact(call: ApiCall) -> CompactTopicResponse:
+    """Compact a topic. Answers when it is done, which may take long."""
     name = call.parameters["topic"]
     done = await call.runtime.compact_topic(name)
     rows = [
-        CompactedPartition(number, one.size_before, one.size_after, one.messages_removed)
+        CompactedPartitionJson(number, one.size_before, one.size_after, one.messages_removed)
         for number, one in enumerate(done)
     ]
-    return Compaction(True, name, rows)
+    return CompactTopicResponse(True, name, rows)
 
 
-async def list_partitions(call: Call) -> PartitionList:
+async def list_partitions(call: ApiCall) -> PartitionsResponse:
     topic = call.runtime.broker.topic(call.parameters["topic"])
-    return PartitionList([_partition(one) for one in topic.partitions])
+    return PartitionsResponse([_partition(one) for one in topic.partitions])
 
 
-def _partition(one: Partition) -> PartitionDescription:
-    return PartitionDescription(
+def _partition(one: Partition) -> PartitionJson:
+    return PartitionJson(
         partition=one.number,
         earliest=one.earliest,
         latest=one.high_watermark,
@@ -192,7 +248,77 @@ def _partition(one: Partition) -> PartitionDescription:
     )
 
 
-async def offset_at_time(call: Call) -> OffsetAtTime:
+async def offset_at_time(call: ApiCall, query: OffsetAtTimeQuery) -> OffsetAtTimeResponse:
     partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
-    offset = await call.runtime.perform(partition.offset_for_time(int(call.query.time)))
-    return OffsetAtTime(partition.number, offset)
+    offset = await call.runtime.perform(partition.offset_for_time(int(query.time)))
+    return OffsetAtTimeResponse(partition.number, offset)
+
+
+_encode = msgspec.json.encode
+_Rate = Annotated[
+    float | None, Meta(description="Over the last seconds; null for topics that are not counted by name.")
+]
+
+
+class TopicListQuery(Struct, forbid_unknown_fields=True):
+    internal: Annotated[bool, Meta(description="Include internal topics.")] = False
+    details: Annotated[bool, Meta(description="Include a row of details for each.")] = False
+
+
+class TopicSummaryJson(Struct, kw_only=True):
+    name: str
+    partitions: int
+    total_messages: int
+    other_records: _OtherRecords
+    total_size_bytes: int
+    created_at: str
+    config: TopicSettings
+    dlq_topic: _DeadLetters
+    published_per_second: _Rate
+    bytes_per_second: _Rate
+    read_per_second: _Rate
+    faults: Annotated[int, Meta(description="Partitions that accept no messages.")]
+    held_back: Annotated[int, Meta(description="Offsets that readers cannot see because of open transactions.")]
+
+
+class TopicListResponse(Struct, omit_defaults=True):
+    topics: list[str]
+    details: Annotated[list[TopicSummaryJson] | None, Meta(description="Only if requested.")] = None
+
+
+async def list_topics(call: ApiCall, query: TopicListQuery) -> TopicListResponse | HttpResponse:
+    topics = call.runtime.broker.topics
+    names = sorted(name for name in topics if query.internal or not is_internal(name))
+    return HttpResponse(200, await _detailed(call, names)) if query.details else TopicListResponse(names)
+
+
+async def _detailed(call: ApiCall, names: list[str]) -> bytes:
+    slices, rows, topics = TimeSlices(), list[bytes](), call.runtime.broker.topics
+    named = call.runtime.broker.coordinator.policies.dead_letter_topics()
+    for name in names:
+        if (topic := topics.get(name)) is not None:  # it may have been deleted meanwhile
+            rows.append(_encode(await _row(call, topic, named)))
+        await slices.rest()
+    return b"".join((b'{"topics":', _encode(names), b',"details":[', b",".join(rows), b"]}"))
+
+
+async def _row(call: ApiCall, topic: Topic, named: Collection[str]) -> TopicSummaryJson:
+    messages = await messages_in(call, topic)
+    rates = call.app.history.topic_rates(topic.name)
+    if rates is None and call.app.metrics.names_all_topics:
+        rates = TopicRates()  # nothing has come yet
+    return TopicSummaryJson(
+        name=topic.name,
+        partitions=len(topic.partitions),
+        total_messages=messages,
+        other_records=topic.offset_count - messages,
+        total_size_bytes=topic.size,
+        created_at=format_time(topic.created_ns),
+        config=topic.settings,
+        dlq_topic=call.runtime.broker.coordinator.policies.dead_letter_topic(topic.name, named=named),
+        published_per_second=rates.published if rates else None,
+        bytes_per_second=rates.published_bytes if rates else None,
+        read_per_second=rates.read if rates else None,
+        faults=sum(partition.log.fence is not None for partition in topic.partitions),
+        held_back=sum(partition.held_back for partition in topic.partitions),
+    )

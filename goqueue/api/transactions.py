@@ -1,69 +1,154 @@
-"""Transactions: what producers do in them."""
+"""Producers and their transactions."""
 
+import re
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta, Struct
 
-from goqueue.api.call import Call
-from goqueue.api.groups import GroupName, TopicName
-from goqueue.api.members import Generation, MemberId
-from goqueue.api.offsets import PartitionNumber
-from goqueue.api.producers import Epoch, ProducerId, TransactionalId
-from goqueue.api.publishing import OutgoingMessage, inbox, topic_named, understood
-from goqueue.api.settling import Handle, LeaseRanges, Offset, Settled, check_ranges, refuse_too_many, settled, statement
-from goqueue.broker.delivery.settlement import Told, Verdict
-from goqueue.broker.partition import Placement
-from goqueue.broker.transactions.records import Ended, Spot
-from goqueue.broker.transactions.refusals import in_words
-from goqueue.broker.transactions.states import State
-from goqueue.broker.transactions.whose import Whose
+from goqueue.api.endpoint import ApiCall
+from goqueue.api.fields import (
+    Epoch,
+    Generation,
+    GroupName,
+    MemberId,
+    Offset,
+    PartitionKey,
+    PartitionNumber,
+    ProducerId,
+    TopicName,
+    TransactionalId,
+)
+from goqueue.api.offsets import offsets_by_ref
+from goqueue.api.outgoing_message import MessageEncoder, OutgoingMessage
+from goqueue.api.problems import invalid
+from goqueue.api.publishing import delayed_log, publishable_topic
+from goqueue.api.settling import Handle, LeaseRanges, SettleResult, check_ranges, refuse_too_many, settled, statement
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition import Placement
+from goqueue.broker.groups.settlement import SettleCallback, SettleCommandReply
+from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionState
+from goqueue.broker.transactions.refusals import reason_text
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import RequestInvalid
+from goqueue.errors import ProducerNotFound
 from goqueue.limits import (
     EPOCH_MAX,
-    PARTITIONS_MAX,
     REASON_CHARACTERS_MAX,
     RECEIPTS_MAX,
     SEQUENCE_COUNT,
     TRANSACTION_PARTICIPANTS_MAX,
+    TRANSACTION_SECONDS,
+    TRANSACTION_SECONDS_MAX,
+    TRANSACTION_SECONDS_MIN,
 )
+from goqueue.quantities import quoted
 
-_Number = Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX - 1)]
-_Note = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX)]
+_MILLISECOND_NS = NANOSECONDS // 1000
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+
+TimeoutMs = Annotated[
+    int,
+    Meta(
+        ge=round(TRANSACTION_SECONDS_MIN * 1000),
+        le=round(TRANSACTION_SECONDS_MAX * 1000),
+        description="Its transaction is aborted after this time without a request.",
+    ),
+]
 
 
-class _Meant(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class InitProducerRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A new producer. A transactional id is for transactions."""
+
+    transactional_id: TransactionalId | None = None
+    transaction_timeout_ms: TimeoutMs = round(TRANSACTION_SECONDS * 1000)
+    producer_id: Annotated[
+        ProducerId | None,
+        Meta(description="With the epoch, the former producer id: refused if another producer has replaced it."),
+    ] = None
+    epoch: Epoch | None = None
+
+    @property
+    def former(self) -> TransactionId | None:
+        if self.producer_id is None and self.epoch is None:
+            return None
+        if self.producer_id is None or self.epoch is None or self.transactional_id is None:
+            raise invalid("producer_id", "needs an epoch and a transactional_id", "give all three, or none of them")
+        return TransactionId(self.producer_id, self.epoch)
+
+
+class InitProducerResponse(Struct, omit_defaults=True):
+    producer_id: int
+    epoch: int = msgspec.field(name="epoch")
+    transactional_id: str | None = None
+    transaction_timeout_ms: int | None = None
+
+
+class ProducerHeartbeatRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    epoch: Epoch
+    transactional_id: TransactionalId | None = None
+
+
+class ProducerHeartbeatResponse(Struct):
+    ok: bool
+
+
+async def init(call: ApiCall, body: InitProducerRequest) -> InitProducerResponse:
+    former = body.former
+    if body.transactional_id is None:
+        return InitProducerResponse(await call.runtime.new_producer(), 0)
+    coordinator, timeout_ms = call.runtime.broker.transactions, body.transaction_timeout_ms
+    work = coordinator.init(body.transactional_id, timeout_ms * _MILLISECOND_NS, former)
+    record = await call.runtime.transaction_runner.in_time(call.runtime.decide(work), body.transactional_id)
+    return InitProducerResponse(record.producer, record.epoch, record.id, timeout_ms)
+
+
+async def heartbeat(call: ApiCall, body: ProducerHeartbeatRequest) -> ProducerHeartbeatResponse:
+    """Record a heartbeat. Producers without a transactional id have no timeout."""
+    text = call.parameters["producer"]
+    if not _NUMBER.fullmatch(text):
+        raise ProducerNotFound(f"there is no producer {quoted(text)}", hint="POST /producers/init gives a number")
+    call.runtime.broker.producer_ids.refuse_unless_given(int(text))
+    coordinator, whose = call.runtime.broker.transactions, TransactionId(int(text), body.epoch)
+    if body.transactional_id is not None or coordinator.register.of_producer(whose.producer) is not None:
+        coordinator.current(whose, body.transactional_id)
+    return ProducerHeartbeatResponse(True)
+
+
+_Note = Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)]
+
+
+class _Meant(Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     producer_id: ProducerId
     epoch: Epoch
 
     @property
-    def whose(self) -> Whose:
-        return Whose(self.producer_id, self.epoch)
+    def whose(self) -> TransactionId:
+        return TransactionId(self.producer_id, self.epoch)
 
 
-class Named(_Meant, forbid_unknown_fields=True, kw_only=True):
-    """Which transaction is meant."""
+class TransactionRequest(_Meant, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """The transaction of a request."""
 
     transactional_id: TransactionalId
 
 
-class Unnamed(_Meant, forbid_unknown_fields=True, kw_only=True):
-    """The same, where the transactional id need not be said."""
+class TransactionRefRequest(_Meant, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """The transaction of a request, with an optional transactional id."""
 
     transactional_id: TransactionalId | None = None
 
 
-class Begun(msgspec.Struct):
+class BeginTransactionResponse(Struct):
     transaction_id: str
-    state: State
+    state: TransactionState
     epoch: int
     transaction_timeout_ms: int
 
 
-class PublishIn(OutgoingMessage, forbid_unknown_fields=True, kw_only=True):
-    """A message, and the transaction that it belongs to."""
+class TransactionPublishRequest(OutgoingMessage, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A message, and its transaction."""
 
     producer_id: ProducerId
     epoch: Epoch
@@ -72,189 +157,181 @@ class PublishIn(OutgoingMessage, forbid_unknown_fields=True, kw_only=True):
     sequence: (
         Annotated[
             int,
-            msgspec.Meta(
-                ge=0, lt=SEQUENCE_COUNT, description="Of this message in its partition; then a retry is known."
+            Meta(
+                ge=0,
+                lt=SEQUENCE_COUNT,
+                description="The sequence of this message in its partition; a retry is not stored twice.",
             ),
         ]
         | None
     ) = None
 
 
-class PublishedIn(msgspec.Struct):
+class TransactionPublishResponse(Struct):
     partition: int
     offset: int
     duplicate: bool
     delayed: bool
 
 
-class AddPartition(Named, forbid_unknown_fields=True, kw_only=True):
+class AddPartitionRequest(TransactionRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     topic: TopicName
-    partition: _Number
+    partition: PartitionNumber
 
 
-class PartitionAdded(msgspec.Struct):
+class AddPartitionResponse(Struct):
     added: bool
     transaction_id: str
 
 
-class Join(Named, forbid_unknown_fields=True, kw_only=True):
+class JoinTransactionRequest(TransactionRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     begin: bool = False
 
 
-class JoinedIn(msgspec.Struct):
-    member_id: Annotated[int, msgspec.Meta(description="A producer id; its batches have epoch 0.")]
+class JoinTransactionResponse(Struct):
+    member_id: Annotated[int, Meta(description="A producer id; its batches have epoch 0.")]
     transaction_id: str
 
 
-class Commit(Named, forbid_unknown_fields=True, kw_only=True):
+class CommitTransactionRequest(TransactionRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     members: (
         Annotated[
             list[ProducerId],
-            msgspec.Meta(
+            Meta(
                 max_length=TRANSACTION_PARTICIPANTS_MAX,
-                description="Those whose messages count; else of all who have joined.",
+                description="Producers whose messages are committed. Default: all that have joined.",
             ),
         ]
         | None
     ) = None
-    note: Annotated[_Note, msgspec.Meta(description="Is kept, and told with the latest transaction.")] = ""
+    note: Annotated[_Note, Meta(description="Kept with the latest transaction.")] = ""
 
 
-class Abort(Named, forbid_unknown_fields=True, kw_only=True):
-    reason: Annotated[_Note, msgspec.Meta(description="Why; its producer is told.")] = ""
+class AbortTransactionRequest(TransactionRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    reason: Annotated[_Note, Meta(description="The reason, for its producer.")] = ""
 
 
-class EndedAnswer(msgspec.Struct):
+class EndTransactionResponse(Struct):
     transaction_id: str
-    state: State
-    producer_id: Annotated[int, msgspec.Meta(description="Of the next transaction.")]
-    epoch: Annotated[int, msgspec.Meta(description="Of the next transaction.")]
+    state: TransactionState
+    producer_id: Annotated[int, Meta(description="Of the next transaction.")]
+    epoch: Annotated[int, Meta(description="Of the next transaction.")]
 
 
-class OffsetsIn(Unnamed, forbid_unknown_fields=True, kw_only=True):
+class TransactionOffsetsRequest(TransactionRefRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     group: GroupName
     offsets: Annotated[
-        dict[TopicName, dict[PartitionNumber, Offset]],
-        msgspec.Meta(description="By topic and partition: everything below is done with if it is committed."),
+        dict[TopicName, dict[PartitionKey, Offset]],
+        Meta(description="By topic and partition, valid if the transaction is committed."),
     ]
     member_id: MemberId | None = None
     generation: Generation | None = None
 
 
-class OffsetsTaken(msgspec.Struct):
+class TransactionOffsetsResponse(Struct):
     ok: bool
     transaction_id: str
 
 
-class AcksIn(Unnamed, forbid_unknown_fields=True, kw_only=True):
-    """Receipts, or ranges of leases of a member."""
+class TransactionAcksRequest(TransactionRefRequest, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Receipt handles, or ranges of leases of a member."""
 
-    receipts: Annotated[list[Handle], msgspec.Meta(min_length=1, description=f"At most {RECEIPTS_MAX:,}.")] | None = (
-        None
-    )
+    receipts: Annotated[list[Handle], Meta(min_length=1, description=f"At most {RECEIPTS_MAX:,}.")] | None = None
     group: GroupName | None = None
     member_id: MemberId | None = None
-    acks: Annotated[list[LeaseRanges], msgspec.Meta(min_length=1)] | None = None
+    acks: Annotated[list[LeaseRanges], Meta(min_length=1)] | None = None
 
 
-class AcksTaken(msgspec.Struct):
-    results: Annotated[list[Settled], msgspec.Meta(description="One for each entry, in their order.")]
+class TransactionAcksResponse(Struct):
+    results: Annotated[list[SettleResult], Meta(description="One for each entry, in their order.")]
     transaction_id: str
 
 
-async def begin(call: Call) -> Begun:
-    body: Named = call.body
+async def begin(call: ApiCall, body: TransactionRequest) -> BeginTransactionResponse:
     coordinator = call.runtime.broker.transactions
     record = await call.runtime.decide(coordinator.begin(body.whose, body.transactional_id))
-    return Begun(str(record.whose), record.state, record.epoch, record.timeout_ns * 1000 // NANOSECONDS)
+    return BeginTransactionResponse(
+        str(record.whose), record.state, record.epoch, record.timeout_ns * 1000 // NANOSECONDS
+    )
 
 
-async def publish(call: Call) -> PublishedIn:
-    """One message."""
-    body: PublishIn = call.body
-    whose, coordinator = Whose(body.producer_id, body.epoch), call.runtime.broker.transactions
+async def publish(call: ApiCall, body: TransactionPublishRequest) -> TransactionPublishResponse:
+    """Publish one message."""
+    whose, coordinator = TransactionId(body.producer_id, body.epoch), call.runtime.broker.transactions
     coordinator.current(whose, body.transactional_id)
-    topic = await topic_named(call, body.topic)
-    content = understood(body, topic, call.runtime.clock.now_ns())
+    topic = await publishable_topic(call, body.topic)
+    encoder = MessageEncoder(topic, call.runtime.clock.now_ns(), is_transactional=True)
+    (content,) = encoder.encode_all([body])
     partition, is_delayed = content.partition or topic.place(content.key), content.due_ns is not None
-    spot = Spot(topic.name, partition.number, is_delayed)
-    await call.runtime.decide(coordinator.enlist(whose, [spot], name=body.transactional_id))
-    chosen = inbox(call, partition) if is_delayed else partition  # by now its name may be that of another one
-    placement: Placement = await (await call.runtime.notary.offer(whose, chosen, [content.frame], body.sequence))
-    return PublishedIn(partition.number, placement.first_offset, placement.duplicate, is_delayed)
+    log_ref = LogRef(topic.name, partition.number, is_delayed)
+    await call.runtime.decide(coordinator.enlist(whose, [log_ref], name=body.transactional_id))
+    chosen = delayed_log(call, partition) if is_delayed else partition  # by now its name may be that of another one
+    placement: Placement = await (
+        await call.runtime.transaction_runner.offer(whose, chosen, [content.frame], body.sequence)
+    )
+    return TransactionPublishResponse(partition.number, placement.first_offset, placement.duplicate, is_delayed)
 
 
-async def add_partition(call: Call) -> PartitionAdded:
-    body: AddPartition = call.body
-    coordinator, spot = call.runtime.broker.transactions, Spot(body.topic, body.partition)
-    record = await call.runtime.decide(coordinator.enlist(body.whose, [spot], name=body.transactional_id))
-    return PartitionAdded(True, str(record.whose))
+async def add_partition(call: ApiCall, body: AddPartitionRequest) -> AddPartitionResponse:
+    coordinator, log_ref = call.runtime.broker.transactions, LogRef(body.topic, body.partition)
+    record = await call.runtime.decide(coordinator.enlist(body.whose, [log_ref], name=body.transactional_id))
+    return AddPartitionResponse(True, str(record.whose))
 
 
-async def offsets(call: Call) -> OffsetsTaken:
-    """Committed with the transaction."""
-    body: OffsetsIn = call.body
-    coordinator, pledges = call.runtime.broker.transactions, call.runtime.broker.coordinator.pledges
-    wanted = {
-        (topic, int(number)): offset for topic, numbers in body.offsets.items() for number, offset in numbers.items()
-    }
+async def offsets(call: ApiCall, body: TransactionOffsetsRequest) -> TransactionOffsetsResponse:
+    """Add offsets that are committed with the transaction."""
+    coordinator, pending_acks = call.runtime.broker.transactions, call.runtime.broker.coordinator.transaction_acks
+    wanted = offsets_by_ref(body.offsets)
     work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=[body.group])
     record = await call.runtime.decide(work)
-    pledge = partial(pledges.offsets, body.group, body.member_id, body.generation, wanted, body.whose)
-    await call.runtime.ask(pledge)
-    return OffsetsTaken(True, str(record.whose))
+    rule = partial(pending_acks.offsets, body.group, body.member_id, body.generation, wanted, body.whose)
+    await call.runtime.ask(rule)
+    return TransactionOffsetsResponse(True, str(record.whose))
 
 
-async def acks(call: Call) -> AcksTaken:
-    """Acknowledged with the transaction."""
-    body: AcksIn = call.body
-    coordinator, pledges = call.runtime.broker.transactions, call.runtime.broker.coordinator.pledges
-    pledge: Callable[[Told], None]
+async def acks(call: ApiCall, body: TransactionAcksRequest) -> TransactionAcksResponse:
+    """Add acks that are committed with the transaction."""
+    coordinator, pending_acks = call.runtime.broker.transactions, call.runtime.broker.coordinator.transaction_acks
+    rule: Callable[[SettleCallback], None]
     if body.receipts is not None and body.acks is None:
         refuse_too_many(len(body.receipts), "receipts")
-        groups = pledges.groups_of(body.receipts, body.whose)
-        pledge = partial(pledges.receipts, body.receipts, body.member_id, body.whose)
+        groups = pending_acks.groups_of(body.receipts, body.whose)
+        rule = partial(pending_acks.receipts, body.receipts, body.member_id, body.whose)
     elif body.acks is not None and body.receipts is None and body.group is not None and body.member_id is not None:
         check_ranges({"acks": body.acks})
         groups, statements = [body.group], [statement("ack", one) for one in body.acks]
-        pledge = partial(pledges.acks, body.group, body.member_id, statements, body.whose)
+        rule = partial(pending_acks.acks, body.group, body.member_id, statements, body.whose)
     else:
-        problem = {"place": "acks", "problem": "or receipts: one of them is needed, and with acks group and member_id"}
-        raise RequestInvalid(f"acks {problem['problem']}", problems=[problem])
+        raise invalid("acks", "or receipts: one of them is needed, and with acks also group and member_id")
     work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=groups)
     record = await call.runtime.decide(work)
-    verdicts: list[Verdict] = await call.runtime.ask(pledge)
-    return AcksTaken([settled("ack", verdict) for verdict in verdicts], str(record.whose))
+    verdicts: list[SettleCommandReply] = await call.runtime.ask(rule)
+    return TransactionAcksResponse([settled("ack", verdict) for verdict in verdicts], str(record.whose))
 
 
-async def join(call: Call) -> JoinedIn:
-    body: Join = call.body
+async def join(call: ApiCall, body: JoinTransactionRequest) -> JoinTransactionResponse:
     coordinator = call.runtime.broker.transactions
     work = coordinator.join(body.whose, body.transactional_id, begin=body.begin)
     record, member = await call.runtime.decide(work)
-    return JoinedIn(member, str(record.whose))
+    return JoinTransactionResponse(member, str(record.whose))
 
 
-async def commit(call: Call) -> EndedAnswer:
-    body: Commit = call.body
-    coordinator = call.runtime.broker.transactions
-    work = coordinator.end(body.whose, body.transactional_id, is_commit=True, counted=body.members, note=body.note)
-    ended = await call.runtime.notary.in_time(call.runtime.decide(work), body.transactional_id)
-    return _ended(call, body, ended)
+async def commit(call: ApiCall, body: CommitTransactionRequest) -> EndTransactionResponse:
+    return await _end(call, body, is_commit=True, counted=body.members, note=body.note)
 
 
-async def abort(call: Call) -> EndedAnswer:
-    body: Abort = call.body
-    coordinator = call.runtime.broker.transactions
-    work = coordinator.end(body.whose, body.transactional_id, is_commit=False, reason=in_words(body.reason))
-    ended = await call.runtime.notary.in_time(call.runtime.decide(work), body.transactional_id)
-    return _ended(call, body, ended)
+async def abort(call: ApiCall, body: AbortTransactionRequest) -> EndTransactionResponse:
+    return await _end(call, body, is_commit=False, reason=reason_text(body.reason))
 
 
-def _ended(call: Call, body: Named, ended: Ended) -> EndedAnswer:
-    """The next epoch is the one behind this end: somebody who has taken over since has another one."""
+async def _end(call: ApiCall, body: TransactionRequest, **how: Any) -> EndTransactionResponse:
+    """End a transaction. Return the next epoch; another producer that has taken over has a later one."""
+    work = call.runtime.broker.transactions.end(body.whose, body.transactional_id, **how)
+    ended: EndedTransaction = await call.runtime.transaction_runner.in_time(
+        call.runtime.decide(work), body.transactional_id
+    )
     following = ended.whose.epoch + 1
     if following <= EPOCH_MAX:
-        return EndedAnswer(str(ended.whose), ended.state, ended.whose.producer, following)
+        return EndTransactionResponse(str(ended.whose), ended.state, ended.whose.producer, following)
     known = call.runtime.broker.transactions.register.by_id[body.transactional_id]
-    return EndedAnswer(str(ended.whose), ended.state, known.producer, known.epoch)
+    return EndTransactionResponse(str(ended.whose), ended.state, known.producer, known.epoch)

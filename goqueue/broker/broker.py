@@ -1,61 +1,84 @@
-"""The broker's rules as one object: topics, their partitions, producer ids.
+"""The facade of the broker's rules: topics, partitions, producer ids, groups, delayed messages and transactions.
 
-Silent and synchronous. The shell's duties, in this order: persist (the store's flusher), then tell the
-waiting (`done`), and call `commit` soon after an `offer` that asks for it. Everything runs on the thread
-that owns the store.
+Synchronous, on the thread that owns the store. The runtime makes records durable, then calls the callbacks, and
+calls `commit` soon after an `offer` that asks for it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
-from goqueue.broker.catalog import Catalog, Record, TopicForgotten, decode_record, encode_record
-from goqueue.broker.closed_log import ClosedLog
-from goqueue.broker.delay.office import Office, delayed_log_name
-from goqueue.broker.delay.postman import Postman
-from goqueue.broker.groups.coordinator import Coordinator, GroupSettings
-from goqueue.broker.journal import Journal
-from goqueue.broker.name import is_internal
-from goqueue.broker.partition import Partition
-from goqueue.broker.producer_ids import ProducerIds
-from goqueue.broker.retention_clock import RetentionClock, read_doubt
-from goqueue.broker.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
+from goqueue.broker.core.catalog import (
+    Catalog,
+    CatalogRecord,
+    ProducerIdAllocator,
+    TopicForgotten,
+    decode_catalog_record,
+    encode_catalog_record,
+)
+from goqueue.broker.core.journal import Journal
+from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
+from goqueue.broker.core.upkeep import RetentionClock, read_clock_doubt
+from goqueue.broker.core.work import Callback, SyncWaiter, run_work
+from goqueue.broker.delay.delivery import PartitionDelivery
+from goqueue.broker.delay.scheduler import DelayScheduler, delayed_log_name
+from goqueue.broker.groups.coordinator import GroupCoordinator, GroupSettings
+from goqueue.broker.operations.changes import RecordedChanges
+from goqueue.broker.operations.outcome import settle_interrupted
+from goqueue.broker.operations.recorder import OperationRecorder
+from goqueue.broker.operations.undo import OperationUndo
+from goqueue.broker.transactions.completion import TransactionCompleter
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
-from goqueue.broker.transactions.ending import Ending
-from goqueue.broker.transactions.places import Places
-from goqueue.broker.work import Told, run
+from goqueue.broker.transactions.partitions import PartitionLookup
 from goqueue.clock import Clock, StallFreeClock
-from goqueue.config.problem import nearest
-from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
+from goqueue.errors import GoQueueError, LogExists, LogFenced, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.limits import (
     CATALOG_SEGMENT_BYTES,
     GROUP_LOGS,
     GROUP_SEGMENT_BYTES,
+    OPERATION_SEGMENT_BYTES,
     RETENTION_JUMP_PERCENT,
     TRANSACTION_SEGMENT_BYTES,
 )
+from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
-from goqueue.storage.log import Log, LogSettings
+from goqueue.storage.log import Log, LogResources, LogSettings
+from goqueue.storage.recovery import RecoveredLog
+from goqueue.storage.segment import Segment
 from goqueue.storage.store import Store
 
 CATALOG = "__metadata"
 GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transactions"
+OPERATIONS = "__operations"
 _INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 _GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
 _TRANSACTION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES)
+_OPERATION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=OPERATION_SEGMENT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class LostRecords:
-    """Records of an internal log that the start could not read."""
-
+class LostJournalRecords:
     log: str
     count: int
     names: tuple[str, ...]
-    """What they may have been about: logs without a topic, groups, or transactional ids."""
+    """The logs without a topic, groups, or transactional ids that may be affected."""
+
+
+class UnavailableLog(Log):
+    """A placeholder for a log that could not be opened: it is empty, and refuses every use with the reason."""
+
+    def __init__(self, name: str, resources: LogResources, settings: LogSettings, reason: GoQueueError) -> None:
+        super().__init__(name, resources, settings, RecoveredLog("", [Segment("", 0)], 0, 0))
+        self.fence = LogFenced(f"log {name} could not be opened: {reason}", hint=reason.hint, log=name)
+
+    def refuse_unless_readable(self) -> NoReturn:
+        assert self.fence is not None
+        raise self.fence
 
 
 class Broker:
@@ -71,44 +94,47 @@ class Broker:
         group_settings: GroupSettings | None = None,
         retention_jump_percent: int = RETENTION_JUMP_PERCENT,
     ) -> None:
-        """`chance` gives a number of so many bits that nobody can guess."""
+        """`chance(bits)` returns an unpredictable number."""
         self._retention_jump_percent = retention_jump_percent
         self.retention: RetentionClock
-        """How old messages are, as far as the clock is believed."""
         self._chance = chance
         self._group_settings = group_settings or GroupSettings()
-        self.coordinator: Coordinator
-        """Of groups."""
+        self.coordinator: GroupCoordinator
         self.transactions: TransactionCoordinator
-        self.ending: Ending
+        self.completer: TransactionCompleter
+        self.operations: OperationRecorder
+        self.changes: RecordedChanges
+        self.undo: OperationUndo
         self._store = store
         self._disk = disk
         self._clock = clock
         self.stall_free = StallFreeClock(clock)
-        """What clients' deadlines are measured with. The shell has it beat from before `open` on."""
+        """The clock of client deadlines. The runtime calls its `beat` from before `open` on."""
         self._log_settings = log_settings
         self.topics: dict[str, Topic] = {}
-        self.office = Office(clock)
-        """Where delayed messages wait for their time."""
+        self.syncs = SyncWaiter()
+        self.delay_scheduler = DelayScheduler(clock, self.syncs)
         self.unclaimed: list[str] = []
-        """Logs that no topic knows: they are left alone, and named to the operator."""
+        """Logs without a topic. They are left alone and reported."""
         self._catalog = Catalog()
-        self._journal: Journal[Record]
-        self.producer_ids: ProducerIds
+        self._journal: Journal[CatalogRecord]
+        self.producer_ids: ProducerIdAllocator
 
     # --- start and stop ---
 
     def open(self) -> None:
-        """Make the state from the logs, and finish what a crash has interrupted."""
-        seen_ns, ahead_ns = self._store.last_seen_ns, read_doubt(self._disk, self._store.path)
+        """Rebuild the state from the logs, and finish what a crash interrupted."""
+        seen_ns, ahead_ns = self._store.last_seen_ns, read_clock_doubt(self._disk, self._store.path)
         percent = self._retention_jump_percent
         self.retention = RetentionClock(self._clock, percent, last_seen_ns=seen_ns, ahead_ns=ahead_ns)
         log = self._internal_log(CATALOG, 0, _INTERNAL_SETTINGS)
         log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
         log.writer.reserve = self._store.reserve
-        self._journal = Journal(log, self._disk, self._catalog, encode_record, decode_record, snapshots=False)
+        self._journal = Journal(
+            log, self._disk, self._catalog, encode_catalog_record, decode_catalog_record, snapshots=False
+        )
         self._journal.open()
-        self.producer_ids = ProducerIds(self._catalog, self._journal, self._chance)
+        self.producer_ids = ProducerIdAllocator(self._catalog, self._journal, self._chance, self.syncs)
         self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
         self._finish_deletions()
         self._expect_noted_ends()
@@ -118,61 +144,65 @@ class Broker:
                 self._note_tear(partition)
                 self._attach_delayed(topic, partition)
         known = {partition.log.name for _, partition in self.partitions()}
-        known |= {postman.delays.name for postman in self.office.postmen()}
-        known |= {log_name(CATALOG, 0), log_name(TRANSACTIONS, 0), *(log_name(GROUPS, n) for n in range(GROUP_LOGS))}
+        known |= {delivery.delays.name for delivery in self.delay_scheduler.deliveries()}
+        known |= {log_name(name, 0) for name in (CATALOG, TRANSACTIONS, OPERATIONS)}
+        known |= {log_name(GROUPS, number) for number in range(GROUP_LOGS)}
         self.unclaimed = sorted(self._store.logs.keys() - known)
         self._open_groups()
         self._open_transactions()
+        self._open_operations()
         self.note_ends(self._catalog.topics)
 
     def _expect_noted_ends(self) -> None:
-        """A log that was made and is gone is not made anew: its offsets would be given out again."""
+        """Refuse to recreate a lost log: its offsets would be given out again."""
         for record in self._catalog.topics.values():
             for name, end in record.ends.items():
                 self._store.expect(f"{record.name}/{name}", end)
 
     def note_ends(self, names: Iterable[str]) -> None:
-        """Record how far the logs of these topics are on the device, where that is not recorded yet.
+        """Record the durable ends of these topics' logs, where they have changed.
 
-        No caller waits for it. What the disk refuses is noted the next time.
+        Nothing waits for it; a refused record is tried again later.
         """
         topics = [self.topics[name] for name in names if name in self.topics and name in self._catalog.topics]
         records = [self._catalog.note_ends(topic.name, self._durable_ends(topic)) for topic in topics]
         if news := [record for record in records if record is not None]:
-            with suppress(GoQueueError):
-                self._journal.record(news, lambda _: None)
+            self._journal.record(news, lambda _: None)
 
     def _durable_ends(self, topic: Topic) -> dict[str, int]:
         logs = [partition.log for partition in topic.partitions]
-        logs += [delays.inbox.log for one in topic.partitions if (delays := self.office.delays(one)) is not None]
+        logs += [
+            delays.delayed_log.log
+            for one in topic.partitions
+            if (delays := self.delay_scheduler.delays(one)) is not None
+        ]
         return {log.name.removeprefix(f"{topic.name}/"): log.durable_end for log in logs if log.fence is None}
 
     def _attach_delayed(self, topic: Topic, partition: Partition) -> None:
-        """What was scheduled before this start."""
         name = delayed_log_name(partition)
         if name in self._store.logs or name in self._store.unopened:
-            self._note_tear(self._open_delayed(topic, partition).delays.inbox)
+            self._note_tear(self._open_delayed(topic, partition).delays.delayed_log)
 
-    def _open_delayed(self, topic: Topic, partition: Partition) -> Postman:
+    def _open_delayed(self, topic: Topic, partition: Partition) -> PartitionDelivery:
         log = self._log_named(delayed_log_name(partition), topic.settings)
-        postman = self.office.open(partition, log, self._disk, lambda: topic.settings.delay_expiry_seconds)
-        postman.clock_ahead_ns = self._clock_ahead_ns
-        return postman
+        delivery = self.delay_scheduler.open(partition, log, self._disk, lambda: topic.settings.delay_expiry_seconds)
+        delivery.clock_ahead_ns = self._clock_ahead_ns
+        return delivery
 
     def _clock_ahead_ns(self) -> int:
         self.retention.look()
         return self.retention.jumped_ns
 
-    def scheduling(self, partition: Partition) -> Postman:
-        """Of a partition to which somebody publishes delayed messages; the log for them is made with the first."""
-        postman = self.office.postman(partition)
-        if postman is None:
-            partition.log.refuse_unless_open()  # of a topic that was deleted meanwhile
+    def scheduling(self, partition: Partition) -> PartitionDelivery:
+        """Return the delivery of a partition's delayed messages, creating its log on first use."""
+        delivery = self.delay_scheduler.delivery(partition)
+        if delivery is None:
+            partition.log.refuse_unless_open()  # the topic may have been deleted meanwhile
             topic = self.topic(partition.topic)
             self._store.finish_deletions()
-            postman = self._open_delayed(topic, partition)
+            delivery = self._open_delayed(topic, partition)
             self.note_ends([topic.name])
-        return postman
+        return delivery
 
     def _open_groups(self) -> None:
         partitions = [
@@ -181,84 +211,97 @@ class Broker:
         ]
         self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
         logs = [partition.log for partition in partitions]
-        self.coordinator = Coordinator(logs, self._disk, self, self.stall_free, self._chance, self._group_settings)
+        self.coordinator = GroupCoordinator(logs, self._disk, self, self.stall_free, self._chance, self._group_settings)
         self.coordinator.membership.trusted_ns = self.retention.trusted_ns
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
         log = self._internal_log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
         self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
-        self.transactions = TransactionCoordinator(log, self._disk, Places(self), self.stall_free, self.producer_ids)
+        self.transactions = TransactionCoordinator(
+            log, self._disk, PartitionLookup(self), self.stall_free, self.producer_ids, self.syncs
+        )
         self.transactions.trusted_ns = self.retention.trusted_ns
         self.transactions.open()
-        self.ending = Ending(self.transactions, self.coordinator)
-        if self.transactions.journal.losses or any(shelf.journal.losses for shelf in self.coordinator.ledger.shelves):
-            self._redeem_lost_pledges()
+        self.completer = TransactionCompleter(self.transactions, self.coordinator)
+        if self.transactions.journal.losses or any(
+            group_log.journal.losses for group_log in self.coordinator.store.group_logs
+        ):
+            self._end_lost_transactions_of_groups()
 
-    def _redeem_lost_pledges(self) -> None:
-        """Where the end of a transaction is lost on either side, what a group has pledged in it would wait for ever."""
-        for group in [one.group for one in self.coordinator.ledger.groups()]:
-            cursors = self.coordinator.ledger.cursors(group).values()
-            for whose in {one.whose for cursor in cursors for _, _, one in cursor.pledged.runs()}:
+    def _open_operations(self) -> None:
+        log = self._internal_log(OPERATIONS, 0, _OPERATION_SETTINGS)
+        self.topics[OPERATIONS] = Topic(OPERATIONS, _OPERATION_SETTINGS, 0, [Partition(OPERATIONS, 0, log)])
+        self.operations = OperationRecorder(log, self._disk, self._clock)
+        self.operations.journal.open()
+        self.changes = RecordedChanges(self, self.operations)
+        self.undo = OperationUndo(self.changes)
+        settle_interrupted(self, self.operations)
+
+    def _end_lost_transactions_of_groups(self) -> None:
+        """Resolve transactional acks of groups whose transaction's end is lost."""
+        for group in [one.group for one in self.coordinator.store.groups()]:
+            cursors = self.coordinator.store.cursors(group).values()
+            for whose in {one.transaction_id for cursor in cursors for _, _, one in cursor.transactional.runs()}:
                 if not self.transactions.register.is_open(whose):
                     is_commit = self.transactions.register.was_committed(whose)
-                    self.coordinator.pledges.redeem(group, whose, is_commit, False, lambda _: None)
+                    self.coordinator.transaction_acks.end_transaction(group, whose, is_commit, False, lambda _: None)
         self.coordinator.commit()
 
     def _note_tear(self, partition: Partition) -> None:
-        """Where that is refused nothing may be appended: nobody could tell any more where a torn batch ends."""
+        """Record where a torn batch ends. If that is refused, fence the log, since an append would hide it."""
         found = self._store.recovered.get(partition.log.name)
         if found is None or found.was_clean or not found.next_offset:
             return
         try:
-            run(partition.note_tear(self._disk))
+            run_work(partition.note_tear(self._disk))
         except GoQueueError as error:
             partition.log.fence_off(error)
 
-    def lost_records(self) -> Iterator[LostRecords]:
-        """What the start could not read of internal logs."""
+    def lost_records(self) -> Iterator[LostJournalRecords]:
+        """Yield what the start could not read of internal logs."""
         journals: list[tuple[Journal[Any], list[str]]] = [
             (self._journal, self.unclaimed),
-            (self.transactions.journal, self.transactions.remains.hit),
+            (self.transactions.journal, self.transactions.lost.hit),
+            (self.operations.journal, []),
         ]
-        journals += [(shelf.journal, shelf.hit) for shelf in self.coordinator.ledger.shelves]
+        journals += [(group_log.journal, group_log.affected_groups) for group_log in self.coordinator.store.group_logs]
         for journal, names in journals:
             if count := sum(one.next_offset - one.first_offset for one in journal.losses):
-                yield LostRecords(journal.log.name, count, tuple(names))
+                yield LostJournalRecords(journal.log.name, count, tuple(names))
 
     def close(self) -> None:
-        """Write the snapshots that make the next start quick. The store is still open, and settled."""
+        """Write the snapshots for the next start. The store is still open and settled."""
         self._journal.snapshot()
         self.coordinator.close()
-        self.transactions.close()
-        for postman in self.office.postmen():
-            run(postman.delays.save(self._disk))
+        self.transactions.journal.snapshot()
+        for delivery in self.delay_scheduler.deliveries():
+            run_work(delivery.delays.save(self._disk))
 
     def _finish_deletions(self) -> None:
-        """Logs that stand although their topic was deleted: the crash came in between."""
-        for name in self._catalog.deleted & self._standing():
+        """Delete logs of topics whose deletion a crash interrupted."""
+        for name in self._catalog.deleted & self._topics_with_files():
             self._store.delete(name)
 
-    def _standing(self) -> set[str]:
-        """The topics that have logs in the data directory."""
+    def _topics_with_files(self) -> set[str]:
         return {name.partition("/")[0] for name in (*self._store.logs, *self._store.unopened)}
 
     def forget_deleted(self) -> None:
-        """Record of which deleted topics nothing is left: their names need not be remembered for ever."""
-        left = self._standing()
+        """Record which deleted topics have no files left, so that their names can be dropped."""
+        left = self._topics_with_files()
         gone = [name for name in self._catalog.deleted - left if not self._store.is_leaving(name)]
         if gone and self._journal.log.fence is None:
             self._journal.record([TopicForgotten(name) for name in sorted(gone)], lambda _: None)
 
     def _internal_log(self, topic: str, number: int, settings: TopicSettings) -> Log:
-        """One whose segments are kept twice: the broker cannot do without its content."""
+        """Open an internal log, whose segments have backup copies."""
         log = self._log(topic, number, settings)
-        if not isinstance(log, ClosedLog):
+        if not isinstance(log, UnavailableLog):
             log.writer.keep_copies(log.segments)
         return log
 
     def _attach(self, name: str) -> Topic:
-        """Make the topic usable, with the logs of those partitions that have none yet."""
+        """Open a topic, creating missing logs of its partitions."""
         record = self._catalog.topics[name]
         partitions = [
             Partition(name, number, self._log(name, number, record.settings)) for number in range(record.partitions)
@@ -272,7 +315,7 @@ class Broker:
     def _log_named(self, name: str, settings: TopicSettings) -> Log:
         log_settings = self._settings_of(settings)
         if name in self._store.unopened:
-            return ClosedLog(name, self._store.resources, log_settings, self._store.unopened[name])
+            return UnavailableLog(name, self._store.resources, log_settings, self._store.unopened[name])
         if name not in self._store.logs:
             return self._store.create(name, log_settings)
         log = self._store.logs[name]
@@ -286,11 +329,11 @@ class Broker:
     # --- topics ---
 
     def has_lost_record(self, name: str) -> bool:
-        """Whether there are logs of such a topic and no record: it may be brought back."""
+        """Return whether there are logs of this topic but no record: `fsck --repair` may restore it."""
         return any(log.startswith(f"{name}/") for log in self.unclaimed)
 
     def topic(self, name: str) -> Topic:
-        """The topic of this name, internal ones included."""
+        """Return a topic, internal ones included."""
         topic = self.topics.get(name)
         if topic is not None:
             return topic
@@ -303,8 +346,7 @@ class Broker:
         meant = nearest(name, [one for one in self.topics if not is_internal(one)])
         return f"did you mean {meant}?" if meant else "GET /topics lists all of them, POST /topics creates one"
 
-    def create_topic(self, spec: TopicSpec, told: Told[Topic]) -> None:
-        """Record it, make its logs, and tell."""
+    def create_topic(self, spec: TopicSpec, told: Callback[Topic]) -> None:
         record = self._catalog.create_topic(spec, self._clock.now_ns())
         self._refuse_unclaimed(spec.name)
         self._store.finish_deletions()
@@ -317,16 +359,18 @@ class Broker:
         self._journal.record([record], settled)
 
     def _refuse_unclaimed(self, name: str) -> None:
-        """Messages of which nobody knows whose they are must not turn up in a new topic, and go with it."""
+        """Refuse a name that has logs without a record: a new topic must not take over their messages."""
         if self.has_lost_record(name):
             raise LogExists(
-                f"there are logs of a topic {quoted(name)} that no record speaks of",
+                f"there are logs of a topic {quoted(name)} that have no record",
                 hint=f"choose another name, or move logs/{name} out of the data directory while the broker is stopped",
                 log=name,
             )
 
-    def _make(self, name: str, told: Told[Topic]) -> None:
-        """A topic whose logs cannot be made is taken back; should that be refused too, the next start makes them."""
+    def _make(self, name: str, told: Callback[Topic]) -> None:
+        """Open a new topic. If its logs cannot be made, take it back; if that is refused too, the next start makes
+        them.
+        """
         try:
             topic = self._attach(name)
             self.note_ends([name])  # on its way to the disk before the first message is
@@ -336,13 +380,10 @@ class Broker:
             refusal = failure
             with suppress(GoQueueError):
                 self._store.delete(name)
-            try:
-                self._journal.record([self._catalog.delete_topic(name)], lambda _: told(refusal))
-            except GoQueueError:
-                told(refusal)
+            self._journal.record([self._catalog.delete_topic(name)], lambda _: told(refusal))
 
-    def alter_topic(self, name: str, changes: dict[str, Any], told: Told[Topic]) -> None:
-        topic = self._own(name)
+    def alter_topic(self, name: str, changes: dict[str, Any], told: Callback[Topic]) -> None:
+        topic = self.own_topic(name)
         record = self._catalog.alter_topic(name, changes)
 
         def settled(error: GoQueueError | None) -> None:
@@ -350,18 +391,18 @@ class Broker:
                 topic.adopt(record.settings)
                 for partition in topic.partitions:
                     partition.log.settings = self._settings_of(record.settings)
-                    if (delays := self.office.delays(partition)) is not None:
-                        delays.inbox.log.settings = partition.log.settings
+                    if (delays := self.delay_scheduler.delays(partition)) is not None:
+                        delays.delayed_log.log.settings = partition.log.settings
             told(error or topic)
 
         self._journal.record([record], settled)
 
-    def delete_topic(self, name: str, told: Told[int]) -> None:
-        """Out of sight once that is durable; the files go when nobody works on them.
+    def delete_topic(self, name: str, told: Callback[int]) -> None:
+        """Delete a topic durably; its files are removed when no job uses them.
 
-        Told is how many delayed messages went that were pending.
+        Calls `told` with the number of pending delayed messages that were deleted.
         """
-        topic = self._own(name)
+        topic = self.own_topic(name)
         record = self._catalog.delete_topic(name)
 
         def settled(error: GoQueueError | None) -> None:
@@ -369,48 +410,39 @@ class Broker:
             pending = 0
             if error is None:
                 self.topics.pop(name, None)
-                pending = sum(map(self.office.forget, topic.partitions))
+                pending = sum(map(self.delay_scheduler.forget, topic.partitions))
                 self.coordinator.topic_changed(name)
-                with suppress(GoQueueError):  # what the disk refuses now is tried again later
+                with suppress(GoQueueError):  # tried again later
                     self._store.delete(name)
                 for partition in topic.partitions:
                     partition.wake()
             told(error or pending)
 
         self._store.reserve.deletions += 1
-        try:
-            self._journal.record([record], settled)
-        except GoQueueError:
-            self._store.reserve.deletions -= 1
-            raise
+        self._journal.record([record], settled)
 
-    def _own(self, name: str) -> Topic:
-        """A topic that clients may change."""
+    def own_topic(self, name: str) -> Topic:
+        """Return a topic that clients may change."""
         topic = self.topic(name)
         if is_internal(name):
-            raise TopicNotFound(f"topic {quoted(name)} is internal", hint="it cannot be changed or published to")
+            raise TopicNotFound(f"topic {quoted(name)} is internal", hint="clients cannot change it or publish to it")
         return topic
 
-    def for_compaction(self, name: str) -> Topic:
-        """A topic of which clients may ask that it is compacted."""
-        topic = self._own(name)
+    def compactable_topic(self, name: str) -> Topic:
+        topic = self.own_topic(name)
         if "compact" not in topic.settings.cleanup:
             raise RequestInvalid(
-                f"topic {quoted(name)} is not compacted: its cleanup is {topic.settings.cleanup}",
-                hint="set cleanup=compact first: of messages with the same key only the latest stays then",
+                f"topic {quoted(name)} has no compaction: its cleanup is {topic.settings.cleanup}",
+                hint="set cleanup=compact first; compaction keeps only the latest message of each key",
                 topic=name,
                 problems=[],
             )
         return topic
 
-    def for_publishing(self, name: str) -> Topic:
-        """The topic of this name, unless only the broker writes to it."""
-        return self._own(name) if is_internal(name) else self.topic(name)
+    def publishable_topic(self, name: str) -> Topic:
+        return self.own_topic(name) if is_internal(name) else self.topic(name)
 
     def partitions(self) -> Iterator[tuple[Topic, Partition]]:
         for topic in list(self.topics.values()):
             for partition in topic.partitions:
                 yield topic, partition
-
-    def __repr__(self) -> str:
-        return f"<Broker {len(self.topics)} topics>"

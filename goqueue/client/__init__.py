@@ -2,97 +2,97 @@
 
 from typing import TYPE_CHECKING, Any
 
-from goqueue.client.client import Client
-from goqueue.client.endpoints import Offsets, TopicInfo
-from goqueue.client.insight import GroupDetails, TopicDetails
+from goqueue.client._sync.client import Client
+from goqueue.client.admin_requests import GroupDetails, Offsets, TopicDetails, TopicInfo
+from goqueue.client.answers import (
+    BrokerStats,
+    DeadLetter,
+    DeadLetterErrors,
+    DeadLetters,
+    DelayedChanges,
+    DelayedMessage,
+    DelayedMessages,
+    Diagnosis,
+    Finding,
+    GroupDelivery,
+    GroupInfo,
+    MemberInfo,
+    OffsetsReset,
+    PartitionInfo,
+    PartitionLag,
+    Redrive,
+    TransactionInfo,
+)
 from goqueue.client.times import Nanoseconds
 
 if TYPE_CHECKING:
-    from goqueue.client.async_client import AsyncClient
-    from goqueue.client.async_consumer import AsyncConsumer
-    from goqueue.client.async_producer import AsyncDeliveries, AsyncDelivery, AsyncProducer
-    from goqueue.client.async_reader import AsyncReader
-    from goqueue.client.async_transaction import AsyncTransaction
-    from goqueue.client.consumer import Consumer
-    from goqueue.client.delivered import Batch, Delivered
-    from goqueue.client.delivery import Deliveries, Delivery, Receipt, Stored
-    from goqueue.client.leases import Refused, Stats
+    from goqueue.client._async.client import AsyncClient
+    from goqueue.client._async.consumer import AsyncConsumer
+    from goqueue.client._async.producer import AsyncDeliveries, AsyncDelivery, AsyncProducer
+    from goqueue.client._async.reader import AsyncReader
+    from goqueue.client._async.transaction import AsyncTransaction
+    from goqueue.client._sync.consumer import Consumer
+    from goqueue.client._sync.producer import Deliveries, Delivery, Producer
+    from goqueue.client._sync.reader import Reader
+    from goqueue.client._sync.transaction import Transaction
+    from goqueue.client.arguments import ConsumerArguments, ProducerArguments
+    from goqueue.client.consumer_core import ConsumerOptions
+    from goqueue.client.delivery import Receipt, Stored
+    from goqueue.client.lease_tracker import Refused, Stats
+    from goqueue.client.leased_message import Batch, Delivered
+    from goqueue.client.member_requests import TopicPartition
     from goqueue.client.message import Message
-    from goqueue.client.options import ConsumerOptions
-    from goqueue.client.polls import TopicPartition
-    from goqueue.client.producer import Producer
-    from goqueue.client.producing import Options
-    from goqueue.client.reader import Reader
-    from goqueue.client.segments import PartitionSegments, SegmentInfo
-    from goqueue.client.transaction import Transaction
+    from goqueue.client.operation_requests import OperationInfo, UndoResult
+    from goqueue.client.producer_core import Options
+    from goqueue.client.segment_requests import PartitionSegments, SegmentInfo
+    from goqueue.client.settings import GroupSettings, TopicSettings
+    from goqueue.client.worker import Worker
 
 __all__ = [
-    "AsyncClient",
-    "AsyncConsumer",
-    "AsyncDeliveries",
-    "AsyncDelivery",
-    "AsyncProducer",
-    "AsyncReader",
-    "AsyncTransaction",
-    "Batch",
-    "Client",
-    "Consumer",
-    "ConsumerOptions",
-    "Delivered",
-    "Deliveries",
-    "Delivery",
-    "GroupDetails",
-    "Message",
-    "Nanoseconds",
-    "Offsets",
-    "Options",
-    "PartitionSegments",
-    "Producer",
-    "Reader",
-    "Receipt",
-    "Refused",
-    "SegmentInfo",
-    "Stats",
-    "Stored",
-    "TopicDetails",
-    "TopicInfo",
-    "TopicPartition",
-    "Transaction",
-]
+    "AsyncClient", "AsyncConsumer", "AsyncDeliveries", "AsyncDelivery", "AsyncProducer", "AsyncReader",
+    "AsyncTransaction", "Batch", "BrokerStats", "Client", "Consumer", "ConsumerArguments", "ConsumerOptions",
+    "DeadLetter", "DeadLetterErrors", "DeadLetters", "DelayedChanges", "DelayedMessage", "DelayedMessages",
+    "Delivered", "Deliveries", "Delivery", "Diagnosis", "Finding", "GroupDelivery", "GroupDetails", "GroupInfo",
+    "GroupSettings", "MemberInfo", "Message", "Nanoseconds", "Offsets", "OffsetsReset", "OperationInfo", "Options",
+    "PartitionInfo", "PartitionLag", "PartitionSegments", "Producer", "ProducerArguments", "Reader", "Receipt",
+    "Redrive", "Refused", "SegmentInfo", "Stats", "Stored", "TopicDetails", "TopicInfo", "TopicPartition",
+    "TopicSettings",
+    "Transaction", "TransactionInfo", "UndoResult", "Worker",
+]  # fmt: skip
 
 _LATER = {
-    "AsyncClient": "async_client",
-    "AsyncConsumer": "async_consumer",
-    "AsyncDeliveries": "async_producer",
-    "AsyncDelivery": "async_producer",
-    "AsyncProducer": "async_producer",
-    "AsyncReader": "async_reader",
-    "AsyncTransaction": "async_transaction",
-    "Batch": "delivered",
-    "Consumer": "consumer",
-    "ConsumerOptions": "options",
-    "Delivered": "delivered",
-    "Deliveries": "delivery",
-    "Delivery": "delivery",
-    "Message": "message",
-    "Options": "producing",
-    "PartitionSegments": "segments",
-    "Producer": "producer",
-    "Reader": "reader",
-    "Receipt": "delivery",
-    "Refused": "leases",
-    "SegmentInfo": "segments",
-    "Stats": "leases",
-    "Stored": "delivery",
-    "TopicPartition": "polls",
-    "Transaction": "transaction",
+    name: module
+    for module, names in {
+        "_async.client": "AsyncClient",
+        "_async.consumer": "AsyncConsumer",
+        "_async.producer": "AsyncDeliveries AsyncDelivery AsyncProducer",
+        "_async.reader": "AsyncReader",
+        "_async.transaction": "AsyncTransaction",
+        "_sync.consumer": "Consumer",
+        "_sync.producer": "Deliveries Delivery Producer",
+        "_sync.reader": "Reader",
+        "_sync.transaction": "Transaction",
+        "arguments": "ConsumerArguments ProducerArguments",
+        "consumer_core": "ConsumerOptions",
+        "delivery": "Receipt Stored",
+        "lease_tracker": "Refused Stats",
+        "leased_message": "Batch Delivered",
+        "member_requests": "TopicPartition",
+        "message": "Message",
+        "operation_requests": "OperationInfo UndoResult",
+        "producer_core": "Options",
+        "segment_requests": "PartitionSegments SegmentInfo",
+        "settings": "GroupSettings TopicSettings",
+        "worker": "Worker",
+    }.items()
+    for name in names.split()
 }
 
 
 def __getattr__(name: str) -> Any:
-    """What carries messages or needs asyncio is loaded when it is asked for: a script without it need not wait."""
+    """Load modules that carry messages or need asyncio on first use: other scripts start faster without them."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib  # noqa: PLC0415 - only for those who come here
+    import importlib  # noqa: PLC0415 - not needed otherwise
 
     return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -1,19 +1,17 @@
-"""What a producer holds back and when it lets go, without threads, sockets or a clock of its own.
+"""The batches of a producer: what waits, when it is due, and what becomes of it. No threads, sockets or clock.
 
-Messages gather in one batch a partition, and those that are to be delivered later in another one. When something is
-due, everything of the topic goes along: one request is under way at a time, and whatever comes meanwhile forms the next
-one. So batches grow with the load by themselves.
+Messages gather in one batch for each partition, and delayed ones in another. When a batch is due, everything of its
+topic is sent with it. One request is under way at a time; meanwhile the next one gathers. So batches grow with load.
 
 What must stay true:
 
-- A batch that was sealed never changes. It is sent with the same producer, sequence and count, byte for byte,
-  until it is acknowledged or fails, and the next batch of its partition is not sealed before that. Only where it is
-  certain that the broker does not have it, because it knows nothing of its producer, it is sealed anew for another one.
-- Sequences belong to a topic's partition, whatever happens to the object that stands for it here. Its delayed log has
-  its own, as if it were another partition.
-- When a batch fails for good, nobody knows whether the broker has it. Everything that is sealed later takes a new
-  producer id, whose sequences begin at 0, so that no gap is left. With transactions it is the whole transaction that
-  fails, and the next one has another epoch.
+- A sealed batch never changes. It is sent with the same producer, sequence and count, byte for byte, until it is
+  acknowledged or fails, and the next batch of its partition is not sealed before that. Only when the broker certainly
+  does not have it, because it does not know its producer, it is sealed again for another one.
+- Sequences belong to a topic's partition, not to the object here. The delayed log has its own.
+- When a batch fails for good, it is unknown whether the broker has it. Batches sealed later use a new producer id,
+  whose sequences begin at 0, so that no gap is left. In a transaction, the whole transaction fails instead, and the
+  next one has another epoch.
 """
 
 import struct
@@ -21,31 +19,25 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from goqueue.client.delivery import Batch, Due, Origin, Pieces
-from goqueue.client.transactions import Identity
+from goqueue.client.delivery import DueHeader, FrameFields, OffsetPieces, SendBatch
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, RequestTimedOut
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
 from goqueue.partitioner import Hash
-from goqueue.storage.frame import NO_HEADERS, Buffer, encode, encode_headers
+from goqueue.storage.frame import Buffer, encode
+from goqueue.wire.sections import DELAYED, PRODUCER, PRODUCER_HEADER_BYTES, PRODUCER_PREFIX, SECTION, ProducerIdentity
 
 SEQUENCES = 2**31
-"""Sequences wrap from one below this to 0."""
+"""After the sequence one below this comes 0."""
 
-IDENTITY_HEADER = "__producer"
-_IDENTITY = struct.Struct(">qhII")
-_SECTION = struct.Struct(">II")
 _COUNT = struct.Struct(">H")
-_FOR_DELAYED_LOG = 0x8000_0000
-"""In the partition of a section: its frames are for the delayed log."""
 
-IDENTITY_BYTES = len(encode_headers([(IDENTITY_HEADER, bytes(_IDENTITY.size))])) - len(NO_HEADERS)
-OWN_HEADERS_BYTES_MAX = HEADERS_BYTES_MAX - IDENTITY_BYTES
-"""What is left for the headers of a message."""
+OWN_HEADERS_BYTES_MAX = HEADERS_BYTES_MAX - PRODUCER_HEADER_BYTES
+"""The limit for the headers of a message beside the producer's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class BatchingRules:
     """When a batch is due, and how much may wait."""
 
     batch_messages: int = 100
@@ -59,83 +51,85 @@ class Rules:
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
+class PartitionQueue:
     """The batches of one partition, or of its delayed log, oldest first.
 
-    Only the last one is open, if it is not sealed.
+    Only the last one can be open.
     """
 
     partition: int
     delayed: bool = False
-    batches: deque[Batch] = field(default_factory=deque)
-    open: Batch | None = None
+    batches: deque[SendBatch] = field(default_factory=deque)
+    open: SendBatch | None = None
 
     @property
     def section(self) -> tuple[int, bool]:
-        """Of which a request has one."""
+        """The key of a queue; a request has at most one section for each."""
         return self.partition, self.delayed
 
 
 @dataclass(slots=True, eq=False)
-class Topic:
-    """What a producer knows of a topic."""
+class TopicQueues:
+    """The queues of a topic, and what a producer must know about it."""
 
     name: str
     hash_key: Hash
     message_bytes_max: int
-    lanes: list[Lane]
-    sticky: Lane
-    """Where messages without a key go until this lane's batch leaves."""
-    delayed: "Topic" = field(init=False, repr=False)
-    """The same topic for messages that are to be delivered later, with lanes of its own."""
+    queues: list[PartitionQueue]
+    sticky: PartitionQueue
+    """The queue for messages without a key, until its batch is sealed."""
+    delayed: "TopicQueues" = field(init=False, repr=False)
+    """The same topic for delayed messages, with queues of its own."""
 
     def turn(self) -> None:
-        self.sticky = self.lanes[(self.sticky.partition + 1) % len(self.lanes)]
+        self.sticky = self.queues[(self.sticky.partition + 1) % len(self.queues)]
 
 
-def topic_of(name: str, partitions: int, hash_key: Hash, message_bytes_max: int, former: Topic | None = None) -> Topic:
-    """Lanes that the producer has already stay the same objects: a partition never has two."""
-    lanes = _lanes(partitions, former, delayed=False)
-    later = _lanes(partitions, former and former.delayed, delayed=True)
-    topic = Topic(name, hash_key, message_bytes_max, lanes, lanes[0])
-    topic.delayed = Topic(name, hash_key, message_bytes_max, later, later[0])
+def topic_queues(
+    name: str, partitions: int, hash_key: Hash, message_bytes_max: int, former: TopicQueues | None = None
+) -> TopicQueues:
+    """Return the queues of a topic; those of `former` stay the same objects."""
+    queues = _queues(partitions, former, delayed=False)
+    later = _queues(partitions, former and former.delayed, delayed=True)
+    topic = TopicQueues(name, hash_key, message_bytes_max, queues, queues[0])
+    topic.delayed = TopicQueues(name, hash_key, message_bytes_max, later, later[0])
     topic.delayed.delayed = topic.delayed
     return topic
 
 
-def _lanes(partitions: int, former: Topic | None, *, delayed: bool) -> list[Lane]:
-    lanes = former.lanes[:partitions] if former else []
-    return lanes + [Lane(partition, delayed) for partition in range(len(lanes), partitions)]
+def _queues(partitions: int, former: TopicQueues | None, *, delayed: bool) -> list[PartitionQueue]:
+    queues = former.queues[:partitions] if former else []
+    return queues + [PartitionQueue(partition, delayed) for partition in range(len(queues), partitions)]
 
 
 class Accumulator:
-    """Takes frames, gives out batches that are due, and is told what became of them."""
+    """Takes frames, returns batches that are due, and records their results."""
 
-    def __init__(self, rules: Rules, clock: Clock, owner: object = None) -> None:
+    def __init__(self, rules: BatchingRules, clock: Clock, owner: object = None) -> None:
         self.rules = rules
-        self.identity: Identity | None = None
+        self.identity: ProducerIdentity | None = None
         self.hurry = 0
-        """How many wait for everything to be sent: then all is due."""
+        """The number of callers that wait for everything to be sent: then all batches are due."""
         self.buffered = 0
         self._clock = clock
         self._owner = owner
         self._request_bytes = rules.request_bytes
         self._sequences: dict[tuple[str, int, bool], int] = {}
-        self._active: dict[Lane, Topic] = {}
+        self._active: dict[PartitionQueue, TopicQueues] = {}
 
-    def become(self, identity: Identity | None) -> None:
-        """What is sealed from now on is somebody else's, whose sequences begin at 0."""
+    def become(self, identity: ProducerIdentity | None) -> None:
+        """Use another producer identity for batches sealed from now on; its sequences begin at 0."""
         self.identity = identity
         self._sequences.clear()
 
     # --- what comes in ---
 
-    def add(self, topic: Topic, lane: Lane, frame: bytes, origin: Origin) -> Batch:
-        """The batch that took the frame, as its last one."""
+    def add(self, topic: TopicQueues, queue: PartitionQueue, frame: bytes, origin: FrameFields) -> SendBatch:
+        """Append a frame to a batch of the queue, and return that batch."""
         size = len(frame)
-        batch = lane.open
+        batch = queue.open
         if batch is None or batch.size + size > self._request_bytes:
-            batch = self._begin(topic, lane, origin)
+            batch = self._begin(topic, queue, origin)
         batch.frames.append(frame)
         batch.count += 1
         batch.size += size
@@ -143,12 +137,18 @@ class Accumulator:
         return batch
 
     def add_many(
-        self, topic: Topic, lane: Lane, frames: list[bytes], size: int, origin: Origin, due: Due | None = None
-    ) -> Batch:
-        """The same for frames that fit one request together; `origin` is that of the first, `due` that of all."""
-        batch = lane.open
+        self,
+        topic: TopicQueues,
+        queue: PartitionQueue,
+        frames: list[bytes],
+        size: int,
+        origin: FrameFields,
+        due: DueHeader | None = None,
+    ) -> SendBatch:
+        """Append frames that fit one request together. `origin` is that of the first, `due` that of all."""
+        batch = queue.open
         if batch is None or batch.size + size > self._request_bytes:
-            batch = self._begin(topic, lane, origin)
+            batch = self._begin(topic, queue, origin)
         batch.frames += frames
         batch.count += len(frames)
         batch.size += size
@@ -157,11 +157,13 @@ class Accumulator:
         self.buffered += size
         return batch
 
-    def _begin(self, topic: Topic, lane: Lane, origin: Origin) -> Batch:
-        batch = Batch(self._owner, topic.name, lane.partition, origin, self._clock.monotonic_ns(), delayed=lane.delayed)
-        lane.batches.append(batch)
-        lane.open = batch
-        self._active.setdefault(lane, topic)
+    def _begin(self, topic: TopicQueues, queue: PartitionQueue, origin: FrameFields) -> SendBatch:
+        batch = SendBatch(
+            self._owner, topic.name, queue.partition, origin, self._clock.monotonic_ns(), delayed=queue.delayed
+        )
+        queue.batches.append(batch)
+        queue.open = batch
+        self._active.setdefault(queue, topic)
         return batch
 
     # --- what goes out ---
@@ -170,12 +172,12 @@ class Accumulator:
     def is_empty(self) -> bool:
         return not self._active
 
-    def waiting(self) -> list[Batch]:
-        """All batches that are neither acknowledged nor refused."""
-        return [batch for lane in self._active for batch in lane.batches]
+    def waiting(self) -> list[SendBatch]:
+        """Return all batches that are neither acknowledged nor failed."""
+        return [batch for queue in self._active for batch in queue.batches]
 
-    def is_due(self, batch: Batch, now_ns: int) -> bool:
-        """Full, old, sent before, or wanted at once; never while it backs off."""
+    def is_due(self, batch: SendBatch, now_ns: int) -> bool:
+        """Return whether a batch is full, old, was sent before, or is wanted at once; never during its backoff."""
         if batch.not_before_ns > now_ns:
             return False
         rules = self.rules
@@ -189,43 +191,43 @@ class Accumulator:
         )
 
     def wake_ns(self) -> int | None:
-        """When the next batch becomes due, or fails for its age; None while nothing waits."""
+        """Return when the next batch becomes due or times out; None while nothing waits."""
         linger, limit = int(self.rules.linger * NANOSECONDS), int(self.rules.delivery_timeout * NANOSECONDS)
         times = (
             min(batch.not_before_ns or batch.opened_ns + linger, batch.opened_ns + limit)
-            for batch in (lane.batches[0] for lane in self._active)
+            for batch in (queue.batches[0] for queue in self._active)
         )
         return min(times, default=None)
 
     def has_due(self, now_ns: int) -> bool:
-        return any(self.is_due(lane.batches[0], now_ns) for lane in self._active)
+        return any(self.is_due(queue.batches[0], now_ns) for queue in self._active)
 
-    def take(self, now_ns: int) -> list[Batch]:
-        """The batches of the next request, sealed: all of one topic, at most one a partition and delayed log."""
-        leader = next((lane for lane in self._active if self.is_due(lane.batches[0], now_ns)), None)
+    def take(self, now_ns: int) -> list[SendBatch]:
+        """Seal and return the batches of the next request: of one topic, at most one for each section."""
+        leader = next((queue for queue in self._active if self.is_due(queue.batches[0], now_ns)), None)
         if leader is None:
             return []
         name, taken, size = self._active[leader].name, [leader], leader.batches[0].size
         sections = {leader.section}
-        for lane, topic in self._active.items():
-            head = lane.batches[0]
+        for queue, topic in self._active.items():
+            head = queue.batches[0]
             fits = size + head.size <= self._request_bytes
-            if topic.name == name and lane.section not in sections and fits and head.not_before_ns <= now_ns:
-                taken.append(lane)
-                sections.add(lane.section)
+            if topic.name == name and queue.section not in sections and fits and head.not_before_ns <= now_ns:
+                taken.append(queue)
+                sections.add(queue.section)
                 size += head.size
-        for lane in taken:
-            self._seal(lane, self._active[lane])
-            self._active[lane] = self._active.pop(lane)  # to the end: every lane has its turn
-        return [lane.batches[0] for lane in taken]
+        for queue in taken:
+            self._seal(queue, self._active[queue])
+            self._active[queue] = self._active.pop(queue)  # to the end: every queue gets its turn
+        return [queue.batches[0] for queue in taken]
 
-    def _seal(self, lane: Lane, topic: Topic) -> None:
-        batch = lane.batches[0]
+    def _seal(self, queue: PartitionQueue, topic: TopicQueues) -> None:
+        batch = queue.batches[0]
         if batch.sealed is not None:
             return
-        if batch is lane.open:
-            lane.open = None
-        if lane is topic.sticky:
+        if batch is queue.open:
+            queue.open = None
+        if queue is topic.sticky:
             topic.turn()
         if self.rules.idempotent:
             assert self.identity is not None
@@ -234,42 +236,42 @@ class Accumulator:
             sequence = self._sequences.get(place, 0)
             batch.identity, batch.sequence = self.identity, sequence
             self._sequences[place] = (sequence + batch.count) % SEQUENCES
-            batch.frames[0] = identified(batch.origin, self.identity, sequence, batch.count)
-        batch.sealed = section(batch.partition, batch.frames, delayed=batch.delayed)
+            batch.frames[0] = with_producer_header(batch.origin, self.identity, sequence, batch.count)
+        batch.sealed = encode_section(batch.partition, batch.frames, delayed=batch.delayed)
         batch.frames = []
 
     # --- what became of it ---
 
     def acknowledge(
-        self, batch: Batch, first_offset: int | None, timestamp: str | None, pieces: Pieces | None = None
+        self, batch: SendBatch, first_offset: int | None, timestamp: str | None, pieces: OffsetPieces | None = None
     ) -> None:
         self._remove(batch)
         batch.settle(None, first_offset, timestamp, pieces)
 
-    def postpone(self, batch: Batch, error: GoQueueError, now_ns: int) -> None:
-        """Send it again later, exactly as it is."""
+    def postpone(self, batch: SendBatch, error: GoQueueError, now_ns: int) -> None:
+        """Send a batch again later, unchanged."""
         batch.last_refusal = error
         batch.not_before_ns = now_ns + int(batch.backoff.next(error) * NANOSECONDS)
 
-    def unseal(self, batch: Batch) -> None:
-        """Have it sealed once more, as the batch of another producer."""
+    def unseal(self, batch: SendBatch) -> None:
+        """Let a batch be sealed again, for another producer."""
         assert batch.sealed is not None
         assert batch.origin is not None
         assert batch.identity is not None
         if self.identity == batch.identity:
             self.become(None)
-        first = identified(batch.origin, batch.identity, batch.sequence, batch.count)
-        batch.frames = [b"", batch.sealed[_SECTION.size + len(first) :]]  # the first frame is made when it is sealed
+        first = with_producer_header(batch.origin, batch.identity, batch.sequence, batch.count)
+        batch.frames = [b"", batch.sealed[SECTION.size + len(first) :]]  # the first frame is made when it is sealed
         batch.sealed, batch.unsure = None, False
 
-    def fail(self, batch: Batch, error: GoQueueError) -> None:
+    def fail(self, batch: SendBatch, error: GoQueueError) -> None:
         self._remove(batch)
         if batch.sealed is not None and not self.rules.transactional:
             self.become(None)
         batch.settle(error)
 
-    def expire(self, now_ns: int) -> list[Batch]:
-        """Fail what is older than the delivery timeout."""
+    def expire(self, now_ns: int) -> list[SendBatch]:
+        """Fail batches older than the delivery timeout, and return them."""
         limit = int(self.rules.delivery_timeout * NANOSECONDS)
         late = [batch for batch in self.waiting() if now_ns >= batch.opened_ns + limit]
         for batch in late:
@@ -277,39 +279,39 @@ class Accumulator:
             what = f"{batch.count} messages for {batch.topic}/{batch.partition}"
             error = RequestTimedOut(
                 f"{what} were not delivered within {self.rules.delivery_timeout} seconds{why}",
-                hint=None if batch.sealed is None else "they may have been stored all the same",
+                hint=None if batch.sealed is None else "they may have been stored",
             )
             error.__cause__ = batch.last_refusal
             self.fail(batch, error)
         return late
 
-    def abandon(self, error: GoQueueError) -> list[Batch]:
-        """Fail everything that still waits."""
+    def abandon(self, error: GoQueueError) -> list[SendBatch]:
+        """Fail everything that still waits, and return it."""
         left = self.waiting()
         for batch in left:
             self.fail(batch, error)
         return left
 
-    def _remove(self, batch: Batch) -> None:
-        lane = next(lane for lane in self._active if batch in lane.batches)
-        lane.batches.remove(batch)
-        if lane.open is batch:
-            lane.open = None
-        if not lane.batches:
-            del self._active[lane]
+    def _remove(self, batch: SendBatch) -> None:
+        queue = next(queue for queue in self._active if batch in queue.batches)
+        queue.batches.remove(batch)
+        if queue.open is batch:
+            queue.open = None
+        if not queue.batches:
+            del self._active[queue]
         self.buffered -= batch.size
 
 
-def identified(origin: Origin, identity: Identity, sequence: int, count: int) -> bytes:
-    """The first frame of a section: the same message with the producer's header before its own."""
+def with_producer_header(origin: FrameFields, identity: ProducerIdentity, sequence: int, count: int) -> bytes:
+    """Return the first frame of a section: the same message with the producer's header added."""
     value, key, headers, priority, flags = origin
     (own_count,) = _COUNT.unpack_from(headers)
-    own = encode_headers([(IDENTITY_HEADER, _IDENTITY.pack(*identity, sequence, count))])
-    together = b"".join((_COUNT.pack(own_count + 1), own[2:], headers[2:]))
+    own = PRODUCER_PREFIX + PRODUCER.pack(*identity, sequence, count)
+    together = b"".join((_COUNT.pack(own_count + 1), own, headers[2:]))
     return encode(value, key, together, priority=priority, flags=flags)
 
 
-def section(partition: int, frames: Sequence[Buffer], *, delayed: bool = False) -> bytes:
-    """Frames of one partition, or of its delayed log, as a request carries them."""
-    number = partition | _FOR_DELAYED_LOG if delayed else partition
-    return b"".join((_SECTION.pack(number, sum(map(len, frames))), *frames))
+def encode_section(partition: int, frames: Sequence[Buffer], *, delayed: bool = False) -> bytes:
+    """Return the frames of one partition, or of its delayed log, as a section of a request."""
+    number = partition | DELAYED if delayed else partition
+    return b"".join((SECTION.pack(number, sum(map(len, frames))), *frames))

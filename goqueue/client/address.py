@@ -1,4 +1,4 @@
-"""Where a broker is: the URL that a person writes, taken apart."""
+"""The address of a broker: its URL, parsed."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _LABEL_CHARACTERS_MAX = 63  # of the domain name system
 
 
 class Address(msgspec.Struct, frozen=True):
-    """A host and a port, whether the way there is encrypted, and what every path begins with."""
+    """Host, port, TLS, and the prefix of every path."""
 
     host: str
     port: int
@@ -27,7 +27,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """What the Host header says."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -36,9 +36,9 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse(url: str | None) -> Address:
-    """`http://host:port`; None means what the environment says, and then this machine.
+    """Parse `http://host:port`. None stands for the environment's URL, then for this machine.
 
-    A host alone is one of ours, at the port that brokers have; a URL has the port of its scheme.
+    A host alone has the broker's default port; a URL has the port of its scheme.
     """
     text = url or os.environ.get(VARIABLE) or DEFAULT
     found = _URL.fullmatch(text)
@@ -56,7 +56,7 @@ def parse(url: str | None) -> Address:
 
 
 def _is_name(host: str) -> bool:
-    """Whether the resolver may be asked for it; what cannot be a name raises no OSError there."""
+    """Return whether the resolver can look the name up."""
     try:
         labels = host if host.isascii() else host.encode("idna").decode()
     except UnicodeError:
@@ -65,7 +65,7 @@ def _is_name(host: str) -> bool:
 
 
 def quote(name: str) -> str:
-    """A name as one part of a path."""
+    """Return a name as one part of a path."""
     if _PLAIN.fullmatch(name):
         return name
     from urllib.parse import quote as percent  # noqa: PLC0415 - five milliseconds that a good name never costs

@@ -1,17 +1,19 @@
-"""What became of messages: the batch they travel in, and the light objects that a caller holds."""
+"""Sent messages: their batch, and the handles that the caller holds."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from goqueue.client.retry import Backoff
+from goqueue.client.api_request import Backoff
 from goqueue.client.times import nanoseconds, to_datetime
-from goqueue.delay import DELIVER_IN, due_of
+from goqueue.delay import DELIVER_IN, due_time
 from goqueue.errors import GoQueueError, RequestTimedOut
+from goqueue.wire.sections import ProducerIdentity
 
 
 class Stored(NamedTuple):
-    """Where a message lies that was published by itself. One that is `delayed` lies in the delayed log."""
+    """The position of a message that was published by itself. A `delayed` one is in the delayed log."""
 
     partition: int
     offset: int
@@ -24,9 +26,9 @@ class Stored(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """Where a message lies. With `acks="none"` the broker does not say at which offset or when.
+    """The position of a message. With `acks="none"` the offset and the time are not known.
 
-    The offset of one that is `delayed` is that of the partition's delayed log.
+    The offset of a `delayed` message is that of the partition's delayed log.
     """
 
     partition: int
@@ -48,84 +50,53 @@ def _moment(time_ns: int | None) -> datetime | None:
     return None if time_ns is None else to_datetime(time_ns)
 
 
-Origin = tuple[bytes, bytes, bytes, int, int]
-"""Value, key, encoded headers, priority and flags: what a frame was made of. The first one of a section is made
-anew, with the producer's header."""
+FrameFields = tuple[bytes, bytes, bytes, int, int]
+"""Value, key, encoded headers, priority and flags of a frame. The first frame of a section is encoded again with them,
+with the producer's header."""
 
-Due = tuple[str, bytes]
-"""The header that says when a message is to be delivered."""
+DueHeader = tuple[str, bytes]
+"""The header with the delivery time of a delayed message."""
 
 OnDelivery = Callable[[Any], object]
 
-Pieces = Sequence[tuple[int, int]]
-"""Ranges of offsets, each without its end, in the order of the messages."""
+OffsetPieces = Sequence[tuple[int, int]]
+"""Ranges of offsets, without their ends, in the order of the messages."""
 
 
-class Batch:
-    """Messages of one partition that are sent, acknowledged or refused together."""
+@dataclass(slots=True, eq=False)
+class SendBatch:
+    """Messages of one partition that are sent, acknowledged or failed together."""
 
-    __slots__ = (
-        "backoff",
-        "callbacks",
-        "count",
-        "delayed",
-        "dues",
-        "error",
-        "first_offset",
-        "frames",
-        "identity",
-        "last_refusal",
-        "looked",
-        "not_before_ns",
-        "opened_ns",
-        "origin",
-        "owner",
-        "partition",
-        "pieces",
-        "sealed",
-        "sequence",
-        "settled",
-        "size",
-        "timestamp_ns",
-        "topic",
-        "unsure",
-        "waiters",
-        "wanted",
-    )
-
-    def __init__(
-        self, owner: Any, topic: str, partition: int, origin: Origin, opened_ns: int, *, delayed: bool = False
-    ) -> None:
-        self.owner = owner
-        self.topic = topic
-        self.partition = partition
-        self.delayed = delayed
-        self.dues: list[Due] = []
-        """Of each message of a delayed batch."""
-        self.origin: Origin | None = origin
-        self.opened_ns = opened_ns
-        self.frames: list[bytes] = []
-        self.count = 0
-        self.size = 0
-        self.sealed: bytes | None = None
-        self.identity: tuple[int, int] | None = None
-        self.sequence = 0
-        """Whose it is since it was sealed, and with which sequence it begins."""
-        self.unsure = False
-        """Whether an answer to it was lost: then the broker may have it."""
-        self.backoff = Backoff()
-        self.not_before_ns = 0
-        self.last_refusal: GoQueueError | None = None
-        self.callbacks: list[tuple[int, int, OnDelivery]] = []
-        self.settled = False
-        self.error: GoQueueError | None = None
-        self.first_offset: int | None = None
-        self.timestamp_ns: int | None = None
-        self.pieces: Pieces | None = None
-        self.waiters: list[Callable[[], object]] = []
-        self.wanted = False
-        """Whether anybody has waited for it, be it in vain: then it is sent at once."""
-        self.looked: set[int] = set()
+    owner: Any
+    topic: str
+    partition: int
+    origin: FrameFields | None
+    opened_ns: int
+    delayed: bool = False
+    dues: list[DueHeader] = field(default_factory=list)
+    """The delivery times of a delayed batch, one for each message."""
+    frames: list[bytes] = field(default_factory=list)
+    count: int = 0
+    size: int = 0
+    sealed: bytes | None = None
+    identity: ProducerIdentity | None = None
+    sequence: int = 0
+    """The producer and the first sequence, set when the batch is sealed."""
+    unsure: bool = False
+    """True if an answer to it was lost, so that the broker may have it."""
+    backoff: Backoff = field(default_factory=Backoff)
+    not_before_ns: int = 0
+    last_refusal: GoQueueError | None = None
+    callbacks: list[tuple[int, int, OnDelivery]] = field(default_factory=list)
+    settled: bool = False
+    error: GoQueueError | None = None
+    first_offset: int | None = None
+    timestamp_ns: int | None = None
+    pieces: OffsetPieces | None = None
+    waiters: list[Callable[[], object]] = field(default_factory=list)
+    wanted: bool = False
+    """True if a caller has waited for it: then it is sent at once."""
+    looked: set[int] = field(default_factory=set)
 
     def receipt(self, index: int) -> Receipt:
         if self.delayed:
@@ -137,8 +108,8 @@ class Batch:
             return None
         due = self.dues[index]
         if self.timestamp_ns is None and due[0] == DELIVER_IN:
-            return None  # it counts from a time that the broker has not said
-        return due_of([due], self.timestamp_ns or 0)
+            return None  # it counts from a time that is not known yet
+        return due_time([due], self.timestamp_ns or 0)
 
     def _offset(self, index: int) -> int | None:
         if self.first_offset is None:
@@ -149,7 +120,7 @@ class Batch:
             if index < end - first:
                 return first + index
             index -= end - first
-        return None  # nor does the broker say
+        return None  # unknown
 
     def wait_with(self, wake: Callable[[], object]) -> None:
         self.waiters.append(wake)
@@ -164,9 +135,9 @@ class Batch:
         error: GoQueueError | None,
         first_offset: int | None = None,
         timestamp: str | None = None,
-        pieces: Pieces | None = None,
+        pieces: OffsetPieces | None = None,
     ) -> None:
-        """The end of the batch; its bytes are let go."""
+        """End the batch and free its bytes."""
         self.error, self.first_offset, self.pieces = error, first_offset, pieces
         self.timestamp_ns = nanoseconds(timestamp) if timestamp else None
         self.frames, self.sealed, self.origin = [], None, None
@@ -177,32 +148,28 @@ class Batch:
 
     @property
     def unseen(self) -> int:
-        """Messages that failed, and nobody asked about them nor is told."""
+        """The number of failed messages that neither a callback nor the caller has seen."""
         told = {index for first, count, _ in self.callbacks for index in range(first, first + count)}
         return self.count - len(told | self.looked) if self.error is not None else 0
 
     def fault(self, index: int) -> GoQueueError | None:
-        """The error of one message, which is looked at with this."""
+        """Return the error of one message, which counts as seen now."""
         if self.error is not None:
             self.looked.add(index)
         return self.error
 
 
-class Owner(Protocol):
-    def wait(self, batch: Batch, timeout: float | None) -> bool: ...
-
-
-class Settling:
-    """What the two kinds of delivery have in common. They are made once a message, so they hold two numbers."""
+class DeliveryHandle:
+    """The common part of both kinds of delivery. There is one for each message, so it holds two values only."""
 
     __slots__ = ("_batch", "_index")
 
-    def __init__(self, batch: Batch, index: int) -> None:
+    def __init__(self, batch: SendBatch, index: int) -> None:
         self._batch = batch
         self._index = index
 
     def done(self) -> bool:
-        """Whether the broker has acknowledged the message or refused it for good."""
+        """Return whether the broker has acknowledged the message or refused it for good."""
         return self._batch.settled
 
     @property
@@ -215,7 +182,7 @@ class Settling:
 
     @property
     def offset(self) -> int | None:
-        """None until the message is acknowledged."""
+        """The offset; None until the message is acknowledged."""
         return self._batch.receipt(self._index).offset
 
     @property
@@ -224,12 +191,12 @@ class Settling:
 
     @property
     def delayed(self) -> bool:
-        """Whether it is to be delivered later; its offset is that of the delayed log then."""
+        """True if the message is delivered later; its offset is that of the delayed log then."""
         return self._batch.delayed
 
     @property
     def deliver_at(self) -> datetime | None:
-        """None of a message that is not delayed, and of a delay until the message is acknowledged."""
+        """The delivery time; None for a message that is not delayed, and for a delay until it is acknowledged."""
         return self._batch.receipt(self._index).deliver_at
 
     def _receipt(self) -> Receipt:
@@ -244,36 +211,16 @@ class Settling:
         return f"<{type(self).__name__} {batch.topic}/{batch.partition} {state}>"
 
 
-class Delivery(Settling):
-    """One message on its way. Waiting for it sends what has gathered at once."""
-
-    __slots__ = ()
-
-    def result(self, timeout: float | None = None) -> Receipt:
-        """Wait until the message is durable; raises what went wrong, and RequestTimedOut when nothing did yet."""
-        self._wait(timeout)
-        return self._receipt()
-
-    def exception(self, timeout: float | None = None) -> GoQueueError | None:
-        """Wait, and give what went wrong instead of raising it."""
-        self._wait(timeout)
-        return self._batch.fault(self._index)
-
-    def _wait(self, timeout: float | None) -> None:
-        if not self._batch.settled and not self._batch.owner.wait(self._batch, timeout):
-            raise still_under_way(1, timeout)
+BatchSpan = tuple[SendBatch, int, Sequence[int]]
+"""A batch, the index of the first message in it, and the positions of the messages in the call."""
 
 
-Span = tuple[Batch, int, Sequence[int]]
-"""A batch, the index of the first message in it, and which messages of the call these are."""
-
-
-class SettlingMany:
+class BulkDeliveryHandle:
     """All messages of one bulk call."""
 
     __slots__ = ("_count", "_spans")
 
-    def __init__(self, spans: list[Span]) -> None:
+    def __init__(self, spans: list[BatchSpan]) -> None:
         self._spans = spans
         self._count = sum(len(positions) for _, _, positions in spans)
 
@@ -302,31 +249,10 @@ class SettlingMany:
                 failed.update(dict.fromkeys(positions, batch.error))
         return failed
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[SendBatch]:
         return (batch for batch, _, _ in self._spans if not batch.settled)
 
 
-class Deliveries(SettlingMany):
-    """All messages of one `send_many`."""
-
-    __slots__ = ()
-
-    def result(self, timeout: float | None = None) -> list[Receipt]:
-        """Wait until all are durable: a receipt for each in the order of the call. Raises the first failure."""
-        self._wait(timeout)
-        return self._receipts()
-
-    def exceptions(self, timeout: float | None = None) -> dict[int, GoQueueError]:
-        """Wait, and give what went wrong by the place of the message in the call."""
-        self._wait(timeout)
-        return self._failures()
-
-    def _wait(self, timeout: float | None) -> None:
-        for batch in self._batches():
-            if not batch.owner.wait(batch, timeout):
-                raise still_under_way(self._count, timeout)
-
-
-def still_under_way(count: int, timeout: float | None) -> RequestTimedOut:
+def still_pending(count: int, timeout: float | None) -> RequestTimedOut:
     what = "a message is" if count == 1 else f"{count} messages are"
-    return RequestTimedOut(f"{what} still under way after {timeout} seconds", hint="it is not lost: wait on")
+    return RequestTimedOut(f"{what} still under way after {timeout} seconds", hint="it is not lost: wait again")

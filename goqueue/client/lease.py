@@ -1,63 +1,118 @@
 """One lease: what the application noted about its messages, and what of that was gathered to be sent.
 
-The application notes by appending to a list, which needs no lock and costs a few dozen nanoseconds; whoever sends
-reads on from where it stopped. What must stay true:
+The application appends a note to a list, which needs no lock; the sender reads on from where it stopped. What must
+stay true:
 
-- The list of notes only grows. So a note is seen by whoever gathers next, whichever thread made it.
+- The list of notes only grows. So the next gathering sees every note, whichever thread made it.
 - Of several notes about one message the first counts, and what was gathered once is not gathered again.
-- An offset without a message needs no settling and may be covered by the settling of others.
+- An offset without a message needs no settling and may be covered by the settling of its neighbors.
 """
 
 import enum
 import weakref
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from goqueue.client.intervals import Intervals, Range, count, missing
-from goqueue.client.polls import Leased, TopicPartition
+from goqueue.client.member_requests import TopicPartition
 from goqueue.errors import GoQueueError, LeaseExpired
+from goqueue.wire.leases import LeaseDescription
+
+Range = tuple[int, int]
+"""The first offset, and the one after the last."""
+
+
+class OffsetRanges:
+    """A set of offsets as ranges. Ranges that touch are merged; none is empty."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for first, end in ranges:
+            self.add(first, end)
+
+    def add(self, first: int, end: int) -> list[Range]:
+        """Add a range, and return the parts of it that were not in the set."""
+        if first >= end:
+            return []
+        starts, ends = self._starts, self._ends
+        low, high = bisect_left(ends, first), bisect_right(starts, end)
+        fresh, at = [], first
+        for index in range(low, high):
+            if at < starts[index]:
+                fresh.append((at, starts[index]))
+            at = max(at, ends[index])
+        if at < end:
+            fresh.append((at, end))
+        if low < high:
+            first, end = min(first, starts[low]), max(end, ends[high - 1])
+        starts[low:high] = [first]
+        ends[low:high] = [end]
+        return fresh
+
+    def covers(self, first: int, end: int) -> bool:
+        """Return whether the whole range is in the set."""
+        index = bisect_right(self._starts, first) - 1
+        return first >= end or (index >= 0 and self._ends[index] >= end)
+
+    def ranges(self) -> list[Range]:
+        return list(zip(self._starts, self._ends, strict=True))
+
+    def __len__(self) -> int:
+        """Return the number of ranges, not of offsets."""
+        return len(self._starts)
+
+    def __repr__(self) -> str:
+        return f"<OffsetRanges {self.ranges()}>"
+
+
+def count_offsets(ranges: Iterable[Range]) -> int:
+    return sum(end - first for first, end in ranges)
+
+
+def uncovered(ranges: Iterable[Range], first: int, end: int) -> list[Range]:
+    """Return the parts of a range that ascending ranges inside it leave out."""
+    found = []
+    for low, high in ranges:
+        if first < low:
+            found.append((first, low))
+        first = high
+    return [*found, (first, end)] if first < end else found
+
 
 ACK, NACK, REJECT, RELEASE, EXTEND = "acks", "nacks", "rejects", "releases", "extensions"
-"""As a request names them."""
+"""The names in a settle request."""
 
-LEFT = (NACK, RELEASE)
-"""After these a message comes again."""
+RETURNING = (NACK, RELEASE)
+"""The actions after which a message is delivered again."""
 
 NEVER = float("inf")
 
 
-class Note(NamedTuple):
-    """What is to become of some offsets; of one that is simply acknowledged its number is noted."""
+class SettleNote(NamedTuple):
+    """The settlement of some offsets. For a simple ack the application notes the offset alone."""
 
     action: str
     first: int
     end: int
     seconds: float | None = None
-    """The delay of a nack; how long an extension is to hold."""
+    """The delay of a nack, or the time of an extension."""
     reason: str | None = None
 
 
-class Entry:
-    """One entry of a request that settles."""
+@dataclass(slots=True, eq=False)
+class SettleEntry:
+    """One entry of a settle request."""
 
-    __slots__ = ("action", "held", "messages", "ranges", "reason", "seconds")
-
-    def __init__(
-        self,
-        held: "Held",
-        action: str,
-        ranges: Sequence[Range],
-        messages: int,
-        seconds: float | None,
-        reason: str | None,
-    ) -> None:
-        self.held = held
-        self.action = action
-        self.ranges = ranges
-        self.messages = messages
-        self.seconds = seconds
-        self.reason = reason
+    held: "HeldLease"
+    action: str
+    ranges: Sequence[Range]
+    messages: int
+    seconds: float | None
+    reason: str | None
 
     def to_wire(self) -> dict[str, Any]:
         leased = self.held.leased
@@ -72,51 +127,32 @@ class Entry:
         return named
 
 
-class Held:
-    """What the consumer remembers of a lease, as long as anything of it is to be done."""
+@dataclass(slots=True, eq=False)
+class HeldLease:
+    """The state of a lease, kept until everything in it is settled or its messages are gone."""
 
-    __slots__ = (
-        "asked",
-        "error",
-        "extend_at",
-        "gaps",
-        "handle",
-        "keys",
-        "leased",
-        "left",
-        "noted",
-        "over",
-        "pending",
-        "pledged",
-        "read",
-        "refused",
-        "settled",
-        "wanted",
-    )
-
-    def __init__(self, leased: Leased, extend_at: float) -> None:
-        self.leased = leased
-        self.noted: list[int | Note] = []
-        self.read = 0
-        """How many of the notes are among `settled` and `pending`."""
-        self.settled = Intervals()
-        self.gaps: list[Range] = []
-        """Where it has no messages: there are many where messages of other lanes lie between."""
-        self.pending: dict[tuple[str, float | None, str | None], list[Range]] = {}
-        self.wanted: float | None = None
-        """How long the application wants to have it from now on."""
-        self.extend_at = extend_at
-        self.pledged = 0
-        """How many transactions are to acknowledge some of it, and have not told the broker yet."""
-        self.over = False
-        """It was lost, or taken: nothing of it is handed out any more."""
-        self.refused = Intervals()
-        self.error: GoQueueError | None = None
-        self.handle: weakref.ref[Lease] | None = None
-        self.keys: dict[int, bytes] = {}
-        """By offset, where keys are to stay in their order; `left` is told then what is to come again."""
-        self.asked = 0
-        self.left: Callable[[Held, Iterable[Range]], None] | None = None
+    leased: LeaseDescription
+    extend_at: float
+    noted: list[int | SettleNote] = field(default_factory=list)
+    read: int = 0
+    """The number of notes that `settled` and `pending` include."""
+    settled: OffsetRanges = field(default_factory=OffsetRanges)
+    gaps: list[Range] = field(default_factory=list)
+    """Ranges without messages; many when messages of other priorities lie between."""
+    pending: dict[tuple[str, float | None, str | None], list[Range]] = field(default_factory=dict)
+    wanted: float | None = None
+    """The time by which the application wants the lease extended."""
+    reserved: int = 0
+    """The number of transactions that reserved some of it and have not sent their acks."""
+    over: bool = False
+    """True if it was lost or revoked: no more of its messages are returned."""
+    refused: OffsetRanges = field(default_factory=OffsetRanges)
+    error: GoQueueError | None = None
+    handle: "weakref.ref[LeaseHandle] | None" = None
+    keys: dict[int, bytes] = field(default_factory=dict)
+    """Keys by offset, if keys are kept in order; then `left` is called with what is to come again."""
+    asked: int = 0
+    left: "Callable[[HeldLease, Iterable[Range]], None] | None" = None
 
     @property
     def place(self) -> TopicPartition:
@@ -132,31 +168,31 @@ class Held:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the application still has any of its messages, or will get them."""
+        """True if the application has, or will get, any of its messages."""
         return self.handle is not None and self.handle() is not None
 
     def skip(self, gaps: list[Range]) -> None:
-        """Where it has no messages. A lease without any is acknowledged as it is."""
+        """Record the offsets without messages. A lease without any message is acknowledged."""
         if gaps == [(self.leased.first, self.leased.end)]:
-            self.noted.append(Note(ACK, self.leased.first, self.leased.end))
+            self.noted.append(SettleNote(ACK, self.leased.first, self.leased.end))
             return
         self.gaps = gaps
         for first, end in gaps:
             self.settled.add(first, end)
 
     def fold(self) -> None:
-        """Take in what was noted meanwhile."""
+        """Apply the notes made since the last call."""
         new = self.noted[self.read :]
         if not new:
             return
         self.read += len(new)
         first = new[0]
-        if type(first) is int and new == list(range(first, first + len(new))):  # one after the other, as mostly
+        if type(first) is int and new == list(range(first, first + len(new))):  # consecutive acks, the usual case
             self._settle(ACK, first, first + len(new))
             return
         begin = end = -1
         for note in new:
-            if isinstance(note, Note):
+            if isinstance(note, SettleNote):
                 self._settle(ACK, begin, end)
                 begin = end = -1
                 self._take(note)
@@ -167,7 +203,7 @@ class Held:
                 begin, end = note, note + 1
         self._settle(ACK, begin, end)
 
-    def _take(self, note: Note) -> None:
+    def _take(self, note: SettleNote) -> None:
         if note.action == EXTEND:
             self.wanted = note.seconds
         else:
@@ -179,39 +215,39 @@ class Held:
         fresh = self.settled.add(max(first, self.leased.first), min(end, self.leased.end))
         if fresh:
             self.pending.setdefault((action, seconds, reason), []).extend(fresh)
-            if self.left is not None and action in LEFT:
+            if self.left is not None and action in RETURNING:
                 self.left(self, fresh)
 
-    def give_back(self) -> None:
-        """Release what nothing was said of. A word about it that comes later is too late, and who waits is told."""
+    def release_unsettled(self) -> None:
+        """Release what was not settled. A later ack of it is refused with an error that says why."""
         self.over = True
         self.fold()
         said = self.settled.ranges()
-        self.noted.append(Note(RELEASE, self.leased.first, self.leased.end))
+        self.noted.append(SettleNote(RELEASE, self.leased.first, self.leased.end))
         self.fold()
         self.error = LeaseExpired(
-            f"messages of {self.place} were given back when the group shared its partitions out anew",
-            hint="settle what is in hand in on_revoked",
+            f"messages of {self.place} were released when the group was rebalanced",
+            hint="settle received messages in on_revoked",
         )
-        for first, end in missing(said, self.leased.first, self.leased.end):
+        for first, end in uncovered(said, self.leased.first, self.leased.end):
             self.refused.add(first, end)
 
-    def pledge(self, ranges: Iterable[Range]) -> list[Range]:
-        """Leave these offsets to a transaction; gives those of which nothing was said before."""
+    def reserve(self, ranges: Iterable[Range]) -> list[Range]:
+        """Reserve offsets for a transaction. Return those that were not settled before."""
         self.fold()
         first, end = self.leased.first, self.leased.end
         return [piece for low, high in ranges for piece in self.settled.add(max(low, first), min(high, end))]
 
-    def take_back(self, ranges: list[Range], reason: str | None) -> None:
-        """The broker was not told of what was left to a transaction: it is to come again. For a `reason` it failed."""
+    def release_reserved(self, ranges: list[Range], reason: str | None) -> None:
+        """Return reserved offsets that the broker does not know of; with a `reason`, as failed."""
         said = (RELEASE, None, None) if reason is None else (NACK, 0.0, reason)
         self.pending.setdefault(said, []).extend(ranges)
         if self.left is not None:
             self.left(self, ranges)
 
-    def take(self, room: int) -> list[Entry]:
-        """What is to be sent, in at most so many ranges; the rest stays."""
-        entries: list[Entry] = []
+    def take(self, room: int) -> list[SettleEntry]:
+        """Return what is to be sent, in at most `room` ranges; the rest stays."""
+        entries: list[SettleEntry] = []
         while self.pending and room > 0:
             action, seconds, reason = said = next(iter(self.pending))
             fresh = self.pending.pop(said)
@@ -222,12 +258,12 @@ class Held:
             ranges = fresh
             if action == ACK and (len(fresh) > 1 or self.gaps):
                 ranges = self.widened(fresh)
-            entries.append(Entry(self, action, ranges, count(fresh), seconds, reason))
+            entries.append(SettleEntry(self, action, ranges, count_offsets(fresh), seconds, reason))
         return entries
 
     def widened(self, fresh: Iterable[Range]) -> list[Range]:
-        """With the gaps beside them: so what lies on both sides of one is told as one range."""
-        return Intervals(map(self._widened, fresh)).ranges()
+        """Extend ranges by the gaps beside them, so that fewer ranges are sent."""
+        return OffsetRanges(map(self._widened, fresh)).ranges()
 
     def _widened(self, fresh: Range) -> Range:
         first, end = fresh
@@ -238,50 +274,54 @@ class Held:
             end = self.gaps[behind][1]
         return first, end
 
-    def refuse(self, entry: Entry, error: GoQueueError) -> None:
+    def refuse(self, entry: SettleEntry, error: GoQueueError) -> None:
         self.error = error
         for first, end in entry.ranges:
             self.refused.add(first, end)
 
 
-class Fate(enum.Enum):
-    """What becomes of messages that were left to a transaction."""
+class AckOutcome(enum.Enum):
+    """The outcome of messages that were reserved for a transaction."""
 
-    TOLD = "the broker keeps them until the transaction ends"
-    DONE = "it was committed"
-    BACK = "the broker hands them out again"
-    UNSAID = "the broker knows nothing of it: it is to be told that they come again"
-
-
-class Owner(Protocol):
-    def durable(self, held: Held, first: int, end: int) -> Any:
-        """Wait until what was noted about these offsets is durable; raises what was refused."""
-
-    def pledge(self, held: Held, ranges: Iterable[Range]) -> tuple[list[Range], tuple[str, str]]:
-        """Leave offsets to a transaction: those of which nothing was said before, and of which group and member."""
-
-    def redeem(self, held: Held, ranges: list[Range], fate: Fate, reason: str | None = None) -> None:
-        """What became of them."""
+    SENT = "the broker keeps them until the transaction ends"
+    COMMITTED = "the transaction was committed"
+    REDELIVERED = "the broker delivers them again"
+    UNSENT = "the broker does not know of it: they must be released"
 
 
-class Lease:
-    """What messages know of their lease. As long as any of them is alive it is alive, and the lease is extended."""
+class LeaseOwner(Protocol):
+    """The consumer, as its leases see it."""
+
+    def durable(self, held: HeldLease, first: int, end: int) -> Any:
+        """Wait until what was noted about these offsets is durable. Raises what was refused."""
+
+    def reserve(self, held: HeldLease, ranges: Iterable[Range]) -> tuple[list[Range], tuple[str, str]]:
+        """Reserve offsets for a transaction. Return those that were not settled, with group and member."""
+
+    def finish_reservation(
+        self, held: HeldLease, ranges: list[Range], outcome: AckOutcome, reason: str | None = None
+    ) -> None:
+        """Record the outcome of reserved offsets."""
+
+
+class LeaseHandle:
+    """The lease as its messages refer to it. It lives as long as any of them, and the lease is extended as long."""
 
     __slots__ = ("__weakref__", "held", "note", "owner")
 
-    def __init__(self, held: Held, owner: Owner, alert: Callable[[], None] | None = None) -> None:
+    def __init__(self, held: HeldLease, owner: LeaseOwner, alert: Callable[[], None] | None = None) -> None:
         self.held = held
         self.owner = owner
-        self.note: Callable[[int | Note], None] = held.noted.append if alert is None else _alerting(held, alert)
+        self.note: Callable[[int | SettleNote], None] = held.noted.append if alert is None else _alerting(held, alert)
         held.handle = weakref.ref(self)
 
 
-def _alerting(held: Held, alert: Callable[[], None]) -> Callable[[int | Note], None]:
-    """Noting, where the consumer is to see at once what comes again."""
+def _alerting(held: HeldLease, alert: Callable[[], None]) -> Callable[[int | SettleNote], None]:
+    """Return a function that notes, and alerts the consumer at once of messages that are to come again."""
 
-    def note(said: int | Note) -> None:
+    def note(said: int | SettleNote) -> None:
         held.noted.append(said)
-        if isinstance(said, Note) and said.action in LEFT:
+        if isinstance(said, SettleNote) and said.action in RETURNING:
             alert()
 
     return note

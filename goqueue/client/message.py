@@ -1,19 +1,20 @@
 """Messages as they come out of an answer of frames.
 
-An answer is checked once, as a whole; then each message is a few numbers that point into it, and what is not looked
-at is never cut out. Struct of `msgspec`, because making one takes half the time that a class with slots needs.
+An answer is checked once, as a whole. A message holds numbers that point into it; its parts are cut out on access. It
+is a Struct of `msgspec`, which is created in half the time of a class with slots.
 """
 
 import struct
 from datetime import datetime
+from typing import Any, TypeVar, overload
 
 import msgspec
 from crc32c import crc32c
 
 from goqueue.client.times import to_datetime
 from goqueue.compression import decompress
-from goqueue.delay import origin_of
-from goqueue.errors import ChecksumMismatch, FrameInvalid
+from goqueue.delay import delayed_offset
+from goqueue.errors import ChecksumMismatch, FrameInvalid, ValueUnreadable
 from goqueue.limits import FRAME_HEADER_BYTES
 from goqueue.storage.frame import (
     COMPRESSED,
@@ -27,15 +28,17 @@ from goqueue.storage.frame import (
     measure,
 )
 
-FIELDS = struct.Struct(">I4xQQBxHIH")  # magic, version and flags as one number; the checksum is passed over
+FIELDS = struct.Struct(">I4xQQBxHIH")  # magic, version and flags as one number; the checksum is skipped
 PREFIX = int.from_bytes(MAGIC + bytes((VERSION, 0)), "big")
-_CUT = COMPRESSED | TOMBSTONE  # a value that is not simply the bytes that stand there
+_CUT = COMPRESSED | TOMBSTONE  # the value is not the stored bytes
+
+T = TypeVar("T")
 
 assert FIELDS.size == FRAME_HEADER_BYTES
 
 
 class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
-    """One message. It keeps the answer that it came in alive, so keep its `value` where few of many are kept."""
+    """One message. It keeps its whole answer in memory; to keep few of many messages, keep their `value`."""
 
     topic: str
     partition: int
@@ -51,7 +54,7 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
 
     @property
     def value(self) -> bytes | None:
-        """The bytes that were published, decompressed; None in a tombstone."""
+        """The published bytes, decompressed; None in a tombstone."""
         if self._flags & _CUT:
             return self._cut_value()
         return self._content[self._at_value : self._at_headers]
@@ -62,13 +65,52 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
         return decompress(self._content[self._at_value : self._at_headers])
 
     @property
+    def text(self) -> str:
+        """The value as text. Raises ValueUnreadable if it is not UTF-8, and for a tombstone."""
+        value = self._present_value()
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise self._unreadable(f"is not UTF-8: byte {error.start} is 0x{value[error.start]:02x}") from None
+
+    @overload
+    def json(self) -> Any: ...
+    @overload
+    def json(self, kind: type[T]) -> T: ...
+    def json(self, kind: Any = Any) -> Any:
+        """Return the value decoded from JSON, as `kind` if given: a dataclass, for example, or a msgspec Struct.
+
+        Raises ValueUnreadable if it is not JSON or does not fit, and for a tombstone.
+        """
+        value = self._present_value()
+        try:
+            return msgspec.json.decode(value, type=kind)
+        except msgspec.ValidationError as error:
+            name = getattr(kind, "__name__", str(kind))
+            raise self._unreadable(f"is JSON that does not fit {name}: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._unreadable(f"is not JSON: {error}") from None
+
+    def _present_value(self) -> bytes:
+        value = self.value
+        if value is None:
+            raise self._unreadable("is missing: it is a tombstone, which deletes its key", "see is_tombstone first")
+        return value
+
+    def _unreadable(self, problem: str, hint: str = "value has its bytes") -> ValueUnreadable:
+        place = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+        return ValueUnreadable(
+            f"the value of {self.topic}/{self.partition}@{self.offset} {problem}", hint=hint, **place
+        )
+
+    @property
     def key(self) -> bytes | None:
         length = self._key_length
         return self._content[self._at_value - length : self._at_value] if length else None
 
     @property
     def headers(self) -> list[tuple[str, bytes]]:
-        """In their order; a name may come twice. Names that begin with `__` are the broker's own and left out."""
+        """The headers in their order; a name may occur twice. Names that begin with `__` are left out."""
         return [pair for pair in self._all_headers() if not pair[0].startswith("__")]
 
     def _all_headers(self) -> list[tuple[str, bytes]]:
@@ -78,8 +120,8 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
 
     @property
     def delayed_offset(self) -> int | None:
-        """Its offset in the partition's delayed log, by which it was known until it was delivered; mostly None."""
-        return origin_of(self._all_headers())
+        """The offset in the delayed log of a message that was delayed."""
+        return delayed_offset(self._all_headers())
 
     @property
     def is_tombstone(self) -> bool:
@@ -87,7 +129,7 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
 
     @property
     def timestamp(self) -> datetime:
-        """When the broker took it, to the microsecond; `timestamp_ns` has all of it."""
+        """The append time, to the microsecond; `timestamp_ns` is exact."""
         return to_datetime(self.timestamp_ns)
 
     def __repr__(self) -> str:
@@ -95,14 +137,14 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
 
 
 def check(content: bytes, checksum: str) -> None:
-    """The body of an answer is what the broker sent."""
+    """Compare the body of an answer with its checksum."""
     found = f"{crc32c(content, 0, 0):08x}"
     if found != checksum.lower():
         raise ChecksumMismatch(f"the frames have the checksum {found}, the broker said {checksum or 'nothing'}")
 
 
 def decode(topic: str, partition: int, content: bytes, first: int, end: int) -> list[Message]:
-    """The messages with offsets from `first` up to `end`; control frames and what lies outside are left out.
+    """Return the messages with offsets from `first` up to but without `end`, without control frames.
 
     What must stay true: a length is compared with the bytes at hand before it is used.
     """
@@ -117,7 +159,7 @@ def decode(topic: str, partition: int, content: bytes, first: int, end: int) -> 
         at_headers = at_value + value
         after = at_headers + headers
         if flags > FLAGS_ALL or after > size:
-            measure(content, position)  # which says what is wrong
+            measure(content, position)  # raises the precise error
             raise FrameInvalid(f"no frame at byte {position}", position=position)
         if first <= offset < end and not flags & CONTROL:
             found.append(

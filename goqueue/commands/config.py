@@ -1,4 +1,4 @@
-"""`goqueue config`: find what is wrong with a configuration, see what is in effect, start a new one."""
+"""`goqueue config`: check a configuration file, show the settings in effect, write a new file."""
 
 import json
 import os
@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from goqueue.commands import reference
-from goqueue.commands.flags import setting_flags
+from goqueue.commands import settings_reference
+from goqueue.commands.setting_flags import setting_flags
 from goqueue.config import SETTINGS, Config, Problem, load
-from goqueue.console import exits, terminal
+from goqueue.console import exit_codes, terminal
 from goqueue.errors import ConfigInvalid
 from goqueue.quantities import format_count
 
-_Output = typer.Option("--output", "-o", help="How to print.")
+_Output = typer.Option("--output", "-o", help="Output format.")
 
 
 def check(
@@ -26,24 +26,24 @@ def check(
       goqueue config check goqueue.yaml
       goqueue config check goqueue.yaml -o json
 
-    Environment variables count as they do for the broker. Without problems the settings in effect are
-    printed; with problems there is one line each, and the exit code is 2.
+    Environment variables apply as for the broker. Without problems the command prints the settings in effect; with
+    problems it prints one line for each, and the exit code is 2.
     """
     try:
         config = load(file, os.environ)
     except ConfigInvalid as error:
         _print_problems(error.details["problems"], output)
-        raise typer.Exit(exits.USAGE) from error
+        raise typer.Exit(exit_codes.USAGE) from error
     if output == "json":
         _print_json({"valid": True, "problems": [], "settings": _rows(config)})
     else:
         _print_table(config)
-        terminal.say(f"{file} is fine")
+        terminal.say(f"{file} is valid")
 
 
 @setting_flags
 def show(
-    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="The YAML file, if there is one.")] = None,
+    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="The YAML file.")] = None,
     output: Annotated[Literal["table", "json", "yaml"], _Output] = "table",
     *,
     flags: dict[str, str | None],
@@ -55,13 +55,13 @@ def show(
       goqueue config show goqueue.yaml --storage-flush interval
       goqueue config show goqueue.yaml -o yaml
 
-    A flag is stronger than the environment, the environment than the file, the file than the default.
+    A flag takes precedence over the environment, the environment over the file, the file over the default.
     """
     config = load(file, os.environ, flags)
     if output == "json":
         _print_json(_rows(config))
     elif output == "yaml":
-        terminal.write(reference.settings_yaml(config))
+        terminal.write(settings_reference.settings_yaml(config))
     else:
         _print_table(config)
 
@@ -69,7 +69,7 @@ def show(
 def template(
     purpose: Annotated[
         Literal["default", "dev", "production"],
-        typer.Option("--for", help="What the broker is for: its values are set accordingly."),
+        typer.Option("--for", help="Kind of use, which decides the values."),
     ] = "default",
 ) -> None:
     """Write a complete configuration file.
@@ -78,9 +78,9 @@ def template(
       goqueue config template > goqueue.yaml
       goqueue config template --for production > goqueue.yaml
 
-    Every setting is in it with what it does, its bounds and its variable.
+    It has every setting with its description, bounds and variable.
     """
-    terminal.write(reference.template(purpose))
+    terminal.write(settings_reference.template(purpose))
 
 
 def _print_problems(problems: tuple[Problem, ...], output: str) -> None:

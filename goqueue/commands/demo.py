@@ -1,6 +1,12 @@
-"""`goqueue demo`: a broker that is used, to try things on."""
+"""`goqueue demo`: a temporary broker with traffic.
+
+What must stay true: nothing is left behind. The broker ends with this process, however it ends (on Linux), and what
+a killed demo leaves on the disk is removed by the next one.
+"""
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,15 +21,17 @@ from typing import Annotated
 import typer
 
 from goqueue.client import Client
-from goqueue.commands.staff import Staff
-from goqueue.commands.traffic import TOPICS, Traffic
-from goqueue.console import terminal
-from goqueue.console.groups import UsageInvalid
+from goqueue.commands.demo_traffic import STOP_SECONDS, TOPICS, UNATTENDED, DemoConsumers, DemoTraffic
+from goqueue.console import exit_codes, terminal
+from goqueue.console.flags import parse_duration_flag
+from goqueue.errors import DataDirectoryInUse, GoQueueError
 from goqueue.limits import PORT
-from goqueue.quantities import format_count, format_duration, parse_duration
+from goqueue.quantities import format_count, format_duration
+from goqueue.storage.disk import SystemDisk
 
 _TICK_SECONDS = 0.1
-_STOP_SECONDS = 20.0
+_CALL_SECONDS = 5.0
+"""Maximum time for one call, so that the end of the broker is noticed."""
 _END_OF_BANNER = "^C stops"
 
 
@@ -34,49 +42,41 @@ def demo(
             metavar="PORT",
             min=0,
             max=65535,
-            help="The port to listen on; unless given, 8080, or a free one where 8080 is taken.",
+            help="Port to listen on. Default: 8080, or a free port if 8080 is in use.",
         ),
     ] = None,
     duration: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="End after that long; without it, on ^C.")
+        str | None, typer.Option("--for", metavar="DURATION", help="End after this time. Default: on ^C.")
     ] = None,
-    rate: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10_000, help="How many messages to publish in a second.")
-    ] = 50,
+    rate: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Messages per second.")] = 50,
 ) -> None:
-    """Start a broker with lively traffic to try things on.
+    """Start a temporary broker with traffic.
 
     \b
       goqueue demo
       goqueue demo --for 1m --rate 500
       goqueue demo --port 9000
 
-    A shop that is not there takes orders and payments, and its pages are looked at. Of its groups two keep up and
-    one does not; payments that cannot be worked with become dead letters. Everything is in a temporary directory,
-    which is gone at the end.
+    An imaginary shop publishes orders, payments, page views, tickets with priorities and reminders that are delayed.
+    Invoices are written in transactions, of which a few are aborted. Invalid payments become dead letters. One group
+    falls behind, and one has no members. All data is in a temporary directory, which is deleted at the end.
     """
-    seconds = None if duration is None else _seconds(duration)
+    seconds = None if duration is None else parse_duration_flag("--for", duration)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     with (
-        tempfile.TemporaryDirectory(prefix="goqueue-demo-") as directory,
+        _temporary_directory() as directory,
         suppress(KeyboardInterrupt),
-        _broker(directory, (PORT, 0) if port is None else (port,)) as address,
-        Client(address) as client,
+        _broker(directory, (PORT, 0) if port is None else (port,)) as broker,
+        Client(broker.address, _CALL_SECONDS) as client,
     ):
         for topic, partitions in TOPICS.items():
             client.create_topic(topic, partitions)
-        terminal.say(*_introduction(address))
-        with Staff(address, rate):
-            _run(client, rate, seconds)
-    terminal.say("the demo has ended, and its data is gone")
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageInvalid(f"--for: {error}") from None
+        client.reset_offsets(UNATTENDED, "orders", "earliest")
+        terminal.say(*_introduction(broker.address))
+        with DemoConsumers(broker.address, rate):
+            _run(client, broker, rate, seconds)
+    terminal.say("the demo has ended, and its data is deleted")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -84,42 +84,56 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run(client: Client, rate: int, seconds: float | None) -> None:
-    """Publish until the time is over or somebody interrupts it."""
+def _run(client: Client, broker: "_Broker", rate: int, seconds: float | None) -> None:
+    """Publish until the time is over, ^C, or the end of the broker."""
     began = shown = time.monotonic()
     pause = threading.Event()
-    with client.producer() as producer:
-        traffic = Traffic(producer, rate)
-        try:
-            while True:
-                now = time.monotonic()
-                traffic.catch_up(now - began if seconds is None else min(now - began, seconds))
-                if seconds is not None and now - began >= seconds:
-                    break
-                if now - shown >= 1:
-                    shown = now
-                    terminal.show_status(_status(traffic, now - began))
-                pause.wait(_TICK_SECONDS)
-        finally:
-            terminal.show_status("")
-            terminal.say(f"{_status(traffic, time.monotonic() - began)}; stopping")
+    producer = client.producer()
+    traffic = DemoTraffic(producer, rate)
+    try:
+        while broker.is_running:
+            now = time.monotonic()
+            traffic.catch_up(now - began if seconds is None else min(now - began, seconds))
+            if seconds is not None and now - began >= seconds:
+                break
+            if now - shown >= 1:
+                shown = now
+                terminal.show_status(_status(traffic, now - began))
+            pause.wait(_TICK_SECONDS)
+    finally:
+        terminal.show_status("")
+        terminal.say(f"{_status(traffic, time.monotonic() - began)}; stopping")
+        if broker.is_running:
+            producer.close(STOP_SECONDS)
+        else:
+            with suppress(GoQueueError):  # there is no broker for what is left
+                producer.close(0)
 
 
-def _status(traffic: Traffic, seconds: float) -> str:
+def _status(traffic: DemoTraffic, seconds: float) -> str:
     per_second = traffic.count / seconds if seconds else 0.0
     return f"{format_count(traffic.count, 'message')} in {format_duration(round(seconds, 1))}, {per_second:,.0f}/s"
 
 
+_COMMANDS = (
+    ("goqueue-admin dashboard", "everything on one screen"),
+    ("goqueue-admin doctor", "what is wrong: one group falls behind, one has no members"),
+    ("goqueue-cli group list", "lag of all groups, and when it will be gone"),
+    ("goqueue-cli consume orders --follow", "messages as they come"),
+    ("goqueue-cli dlq errors payments", "dead letters: why payments failed"),
+    ("goqueue-cli delayed timeline reminders", "delayed messages: what is due when"),
+    ("goqueue-cli topic priorities tickets", "priorities: what waits in each"),
+    ("goqueue-cli transaction list --all", "transactions: orders become invoices"),
+)
+
+
 def _introduction(address: str) -> list[str]:
+    width = max(len(command) for command, _ in _COMMANDS)
     return [
-        f"GoQueue is at {address}, and takes orders, payments and page views. Try, in another terminal:",
+        f"GoQueue is at {address}, with the traffic of a small shop. Try in another terminal:",
         "",
         f"  export GOQUEUE_SERVER={address}",
-        "  goqueue-admin dashboard",
-        "  goqueue-cli consume orders --follow",
-        "  goqueue-cli consume payments --where json.method=voucher --last 5",
-        "  goqueue-cli group list",
-        "  goqueue-cli dlq errors payments",
+        *(f"  {command:<{width}}  # {about}" for command, about in _COMMANDS),
         f"  curl '{address}/topics/page-views/partitions/0/messages?limit=3'",
         "",
         _END_OF_BANNER,
@@ -128,69 +142,147 @@ def _introduction(address: str) -> list[str]:
 
 # --- the broker ---
 
-
-@contextmanager
-def _broker(directory: str, ports: Sequence[int]) -> Iterator[str]:
-    """A broker on the first port that can be had. Yields its address."""
-    for port in ports:
-        process = _start(directory, port)
-        narrator = threading.Thread(target=_pass_on, args=(process,), daemon=True)
-        try:
-            lines = list(_banner(process))
-            if lines and lines[-1] == _END_OF_BANNER:
-                narrator.start()
-                yield lines[0].split()[-1]
-                return
-        finally:
-            _stop(process)
-            if narrator.ident is not None:
-                narrator.join()
-        if port != ports[-1]:
-            reason = lines[0].removeprefix("error: ") if lines else f"nobody came up at port {port}"
-            terminal.say(f"{reason}; the demo takes a free port, --port chooses another")
-    terminal.say(*lines)  # why it did not start, as it tells it
-    raise typer.Exit(process.returncode)
+_START = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the demo, however it ends
+    if os.getppid() != int(sys.argv[1]):  # it has ended already
+        sys.exit()
+from goqueue.commands.main import main
+sys.exit(main(sys.argv[2:]))
+"""
 
 
-def _start(directory: str, port: int) -> "subprocess.Popen[str]":
-    """In a process of its own, which a ^C in this terminal does not reach."""
-    command = [sys.executable, "-P", "-m", "goqueue", "serve", "--data-dir", os.path.join(directory, "data")]
-    return subprocess.Popen(
-        [*command, "--port", str(port), "--log-level", "warning"],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")},
-        start_new_session=True,
-    )
+class _Broker:
+    """The broker as a process that ^C in this terminal does not reach."""
 
+    def __init__(self, directory: str, port: int) -> None:
+        command = [sys.executable, "-P", "-c", _START, str(os.getpid()), "serve"]
+        self._process = subprocess.Popen(
+            [*command, "--data-dir", f"{directory}/data", "--port", str(port), "--log-level", "error"],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")},
+            start_new_session=True,
+        )
+        self._narrator = threading.Thread(target=self._pass_on, daemon=True)
+        self._last = ""
+        self.banner: list[str] = []
+        """Its first lines, or the error of a broker that does not start."""
 
-def _stop(process: "subprocess.Popen[str]") -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    def is_ready(self) -> bool:
+        """Wait until it has started, or ended."""
+        for line in self._lines():
+            self.banner.append(line)
+            if line == _END_OF_BANNER:
+                self._narrator.start()
+                return True
+        self._process.wait()
+        return False
 
+    @property
+    def address(self) -> str:
+        return self.banner[0].split()[-1]
 
-def _banner(process: "subprocess.Popen[str]") -> Iterator[str]:
-    """All of it, or what a broker that does not start tells."""
-    for line in _narration(process):
-        yield line
-        if line == _END_OF_BANNER:
-            return
-    process.wait()
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int:
+        return self._process.wait()
 
-def _pass_on(process: "subprocess.Popen[str]") -> None:
-    """What the broker tells after its banner."""
-    for line in _narration(process):
-        if line != "stopped cleanly":
-            terminal.show_status("")  # which comes again with the next look
+    def obituary(self) -> str:
+        """Say how it ended, and what it said last."""
+        code = self.exit_code
+        self._narrator.join()
+        cause = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"the broker of the demo {cause}; " + (
+            f"it said last: {self._last}" if self._last else "it said nothing"
+        )
+
+    def stop(self) -> None:
+        """End it at once: its data is deleted."""
+        self._process.kill()
+        self._process.wait()
+        if self._narrator.ident is not None:
+            self._narrator.join()
+
+    def _pass_on(self) -> None:
+        """Print what the broker writes after its banner."""
+        for line in self._lines():
+            self._last = line
+            terminal.show_status("")  # the next update shows it again
             terminal.say(line)
 
+    def _lines(self) -> Iterator[str]:
+        assert self._process.stderr is not None
+        return map(str.rstrip, self._process.stderr)
 
-def _narration(process: "subprocess.Popen[str]") -> Iterator[str]:
-    assert process.stderr is not None
-    return map(str.rstrip, process.stderr)
+
+@contextmanager
+def _broker(directory: str, ports: Sequence[int]) -> Iterator[_Broker]:
+    """Run a broker on the first free port, and end with an error when it ends first."""
+    for port in ports:
+        broker = _Broker(directory, port)
+        try:
+            if broker.is_ready():
+                yield from _watched(broker)
+                return
+        finally:
+            broker.stop()
+        if port != ports[-1]:
+            reason = broker.banner[0].removeprefix("error: ") if broker.banner else f"no broker started on port {port}"
+            terminal.say(f"{reason}; using a free port, --port selects another")
+    terminal.say(*broker.banner)
+    raise typer.Exit(broker.exit_code)
+
+
+def _watched(broker: _Broker) -> Iterator[_Broker]:
+    try:
+        yield broker
+    except GoQueueError:
+        if broker.is_running:
+            raise
+    if not broker.is_running:
+        terminal.say(f"error: {broker.obituary()}")
+        raise typer.Exit(exit_codes.FAILED)
+
+
+# --- the directory ---
+
+_PREFIX = "goqueue-demo-"
+
+
+@contextmanager
+def _temporary_directory() -> Iterator[str]:
+    """Make a directory that is named after this process, and remove those of demos that were killed."""
+    place = tempfile.gettempdir()
+    for name in os.listdir(place):
+        owner = re.fullmatch(rf"{_PREFIX}(\d+)-\w+", name)
+        if owner is not None and not _is_running(int(owner[1])) and not _is_in_use(f"{place}/{name}/data"):
+            shutil.rmtree(f"{place}/{name}", ignore_errors=True)  # it may be another user's
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-") as directory:
+        yield directory
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _is_in_use(data_directory: str) -> bool:
+    """Return whether a broker has the directory, perhaps in a container with process ids of its own."""
+    try:
+        SystemDisk().lock(f"{data_directory}/lock", "goqueue demo").release()
+    except DataDirectoryInUse:
+        return True
+    except GoQueueError:  # the demo was killed before its broker started, or it is another user's
+        return False
+    return False

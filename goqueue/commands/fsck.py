@@ -1,4 +1,4 @@
-"""`goqueue fsck`: whether a data directory is sound, and what can be put right."""
+"""`goqueue fsck`: check a data directory, and repair it."""
 
 import json
 import os
@@ -11,25 +11,24 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from multiprocessing import get_context
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from goqueue.broker.broker import CATALOG
-from goqueue.broker.offline_catalog import LostTopic, find_lost_topics, read_noted_ends, record_topics
 from goqueue.clock import NANOSECONDS
-from goqueue.console import exits, terminal
-from goqueue.console.groups import UsageInvalid
+from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import UsageInvalid
 from goqueue.errors import AccessDenied, DataDirectoryForeign, LogNotFound
 from goqueue.quantities import format_count, format_size
 from goqueue.storage import check
-from goqueue.storage.check import Finding, KnownEnd, LogReport, SegmentReport, SegmentTask
-from goqueue.storage.clean_stop import read_clean_stop
+from goqueue.storage.check import FsckFinding, KnownEnd, LogReport, SegmentReport, SegmentTask
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.layout import check_directory, find_logs
+from goqueue.storage.recovery import read_clean_shutdown
 from goqueue.storage.store import process_name
+
+if TYPE_CHECKING:
+    from goqueue.broker.offline_catalog import LostTopic
 
 _HINT = "name a directory that a broker has used"
 _PARALLEL_BYTES = 64 * 1024 * 1024  # below this a second process costs more than it saves
@@ -39,18 +38,18 @@ _PROGRESS_BYTES = 512 * 1024 * 1024
 def fsck(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="The data directory.")],
     logs: Annotated[
-        list[str] | None, typer.Argument(metavar="[LOG...]", help="Names or patterns; without any, all logs.")
+        list[str] | None, typer.Argument(metavar="[LOG...]", help="Names or patterns of logs. Default: all logs.")
     ] = None,
     repair: Annotated[
         bool,
         typer.Option(
             "--repair",
-            help="Write back from copies, rebuild caches, cut torn tails, replace lost logs with empty ones.",
+            help="Restore from copies, rebuild caches, cut torn tails, replace lost logs with empty ones.",
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Repair without asking.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many processes check.")] = os.cpu_count() or 1,
-    output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="How to print.")] = "table",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Number of processes.")] = os.cpu_count() or 1,
+    output: Annotated[Literal["table", "json"], typer.Option("--output", "-o", help="Output format.")] = "table",
 ) -> None:
     """Check every frame, its order and every index of a data directory.
 
@@ -59,12 +58,11 @@ def fsck(
       goqueue fsck ./goqueue-data 'orders/*' -o json
       goqueue fsck ./goqueue-data --repair
 
-    The broker must not be running. Nothing is changed without --repair, which shows first what it
-    will do. The exit code is 1 where messages are damaged or missing. An index that is missing or wrong is
-    no damage: it is made again from the log.
+    The broker must not be running. Nothing is changed without --repair, which shows its plan first. The exit code is 1
+    if messages are damaged or missing. A missing or wrong index is no damage: it is rebuilt from the log.
     """
     if not directory:
-        raise UsageInvalid("an empty path names no directory", hint="write . for the current one")
+        raise UsageInvalid("the path of the directory is empty", hint="use . for the current one")
     disk, root = SystemDisk(), f"{directory.rstrip('/') or '/'}/logs"
     _refuse_foreign(disk, directory, root)
     with _held(disk, directory, for_repair=repair):
@@ -77,17 +75,19 @@ def fsck(
             _agree(repairs, sum(finding.is_damage for report in reports for finding in report.findings), yes=yes)
             for report in reports:
                 if any(finding.repair for finding in report.findings):
-                    check.repair(disk, f"{root}/{report.name}", report)
+                    check.repair_log(disk, f"{root}/{report.name}", report)
             if lost:
+                from goqueue.broker.offline_catalog import record_topics  # noqa: PLC0415 - with the broker, as below
+
                 record_topics(disk, root, lost)
             reports = _check(disk, root, names, ends, jobs)
             _lost_topics(disk, root, reports)
     _show(reports, output)
     if repair and repairs and (left := sum(finding.repair is not None for r in reports for finding in r.findings)):
         terminal.say_error(f"{format_count(left, 'repair')} could not be made", hint="is the disk full?")
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exit_codes.FAILED)
     if any(finding.is_damage for report in reports for finding in report.findings):
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(exit_codes.FAILED)
 
 
 def _refuse_foreign(disk: SystemDisk, directory: str, root: str) -> None:
@@ -103,7 +103,7 @@ def _refuse_foreign(disk: SystemDisk, directory: str, root: str) -> None:
 
 @contextmanager
 def _held(disk: SystemDisk, directory: str, *, for_repair: bool) -> Iterator[None]:
-    """Keep a broker from starting meanwhile; what cannot be written to cannot be started on either."""
+    """Keep a broker from starting meanwhile; a directory that cannot be written cannot have a broker."""
     path = f"{directory}/lock"
     lock = None
     if for_repair or disk.kind(path) == "file":
@@ -129,14 +129,16 @@ def _chosen(names: list[str], patterns: list[str]) -> list[str]:
 
 
 def _known_ends(disk: SystemDisk, directory: str, root: str) -> dict[str, KnownEnd]:
-    """A clean stop knows the ends best."""
-    clean = read_clean_stop(disk, directory).logs
+    """Return the known end of each log; a clean stop has exact ones."""
+    from goqueue.broker.offline_catalog import read_noted_ends  # noqa: PLC0415
+
+    clean = read_clean_shutdown(disk, directory).logs
     noted = {name: KnownEnd(end, is_exact=False) for name, end in read_noted_ends(disk, root).items()}
     return noted | {name: KnownEnd(state.next_offset, is_exact=True) for name, state in clean.items()}
 
 
 def _check(disk: SystemDisk, root: str, names: list[str], ends: dict[str, KnownEnd], jobs: int) -> list[LogReport]:
-    planned = {name: check.plan(disk, name, f"{root}/{name}") for name in names}
+    planned = {name: check.plan_check(disk, name, f"{root}/{name}") for name in names}
     tasks = [task for found, _ in planned.values() for task in found]
     total = sum(task.segment.size for task in tasks)
     done: dict[str, list[SegmentReport]] = defaultdict(list)
@@ -150,13 +152,16 @@ def _check(disk: SystemDisk, root: str, names: list[str], ends: dict[str, KnownE
             for task in tasks:
                 done[task.log].append(check.check_segment(disk, task, advance))
     return [
-        check.summarise(name, f"{root}/{name}", done[name], strangers, ends.get(name))
+        check.summarize_log(name, f"{root}/{name}", done[name], strangers, ends.get(name))
         for name, (_, strangers) in planned.items()
     ]
 
 
-def _lost_topics(disk: SystemDisk, root: str, reports: list[LogReport]) -> list[LostTopic]:
-    """Topics without a record, of which the first log is among those that are checked; the log's report names them."""
+def _lost_topics(disk: SystemDisk, root: str, reports: list[LogReport]) -> "list[LostTopic]":
+    """Find topics without a record whose first log is checked, and add a finding to the report of that log."""
+    from goqueue.broker.broker import CATALOG  # noqa: PLC0415
+    from goqueue.broker.offline_catalog import find_lost_topics  # noqa: PLC0415
+
     by_topic: dict[str, LogReport] = {}
     for report in reports:
         by_topic.setdefault(report.name.partition("/")[0], report)
@@ -165,7 +170,7 @@ def _lost_topics(disk: SystemDisk, root: str, reports: list[LogReport]) -> list[
         count = format_count(topic.partitions, "partition")
         repair = f"record it again: {count}, with the settings of a new topic"
         sentence = f"no record in {CATALOG} speaks of this topic, so no broker serves it"
-        finding = Finding("topic_unrecorded", f"{root}/{topic.name}", sentence, repair=repair)
+        finding = FsckFinding("topic_unrecorded", f"{root}/{topic.name}", sentence, repair=repair)
         by_topic[topic.name].findings.append(finding)
     return lost
 
@@ -176,24 +181,34 @@ def _check_one(task: SegmentTask) -> SegmentReport:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar, for people and long work only."""
+    """Show a progress bar on a terminal, for long work."""
     if total < _PROGRESS_BYTES or not sys.stderr.isatty():
         yield lambda _: None
         return
+    from rich.console import Console  # noqa: PLC0415 - only here
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     columns = (TextColumn("checking"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("checking", total=total)
         yield lambda count: bar.update(task, advance=count)
 
 
-def _agree(repairs: list[Finding], damaged: int, *, yes: bool) -> None:
+def _agree(repairs: list[FsckFinding], damaged: int, *, yes: bool) -> None:
     if damaged:
-        terminal.say(f"found {format_count(damaged, 'damage')}; what is lost stays lost")
+        terminal.say(f"found {format_count(damaged, 'damage')}; lost messages cannot be restored")
     terminal.say("to repair:", *(f"  {finding.path}: {finding.repair}" for finding in repairs))
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageInvalid("nobody is here to agree to the repair", hint="add --yes to repair without asking")
+        raise UsageInvalid("confirmation required to repair", hint="`--yes` confirms it")
     typer.confirm(f"make {format_count(len(repairs), 'repair')}?", abort=True, err=True)
 
 

@@ -3,26 +3,28 @@
 import logging
 import os
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from goqueue import __version__
-from goqueue.broker.name import is_internal
+from goqueue.broker.core.names import is_internal
 from goqueue.clock import NANOSECONDS
-from goqueue.commands.flags import setting_flags
+from goqueue.commands.setting_flags import setting_flags
 from goqueue.config import load
 from goqueue.console import terminal
-from goqueue.daemon import Daemon
 from goqueue.errors import PathInvalid
 from goqueue.limits import STORAGE_FILES_MAX
 from goqueue.quantities import format_count, format_duration, format_size
-from goqueue.storage.store import Store
+
+if TYPE_CHECKING:
+    from goqueue.daemon import Daemon
+    from goqueue.storage.store import Store
 
 
 @setting_flags
 def serve(
-    config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="A YAML file of settings.")] = None,
+    config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings.")] = None,
     *,
     flags: dict[str, str | None],
 ) -> None:
@@ -37,31 +39,33 @@ def serve(
     message before it is answered. `goqueue config template` writes a file to start from.
     """
     began = time.monotonic()
+    from goqueue.daemon import Daemon  # noqa: PLC0415 - not for --help and completion
+
     settings = load(config, os.environ, flags)
     say = terminal.say if settings.log.format == "text" else _log_line
 
-    def started(daemon: Daemon) -> None:
+    def started(daemon: "Daemon") -> None:
         for line in banner(daemon, time.monotonic() - began):
             say(line)
 
     try:
         Daemon(settings).run(started, lambda: say("stopped cleanly"))
     except PathInvalid as error:
-        error.hint = "`--data-dir DIR` names a directory, which is made where it can be"
+        error.hint = "`--data-dir DIR` names a directory; it is created if possible"
         raise
 
 
 def _log_line(text: str) -> None:
-    """For a collector of logs every line of stderr is one object."""
+    """Write a line of the banner to the log: with log format json every line of stderr is one object."""
     logging.getLogger("goqueue.serve").info(" ".join(text.split()))
 
 
-def banner(daemon: Daemon, seconds: float) -> list[str]:
-    """What a person wants to know at the start: where, how much, and what recovery found."""
+def banner(daemon: "Daemon", seconds: float) -> list[str]:
+    """Return the lines at the start: address, amount of data, and the result of recovery."""
     store, topics = daemon.store, daemon.runtime.broker.topics
     logs = store.logs.values()
     own = [topic for name, topic in topics.items() if not is_internal(name)]
-    messages = sum(topic.message_count for topic in own)
+    offsets = sum(topic.offset_count for topic in own)
     flush = store.settings.flush
     synced = (
         "before it is answered"
@@ -70,13 +74,13 @@ def banner(daemon: Daemon, seconds: float) -> list[str]:
     )
     return [
         f"GoQueue {__version__}  {daemon.address}",
-        f"data        {store.path}: {format_count(len(own), 'topic')}, {format_count(messages, 'message')}, "
+        f"data        {store.path}: {format_count(len(own), 'topic')}, {format_count(offsets, 'record')}, "
         f"{format_size(sum(log.size for log in logs))}",
         f"durability  every message is synced {synced}",
         f"start       {_start(store)}, ready after {format_duration(round(seconds, 3))}",
         *_lowered(daemon),
         *_findings(store),
-        *(f"unclaimed   {name}: no topic knows this log; it is left alone" for name in daemon.runtime.broker.unclaimed),
+        *(f"unclaimed   {name}: no topic has this log; it stays unchanged" for name in daemon.runtime.broker.unclaimed),
         *(
             f"LOST        {lost.log}: {format_count(lost.count, 'record')} cannot be read, "
             f"which may be about {', '.join(lost.names) or 'nothing that is known'}"
@@ -86,7 +90,7 @@ def banner(daemon: Daemon, seconds: float) -> list[str]:
     ]
 
 
-def _lowered(daemon: Daemon) -> list[str]:
+def _lowered(daemon: "Daemon") -> list[str]:
     most, wanted = daemon.connections_max, daemon.config.server.connections
     if most >= wanted:
         return []
@@ -94,14 +98,14 @@ def _lowered(daemon: Daemon) -> list[str]:
     return [f"connections at most {most:,} instead of {wanted:,}: {why}"]
 
 
-def _start(store: Store) -> str:
+def _start(store: "Store") -> str:
     surveyed = sum(not found.was_clean for found in store.recovered.values())
     if not surveyed:
         return "after a clean stop" if store.recovered else "in an empty directory"
     return f"the last stop was not clean, {format_count(surveyed, 'log')} surveyed"
 
 
-def _findings(store: Store) -> list[str]:
+def _findings(store: "Store") -> list[str]:
     lines = [f"CLOSED      {name}: {error}" for name, error in store.unopened.items()]
     for name, found in store.recovered.items():
         if found.cut is not None:
@@ -109,9 +113,9 @@ def _findings(store: Store) -> list[str]:
             lines.append(
                 f"cut         {name}: an unanswered write at bytes {found.cut.position} to {found.cut.end}{kept}"
             )
-        if found.healed:
-            size = format_size(sum(one.end - one.position for one in found.healed))
-            lines.append(f"healed      {name}: {size} were damaged, and came back from the copy")
+        if found.restored:
+            size = format_size(sum(one.size for one in found.restored))
+            lines.append(f"restored    {name}: {size} were damaged and were restored from the copy")
         lines += (
             f"DAMAGE      {name}: offsets {damage.first_offset} to {damage.next_offset - 1}: {damage.reason}; "
             f"run `goqueue fsck` while the broker is stopped"

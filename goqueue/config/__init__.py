@@ -1,8 +1,4 @@
-"""The configuration: what can be set, where a setting may come from, and what is wrong with it.
-
-`settings` has the one table of settings, from which the check, the templates, the flags and the
-documentation are made. `sources` reads flags, environment and file; `document` reads the YAML.
-"""
+"""The configuration: settings, their sources and validation."""
 
 from goqueue.config.problem import Origin, Problem
 from goqueue.config.settings import SETTINGS, Config, Setting, StorageConfig

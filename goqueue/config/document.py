@@ -14,42 +14,41 @@ from typing import Any, Literal
 
 import yaml
 
-from goqueue.config.problem import Origin, Problem, shown_key
+from goqueue.config.problem import Origin, Problem, display_key
 from goqueue.limits import CONFIG_BYTES_MAX, CONFIG_DEPTH_MAX, CONFIG_NODES_MAX, CONFIG_PROBLEMS_MAX
 from goqueue.quantities import format_size, quoted
 
-Shape = Literal["text", "section", "list", "nothing", "refused"]
+EntryKind = Literal["text", "section", "list", "nothing", "refused"]
 
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _TAG_PREFIX = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A key and what stands behind it; items of a list have their number as key. A `refused` value already has its
-    problem."""
+class DocumentEntry:
+    """A key and its value; list items have their index as key. A `refused` value has been reported already."""
 
     key: str
     key_origin: Origin
     origin: Origin
-    shape: Shape
+    shape: EntryKind
     text: str = ""
-    entries: tuple["Entry", ...] = ()
+    entries: tuple["DocumentEntry", ...] = ()
 
 
 @dataclass
 class Document:
-    """What a file says, and what is wrong with how it says it."""
+    """The entries of a file, and the problems found in it."""
 
     path: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[DocumentEntry, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
     def report(self, sentence: str, *, at: Any = None, key: str = "", hint: str | None = None) -> None:
         self.problems.append(Problem(self.origin(at), key, sentence, hint))
 
     def origin(self, mark: Any = None) -> Origin:
-        """`mark` is the parser's, which counts from zero, or None for the file as a whole."""
+        """Convert a mark of the parser, which counts from zero; None means the whole file."""
         if mark is None:
             return Origin("file", self.path)
         return Origin("file", self.path, mark.line + 1, mark.column + 1)
@@ -82,8 +81,8 @@ def _content(document: Document) -> bytes | None:
         document.report("is a directory, not a file", hint="name a YAML file in it")
     except OSError as error:
         document.report(f"cannot be read: {error.strerror or error}")
-    except ValueError:  # a NUL, or what no file name can be encoded as
-        document.report("cannot be the name of a file")
+    except ValueError:  # a NUL, or characters that a file name cannot have
+        document.report("is not a valid file name")
     else:
         if len(content) <= CONFIG_BYTES_MAX:
             return content
@@ -109,14 +108,14 @@ def _mark(before: str) -> _Mark:
     return _Mark(before.count("\n"), len(before) - before.rfind("\n") - 1)
 
 
-class _Refused(Exception):
-    """The rest of the file cannot be looked at; the problem is already reported."""
+class _DocumentRejected(Exception):
+    """Raised to stop reading the file; the problem has been reported."""
 
 
 class _Composer(yaml.SafeLoader):
-    """Composes nodes, and reports on the way what a configuration has no use for.
+    """Composes nodes and reports anchors, tags and excessive nesting.
 
-    It is the loader written in Python: the one in C descends on the C stack, which no limit protects.
+    Uses the Python loader: the C loader recurses on the C stack, which has no protection against deep nesting.
     """
 
     def __init__(self, text: str, document: Document) -> None:
@@ -149,7 +148,7 @@ class _Composer(yaml.SafeLoader):
         if self.nodes > CONFIG_NODES_MAX:
             self.document.report(f"has more than {CONFIG_NODES_MAX:,} keys and values")
         if self.nodes > CONFIG_NODES_MAX or len(self.document.problems) > CONFIG_PROBLEMS_MAX:
-            raise _Refused
+            raise _DocumentRejected
 
     def _report_anchor(self, event: Any) -> None:
         sign, what = ("*", "alias") if isinstance(event, yaml.AliasEvent) else ("&", "anchor")
@@ -159,7 +158,7 @@ class _Composer(yaml.SafeLoader):
     def _descend(self, parent: Any, index: Any, event: Any) -> Any:
         if self.depth > CONFIG_DEPTH_MAX:
             self.document.report(f"is nested deeper than {CONFIG_DEPTH_MAX} levels", at=event.start_mark)
-            raise _Refused
+            raise _DocumentRejected
         self.depth += 1
         try:
             return super().compose_node(parent, index)
@@ -168,21 +167,23 @@ class _Composer(yaml.SafeLoader):
 
 
 def _root(document: Document, text: str) -> yaml.MappingNode | None:
-    """The one mapping that the file consists of; None when there is none, for whatever reason."""
+    """Return the top-level mapping of the file; None if there is none."""
     composer: Any = None
     try:
         composer = _Composer(text, document)
         root = composer.get_node() if composer.check_node() else None
         if composer.check_node():
             mark = composer.peek_event().start_mark
-            document.report("a second document begins here", at=mark, hint="keep one, without a line of ---")
-    except _Refused:
+            document.report(
+                "a second document begins here", at=mark, hint="keep only one document: remove the line ---"
+            )
+    except _DocumentRejected:
         return None
     except yaml.MarkedYAMLError as error:
         _report_syntax(document, error)
         return None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        # A number or an escape that the parser passes on to Python unchecked, such as "\UFFFFFFFF".
+        # A number or escape that the parser does not check, such as "\UFFFFFFFF".
         mark = None if composer is None or isinstance(error, RecursionError) else composer.get_mark()
         document.report("is not valid YAML here", at=mark)
         return None
@@ -193,7 +194,7 @@ def _mapping(document: Document, root: Any) -> yaml.MappingNode | None:
     if root is None or isinstance(root, yaml.MappingNode):
         return root
     if isinstance(root, yaml.ScalarNode) and (root.tag == "refused" or (root.value == "" and root.style is None)):
-        return None  # said already, or nothing but comments
+        return None  # reported already, or only comments
     what = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
     document.report(f"is {what}, not a mapping of settings", at=root.start_mark, hint="write lines of `key: value`")
     return None
@@ -203,13 +204,13 @@ def _report_syntax(document: Document, error: yaml.MarkedYAMLError) -> None:
     said = error.problem or error.context or "it cannot be read"
     mark, hint = error.problem_mark or error.context_mark, error.context
     if "end of stream" in said and error.context_mark:
-        mark = error.context_mark  # where the open quote stands says more than the end of the file
+        mark = error.context_mark  # the open quote is more useful than the end of the file
     elif "cannot start any token" in said:
         hint = "indent with spaces" if "'\\t'" in said else "put quotes around the value"
     document.report(f"is not valid YAML: {said[:200]}", at=mark, hint=hint and hint[:200])
 
 
-def _entries(document: Document, node: yaml.MappingNode, prefix: str) -> Iterator[Entry]:
+def _entries(document: Document, node: yaml.MappingNode, prefix: str) -> Iterator[DocumentEntry]:
     lines: dict[str, int] = {}
     for key_node, value_node in node.value:
         if len(document.problems) > CONFIG_PROBLEMS_MAX:
@@ -221,20 +222,20 @@ def _entries(document: Document, node: yaml.MappingNode, prefix: str) -> Iterato
             key, line = prefix + name, key_node.start_mark.line + 1
             if name in lines:
                 sentence = f"is given twice, on lines {lines[name]} and {line}"
-                document.report(sentence, at=key_node.start_mark, key=shown_key(key), hint="keep one")
+                document.report(sentence, at=key_node.start_mark, key=display_key(key), hint="keep one")
             lines.setdefault(name, line)
             yield _entry(document, name, key_node, value_node, key)
 
 
-def _entry(document: Document, name: str, key_node: Any, node: Any, key: str) -> Entry:
+def _entry(document: Document, name: str, key_node: Any, node: Any, key: str) -> DocumentEntry:
     origins = document.origin(key_node.start_mark), document.origin(node.start_mark)
     if node.tag == "refused":
-        return Entry(name, *origins, "refused")
+        return DocumentEntry(name, *origins, "refused")
     if isinstance(node, yaml.MappingNode):
-        return Entry(name, *origins, "section", entries=tuple(_entries(document, node, f"{key}.")))
+        return DocumentEntry(name, *origins, "section", entries=tuple(_entries(document, node, f"{key}.")))
     if isinstance(node, yaml.SequenceNode):
         items = (_entry(document, str(at), item, item, f"{key}[{at}]") for at, item in enumerate(node.value))
-        return Entry(name, *origins, "list", entries=tuple(items))
+        return DocumentEntry(name, *origins, "list", entries=tuple(items))
     if node.style is None and node.tag == f"{_TAG_PREFIX}null":
-        return Entry(name, *origins, "nothing", node.value)
-    return Entry(name, *origins, "text", node.value)
+        return DocumentEntry(name, *origins, "nothing", node.value)
+    return DocumentEntry(name, *origins, "text", node.value)

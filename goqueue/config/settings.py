@@ -1,16 +1,17 @@
-"""Every setting: its name, type, default, bounds and what it does, each said once.
+"""Every setting with its type, default, bounds and description.
 
-A setting is a field of these classes, and the rest of the program reads it there: sizes are bytes,
-durations are seconds. To add one, add a field; the check, the environment variable, the flag, the
-templates and `docs/configuration.md` follow from it.
+The program reads settings as fields of these classes: sizes in bytes, durations in seconds. To add one, add a field;
+validation, the environment variable, the flag, the templates and `docs/configuration.md` are derived from it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, cast
 
 from goqueue import limits
-from goqueue.config.kinds import (
+from goqueue.config.problem import Origin
+from goqueue.config.value_types import (
+    BOOLEAN,
     DURATION,
     HOST,
     HOST_NAMES,
@@ -18,315 +19,251 @@ from goqueue.config.kinds import (
     ORIGINS,
     PATH,
     SIZE,
-    SWITCH,
-    Kind,
-    Rule,
-    Value,
+    SettingRule,
+    SettingValue,
+    ValueType,
     choice,
 )
-from goqueue.config.problem import Origin
 from goqueue.quantities import format_duration, quoted
 
 
-def _rule(
-    kind: Kind, sentence: str, *, least: Value | None = None, most: Value | None = None, flag: str | None = None
-) -> dict[str, Rule]:
-    return {"rule": Rule(sentence, kind, least, most, flag)}
+def _setting(
+    default: Any,
+    kind: ValueType,
+    sentence: str,
+    bounds: tuple[SettingValue | None, SettingValue | None] = (None, None),
+    *,
+    flag: str | None = None,
+) -> Any:
+    return field(default=default, metadata={"rule": SettingRule(sentence, kind, *bounds, flag)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageConfig:
-    """How messages are kept on disk and in memory."""
+    """Storage of messages on disk and in memory."""
 
-    flush: Literal["always", "interval"] = field(
-        default="always",
-        metadata=_rule(
-            choice("always", "interval"),
-            "When a publish is answered: `always` after its messages are synced to the device, `interval` as soon"
-            " as they are written, so that a power failure can lose the messages of the last `flush_interval`.",
-        ),
+    flush: Literal["always", "interval"] = _setting(
+        "always",
+        choice("always", "interval"),
+        "When a publish is answered: `always` after its messages are synced to the device, `interval` as soon"
+        " as they are written. With `interval`, a power failure can lose the messages of the last "
+        "`flush_interval`.",
     )
-    flush_interval: float = field(
-        default=limits.FLUSH_INTERVAL_SECONDS,
-        metadata=_rule(
-            DURATION,
-            "How long written messages may wait for their sync when `flush` is `interval`; not used otherwise.",
-            least=limits.FLUSH_INTERVAL_SECONDS_MIN,
-            most=limits.FLUSH_INTERVAL_SECONDS_MAX,
-        ),
+    flush_interval: float = _setting(
+        limits.FLUSH_INTERVAL_SECONDS,
+        DURATION,
+        "Maximum time until written messages are synced when `flush` is `interval`; unused otherwise.",
+        (limits.FLUSH_INTERVAL_SECONDS_MIN, limits.FLUSH_INTERVAL_SECONDS_MAX),
     )
-    segment_bytes: int = field(
-        default=limits.SEGMENT_BYTES,
-        metadata=_rule(
-            SIZE,
-            "Size at which a partition begins a new segment file; old messages are removed by whole segments.",
-            least=limits.SEGMENT_BYTES_MIN,
-            most=limits.SEGMENT_BYTES_MAX,
-        ),
+    segment_bytes: int = _setting(
+        limits.SEGMENT_BYTES,
+        SIZE,
+        "Size at which a partition starts a new segment file; retention deletes whole segments.",
+        (limits.SEGMENT_BYTES_MIN, limits.SEGMENT_BYTES_MAX),
     )
-    segment_age: float = field(
-        default=float(limits.SEGMENT_AGE_SECONDS),
-        metadata=_rule(
-            DURATION,
-            "Age at which a partition begins a new segment file even when the last one is not full.",
-            least=limits.SEGMENT_AGE_SECONDS_MIN,
-            most=limits.SEGMENT_AGE_SECONDS_MAX,
-        ),
+    segment_age: float = _setting(
+        float(limits.SEGMENT_AGE_SECONDS),
+        DURATION,
+        "Age at which a partition starts a new segment file even if the last one is not full.",
+        (limits.SEGMENT_AGE_SECONDS_MIN, limits.SEGMENT_AGE_SECONDS_MAX),
     )
-    tail_bytes: int = field(
-        default=limits.TAIL_BYTES,
-        metadata=_rule(
-            SIZE,
-            "Memory for the newest messages of all partitions together; readers that keep up are served from it.",
-            least=limits.TAIL_BYTES_MIN,
-            most=limits.TAIL_BYTES_MAX,
-        ),
+    tail_bytes: int = _setting(
+        limits.TAIL_BYTES,
+        SIZE,
+        "Memory for the newest messages of all partitions together; consumers without lag read from it.",
+        (limits.TAIL_BYTES_MIN, limits.TAIL_BYTES_MAX),
     )
-    upkeep_interval: float = field(
-        default=limits.UPKEEP_SECONDS,
-        metadata=_rule(
-            DURATION,
-            "How often the broker looks for messages that retention or compaction may remove.",
-            least=0.1,
-            most=3600,
-        ),
+    upkeep_interval: float = _setting(
+        limits.UPKEEP_SECONDS, DURATION, "How often the broker runs retention and compaction.", (0.1, 3600)
     )
-    retention_jump_percent: int = field(
-        default=limits.RETENTION_JUMP_PERCENT,
-        metadata=_rule(
-            INTEGER,
-            "How much of a topic may be removed for its age in the hour after the clock has jumped ahead, in percent;"
-            " 100 believes every clock.",
-            least=0,
-            most=100,
-        ),
+    retention_jump_percent: int = _setting(
+        limits.RETENTION_JUMP_PERCENT,
+        INTEGER,
+        "Maximum share of a topic that retention deletes by age in the hour after the clock jumped ahead, in"
+        " percent; 100 turns this protection off.",
+        (0, 100),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """How clients reach the broker."""
+    """Network settings: how clients reach the broker."""
 
-    host: str = field(
-        default="127.0.0.1",
-        metadata=_rule(
-            HOST,
-            "Address to listen on; 127.0.0.1 is reached from this machine alone, 0.0.0.0 from all its networks.",
-            flag="--host",
-        ),
+    host: str = _setting(
+        "127.0.0.1",
+        HOST,
+        "Address to listen on; 127.0.0.1 accepts only this machine, 0.0.0.0 all its networks.",
+        flag="--host",
     )
-    port: int = field(
-        default=limits.PORT,
-        metadata=_rule(
-            INTEGER, "Port to listen on; 0 takes a free one and says which.", least=0, most=65535, flag="--port"
-        ),
+    port: int = _setting(
+        limits.PORT,
+        INTEGER,
+        "Port to listen on; 0 selects a free port and prints it.",
+        (0, 65535),
+        flag="--port",
     )
-    allowed_hosts: str = field(
-        default="none",
-        metadata=_rule(
-            HOST_NAMES,
-            "Names by which clients may call the broker, with commas between them, or `*` for any. IP addresses,"
-            " localhost, the machine's own name and `host` are allowed always. It keeps out web pages whose names"
-            " were made to resolve to the broker.",
-        ),
+    allowed_hosts: str = _setting(
+        "none",
+        HOST_NAMES,
+        "Host names that clients may use for the broker, separated by commas, or `*` for any. IP addresses,"
+        " localhost, the machine's own name and `host` are always allowed. This blocks web pages that point their"
+        " own name at the broker (DNS rebinding).",
     )
-    allowed_origins: str = field(
-        default="none",
-        metadata=_rule(
-            ORIGINS,
-            "Origins of web pages that may use the broker from a browser, such as `http://localhost:3000`, with commas"
-            " between them, or `*` for any. Programs that are no browsers need none.",
-        ),
+    allowed_origins: str = _setting(
+        "none",
+        ORIGINS,
+        "Origins of web pages that may use the broker from a browser, such as `http://localhost:3000`, separated by"
+        " commas, or `*` for any. Other programs need none.",
     )
-    request_bytes: int = field(
-        default=limits.HTTP_BODY_BYTES,
-        metadata=_rule(
-            SIZE,
-            "The largest body of a request; what is larger is refused before it is read.",
-            least=64 * limits.KIB,
-            most=1024 * limits.MIB,
-        ),
+    request_bytes: int = _setting(
+        limits.HTTP_BODY_BYTES,
+        SIZE,
+        "Maximum size of a request body; a larger one is refused before it is read.",
+        (64 * limits.KIB, 1024 * limits.MIB),
     )
-    in_flight_bytes: int = field(
-        default=limits.IN_FLIGHT_BYTES,
-        metadata=_rule(
-            SIZE,
-            "Requests and messages that may be under way at once; beyond it clients are told to wait and try again.",
-            least=limits.MIB,
-            most=1024 * 1024 * limits.MIB,
-        ),
+    in_flight_bytes: int = _setting(
+        limits.IN_FLIGHT_BYTES,
+        SIZE,
+        "Maximum size of requests and messages being processed at once; beyond it, clients must wait and retry.",
+        (limits.MIB, 1024 * 1024 * limits.MIB),
     )
-    connections: int = field(
-        default=limits.HTTP_CONNECTIONS,
-        metadata=_rule(
-            INTEGER,
-            "Connections that may be open at once; more are refused. Fewer where the limit of open files leaves fewer.",
-            least=1,
-            most=1_000_000,
-        ),
+    connections: int = _setting(
+        limits.HTTP_CONNECTIONS,
+        INTEGER,
+        "Maximum number of open connections; more are refused. The limit of open files can lower it.",
+        (1, 1_000_000),
     )
-    idle_timeout: float = field(
-        default=float(limits.HTTP_IDLE_SECONDS),
-        metadata=_rule(DURATION, "How long a connection may stay open without a request.", least=1, most=3600),
+    idle_timeout: float = _setting(
+        float(limits.HTTP_IDLE_SECONDS),
+        DURATION,
+        "Maximum time that a connection stays open without a request.",
+        (1, 3600),
     )
-    stop_timeout: float = field(
-        default=limits.STOP_SECONDS,
-        metadata=_rule(
-            DURATION, "How long requests in progress may take when the broker is stopped.", least=0.1, most=600
-        ),
+    stop_timeout: float = _setting(
+        limits.STOP_SECONDS,
+        DURATION,
+        "Maximum time for requests in progress when the broker stops.",
+        (0.1, 600),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsConfig:
-    """What a topic is like for which nobody said otherwise."""
+    """Defaults of new topics."""
 
-    auto_create: bool = field(
-        default=False,
-        metadata=_rule(SWITCH, "Whether publishing to a topic that does not exist creates it; else that is refused."),
+    auto_create: bool = _setting(
+        False, BOOLEAN, "Create a topic when a message is published to it; otherwise the publish is refused."
     )
-    partitions: int = field(
-        default=limits.PARTITIONS,
-        metadata=_rule(INTEGER, "How many partitions a new topic has.", least=1, most=limits.PARTITIONS_MAX),
+    partitions: int = _setting(
+        limits.PARTITIONS, INTEGER, "Number of partitions of a new topic.", (1, limits.PARTITIONS_MAX)
     )
-    retention: float = field(
-        default=limits.RETENTION_HOURS * 3600,
-        metadata=_rule(
-            DURATION,
-            "How long a new topic keeps its messages.",
-            least=1,
-            most=limits.RETENTION_HOURS_MAX * 3600,
-        ),
+    retention: float = _setting(
+        limits.RETENTION_HOURS * 3600,
+        DURATION,
+        "Retention time of a new topic.",
+        (1, limits.RETENTION_HOURS_MAX * 3600),
     )
-    max_message_bytes: int = field(
-        default=limits.MESSAGE_BYTES,
-        metadata=_rule(
-            SIZE,
-            "The largest message of a new topic: key, value and headers together.",
-            least=limits.MESSAGE_BYTES_MIN,
-            most=limits.VALUE_BYTES_MAX,
-        ),
+    max_message_bytes: int = _setting(
+        limits.MESSAGE_BYTES,
+        SIZE,
+        "Maximum size of a message in a new topic: key, value and headers together.",
+        (limits.MESSAGE_BYTES_MIN, limits.VALUE_BYTES_MAX),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsConfig:
-    """How consumer groups work, and what becomes of messages that they fail at."""
+    """Consumer groups, retries and dead letters."""
 
-    session_timeout: float = field(
-        default=limits.SESSION_SECONDS,
-        metadata=_rule(
-            DURATION,
-            "How long a member may go without a sign of life, if it does not say when it joins.",
-            least=limits.SESSION_SECONDS_MIN,
-            most=limits.SESSION_SECONDS_MAX,
-        ),
+    session_timeout: float = _setting(
+        limits.SESSION_SECONDS,
+        DURATION,
+        "Maximum time between heartbeats of a member, unless it sets its own when it joins.",
+        (limits.SESSION_SECONDS_MIN, limits.SESSION_SECONDS_MAX),
     )
-    revocation_timeout: float = field(
-        default=limits.REVOCATION_SECONDS,
-        metadata=_rule(
-            DURATION,
-            "How long a member may take to give up a partition that another one is to have; then it is taken.",
-            least=1,
-            most=3600,
-        ),
+    revocation_timeout: float = _setting(
+        limits.REVOCATION_SECONDS,
+        DURATION,
+        "Maximum time for a member to revoke a partition; then it is assigned to the other member anyway.",
+        (1, 3600),
     )
-    retention: float = field(
-        default=float(limits.GROUP_RETENTION_SECONDS),
-        metadata=_rule(
-            DURATION,
-            "How long a group without members is remembered, with what it has read.",
-            least=1,
-            most=10 * 365 * 24 * 3600,
-        ),
+    retention: float = _setting(
+        float(limits.GROUP_RETENTION_SECONDS),
+        DURATION,
+        "How long a group without members and its offsets are kept.",
+        (1, 10 * 365 * 24 * 3600),
     )
-    max_in_flight: int = field(
-        default=limits.IN_FLIGHT_MESSAGES,
-        metadata=_rule(
-            INTEGER,
-            "How many messages a member may have and not have settled, if it does not say when it joins.",
-            least=1,
-            most=limits.IN_FLIGHT_MESSAGES_MAX,
-        ),
+    max_in_flight: int = _setting(
+        limits.IN_FLIGHT_MESSAGES,
+        INTEGER,
+        "Maximum number of unsettled messages per member, unless it sets its own when it joins.",
+        (1, limits.IN_FLIGHT_MESSAGES_MAX),
     )
-    visibility_timeout: float = field(
-        default=limits.VISIBILITY_SECONDS,
-        metadata=_rule(
-            DURATION,
-            "How long a message is lent to a member before it is handed out again, if the poll does not say.",
-            least=limits.VISIBILITY_SECONDS_MIN,
-            most=limits.VISIBILITY_SECONDS_MAX,
-        ),
+    visibility_timeout: float = _setting(
+        limits.VISIBILITY_SECONDS,
+        DURATION,
+        "How long a message is leased to a member before it is redelivered, unless the poll, the group or the topic"
+        " sets it.",
+        (limits.VISIBILITY_SECONDS_MIN, limits.VISIBILITY_SECONDS_MAX),
     )
-    max_retries: int = field(
-        default=limits.RETRIES_MAX,
-        metadata=_rule(
-            INTEGER, "How often a message that failed is tried again before it is a dead letter.", least=0, most=1000
-        ),
+    max_retries: int = _setting(
+        limits.RETRIES_MAX,
+        INTEGER,
+        "Number of retries of a failed message before it is moved to the dead-letter queue, unless the group or"
+        " the topic sets it.",
+        (0, limits.RETRIES_LIMIT),
     )
-    retry_delay: float = field(
-        default=limits.RETRY_SECONDS,
-        metadata=_rule(
-            DURATION, "Before the first retry; twice as long before each further one.", least=0.001, most=3600
-        ),
+    retry_delay: float = _setting(
+        limits.RETRY_SECONDS,
+        DURATION,
+        "Delay before the first retry, unless the group or the topic sets it; it doubles with each further retry.",
+        (limits.RETRY_SECONDS_MIN, limits.RETRY_SECONDS_LIMIT),
     )
-    max_retry_delay: float = field(
-        default=limits.RETRY_SECONDS_MAX,
-        metadata=_rule(
-            DURATION,
-            "The longest that a retry waits by itself.",
-            least=0.001,
-            most=limits.RETRY_DELAY_SECONDS_MAX,
-        ),
+    max_retry_delay: float = _setting(
+        limits.RETRY_SECONDS_MAX,
+        DURATION,
+        "Maximum delay between retries, unless the group, the topic or the consumer sets one.",
+        (limits.RETRY_SECONDS_MIN, limits.RETRY_DELAY_SECONDS_MAX),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """What the broker writes to stderr."""
+    """Log lines on stderr."""
 
-    level: Literal["debug", "info", "warning", "error"] = field(
-        default="info",
-        metadata=_rule(choice("debug", "info", "warning", "error"), "The least important lines that are written."),
+    level: Literal["debug", "info", "warning", "error"] = _setting(
+        "info", choice("debug", "info", "warning", "error"), "Lowest level that is logged."
     )
-    format: Literal["text", "json"] = field(
-        default="text",
-        metadata=_rule(choice("text", "json"), "Lines for people, or a JSON object in each line."),
+    format: Literal["text", "json"] = _setting(
+        "text", choice("text", "json"), "Plain text, or one JSON object per line."
     )
-    requests: int = field(
-        default=limits.REQUESTS_LOGGED,
-        metadata=_rule(
-            INTEGER,
-            "Requests that are logged in one second; of the others only the number is. 0 logs none.",
-            least=0,
-            most=100_000,
-        ),
+    requests: int = _setting(
+        limits.REQUESTS_LOGGED,
+        INTEGER,
+        "Maximum number of requests logged per second; the others are only counted. 0 logs none.",
+        (0, 100_000),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings, and where each of them came from."""
+    """All settings and their origins."""
 
-    data_dir: str = field(
-        default="./goqueue-data",
-        metadata=_rule(
-            PATH,
-            "Directory that holds everything the broker stores; a relative one starts where the broker is started.",
-        ),
+    data_dir: str = _setting(
+        "./goqueue-data", PATH, "Data directory of the broker; a relative path starts in the working directory."
     )
-    server: ServerConfig = field(default_factory=ServerConfig, metadata={"section": ServerConfig})
-    topics: TopicsConfig = field(default_factory=TopicsConfig, metadata={"section": TopicsConfig})
-    storage: StorageConfig = field(default_factory=StorageConfig, metadata={"section": StorageConfig})
-    groups: GroupsConfig = field(default_factory=GroupsConfig, metadata={"section": GroupsConfig})
-    log: LogConfig = field(default_factory=LogConfig, metadata={"section": LogConfig})
+    server: ServerConfig = field(default_factory=ServerConfig)
+    topics: TopicsConfig = field(default_factory=TopicsConfig)
+    storage: StorageConfig = field(default_factory=StorageConfig)
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
+    log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 
-    def value(self, setting: "Setting") -> Value:
+    def value(self, setting: "Setting") -> SettingValue:
         found: Any = self
         for name in setting.key.split("."):
             found = getattr(found, name)
-        value: Value = found
+        value: SettingValue = found
         return value
 
     def origin(self, setting: "Setting") -> Origin:
@@ -335,11 +272,11 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the table of settings."""
+    """One row of `SETTINGS`."""
 
     key: str
-    default: Value
-    rule: Rule
+    default: SettingValue
+    rule: SettingRule
 
     @property
     def variable(self) -> str:
@@ -359,18 +296,18 @@ class Setting:
 
     @property
     def summary(self) -> str:
-        """The sentence and the default, for a place that has room for a line."""
+        """The description and the default in one line."""
         return f"{self.rule.sentence} [default: {self.format(self.default)}]"
 
     @property
     def bounds(self) -> str:
-        """`4KiB to 2GiB`, or nothing for a setting that is no quantity."""
+        """`4KiB to 2GiB`; empty for a setting without bounds."""
         if self.rule.least is None or self.rule.most is None:
             return ""
         return f"{self.rule.kind.format(self.rule.least)} to {self.rule.kind.format(self.rule.most)}"
 
-    def parse(self, text: str) -> Value:
-        """The value that `text` stands for, or a ValueError that says why there is none."""
+    def parse(self, text: str) -> SettingValue:
+        """Parse a value; raise ValueError with the reason if it is not valid."""
         rule = self.rule
         value = rule.kind.parse(text)
         if isinstance(value, str):
@@ -381,62 +318,44 @@ class Setting:
             raise ValueError(f"{quoted(text)} is too large: at most {rule.kind.format(rule.most)}")
         return value
 
-    def format(self, value: Value) -> str:
+    def format(self, value: SettingValue) -> str:
         return self.rule.kind.format(value)
 
 
-def _table(section: type, prefix: str = "") -> Iterator[Setting]:
-    for item in fields(section):
-        if "rule" in item.metadata:
-            default: Any = item.default
-            yield Setting(prefix + item.name, default, item.metadata["rule"])
-        elif "section" in item.metadata:
-            yield from _table(item.metadata["section"], f"{prefix}{item.name}.")
+_SECTION_TYPES: Mapping[str, Any] = {item.name: item.type for item in fields(Config) if is_dataclass(item.type)}
+
+SECTIONS: Mapping[str, str] = {name: str(kind.__doc__) for name, kind in _SECTION_TYPES.items()}
+"""The description of each section by its key."""
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    Setting(f"{prefix}{item.name}", cast("SettingValue", item.default), item.metadata["rule"])
+    for prefix, kind in (("", Config), *((f"{name}.", kind) for name, kind in _SECTION_TYPES.items()))
+    for item in fields(kind)
+    if "rule" in item.metadata
+)
 
 
-def _sections(owner: type, prefix: str = "") -> Iterator[tuple[str, str]]:
-    for item in fields(owner):
-        if "section" in item.metadata:
-            section = item.metadata["section"]
-            yield prefix + item.name, str(section.__doc__)
-            yield from _sections(section, f"{prefix}{item.name}.")
+def build(values: Mapping[str, SettingValue], origins: Mapping[str, Origin]) -> Config:
+    """Build a configuration from these values and the defaults."""
+    given: dict[str, dict[str, Any]] = {"": {}, **{name: {} for name in _SECTION_TYPES}}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        given[section][name] = value
+    sections = {name: kind(**given[name]) for name, kind in _SECTION_TYPES.items()}
+    return Config(**given[""], **sections, origins=dict(origins))
 
 
-SETTINGS: tuple[Setting, ...] = tuple(_table(Config))
-SECTIONS: Mapping[str, str] = dict(_sections(Config))
-"""What each section is about, by its key."""
-
-
-def build(values: Mapping[str, Value], origins: Mapping[str, Origin]) -> Config:
-    """A configuration of these values, and of defaults for the rest."""
-    config: Config = _build(Config, values, "", origins=dict(origins))
-    return config
-
-
-def _build(section: type, values: Mapping[str, Value], prefix: str, **given: Any) -> Any:
-    for item in fields(section):
-        key = prefix + item.name
-        if "section" in item.metadata:
-            given[item.name] = _build(item.metadata["section"], values, f"{key}.")
-        elif key in values:
-            given[item.name] = values[key]
-    return section(**given)
-
-
-def conflicts(values: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-    """Settings that are fine alone and not together: the key to change, and why."""
+def conflicts(values: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    """Find settings that are valid alone but not together: the key to change, and why."""
     merged = {setting.key: setting.default for setting in SETTINGS} | dict(values)
-    delay, longest = merged["groups.retry_delay"], merged["groups.max_retry_delay"]
-    if float(delay) > float(longest):
-        yield (
-            "groups.max_retry_delay",
-            f"{format_duration(float(longest), exact=True)} is shorter than groups.retry_delay"
-            f" ({format_duration(float(delay), exact=True)})",
-        )
-    age, interval = merged["storage.segment_age"], merged["storage.flush_interval"]
-    if merged["storage.flush"] == "interval" and float(age) < float(interval):
-        yield (
-            "storage.segment_age",
-            f"{format_duration(float(age), exact=True)} is shorter than storage.flush_interval"
-            f" ({format_duration(float(interval), exact=True)}): a segment would end before its first sync",
-        )
+
+    def shorter(key: str, other: str, consequence: str = "") -> Iterator[tuple[str, str]]:
+        one, least = float(merged[key]), float(merged[other])
+        if one < least:
+            found, wanted = format_duration(one, exact=True), format_duration(least, exact=True)
+            yield key, f"{found} is shorter than {other} ({wanted}){consequence}"
+
+    yield from shorter("groups.max_retry_delay", "groups.retry_delay")
+    if merged["storage.flush"] == "interval":
+        consequence = ": segments would end before their first sync"
+        yield from shorter("storage.segment_age", "storage.flush_interval", consequence)

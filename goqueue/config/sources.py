@@ -1,7 +1,7 @@
-"""Flags, environment and file made into one configuration.
+"""Loads the configuration from flags, environment and file.
 
-The strongest source that gives a setting wins, yet all of them are checked: a mistake in the file
-is reported even while a flag hides it. Every problem is found before any is raised.
+Flags override the environment, which overrides the file; all of them are validated, so a mistake in the file is
+reported even if a flag hides it. All problems are collected before the error is raised.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,20 +9,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goqueue.config import settings
-from goqueue.config.kinds import Value
-from goqueue.config.problem import Origin, Problem, nearest, shown_key
+from goqueue.config.problem import Origin, Problem, display_key
 from goqueue.config.settings import SETTINGS, Config, Setting
+from goqueue.config.value_types import SettingValue
 from goqueue.errors import ConfigInvalid
 from goqueue.limits import CONFIG_PROBLEMS_MAX
+from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 
 if TYPE_CHECKING:
-    from goqueue.config.document import Entry
+    from goqueue.config.document import DocumentEntry
 
 PREFIX = "GOQUEUE_"
 CLIENT_VARIABLES = frozenset(
     f"{PREFIX}{name}" for name in ("SERVER", "CONTEXT", "API_KEY", "TIMEOUT", "OUTPUT", "BUILD_COMMIT", "BUILD_TIME")
-)  # they speak to goqueue-cli and goqueue-admin; the last two are told by `/version`
+)  # used by goqueue-cli and goqueue-admin; the last two by `/version`
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
@@ -33,11 +34,11 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, str | None] | None = None,
 ) -> Config:
-    """The configuration, or `ConfigInvalid` with everything that is wrong with it.
+    """Load the configuration, or raise `ConfigInvalid` with all problems.
 
-    `flags` names settings by their keys; a flag that is None was not given.
+    `flags` maps the keys of settings to values; None means that the flag was not given.
     """
-    gathered = _Gathered()
+    gathered = _LoadedSettings()
     if path is not None:
         _read_file(path, gathered)
     _read_environment(environment or {}, gathered)
@@ -61,17 +62,17 @@ def _invalid(problems: list[Problem]) -> ConfigInvalid:
 
 
 def _reading_order(problem: Problem) -> tuple[int, int, int, str]:
-    """The file first, from top to bottom, with what concerns all of it at its head."""
+    """Sort by source, the file first, then by position."""
     origin = problem.origin
     rank = ("file", "environment", "flag", "default").index(origin.kind)
     return rank, origin.line or 0, origin.column or 0, origin.name
 
 
 @dataclass
-class _Gathered:
-    """What the sources said so far; a later source is a stronger one."""
+class _LoadedSettings:
+    """Values and problems read so far; later sources override earlier ones."""
 
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, SettingValue] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
@@ -90,29 +91,30 @@ class _Gathered:
             self.refuse(self.origins.get(key, Origin()), key, sentence)
 
 
-def _read_flags(flags: Mapping[str, str | None], gathered: _Gathered) -> None:
+def _read_flags(flags: Mapping[str, str | None], gathered: _LoadedSettings) -> None:
     for key, text in flags.items():
         if text is not None:
             gathered.take(_BY_KEY[key], text, Origin("flag", _BY_KEY[key].flag))
 
 
-def _read_environment(environment: Mapping[str, str], gathered: _Gathered) -> None:
+def _read_environment(environment: Mapping[str, str], gathered: _LoadedSettings) -> None:
     for name in sorted(environment):
         origin = Origin("environment", name)
         setting = _BY_VARIABLE.get(name)
         if setting is None:
             if name.startswith(PREFIX) and name not in CLIENT_VARIABLES:
-                _doubt_variable(origin, environment[name], gathered)
+                _check_unknown_variable(origin, environment[name], gathered)
         elif environment[name] == "":
             gathered.refuse(origin, setting.key, "is empty", "unset the variable to use the default")
         else:
             gathered.take(setting, environment[name], origin)
 
 
-def _doubt_variable(origin: Origin, value: str, gathered: _Gathered) -> None:
-    """Refuse what was meant for us. Kubernetes gives every container variables named after services, such as
-    GOQUEUE_PORT with an address in it, so an unknown name alone is no mistake: one in a section is, and one
-    close to a setting."""
+def _check_unknown_variable(origin: Origin, value: str, gathered: _LoadedSettings) -> None:
+    """Report an unknown variable that names a section or resembles a setting.
+
+    Other unknown names are accepted: Kubernetes sets variables named after services, such as GOQUEUE_PORT.
+    """
     rest = origin.name.removeprefix(PREFIX)
     if "://" in value:
         return
@@ -122,24 +124,24 @@ def _doubt_variable(origin: Origin, value: str, gathered: _Gathered) -> None:
     section = rest.upper().startswith(tuple(f"{section.upper().replace('.', '_')}_" for section in settings.SECTIONS))
     if section or guess:
         known = guess or nearest(rest, list(suffixes))
-        gathered.refuse(origin, "", "names no setting", f"did you mean {suffixes[known]}?" if known else None)
+        gathered.refuse(origin, "", "is not a setting", f"did you mean {suffixes[known]}?" if known else None)
 
 
-def _read_file(path: str, gathered: _Gathered) -> None:
-    from goqueue.config import document  # noqa: PLC0415 - loading YAML takes 20 ms, which only a file is worth
+def _read_file(path: str, gathered: _LoadedSettings) -> None:
+    from goqueue.config import document  # noqa: PLC0415 - loading YAML takes 20 ms
 
     found = document.read(path)
     gathered.problems += found.problems
     _read_entries(found.entries, "", gathered)
 
 
-def _read_entries(entries: Iterable["Entry"], section: str, gathered: _Gathered) -> None:
+def _read_entries(entries: Iterable["DocumentEntry"], section: str, gathered: _LoadedSettings) -> None:
     for entry in entries:
         if len(gathered.problems) > CONFIG_PROBLEMS_MAX:
             return
         key = f"{section}.{entry.key}" if section else entry.key
         if "." in entry.key or (key not in _BY_KEY and key not in settings.SECTIONS):
-            gathered.refuse(entry.key_origin, shown_key(key), "is not a setting", _unknown_hint(entry.key, section))
+            gathered.refuse(entry.key_origin, display_key(key), "is not a setting", _unknown_hint(entry.key, section))
         elif key in settings.SECTIONS:
             _read_section(entry, key, gathered)
         elif entry.shape == "text":
@@ -148,20 +150,20 @@ def _read_entries(entries: Iterable["Entry"], section: str, gathered: _Gathered)
             hint = f"the default is {_BY_KEY[key].format(_BY_KEY[key].default)}"
             gathered.refuse(entry.key_origin, key, "has no value", hint)
         elif entry.shape != "refused":
-            gathered.refuse(entry.origin, key, f"is a {entry.shape} where one value belongs")
+            gathered.refuse(entry.origin, key, f"is a {entry.shape}, not a single value")
 
 
-def _read_section(entry: "Entry", key: str, gathered: _Gathered) -> None:
-    """A section without anything in it is fine: its settings may all be commented out."""
+def _read_section(entry: "DocumentEntry", key: str, gathered: _LoadedSettings) -> None:
+    """Read a section. It may be empty: its settings may be commented out."""
     if entry.shape == "section":
         _read_entries(entry.entries, key, gathered)
     elif entry.shape in ("text", "list"):
         what = "a list" if entry.shape == "list" else quoted(entry.text)
-        gathered.refuse(entry.origin, key, f"is {what} where a section belongs", "indent its settings below it")
+        gathered.refuse(entry.origin, key, f"is {what}, not a section", "indent its settings below it")
 
 
 def _unknown_hint(name: str, section: str) -> str | None:
-    """The nearest name beside it, or else the nearest anywhere, which may stand in another section."""
+    """Suggest the nearest name in the section, or else in any section."""
     prefix = f"{section}." if section else ""
     beside = [key.removeprefix(prefix) for key in (*_BY_KEY, *settings.SECTIONS) if key.rpartition(".")[0] == section]
     guess = nearest(name, beside) if "." not in name else None

@@ -1,1 +1,1 @@
-"""What the three programs share: how a command is found, how it prints, how it fails and how it ends."""
+"""The command line of all programs: finding commands, printing, failing and ending."""

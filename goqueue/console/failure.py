@@ -1,20 +1,34 @@
-"""How an exception is told to the person who typed the command, and to the shell."""
+"""Errors as a command reports them: the message on stderr and the exit code."""
 
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.exceptions import TyperException
 
-from goqueue.console import exits, terminal
-from goqueue.errors import GoQueueError
+from goqueue.console import exit_codes, terminal
+from goqueue.errors import GoQueueError, ProducerNotFound, TopicNotFound
+from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 
+if TYPE_CHECKING:
+    from goqueue.client import Client
 
-class Refusal(Exception):
-    """What a command set out to do, and the error in its way."""
+
+class UsageInvalid(TyperException):
+    """A command line that is wrong in any circumstances."""
+
+    exit_code = exit_codes.USAGE
+
+    def __init__(self, sentence: str, *, hint: str | None = None) -> None:
+        super().__init__(sentence)
+        self.hint = hint
+
+
+class ActionFailed(Exception):
+    """The failure of what a command set out to do, with the error that caused it."""
 
     def __init__(self, what: str, error: GoQueueError) -> None:
         super().__init__(what)
@@ -23,85 +37,98 @@ class Refusal(Exception):
 
     @property
     def exit_code(self) -> int:
-        return exits.exit_code(self.error)
+        return exit_codes.exit_code(self.error)
 
     def as_json(self) -> dict[str, Any]:
-        told = {"error": self.error.sentence, "code": self.error.code, "hint": self.hint}
-        return {name: text for name, text in told.items() if text is not None}
+        fields = {"error": self.error.sentence, "code": self.error.code, "hint": self.hint}
+        return {name: text for name, text in fields.items() if text is not None}
 
     @property
     def hint(self) -> str | None:
-        return self.error.hint or _COMMANDS.get(self.error.code)
+        return command_hint(self.error)
 
 
-# What can be run next where the broker names nothing better.
-_COMMANDS = {
+def command_hint(error: GoQueueError) -> str | None:
+    """Return the next step in the words of the command line: the client's own hints are written for Python."""
+    from goqueue.client.hints import hint_of  # noqa: PLC0415 - only after a failure
+
+    hint, code = error.hint, error.code
+    if code in _COMMAND_HINTS and not (hint or "").startswith(("did you mean", "`goqueue")):
+        return _COMMAND_HINTS[code].format(**{"topic": "TOPIC", "partitions": [0], **error.details})
+    return hint if hint and hint != hint_of(error) else _FALLBACK_HINTS.get(code)
+
+
+_COMMAND_HINTS = {
+    "delayed_ambiguous": "name the partition as well, as in {partitions[0]}@OFFSET",
+    "delayed_not_found": "`goqueue-cli delayed list {topic}` shows the pending messages",
+    "group_not_found": "`goqueue-cli group list` shows the groups",
+    "producer_not_found": "`goqueue-cli transaction list --all` shows the transactional ids",
+}
+_FALLBACK_HINTS = {
+    "broker_unreachable": "is it running, and is this its address? `--server URL` names another",
+    "endpoint_not_found": "is the broker older than this command? `goqueue-admin broker` shows its version",
+    "generation_stale": "the group has other members now: run it again",
+    "member_unknown": "the group has removed this member: run it again",
     "message_too_large": "send less, or a reference to it: `goqueue-cli topic describe` shows max_message_bytes",
+    "operation_not_found": "`goqueue-cli undo` lists the operations",
+    "operation_outdated": "`--force` undoes it all the same",
     "partition_not_found": "`goqueue-cli topic describe` shows the partitions",
+    "partition_not_owned": "`goqueue-cli group describe` shows who has it",
+    "producer_fenced": "another producer with this transactional id has taken over",
     "request_timed_out": "`--timeout 2m` waits longer",
-    "range_damaged": "`goqueue fsck` says what is damaged, `goqueue-cli consume --skip-damage` reads around it",
-    "topic_exists": "`goqueue-cli topic list` shows the topics",
+    "range_damaged": "`goqueue fsck` shows what is damaged, `goqueue-cli consume --skip-damage` skips it",
+    "topic_exists": "use it, or choose another name",
     "topic_not_found": "`goqueue-cli topic list` shows the topics",
+    "transaction_not_open": "`goqueue-cli transaction describe` shows how the last one ended",
+    "unknown_producer": "the broker's data directory was made anew or restored: run it again",
 }
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Whatever is refused inside is told as a refusal of `what`."""
+    """Report every error raised in the block as a failure to do `what`."""
     try:
         yield
     except GoQueueError as error:
-        raise Refusal(what, error) from error
+        raise ActionFailed(what, error) from error
 
 
-def explain(error: Exception, *, debug: bool) -> int:
-    """Say on stderr what went wrong, and return the exit code."""
+def report_error(error: Exception, *, debug: bool) -> int:
+    """Write to stderr what went wrong, and return the exit code."""
     if isinstance(error, typer.Exit):
         return error.exit_code
     if debug:
         terminal.say(*"".join(traceback.format_exception(error)).splitlines())
     if isinstance(error, TyperException):
-        return _explain_usage(error)
-    if isinstance(error, Refusal):
-        return explain_refusal(error)
+        return _report_usage_error(error)
+    if isinstance(error, ActionFailed):
+        return report_failed_action(error)
     if isinstance(error, GoQueueError):
-        return _explain_ours(error)
+        return _report_goqueue_error(error)
     if isinstance(error, typer.Abort):  # a prompt was answered with the end of input
         terminal.say("aborted")
-        return exits.FAILED
+        return exit_codes.FAILED
     if isinstance(error, OSError):
-        return _explain_system(error)
-    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        return _explain_bytes(error)
-    return _explain_bug(error, debug=debug)
+        place = f" {error.filename}" if error.filename else ""
+        terminal.say_error(f"the operating system refused{place}: {error.strerror or error}")
+        return exit_codes.FAILED
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # an argument that is not text
+        hint = "names and flags must be text; a message may be any bytes"
+        terminal.say_error(f"{quoted(error.object)} is not text in UTF-8", hint=hint)
+        return exit_codes.USAGE
+    return _report_bug(error, debug=debug)
 
 
-def _explain_system(error: OSError) -> int:
-    """What the operating system refused outside of storage: mostly to write the output."""
-    place = f" {error.filename}" if error.filename else ""
-    terminal.say_error(f"the operating system refused{place}: {error.strerror or error}")
-    return exits.FAILED
-
-
-def _explain_bytes(error: UnicodeEncodeError) -> int:
-    """An argument that is no text: Python keeps its bytes as surrogates, which nothing but a value may have."""
-    terminal.say_error(
-        f"{quoted(error.object)} is not text in UTF-8", hint="names and flags are; a message may be any bytes"
-    )
-    return exits.USAGE
-
-
-def explain_refusal(refusal: Refusal) -> int:
-    """Say what could not be done and why, in the words of whoever refused it."""
-    error = refusal.error
+def report_failed_action(failed: ActionFailed) -> int:
+    error = failed.error
     problems = error.details.get("problems", ())
     terminal.say_error(
-        f"could not {refusal.what}",
+        f"could not {failed.what}",
         cause=f"{error.code}: {error.sentence}",
         details=[_problem_line(problem) for problem in problems] if len(problems) > 1 else (),
-        hint=refusal.hint,
+        hint=failed.hint,
     )
-    return refusal.exit_code
+    return failed.exit_code
 
 
 def _problem_line(problem: Any) -> str:
@@ -110,35 +137,59 @@ def _problem_line(problem: Any) -> str:
     return ": ".join(str(problem[part]) for part in ("place", "problem", "hint") if problem.get(part))
 
 
-def _explain_ours(error: GoQueueError) -> int:
+def _report_goqueue_error(error: GoQueueError) -> int:
     problems = error.details.get("problems", ())
-    sentence = error.sentence
-    if len(problems) > 1:
-        sentence = f"the configuration has {len(problems)} problems"
+    several = len(problems) > 1
     cause = error.__cause__
     terminal.say_error(
-        sentence,
-        details=map(str, problems) if len(problems) > 1 else (),
+        f"the configuration has {len(problems)} problems" if several else error.sentence,
+        details=map(str, problems) if several else error.details.get("excerpt", ()),
         cause=f"{cause.code}: {cause.sentence}" if isinstance(cause, GoQueueError) else None,
-        hint=error.hint,
+        hint=command_hint(error),
     )
-    return exits.exit_code(error)
+    return exit_codes.exit_code(error)
 
 
-def _explain_usage(error: TyperException) -> int:
-    """A command line that is wrong: Typer's complaints and ours, in one shape."""
+def _report_usage_error(error: TyperException) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands alone: its message is its help
         terminal.say(*error.message.splitlines())
-        return exits.USAGE
-    from goqueue.console import usage  # noqa: PLC0415 - not before something is wrong
+        return exit_codes.USAGE
+    from goqueue.console import usage_errors  # noqa: PLC0415 - only after a mistake
 
-    sentence, hint = usage.told(error)
+    sentence, hint = usage_errors.describe_usage_error(error)
     terminal.say_error(sentence, hint=hint)
-    return exits.USAGE
+    return exit_codes.USAGE
 
 
-def _explain_bug(error: Exception, *, debug: bool) -> int:
+def _report_bug(error: Exception, *, debug: bool) -> int:
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     advice = "" if debug else " (--debug shows where)"
     terminal.say_error(f"this is a bug of GoQueue, please report it: {what}{advice}")
-    return exits.OUR_BUG
+    return exit_codes.INTERNAL_ERROR
+
+
+# --- names that do not exist on the broker ---
+
+
+_TRANSACTIONAL_IDS_MAX = 1_000
+
+
+@contextmanager
+def suggesting(client: "Client", name: str = "", *, otherwise: str | None = None) -> Iterator[None]:
+    """Add the nearest existing name to an error about an unknown topic, or about the unknown transactional id `name`.
+
+    `otherwise` is the hint where no topic is near. The broker itself suggests groups.
+    """
+    try:
+        yield
+    except TopicNotFound as error:
+        with suppress(GoQueueError):
+            guess = nearest(str(error.details.get("topic", "")), client.topics())
+            error.hint = f"did you mean {guess}?" if guess else otherwise
+        raise
+    except ProducerNotFound as error:
+        with suppress(GoQueueError):
+            known = [one["transactional_id"] for one in client.transactions("all", limit=_TRANSACTIONAL_IDS_MAX)]
+            if guess := nearest(name, known):
+                error.hint = f"did you mean {guess}?"
+        raise

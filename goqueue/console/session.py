@@ -1,83 +1,53 @@
-"""What every command that speaks to a broker takes: where it is, how long to wait, how to print.
+"""The session of a command: the broker it uses, how long it waits, and how it prints.
 
-A flag is stronger than the environment, the environment than the selected context, that than the default. The
-flags may stand before the command as well as behind it; behind it is stronger.
+A flag takes precedence over the environment, the environment over the selected context, the context over the default.
+The flags are valid before the command and behind it; behind it they take precedence.
 """
 
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from goqueue.console import terminal
-from goqueue.console.choices import Choices, Kind, choose, chosen_output
-from goqueue.console.groups import Debug, Version
-from goqueue.console.nearest import nearest
-from goqueue.console.order import ordered, ordering
-from goqueue.console.rows import FOR_PEOPLE, Column, Output, Row, write_rows
-from goqueue.console.secret import Secret
-from goqueue.console.terminal import Colour
-from goqueue.errors import BrokerUnreachable, GoQueueError, TopicNotFound
-from goqueue.quantities import parse_duration
+from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import UsageInvalid
+from goqueue.console.flags import Consent, ProgramFlags, SessionFlags, flag_parameters, with_parameters
+from goqueue.console.options import OptionOrigin, ResolvedOptions, Secret, resolve_options, resolve_output
+from goqueue.console.rows import FOR_PEOPLE, Column, Row, parse_sort, sort_rows, write_rows
+from goqueue.errors import BrokerUnreachable
+from goqueue.quantities import parse_duration, quoted
 
 if TYPE_CHECKING:
     from goqueue.client import Client
 
 _CONNECT_SECONDS = 5.0
 
-ServerFlag = Annotated[
-    str | None,
-    typer.Option("--server", "-s", metavar="URL", help="The broker (GOQUEUE_SERVER; http://127.0.0.1:8080)."),
-]
-ContextFlag = Annotated[
-    str | None,
-    typer.Option("--context", "-c", metavar="NAME", help="The context to use (GOQUEUE_CONTEXT; `config list`)."),
-]
-OutputFlag = Annotated[Output | None, typer.Option("--output", "-o", help="How to print (GOQUEUE_OUTPUT).")]
-NoHeadersFlag = Annotated[bool, typer.Option("--no-headers", help="Leave out the line of titles.")]
-SortFlag = Annotated[
-    str | None, typer.Option("--sort-by", metavar="FIELD[:desc]", help="Sort by a field or a title of a column.")
-]
-TimeoutFlag = Annotated[
-    str | None, typer.Option("--timeout", metavar="DURATION", help="How long to wait (GOQUEUE_TIMEOUT; 30s).")
-]
-KeyFlag = Annotated[
-    str | None, typer.Option("--api-key", metavar="KEY", help="What the broker knows you by (GOQUEUE_API_KEY).")
-]
-KeyFileFlag = Annotated[
-    str | None, typer.Option("--api-key-file", metavar="FILE", help="The file that has the key; - is stdin.")
-]
-ColourFlag = Annotated[
-    Colour | None, typer.Option("--color", help="When to use colours (auto: on a terminal, without NO_COLOR).")
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The choices of one call."""
+    """The options of one call."""
 
     server: str | None
     output: str
     headers: bool
     timeout: float
     chose_output: bool
-    """Whether the form was asked for by a flag, and does not come from the environment."""
+    """True if a flag set the output format, and not the environment or a context."""
 
     context: str | None = None
-    """The name of the context that is selected, if there is one."""
+    """The name of the selected context."""
 
     guard: str | None = None
-    """The protected context whose broker this is: what destroys must be confirmed by name."""
+    """The protected context with this broker: dangerous commands must be confirmed by name."""
 
     sort_by: str | None = None
     secret: Secret = field(default_factory=Secret)
-    choices: Choices | None = None
-    """Where each comes from, of a command that speaks to a broker."""
+    choices: ResolvedOptions | None = None
+    """Each option with its origin, for a command that uses a broker."""
 
     @property
     def protected(self) -> bool:
@@ -89,136 +59,96 @@ class Session:
 
     @property
     def for_people(self) -> bool:
-        """Whether a person reads the form that was asked for, who may be told more on stderr."""
+        """True if the output format is a table, so that stderr may say more."""
         return self.output in FOR_PEOPLE
 
+    def note(self, *lines: str) -> None:
+        """Write to stderr for a reader of tables; programs get nothing."""
+        if self.for_people:
+            terminal.say(*lines)
+
     def write(self, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-        """All rows at once on stdout, in the form and the order that were asked for."""
+        """Write all rows to stdout in the chosen format and order."""
         write_rows(self.ordered(rows, columns), columns, self.output, headers=self.headers)
 
     def ordered(self, rows: Sequence[Row], columns: Sequence[Column]) -> Sequence[Row]:
-        return rows if self.sort_by is None else ordered(rows, columns, self.sort_by)
+        return rows if self.sort_by is None else sort_rows(rows, columns, self.sort_by)
 
     @contextmanager
     def client(self) -> "Iterator[Client]":
-        """A client of a broker that is there: nobody should wait for the timeout of an address that was mistyped."""
+        """Connect a client; an address without a broker is reported at once, not after the timeout."""
         from goqueue.client import Client, address  # noqa: PLC0415 - not before the command line is understood
 
         key = self.api_key
-        _reach(address.parse(self.server), min(self.timeout, _CONNECT_SECONDS))
+        reach(address.parse(self.server), self.timeout)
         with Client(self.server, self.timeout, api_key=key) as client:
+            if key is not None and client.version().get("authentication", "none") == "none":
+                raise UsageInvalid(
+                    f"the broker at {self.server} has no API keys: it would ignore the one of {self._key_origin()}",
+                    hint="run the command without a key",
+                )
             yield client
 
-
-@contextmanager
-def suggesting(client: "Client", *, creates: bool = False) -> Iterator[None]:
-    """Whoever mistypes the name of a topic is told the one that comes nearest.
-
-    Where none comes near, somebody who `creates` is told how to create it, anybody else how to list the topics.
-    """
-    try:
-        yield
-    except TopicNotFound as error:
-        with suppress(GoQueueError):
-            topic = str(error.details.get("topic", ""))
-            guess = nearest(topic, client.topics())
-            error.hint = f"did you mean {guess}?" if guess else _instead(topic) if creates else None
-        raise
+    def _key_origin(self) -> str:
+        return self.choices.api_key.name if self.choices is not None else "this command"
 
 
-def _instead(topic: str) -> str:
-    return f"`goqueue-cli topic create {topic}` creates it, `goqueue-cli topic list` shows those that there are"
-
-
-def session_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter `session` by the flags it is made of, as Typer reads a signature."""
-    return _with_flags(command, tuple(_SHARED), _session)
-
-
-def stream_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for a command that prints what comes as it comes, in the order in which it comes."""
-    return _with_flags(command, tuple(name for name in _SHARED if name != "sort_by"), _session)
-
-
-def print_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for a command that speaks to no broker, and works whatever is wrong with how to reach one."""
-    return _with_flags(command, ("output", "no_headers", "sort_by", "color"), _printing)
-
-
-def root_flags(root: Callable[[], None]) -> Callable[..., None]:
-    """The flags of a whole program, which stand before the command."""
-    flags = [parameter for name, parameter in _SHARED.items() if name != "sort_by"]
-    flags += _keywords(_before_anything).values()
-
-    @wraps(root)
-    def remembering(*, typer_context: typer.Context, **given: Any) -> None:
-        typer_context.obj = given
-        _colour(given)
-
-    remembering.__signature__ = inspect.Signature([*flags, _CONTEXT])  # type: ignore[attr-defined]
-    return remembering
-
-
-def _pattern(  # noqa: PLR0913 - they are as many as there are flags
-    *,
-    server: ServerFlag = None,
-    context: ContextFlag = None,
-    output: OutputFlag = None,
-    no_headers: NoHeadersFlag = False,
-    sort_by: SortFlag = None,
-    timeout: TimeoutFlag = None,
-    api_key: KeyFlag = None,
-    api_key_file: KeyFileFlag = None,
-    color: ColourFlag = None,
-) -> None:
-    """Its parameters are those that every command gets."""
-
-
-def _before_anything(*, version: Version = False, debug: Debug = False) -> None:
-    """Both are answered before Typer is loaded, and are listed with the others."""
-
-
-def _keywords(function: Callable[..., None]) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(function).parameters)
-
-
-_SHARED = _keywords(_pattern)
+_SHARED = {parameter.name: parameter for parameter in flag_parameters(SessionFlags)}
 _CONTEXT = inspect.Parameter("typer_context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 _Make = Callable[[dict[str, Any]], Session]
 
 
-def _with_flags(command: Callable[..., None], names: tuple[str, ...], make: _Make) -> Callable[..., None]:
-    signature = inspect.signature(command)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "session"]
-    shared = [_SHARED[name] for name in names]
+def session_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter `session` by the flags of a session."""
+    return _with_flags(command, tuple(_SHARED), _session)
 
-    @wraps(command)
-    def with_session(**given: Any) -> None:
+
+def stream_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Do the same for a command that prints rows in the order in which they arrive."""
+    return _with_flags(command, tuple(name for name in _SHARED if name != "sort_by"), _session)
+
+
+def output_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Do the same for a command that uses no broker, and works whatever context is selected."""
+    return _with_flags(command, ("output", "no_headers", "sort_by", "color"), _printing)
+
+
+def _with_flags(command: Callable[..., None], names: Sequence[str], make: _Make) -> Callable[..., None]:
+    def convert(given: dict[str, Any]) -> dict[str, Any]:
         context: typer.Context = given.pop("typer_context")
         behind = {name: given.pop(name) for name in names}
         before = context.find_root().obj or {}
         flags = {name: behind.get(name) or before.get(name) for name in _SHARED}
-        _colour(flags)
-        command(**given, session=make(flags))
+        terminal.set_color_mode(flags["color"] or "auto")
+        return {**given, "session": make(flags)}
 
-    with_session.__signature__ = signature.replace(parameters=[*own, *shared, _CONTEXT])  # type: ignore[attr-defined]
-    return with_session
+    return with_parameters(command, [*(_SHARED[name] for name in names), _CONTEXT], convert, replaced="session")
 
 
-def _colour(flags: dict[str, Any]) -> None:
-    terminal.choose_colour(flags["color"] or "auto")
+def root_callback(help_text: str, *, uses_broker: bool) -> Callable[..., None]:
+    """Return the function behind a whole program: it keeps the flags that stand before the command."""
+    shared = [one for name, one in _SHARED.items() if name != "sort_by"] if uses_broker else []
+
+    def root(*, typer_context: typer.Context, **given: Any) -> None:
+        if uses_broker:
+            typer_context.obj = given
+            terminal.set_color_mode(given["color"] or "auto")
+
+    root.__doc__ = help_text
+    root.__signature__ = inspect.Signature([*shared, *flag_parameters(ProgramFlags), _CONTEXT])  # type: ignore[attr-defined]
+    return root
 
 
 def _session(flags: dict[str, Any]) -> Session:
-    chosen = choose(flags, os.environ)
-    ordering(flags["sort_by"])
+    chosen = resolve_options(flags, os.environ)
+    parse_sort(flags["sort_by"])
     return Session(
         server=chosen.server.value,
         output=chosen.output.value,
         headers=not flags["no_headers"],
         timeout=parse_duration(chosen.timeout.value),
-        chose_output=chosen.output.kind is Kind.FLAG,
+        chose_output=chosen.output.kind is OptionOrigin.FLAG,
         context=chosen.context.value,
         guard=chosen.guard,
         sort_by=flags["sort_by"],
@@ -228,24 +158,60 @@ def _session(flags: dict[str, Any]) -> Session:
 
 
 def _printing(flags: dict[str, Any]) -> Session:
-    output = chosen_output(flags, os.environ)
+    output = resolve_output(flags, os.environ)
     return Session(
         server=None,
         output=output.value,
         headers=not flags["no_headers"],
         timeout=_CONNECT_SECONDS,
-        chose_output=output.kind is Kind.FLAG,
+        chose_output=output.kind is OptionOrigin.FLAG,
         sort_by=flags["sort_by"],
     )
 
 
-def _reach(place: Any, seconds: float) -> None:
+def reach(place: Any, seconds: float = _CONNECT_SECONDS, *, flag: str = "`--server URL`") -> None:
+    """Raise an error where nothing listens at an address; `flag` is what chooses another."""
     import socket  # noqa: PLC0415
 
     try:
-        socket.create_connection((place.host, place.port), seconds).close()
+        socket.create_connection((place.host, place.port), min(seconds, _CONNECT_SECONDS)).close()
     except OSError as error:
         raise BrokerUnreachable(
-            f"nobody answers at {place}: {error.strerror or error}",
-            hint="`goqueue serve` starts a broker on this machine, `--server URL` names another one",
+            f"no broker answers at {place}: {error.strerror or error}",
+            hint=f"`goqueue serve` starts a broker on this machine, {flag} selects another one",
         ) from None
+
+
+# --- confirmation of dangerous commands: asked for on a terminal, given by a flag elsewhere ---
+
+
+def require_confirmation(session: Session, what: str, *, name: str, consent: Consent) -> None:
+    """Return if `what`, such as "delete topic orders with all messages", is confirmed for `name`.
+
+    Several names are one text, with spaces or commas between them.
+    """
+    shown = f"'{name}'" if " " in name else name
+    by_name = f"`--confirm {shown}` confirms it"
+    if consent.confirm is not None:
+        if _words(consent.confirm) != _words(name):
+            raise UsageInvalid(f"--confirm is {quoted(consent.confirm)}, and this is about {name}", hint=by_name)
+        return
+    if consent.yes and not session.protected:
+        return
+    if not terminal.can_prompt():
+        sentence = f"confirmation required to {what}"
+        if session.protected:
+            raise UsageInvalid(f"{sentence}, and context {session.guard} is protected", hint=by_name)
+        raise UsageInvalid(sentence, hint="`--yes` confirms it")
+    if session.protected:
+        question = f"context {session.guard} is protected; to {what}, type {name}: "
+        confirmed = _words(terminal.ask_text(question)) == _words(name)
+    else:
+        confirmed = terminal.ask_yes_no(f"{what}?")
+    if not confirmed:
+        terminal.say("nothing was changed")
+        raise typer.Exit(exit_codes.FAILED)
+
+
+def _words(names: str) -> set[str]:
+    return set(names.replace(",", " ").split())

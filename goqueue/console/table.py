@@ -1,7 +1,6 @@
-"""A table as lines: columns as wide as what stands in them, and no wider than there is room.
+"""Layout of tables: columns as wide as their content, within the width of the terminal.
 
-Widths are counted as terminals count: an East Asian character takes two cells, an accent that is put on
-another character takes none. Text without any of those, which is nearly all of it, is counted by its length.
+Widths are those of a terminal: an East Asian character takes two cells, a combining accent takes none.
 """
 
 from collections.abc import Sequence
@@ -9,21 +8,21 @@ from typing import NamedTuple
 
 _GAP = "  "
 _CUT = "…"
-_TEXT_CELLS_MIN = 6  # what is left of a column of text that has to make room
+_TEXT_CELLS_MIN = 6  # minimum width of a text column that is cut
 
 
 class Cell(NamedTuple):
-    """Text without control characters, and the name of its colour, if it has one."""
+    """Text without control characters, and the name of its color."""
 
     text: str
     style: str = ""
 
 
-Line = Sequence[Cell]
+CellLine = Sequence[Cell]
 
 
-def cells(text: str) -> int:
-    """How much of a line `text` takes."""
+def text_width(text: str) -> int:
+    """Return the number of cells that `text` takes."""
     if text.isascii():
         return len(text)
     from unicodedata import category, east_asian_width  # noqa: PLC0415 - only where a character may need it
@@ -31,25 +30,25 @@ def cells(text: str) -> int:
     return sum(0 if category(one) in {"Mn", "Me"} else 2 if east_asian_width(one) in {"W", "F"} else 1 for one in text)
 
 
-def cut(text: str, room: int) -> str:
-    """As much of `text` as there is room for, with a sign that there was more."""
-    if cells(text) <= room:
+def truncate(text: str, room: int) -> str:
+    """Cut `text` to `room` cells, with an ellipsis at the end."""
+    if text_width(text) <= room:
         return text
     kept, left = "", room - 1
     for character in text:
-        left -= cells(character)
+        left -= text_width(character)
         if left < 0:
             break
         kept += character
     return f"{kept}{_CUT}" if room > 0 else ""
 
 
-def widths(lines: Sequence[Line], right: Sequence[bool], room: int | None) -> list[int]:
-    """The cells that each column gets. Where there is too little room, the widest texts give way, and all alike.
+def column_widths(lines: Sequence[CellLine], right: Sequence[bool], room: int | None) -> list[int]:
+    """Return the width of each column; if there is too little room, the widest text columns are cut to one width.
 
-    Numbers are never cut: half of one is another number.
+    Numbers are never cut: half a number is another number.
     """
-    wanted = [max(map(cells, (cell.text for cell in column))) for column in zip(*lines, strict=True)]
+    wanted = [max(map(text_width, (cell.text for cell in column))) for column in zip(*lines, strict=True)]
     if room is None:
         return wanted
     left = room - len(_GAP) * (len(wanted) - 1)
@@ -64,12 +63,12 @@ def widths(lines: Sequence[Line], right: Sequence[bool], room: int | None) -> li
     return capped(low)
 
 
-def drawn(line: Line, columns: Sequence[int], right: Sequence[bool], room: int | None) -> list[Cell]:
-    """The pieces of one line from left to right, which end with the last thing to be seen and within the room."""
+def layout_line(line: CellLine, columns: Sequence[int], right: Sequence[bool], room: int | None) -> list[Cell]:
+    """Return the pieces of one line, without trailing blanks and within the room."""
     pieces: list[Cell] = []
     for number, (cell, width, at_right) in enumerate(zip(line, columns, right, strict=True)):
-        text = cut(cell.text, width)
-        blank = " " * (width - cells(text))
+        text = truncate(cell.text, width)
+        blank = " " * (width - text_width(text))
         before = (_GAP if number else "") + (blank if at_right else "")
         pieces += [Cell(before), Cell(text, cell.style), Cell("" if at_right else blank)]
     while pieces and not pieces[-1].text.strip(" "):
@@ -80,14 +79,21 @@ def drawn(line: Line, columns: Sequence[int], right: Sequence[bool], room: int |
 
 
 def _within(pieces: list[Cell], room: int) -> list[Cell]:
-    """The last resort of a line that no column could make short enough."""
-    if sum(cells(piece.text) for piece in pieces) <= room:
+    """Cut a line that is still too long."""
+    if sum(text_width(piece.text) for piece in pieces) <= room:
         return pieces
     kept: list[Cell] = []
     for piece in pieces:
-        taken = cells(piece.text)
+        taken = text_width(piece.text)
         if taken >= room:
-            return [*kept, Cell(cut(f"{piece.text}{_CUT}", room), piece.style)]
+            return [*kept, Cell(truncate(f"{piece.text}{_CUT}", room), piece.style)]
         kept.append(piece)
         room -= taken
     return kept
+
+
+def fit(text: str, width: int, *, right: bool) -> str:
+    """Cut or pad `text` to exactly `width` cells."""
+    text = truncate(text, width)
+    blank = " " * (width - text_width(text))
+    return blank + text if right else text + blank

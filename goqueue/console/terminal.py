@@ -1,18 +1,18 @@
-"""What reaches a terminal: data on stdout, everything said to a person on stderr.
+"""Output to a terminal: data on stdout, messages for people on stderr.
 
-No character that a terminal would obey passes through here, whoever it came from.
+Control characters are escaped, so that a terminal obeys nothing in names and values.
 """
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Literal, TextIO
 
 from goqueue.console import table
-from goqueue.console.table import Cell, Line
+from goqueue.console.table import Cell, CellLine
 
-Colour = Literal["auto", "always", "never"]
+ColorMode = Literal["auto", "always", "never"]
 
 _STYLES = {
     "title": "1",
@@ -24,22 +24,22 @@ _STYLES = {
     "changed": "1;33",
     "protected": "1;35",
 }
-_colour: Colour = "auto"
+_color_mode: ColorMode = "auto"
 
 
-def choose_colour(wish: Colour) -> None:
-    """Whether there are colours: by default where a terminal wants them."""
-    global _colour  # noqa: PLW0603 - the streams are the process's own as well
-    _colour = wish
+def set_color_mode(mode: ColorMode) -> None:
+    """Choose whether output has colors; by default a terminal does."""
+    global _color_mode  # noqa: PLW0603 - the streams belong to the process as well
+    _color_mode = mode
 
 
 def styled(text: str, style: str, stream: TextIO | None) -> str:
-    """`text`, which was made visible, in the colours of a style where that stream has any."""
-    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and text and _coloured(stream) else text
+    """Add the color of a style, if the stream has colors; `text` must be escaped."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style and text and _has_colors(stream) else text
 
 
-def visible(text: str) -> str:
-    """`text` on one line, with everything unprintable shown as its escape."""
+def escape_unprintable(text: str) -> str:
+    """Return `text` on one line, with unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -48,16 +48,16 @@ def visible(text: str) -> str:
 
 
 def write(text: str) -> None:
-    """Put data on stdout: text that was made visible, or that a program will read."""
+    """Write data to stdout: escaped text, or a format for programs."""
     if sys.stdout is not None:  # `>&-` closes it
         write_bytes(text.encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "strict"))
 
 
 def write_bytes(content: bytes) -> None:
-    """The same for bytes as they are. Where Python does not buffer, a single write may take a part and say so."""
+    """Write bytes to stdout; an unbuffered stream may take only a part at a time."""
     if sys.stdout is None:
         return
-    sys.stdout.flush()  # what others have put there
+    sys.stdout.flush()  # earlier text comes first
     left = memoryview(content)
     while left:
         left = left[_taken(left) :]
@@ -66,7 +66,7 @@ def write_bytes(content: bytes) -> None:
 
 
 def _taken(content: memoryview) -> int:
-    """How much stdout has taken. One that must not be waited for, which some shells hand down, may take nothing."""
+    """Return how many bytes stdout took; a non-blocking one, which some shells pass on, may take none."""
     try:
         taken = sys.stdout.buffer.write(content)
     except BlockingIOError as error:
@@ -85,81 +85,79 @@ def _flushed() -> bool:
 
 
 def _await_room() -> None:
-    import select  # noqa: PLC0415 - hardly ever
+    import select  # noqa: PLC0415 - rarely needed
 
     select.select([], [sys.stdout], [])
 
 
 def is_terminal() -> bool:
-    """Whether a person reads stdout as it comes."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def may_ask() -> bool:
-    """Whether there is a person who could answer a question."""
+def can_prompt() -> bool:
+    """Return True if stdin and stdout are a terminal."""
     return sys.stdin is not None and sys.stdin.isatty() and is_terminal()
 
 
-def ask(question: str) -> bool:
-    """A question whose answer is no, unless it is y or yes."""
+def ask_yes_no(question: str) -> bool:
+    """Ask a question; any answer but y or yes means no."""
     return ask_text(f"{question} [y/N] ").lower() in {"y", "yes"}
 
 
 def ask_text(question: str) -> str:
-    """What somebody types behind the question."""
+    """Ask for a line of text."""
     try:
-        _put(visible(question))
+        _put(escape_unprintable(question))
         return sys.stdin.readline().strip()
     except KeyboardInterrupt:
-        _put("\n")  # what is said of it begins on a line of its own
+        _put("\n")  # the next message starts on a new line
         raise
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    write("".join(f"{visible(line)}\n" for line in lines))
+    write("".join(f"{escape_unprintable(line)}\n" for line in lines))
 
 
 def write_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table of texts under their titles."""
     titles = [Cell(title, "title") for title in headers]
     lines = [[Cell(cell) for cell in row] for row in rows]
     write("".join(f"{line}\n" for line in table_lines([titles, *lines], [False] * len(titles))))
 
 
-def table_lines(lines: Sequence[Line], right: Sequence[bool], columns: Sequence[int] | None = None) -> list[str]:
-    """As they stand on stdout: aligned, coloured, and on a terminal no wider than it is."""
-    seen, room = _seen(lines), width()
-    chosen = columns or table.widths(seen, right, room)
+def table_lines(lines: Sequence[CellLine], right: Sequence[bool], columns: Sequence[int] | None = None) -> list[str]:
+    """Align and color lines for stdout, within the width of the terminal."""
+    seen, room = _escaped(lines), width()
+    chosen = columns or table.column_widths(seen, right, room)
     return [
-        "".join(styled(piece.text, piece.style, sys.stdout) for piece in table.drawn(line, chosen, right, room))
+        "".join(styled(piece.text, piece.style, sys.stdout) for piece in table.layout_line(line, chosen, right, room))
         for line in seen
     ]
 
 
-def one_line(pieces: Line, room: int | None) -> str:
-    """Pieces beside each other, for stdout."""
-    (line,) = _seen([pieces])
-    widths = [table.cells(piece.text) for piece in line]
-    drawn = table.drawn(line, widths, [False] * len(line), room)
+def render_line(pieces: CellLine, room: int | None) -> str:
+    """Format pieces as one line for stdout."""
+    (line,) = _escaped([pieces])
+    widths = [table.text_width(piece.text) for piece in line]
+    drawn = table.layout_line(line, widths, [False] * len(line), room)
     return "".join(styled(piece.text, piece.style, sys.stdout) for piece in drawn)
 
 
-def table_widths(lines: Sequence[Line], right: Sequence[bool]) -> list[int]:
-    """The cells of each column, for more lines that come later."""
-    return table.widths(_seen(lines), right, width())
+def table_widths(lines: Sequence[CellLine], right: Sequence[bool]) -> list[int]:
+    """Return the width of each column, for lines that follow."""
+    return table.column_widths(_escaped(lines), right, width())
 
 
-def _seen(lines: Sequence[Line]) -> list[list[Cell]]:
-    return [[Cell(visible(cell.text), cell.style) for cell in line] for line in lines]
+def _escaped(lines: Sequence[CellLine]) -> list[list[Cell]]:
+    return [[Cell(escape_unprintable(cell.text), cell.style) for cell in line] for line in lines]
 
 
 def width() -> int | None:
-    """The cells of a line on stdout, where that is a terminal that says so."""
+    """Return the width of the terminal on stdout, if it is known."""
     return size()[0]
 
 
 def size() -> tuple[int | None, int | None]:
-    """Columns and lines of the terminal on stdout; None is as many as one likes."""
+    """Return columns and lines of the terminal on stdout; None means no limit."""
     if not is_terminal():
         return None, None
     try:
@@ -169,38 +167,51 @@ def size() -> tuple[int | None, int | None]:
     return found.columns or None, found.lines or None
 
 
-def draws() -> bool:
-    """Whether stdout is a terminal whose cursor can be moved."""
+def can_redraw() -> bool:
+    """Return True if stdout is a terminal with a movable cursor."""
     return is_terminal() and os.environ.get("TERM") != "dumb"
 
 
 def say(*lines: str) -> None:
-    """Tell the person; when nobody listens any more, that is no reason to stop."""
-    _narrate(*map(visible, lines))
+    """Write lines to stderr; a closed stderr is no failure."""
+    _write_stderr_lines(*map(escape_unprintable, lines))
 
 
 def say_error(sentence: str, *, cause: str | None = None, details: Iterable[str] = (), hint: str | None = None) -> None:
-    """The shape of every refusal: what is wrong, where it comes from, what to do next."""
-    lines = [f"{_label('error:', 'bad')} {visible(sentence)}", *(f"  {visible(detail)}" for detail in details)]
+    """Write an error: what failed, why, and what to do next."""
+    lines = [
+        f"{_label('error:', 'bad')} {escape_unprintable(sentence)}",
+        *(f"  {escape_unprintable(detail)}" for detail in details),
+    ]
     if cause:
-        lines.append(f"{_label('cause:', 'label')} {visible(cause)}")
+        lines.append(f"{_label('cause:', 'label')} {escape_unprintable(cause)}")
     if hint:
-        lines.append(f"{_label('hint:', 'label')} {visible(hint)}")
-    _narrate(*lines)
+        lines.append(f"{_label('hint:', 'label')} {escape_unprintable(hint)}")
+    _write_stderr_lines(*lines)
 
 
 def show_status(text: str) -> None:
-    """A line on stderr that the next one replaces, for a person who watches; nothing for anybody else."""
+    """Show a line on stderr that the next one replaces, if stderr is a terminal."""
     if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return
     try:
         room = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
         room = 0
-    _put(f"\r{table.cut(visible(text), room - 1) if room else visible(text)}\x1b[K")
+    _put(f"\r{table.truncate(escape_unprintable(text), room - 1) if room else escape_unprintable(text)}\x1b[K")
 
 
-def _narrate(*lines: str) -> None:
+@contextmanager
+def status(text: str) -> Iterator[None]:
+    """Show a line on stderr during the block, if stderr is a terminal."""
+    show_status(text)
+    try:
+        yield
+    finally:
+        show_status("")
+
+
+def _write_stderr_lines(*lines: str) -> None:
     _put("".join(f"{line}\n" for line in lines))
 
 
@@ -215,9 +226,9 @@ def _label(word: str, style: str) -> str:
     return styled(word, style, sys.stderr)
 
 
-def _coloured(stream: TextIO | None) -> bool:
-    if _colour != "auto":
-        return _colour == "always"
+def _has_colors(stream: TextIO | None) -> bool:
+    if _color_mode != "auto":
+        return _color_mode == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream is not None and stream.isatty()

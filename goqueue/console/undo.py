@@ -1,76 +1,92 @@
-"""What a command has changed, written down so that it can be put back.
+"""Operations in all programs: the command that undoes one, and what it changed as rows."""
 
-A file for each change, readable by its owner alone, under `~/.goqueue/undo`: JSON with what kind of change it
-was, of what, when, and whatever the command needs to take it back.
-"""
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import json
-import os
-import re
-import time
-from pathlib import Path
-from typing import Any
+from goqueue.console import terminal
+from goqueue.console.rows import Column
+from goqueue.quantities import format_count
 
-from goqueue.errors import PathInvalid
-from goqueue.quantities import format_time
+if TYPE_CHECKING:
+    from goqueue.console.session import Session
 
-_ENVELOPE = ("kind", "name", "made_at")
-_BYTES_MAX = 64 * 2**20  # far more than the offsets of a group with every partition that a broker may have
+Row = dict[str, Any]
 
 
-def undo_directory() -> Path:
-    """Of whoever runs this; it need not exist."""
-    return Path.home() / ".goqueue" / "undo"
+def _text(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return format_count(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def write_undo(kind: str, name: str, content: dict[str, Any]) -> Path:
-    """Keep `content` until somebody wants it back; gives the place of the file."""
-    made_at = format_time(time.time_ns())
-    document = {"kind": kind, "name": name, "made_at": made_at, **content}
-    moment = re.sub(r"[^0-9T]", "", made_at.partition(".")[0])
-    stem = "-".join((moment, kind, re.sub(r"[^\w.-]", "_", name)[:100]))
-    directory = undo_directory()
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return _write_new(directory, stem, json.dumps(document, indent=2) + "\n")
-    except OSError as error:
-        raise PathInvalid(
-            f"what would undo this cannot be written under {directory}: {error.strerror or error}",
-            hint="nothing was changed; make room there, or set HOME to a directory that can be written",
-        ) from None
+CHANGES = (
+    Column("CHANGED", "name"),
+    Column("BEFORE", "before", _text),
+    Column("AFTER", "after", _text),
+)
+MOVES = (
+    Column("FROM", "source"),
+    Column("TO", "target"),
+    Column("OFFSETS", "offsets"),
+    Column("MESSAGES", "messages", format_count),
+)
 
 
-def read_undo(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What `write_undo` was given, with `kind`, `name` and `made_at`."""
-    try:
-        with open(path, "rb") as file:
-            text = file.read(_BYTES_MAX)
-    except OSError as error:
-        raise PathInvalid(f"{path} cannot be read: {error.strerror or error}", hint=_WHERE) from None
-    try:
-        document = json.loads(text)
-    except ValueError:
-        document = None
-    if not isinstance(document, dict) or not all(isinstance(document.get(part), str) for part in _ENVELOPE):
-        raise PathInvalid(f"{path} does not say how to undo anything", hint=_WHERE)
-    return document
+def undo_command(session: "Session", *numbers: int) -> str:
+    """Return the command that undoes operations, the newest first."""
+    from goqueue.client import address  # noqa: PLC0415 - loaded with the client
+
+    server = str(address.parse(session.server))
+    elsewhere = "" if server == str(address.parse(None)) else f" --server {server}"
+    return f"goqueue-cli undo {' '.join(map(str, sorted(numbers, reverse=True)))}{elsewhere}"
 
 
-_WHERE = "the files are under ~/.goqueue/undo, and a command that wrote one has said which"
+def say_undo(session: "Session", rows: Sequence[Mapping[str, Any]]) -> None:
+    """Name the command that undoes what these results did."""
+    numbers = {row["operation"] for row in rows if row.get("operation") is not None}
+    if numbers:
+        terminal.say(f"`{undo_command(session, *numbers)}` undoes {'it' if len(numbers) == 1 else 'them'}")
 
 
-def _write_new(directory: Path, stem: str, text: str) -> Path:
-    """Under a name that was free: two changes of the same second have a file each."""
-    number = 1
-    while True:
-        path = directory / (f"{stem}.json" if number == 1 else f"{stem}-{number}.json")
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            number += 1
-            continue
-        with open(file, "w", encoding="utf-8") as opened:
-            opened.write(text)
-            opened.flush()
-            os.fsync(file)
-        return path
+def change_rows(changes: Mapping[str, Any]) -> list[Row]:
+    """Return what an operation changed: offsets, settings and due times."""
+    return [
+        *({"name": f"{one['topic']}/{one['partition']}", **one} for one in changes.get("offsets", ())),
+        *({"name": one["setting"], **one} for one in changes.get("settings", ())),
+        *({"name": f"{one['partition']}@{one['offset']}", **one} for one in changes.get("due_times", ())),
+    ]
+
+
+def move_rows(subject: str, changes: Mapping[str, Any]) -> list[Row]:
+    """Return where a redrive moved messages."""
+    return [
+        {
+            "name": f"{subject}/{one['partition']}@{one['first']}",
+            "source": f"{subject}/{one['partition']}",
+            "target": f"{one['target_topic']}/{one['target_partition']}",
+            "offsets": f"{one['first']}-{one['end'] - 1}" if one["end"] - one["first"] > 1 else str(one["first"]),
+            "messages": one["end"] - one["first"],
+            **one,
+        }
+        for one in changes.get("moves", ())
+    ]
+
+
+def change_value(value: Any) -> str:
+    """Format a value before or after a change; - is none."""
+    return "-" if value is None else _text(value)
+
+
+def undo_state(*, undone_by: int | None, state: str, is_undoable: bool) -> str:
+    """Return whether an operation can be undone, as lists show it."""
+    if undone_by is not None:
+        return f"by {undone_by}"
+    if state != "done":
+        return state
+    return "yes" if is_undoable else "no"
+
+
+def user_of(client: str) -> str:
+    """Return the user and the machine of a client, or what else it says of itself."""
+    last = client.rpartition(" ")[2]
+    return last if "@" in last else client

@@ -1,1 +1,1 @@
-"""What the broker tells its operators: metrics and log lines."""
+"""Metrics, log lines, history and the doctor: what operators see of a broker."""

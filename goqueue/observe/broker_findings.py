@@ -1,211 +1,201 @@
-"""What can be wrong with the broker itself: its disk, its logs, its process."""
+"""Findings about the broker: its disk, logs, process, connections and clock."""
 
-from goqueue.limits import (
-    CLOCK_BEHIND_SECONDS,
-    CONNECTIONS_SHARE_HIGH,
-    DELAYED_LATE_SECONDS,
-    DISK_FREE_LEAST,
-    DISK_FREE_LEAST_BYTES,
-    DISK_FREE_LOW,
-    DISK_FREE_LOW_BYTES,
-    DISK_FREE_NEEDED_BYTES,
-    DISK_FULL_SECONDS,
-    DISK_FULL_SECONDS_LEAST,
-    FILES_SHARE_HIGH,
-    FLUSH_SLOW_SECONDS,
-    FLUSH_STUCK_SECONDS,
-    IN_FLIGHT_SHARE_HIGH,
-    LOOP_SLOW_SECONDS,
-    LOOP_STUCK_SECONDS,
-    STALL_LONG_SECONDS,
-    STORAGE_FILES_MAX,
-    UNCLEAN_START_SECONDS,
-)
-from goqueue.observe.facts import DiskFacts, Facts, ShutLog
-from goqueue.observe.finding import Finding, Found, Severity
+from dataclasses import asdict
+
+from goqueue import limits
+from goqueue.observe.facts import BrokerFacts, DiskFacts, UnwritableLog
+from goqueue.observe.finding import Finding, FindingStream, Severity, finding_rule
 from goqueue.quantities import format_count, format_duration, format_size
 
 # --- the disk ---
 
 
-def disk_filling(facts: Facts) -> Found:
+@finding_rule("critical", "warning")
+def disk_filling(facts: BrokerFacts) -> FindingStream:
     disk = facts.disk
     if disk is None or (severity := _fullness(disk)) is None:
         return
-    share = disk.free_bytes / disk.total_bytes if disk.total_bytes else 0.0
     yield Finding(
-        "disk_filling",
-        severity,
         disk.path,
-        f"{format_size(disk.free_bytes)} of {format_size(disk.total_bytes)} are free ({share:.0%})",
-        "free some space, or let messages go earlier: `goqueue-cli topic list` shows which topics are large",
-        {"free_bytes": disk.free_bytes, "total_bytes": disk.total_bytes},
+        f"{disk.used_share:.0%} of {format_size(disk.total_bytes)} are used: only {format_size(disk.free_bytes)} are "
+        "available",
+        "free disk space, or delete topics or shorten their retention: `goqueue-cli topic list` shows the largest "
+        "topics",
+        {"free_bytes": disk.free_bytes, "used_bytes": disk.used_bytes, "total_bytes": disk.total_bytes},
+        severity=severity,
     )
 
 
 def _fullness(disk: DiskFacts) -> Severity | None:
-    """Small disks are judged by their share, large ones by what it comes to."""
+    """Judge small disks by the free share, large ones by the free bytes."""
     free, total = disk.free_bytes, disk.total_bytes
-    if free < min(DISK_FREE_NEEDED_BYTES, total * DISK_FREE_LOW) or free < min(
-        total * DISK_FREE_LEAST, DISK_FREE_LEAST_BYTES
+    if free < min(limits.DISK_FREE_MIN_BYTES, total * limits.DISK_FREE_LOW) or free < min(
+        total * limits.DISK_FREE_CRITICAL, limits.DISK_FREE_CRITICAL_BYTES
     ):
         return "critical"
-    return "warning" if free < min(total * DISK_FREE_LOW, DISK_FREE_LOW_BYTES) else None
+    return "warning" if free < min(total * limits.DISK_FREE_LOW, limits.DISK_FREE_LOW_BYTES) else None
 
 
-def disk_full_soon(facts: Facts) -> Found:
+@finding_rule("critical", "warning")
+def disk_full_soon(facts: BrokerFacts) -> FindingStream:
     disk = facts.disk
     if disk is None or disk.growth <= 0:
         return
     seconds = disk.free_bytes / disk.growth
-    if seconds >= DISK_FULL_SECONDS:
+    if seconds >= limits.DISK_FULL_SECONDS:
         return
     yield Finding(
-        "disk_full_soon",
-        "critical" if seconds < DISK_FULL_SECONDS_LEAST else "warning",
         disk.path,
-        f"the disk is full in {format_duration(round(seconds))} if it goes on filling by "
-        f"{format_size(round(disk.growth))} a second",
-        "free some space, or let messages go earlier: `goqueue-cli topic list` shows which topics grow",
+        f"the disk will be full in {format_duration(round(seconds))}: {format_size(disk.free_bytes)} are free, and "
+        f"{format_size(round(disk.growth))} are written per second",
+        "free disk space, or delete topics or shorten their retention: `goqueue-cli topic list` shows which topics "
+        "grow",
         {"seconds": round(seconds), "bytes_per_second": round(disk.growth), "free_bytes": disk.free_bytes},
+        severity="critical" if seconds < limits.DISK_FULL_CRITICAL_SECONDS else "warning",
     )
 
 
-def writes_refused(facts: Facts) -> Found:
+_REFUSED_NAMED_MAX = 3  # in one sentence; the details have more
+
+
+@finding_rule("critical")
+def writes_refused(facts: BrokerFacts) -> FindingStream:
     if facts.refusal is None:
         return
+    named = ", ".join([*facts.refused[:_REFUSED_NAMED_MAX], *(["…"] if facts.refused[_REFUSED_NAMED_MAX:] else [])])
     yield Finding(
-        "writes_refused",
-        "critical",
         facts.disk.path if facts.disk is not None else "the disk",
-        f"publishing is refused: {facts.refusal}; {format_count(len(facts.refused), 'log')} could not be written to",
-        "free some space: delete a topic, or let messages go earlier; writing resumes by itself within a second",
+        f"writes to {format_count(len(facts.refused), 'log')} fail and are refused ({named}): {facts.refusal}",
+        "remove the cause (on a full disk, delete a topic or shorten its retention); writing resumes by itself within "
+        "a second",
         {"logs": len(facts.refused), "first": list(facts.refused[:10])},
     )
 
 
 # --- logs ---
 
-_NAMES_MAX = 10  # in a sentence; the details have all
+_NAMES_MAX = 10  # in one sentence; the details list all of them
 
 _REFUSED = {
-    "topic": "the partition takes no messages",
+    "topic": "the partition accepts no messages",
     "topics": "no topic can be created, changed or deleted",
-    "groups": "some groups can neither poll nor settle",
+    "groups": "some consumer groups can neither poll nor ack",
     "transactions": "no transaction can begin or end",
+    "operations": "changes that can be undone are refused: resets, topic settings, due times",
 }
 
 
-def partition_fenced(facts: Facts) -> Found:
+@finding_rule("critical")
+def partition_fenced(facts: BrokerFacts) -> FindingStream:
     for shut in facts.shut:
         if shut.is_open:
-            hint = "look at the device and at the kernel's log, then restart the broker: it reads the log again"
-            yield _shut("partition_fenced", shut, hint)
+            hint = "check the device and the kernel log (`dmesg`), then restart the broker: it reads the log again"
+            yield _shut(shut, hint)
 
 
-def log_closed(facts: Facts) -> Found:
+@finding_rule("critical")
+def log_closed(facts: BrokerFacts) -> FindingStream:
     for shut in facts.shut:
         if not shut.is_open:
-            hint = "mend it, then restart the broker; `goqueue fsck` says what it finds while the broker is stopped"
-            yield _shut("log_closed", shut, f"{shut.hint}; {hint}" if shut.hint else hint)
+            hint = "fix the cause and restart the broker; while it is stopped, `goqueue fsck` shows what is damaged"
+            yield _shut(shut, f"{shut.hint}; {hint}" if shut.hint else hint)
 
 
-def _shut(code: str, shut: ShutLog, hint: str) -> Finding:
-    return Finding(code, "critical", shut.log, f"{_REFUSED[shut.role]}: {shut.reason}", hint, {"role": shut.role})
+def _shut(shut: UnwritableLog, hint: str) -> Finding:
+    return Finding(shut.log, f"{_REFUSED[shut.role]}: {shut.reason}", hint, {"role": shut.role})
 
 
-def range_damaged(facts: Facts) -> Found:
-    for damage in facts.damages:
+@finding_rule("critical")
+def range_damaged(facts: BrokerFacts) -> FindingStream:
+    for place in facts.damages:
+        damage = place.damage
         count = damage.next_offset - damage.first_offset
         yield Finding(
-            "range_damaged",
-            "critical",
-            damage.log,
-            f"{format_count(count, 'offset')} from {damage.first_offset} on cannot be read: {damage.reason}",
-            "`goqueue fsck` says what is damaged while the broker is stopped, "
-            "`goqueue-cli consume --skip-damage` reads around it",
-            {
-                "first_offset": damage.first_offset,
-                "next_offset": damage.next_offset,
-                "path": damage.path,
-                "position": damage.position,
-                "end": damage.end,
-                "reason": damage.reason,
-            },
+            place.log,
+            f"{format_count(count, 'offset')} from offset {damage.first_offset} cannot be read: {damage.reason}",
+            "stop the broker and run `goqueue fsck` to see all damage; "
+            "`goqueue-cli consume --skip-damage` skips the damaged offsets",
+            {"path": place.path, **asdict(damage)},
         )
 
 
-def log_unclaimed(facts: Facts) -> Found:
+@finding_rule("note")
+def log_unclaimed(facts: BrokerFacts) -> FindingStream:
     for name in facts.start.unclaimed:
         yield Finding(
-            "log_unclaimed",
-            "note",
             name,
-            "no topic knows this log: it is neither served nor removed",
-            "`goqueue fsck --repair` makes a topic of it while the broker is stopped; "
-            "or move its directory out of the data directory",
+            "this log belongs to no topic: it is neither served nor deleted",
+            "stop the broker and run `goqueue fsck --repair` to make it a topic, or move its directory out of the data "
+            "directory",
         )
 
 
 _LOST = {
     "topics": (
-        "a topic or its settings may be missing",
-        "stop the broker and run `goqueue fsck --repair`, which records topics again that have logs; check settings",
+        "topics or their settings may be missing",
+        "stop the broker and run `goqueue fsck --repair`: it records topics again that still have logs; then check the "
+        "settings of your topics",
     ),
     "groups": (
-        "its groups may be handed messages again, and members have to join again",
-        "look at the groups that are named; the device has damaged a log and its copy, so replace it",
+        "consumer groups may receive messages again, and their members must join again",
+        "check the listed groups; the device damaged a log and its backup copy, so replace the device",
     ),
     "transactions": (
-        "transactions without a record were aborted, unless a partition shows that they were committed",
-        "look at the producers of the ids that are named; the device has damaged a log and its copy, so replace it",
+        "transactions without a record were aborted, except those that a partition shows as committed",
+        "check the producers of the listed transactional ids; the device damaged a log and its backup copy, so replace "
+        "the device",
+    ),
+    "operations": (
+        "the list of what operators changed is incomplete, and what is missing cannot be undone",
+        "nothing else is affected; the device damaged a log and its backup copy, so replace the device",
     ),
 }
 
 
-def records_lost(facts: Facts) -> Found:
+@finding_rule("critical")
+def records_lost(facts: BrokerFacts) -> FindingStream:
     for lost in facts.start.lost:
         meaning, hint = _LOST[lost.role]
         named = f" ({', '.join(lost.names[:_NAMES_MAX])}{', …' if len(lost.names) > _NAMES_MAX else ''})"
         yield Finding(
-            "records_lost",
-            "critical",
             lost.log,
-            f"the start could not read {format_count(lost.count, 'record')}: {meaning}{named if lost.names else ''}",
+            f"{format_count(lost.count, 'record')} could not be read at startup: "
+            f"{meaning}{named if lost.names else ''}",
             hint,
             {"records": lost.count, "names": list(lost.names), "role": lost.role},
         )
 
 
-def range_healed(facts: Facts) -> Found:
-    for healed in facts.start.healed:
+@finding_rule("warning")
+def range_healed(facts: BrokerFacts) -> FindingStream:
+    for log, ranges in facts.start.restored.items():
+        size = sum(one.size for one in ranges)
         yield Finding(
-            "range_healed",
-            "warning",
-            healed.log,
-            f"the start found {format_count(healed.ranges, 'damaged range')} of {format_size(healed.size)} and wrote "
-            "them back from the copy; nothing is lost",
-            "look at the device and the kernel's log (`dmesg`): it has changed bytes that were written",
-            {"ranges": healed.ranges, "bytes": healed.size},
+            log,
+            f"{format_count(len(ranges), 'damaged range')} ({format_size(size)}) were repaired from the "
+            "backup copy at startup; nothing is lost",
+            "check the device and the kernel log (`dmesg`): stored bytes have changed",
+            {"ranges": len(ranges), "bytes": size},
         )
 
 
-def unclean_start(facts: Facts) -> Found:
+@finding_rule("note")
+def unclean_start(facts: BrokerFacts) -> FindingStream:
     start = facts.start
-    if not start.surveyed or facts.uptime_seconds >= UNCLEAN_START_SECONDS:
+    if not start.surveyed or facts.uptime_seconds >= limits.UNCLEAN_START_SECONDS:
         return
     cut = sum(one.size for one in start.cuts)
     kept = [one.kept_in for one in start.cuts if one.kept_in is not None]
     ends = (
-        f", and cut {format_size(cut)} of unanswered writes from {format_count(len(start.cuts), 'log')}" if cut else ""
+        f", and removed {format_size(cut)} of unanswered writes from {format_count(len(start.cuts), 'log')}"
+        if cut
+        else ""
     )
     yield Finding(
-        "unclean_start",
-        "note",
-        "the start",
-        f"the last stop was not clean: the start looked through {format_count(start.surveyed, 'log')}{ends}",
-        "nothing that was answered is lost by that; find out what ended the broker: "
-        "the supervisor's log, or the kernel's for `Out of memory`",
+        "startup",
+        f"the last stop was not clean: recovery scanned {format_count(start.surveyed, 'log')}{ends}",
+        "no acknowledged message is lost; find out why the broker ended: "
+        "check the service manager's log, and the kernel log for `Out of memory`",
         {"surveyed": start.surveyed, "cut_bytes": cut, "kept_in": kept},
     )
 
@@ -213,174 +203,168 @@ def unclean_start(facts: Facts) -> Found:
 # --- the process ---
 
 
-def loop_slow(facts: Facts) -> Found:
+@finding_rule("critical", "warning")
+def loop_slow(facts: BrokerFacts) -> FindingStream:
     late = facts.process.loop_seconds
-    if late is None or late < LOOP_SLOW_SECONDS:
+    if late is None or late < limits.LOOP_SLOW_SECONDS:
         return
     yield Finding(
-        "loop_slow",
-        "critical" if late >= LOOP_STUCK_SECONDS else "warning",
         "the event loop",
-        f"every request waits up to {format_duration(round(late, 3))} before anybody looks at it",
-        "give the broker more of a core: look for what else runs on the machine, and for requests with thousands "
-        "of messages in JSON",
+        f"requests wait up to {format_duration(round(late, 3))} before the broker starts on them",
+        "give the broker more CPU: check what else runs on the machine, and whether clients send thousands of messages "
+        "in one JSON request",
         {"seconds": round(late, 6)},
+        severity="critical" if late >= limits.LOOP_STUCK_SECONDS else "warning",
     )
 
 
-def broker_stalled(facts: Facts) -> Found:
+@finding_rule("warning")
+def broker_stalled(facts: BrokerFacts) -> FindingStream:
     seconds = facts.process.stall_seconds
-    if seconds < STALL_LONG_SECONDS:
+    if seconds < limits.STALL_LONG_SECONDS:
         return
     yield Finding(
-        "broker_stalled",
-        "warning",
         "the process",
-        f"the broker stood still for {format_duration(round(seconds))} within the last hour; clients' sessions, leases "
-        "and transactions were given that time back",
-        "find out what paused it: a suspended or migrated virtual machine, a stopped container, swapping "
+        f"the broker was paused for {format_duration(round(seconds))} within the last hour; sessions, leases and "
+        "transactions were extended by that time",
+        "find out what paused the process: a suspended or migrated virtual machine, a stopped container, swapping "
         "(`vmstat 1`), or `kill -STOP`",
         {"seconds": round(seconds, 3)},
     )
 
 
-def flush_slow(facts: Facts) -> Found:
+@finding_rule("critical", "warning")
+def flush_slow(facts: BrokerFacts) -> FindingStream:
     took = facts.process.flush_seconds
-    if took is None or took < FLUSH_SLOW_SECONDS:
+    if took is None or took < limits.FLUSH_SLOW_SECONDS:
         return
     yield Finding(
-        "flush_slow",
-        "critical" if took >= FLUSH_STUCK_SECONDS else "warning",
         "the device",
-        f"writing and syncing takes up to {format_duration(round(took, 3))}, and every publish waits for it",
-        "look at the device (`iostat -x 1`) and at what else writes to it",
+        f"writing and syncing takes up to {format_duration(round(took, 3))}; every publish waits for it",
+        "check the load of the device (`iostat -x 1`) and what else writes to it",
         {"seconds": round(took, 6)},
+        severity="critical" if took >= limits.FLUSH_STUCK_SECONDS else "warning",
     )
 
 
-def sync_failed(facts: Facts) -> Found:
+@finding_rule("warning")
+def sync_failed(facts: BrokerFacts) -> FindingStream:
     count = facts.process.sync_failures
     if count:
         yield Finding(
-            "sync_failed",
-            "warning",
             "the device",
-            f"the device has refused {format_count(count, 'write or sync', 'writes or syncs')} since the broker "
-            "started; whoever waited for them was told",
-            "look at the kernel's log (`dmesg`), at the device, and whether its file system was full",
+            f"{format_count(count, 'write or sync', 'writes or syncs')} failed since the broker started; the affected "
+            "requests were answered with an error",
+            "check the kernel log (`dmesg`), the device, and whether its file system was full",
             {"failures": count},
         )
 
 
-def in_flight_full(facts: Facts) -> Found:
+@finding_rule("critical", "warning")
+def in_flight_full(facts: BrokerFacts) -> FindingStream:
     held, most = facts.process.in_flight_bytes, facts.process.in_flight_bytes_max
-    if held < most * IN_FLIGHT_SHARE_HIGH:
+    if held < most * limits.IN_FLIGHT_SHARE_HIGH:
         return
     refusing = held >= most
-    verdict = ": publishers are turned away" if refusing else ", beyond which publishers are turned away"
+    verdict = "publishing is refused" if refusing else "publishing will be refused at the limit"
     yield Finding(
-        "in_flight_full",
-        "critical" if refusing else "warning",
         "publishing",
-        f"{format_size(held)} wait to become durable, of {format_size(most)}{verdict}",
-        "publish less at a time, look at the device, or raise server.in_flight_bytes if there is memory for it",
+        f"{format_size(held)} are being written, of at most {format_size(most)}: {verdict}",
+        "publish more slowly, check the device, or raise server.in_flight_bytes if there is enough memory",
         {"bytes": held, "limit": most},
+        severity="critical" if refusing else "warning",
     )
 
 
-def file_limit_near(facts: Facts) -> Found:
+@finding_rule("warning")
+def file_limit_near(facts: BrokerFacts) -> FindingStream:
     used, most = facts.process.open_files, facts.process.open_files_max
-    if used is None or most is None or used < most * FILES_SHARE_HIGH:
+    if used is None or most is None or used < most * limits.FILES_SHARE_HIGH:
         return
     yield Finding(
-        "file_limit_near",
-        "warning",
         "the process",
-        f"{format_count(used, 'file')} and connections are open, of {format_count(most)}",
-        "start the broker with a higher limit: `ulimit -n 1048576`, or LimitNOFILE of its unit",
+        f"{format_count(used)} files and connections are open, of at most {format_count(most)}",
+        "start the broker with a higher limit: `ulimit -n 1048576`, or LimitNOFILE in its systemd unit",
         {"open": used, "limit": most},
     )
 
 
-def connections_lowered(facts: Facts) -> Found:
+@finding_rule("note")
+def connections_lowered(facts: BrokerFacts) -> FindingStream:
     wanted, most, files = facts.process.connections_wanted, facts.process.connections_max, facts.process.open_files_max
     if files is None or most >= wanted:
         return
     yield Finding(
-        "connections_lowered",
-        "note",
         "connections",
-        f"{format_count(most, 'connection')} may be open instead of {format_count(wanted)}: the process may have"
-        f" {format_count(files)} files open, of which the logs need {format_count(STORAGE_FILES_MAX)}",
-        "start the broker with a higher limit: `ulimit -n 1048576`, or LimitNOFILE of its unit",
+        f"at most {format_count(most, 'connection')} can be open instead of {format_count(wanted)}: the process may "
+        f"open {format_count(files)} files, and its logs need {format_count(limits.STORAGE_FILES_MAX)} of them",
+        "start the broker with a higher limit: `ulimit -n 1048576`, or LimitNOFILE in its systemd unit",
         {"limit": most, "setting": wanted, "open_files_limit": files},
     )
 
 
-def connections_near_limit(facts: Facts) -> Found:
+@finding_rule("critical", "warning")
+def connections_near_limit(facts: BrokerFacts) -> FindingStream:
     held, most = facts.process.connections, facts.process.connections_max
-    if held < most * CONNECTIONS_SHARE_HIGH:
+    if held < most * limits.CONNECTIONS_SHARE_HIGH:
         return
     yield Finding(
-        "connections_near_limit",
-        "critical" if held >= most else "warning",
         "connections",
-        f"{format_count(held, 'connection')} are open, of {format_count(most)}",
-        "look for clients that open one for each request, or raise server.connections",
+        f"{format_count(held, 'connection')} are open, of at most {format_count(most)}",
+        "look for clients that open a connection per request, or raise server.connections",
         {"open": held, "limit": most},
+        severity="critical" if held >= most else "warning",
     )
 
 
-def delayed_late(facts: Facts) -> Found:
+@finding_rule("warning")
+def delayed_late(facts: BrokerFacts) -> FindingStream:
     for late in facts.delayed:
-        if late.seconds >= DELAYED_LATE_SECONDS:
+        if late.seconds >= limits.DELAYED_LATE_SECONDS:
             yield Finding(
-                "delayed_late",
-                "warning",
                 f"{late.topic}/{late.partition}",
-                f"{format_count(late.messages, 'delayed message')} should have been delivered, the first of them "
-                f"{format_duration(round(late.seconds))} ago",
-                "the broker's log says why: mostly the disk is full, or it has failed",
+                f"{format_count(late.messages, 'delayed message')} {'is' if late.messages == 1 else 'are'} overdue, "
+                f"the oldest by {format_duration(round(late.seconds))}",
+                "check the broker's log for the cause: usually the disk is full or has failed",
                 {"messages": late.messages, "seconds": round(late.seconds, 3)},
             )
 
 
-def clock_jumped(facts: Facts) -> Found:
-    doubt = facts.clock_doubt
-    if doubt is None:
+@finding_rule("warning", "note")
+def clock_jumped(facts: BrokerFacts) -> FindingStream:
+    jump = facts.clock_jump
+    if jump is None:
         return
-    left = format_duration(round(doubt.seconds_left))
+    left = format_duration(round(jump.seconds_left))
     topics = (
-        f"{doubt.held_back[0]} and {len(doubt.held_back) - 1} more" if doubt.held_back[1:] else "".join(doubt.held_back)
+        f"{jump.held_back[0]} and {len(jump.held_back) - 1} more" if jump.held_back[1:] else "".join(jump.held_back)
     )
-    holding = f"; it holds back messages of {topics}" if topics else ""
+    kept = f"; messages of {topics} are kept for now" if topics else ""
     yield Finding(
-        "clock_jumped",
-        "warning" if doubt.held_back else "note",
         "the clock",
-        f"the clock is {format_duration(round(doubt.ahead_seconds))} ahead of what was known, after a jump or a long "
-        f"downtime: for {left} retention removes at most {doubt.percent} % of each topic for its age{holding}",
-        "look at the machine's clock (`timedatectl`); where it is right, nothing needs to be done, or "
-        "`--storage-retention-jump-percent 100` and a restart let retention go on at once",
+        f"the clock jumped ahead by {format_duration(round(jump.ahead_seconds))}, or the broker was down for long: for "
+        f"the next {left}, retention deletes at most {jump.percent} % of each topic by age{kept}",
+        "check the clock (`timedatectl`); if it is right, wait, or restart with "
+        "`--storage-retention-jump-percent 100` to run retention at once",
         {
-            "ahead_seconds": round(doubt.ahead_seconds),
-            "seconds_left": round(doubt.seconds_left),
-            "percent": doubt.percent,
-            "topics": list(doubt.held_back),
+            "ahead_seconds": round(jump.ahead_seconds),
+            "seconds_left": round(jump.seconds_left),
+            "percent": jump.percent,
+            "topics": list(jump.held_back),
         },
+        severity="warning" if jump.held_back else "note",
     )
 
 
-def clock_behind(facts: Facts) -> Found:
+@finding_rule("warning")
+def clock_behind(facts: BrokerFacts) -> FindingStream:
     behind = facts.process.clock_behind_seconds
-    if behind < CLOCK_BEHIND_SECONDS:
+    if behind < limits.CLOCK_BEHIND_SECONDS:
         return
     yield Finding(
-        "clock_behind",
-        "warning",
         "the clock",
-        f"the clock of the machine is {format_duration(round(behind))} behind the newest message: until it has "
-        "caught up, all messages get the time of that one",
-        "look at the machine's clock (`timedatectl`)",
+        f"the clock is {format_duration(round(behind))} behind the newest message: until it catches up, new messages "
+        "get the time of that message",
+        "check the clock (`timedatectl`)",
         {"seconds": round(behind, 3)},
     )

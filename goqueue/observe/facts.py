@@ -1,34 +1,46 @@
-"""What is known of a broker when it is examined, as values: no finding needs to look anywhere else."""
+"""Facts about a broker as plain values: everything that findings are derived from."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Role = Literal["topic", "topics", "groups", "transactions"]
+from goqueue.limits import GROUP_TROUBLE_SECONDS
+from goqueue.observe.group_condition import GroupCondition, group_condition
+from goqueue.storage.recovery import RemovedTail
+from goqueue.storage.segment_scan import Damage
+
+LogRole = Literal["topic", "topics", "groups", "transactions", "operations"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DiskFacts:
     """The file system that holds the data directory."""
 
     path: str
     total_bytes: int
+    used_bytes: int
     free_bytes: int
-    """For whoever is not root."""
+    """Available to processes that are not root."""
     growth: float = 0.0
-    """Bytes a second by which what is used has grown, all through the last minutes."""
+    """Bytes per second by which the used space grew, throughout the last minutes."""
+
+    @property
+    def used_share(self) -> float:
+        """The used share as `df` computes it: reserved blocks are neither used nor available."""
+        return self.used_bytes / max(1, self.used_bytes + self.free_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShutLog:
-    """A log that takes no messages."""
+class UnwritableLog:
+    """A log that accepts no messages."""
 
     log: str
     reason: str
     hint: str | None = None
     is_open: bool = True
-    """Whether it can be read still: one that could not be opened cannot."""
-    role: Role = "topic"
-    """What it holds: messages, or what the broker knows of topics, of groups or of transactions."""
+    """False if it could not be opened, so that it cannot be read either."""
+    role: LogRole = "topic"
+    """What it holds: messages, or the broker's records of topics, groups or transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,80 +49,60 @@ class DamagedRange:
 
     log: str
     path: str
-    position: int
-    end: int
-    first_offset: int
-    next_offset: int
-    reason: str
+    damage: Damage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutEnd:
-    """What recovery removed from the end of a log: a write that was never answered."""
-
-    log: str
-    size: int
-    kept_in: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealedLog:
-    """A log of which damaged ranges were written back from its copy."""
-
-    log: str
-    ranges: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordLoss:
-    """Records of an internal log that the start could not read."""
+class LostRecords:
+    """Records of an internal log that could not be read at startup."""
 
     log: str
     count: int
     names: tuple[str, ...] = ()
-    """What they may have been about."""
-    role: Role = "topics"
+    """The topics, groups or transactional ids that they may concern."""
+    role: LogRole = "topics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFacts:
-    """What the start has found."""
+    """Findings of the startup."""
 
     surveyed: int = 0
-    """Logs that were surveyed, since the last stop was not clean."""
-    cuts: tuple[CutEnd, ...] = ()
+    """Number of logs that were scanned after an unclean stop."""
+    cuts: tuple[RemovedTail, ...] = ()
+    """Unanswered writes that recovery removed, at most one of each log."""
     unclaimed: tuple[str, ...] = ()
-    """Logs that no topic knows."""
-    healed: tuple[HealedLog, ...] = ()
-    lost: tuple[RecordLoss, ...] = ()
+    """Logs that belong to no topic."""
+    restored: Mapping[str, Sequence[Damage]] = field(default_factory=dict)
+    """Damaged ranges that were repaired from the backup copy of a log, by its name."""
+    lost: tuple[LostRecords, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockDoubt:
-    """A jump of the clock that retention does not believe yet."""
+class ClockJump:
+    """A jump of the clock during which retention is limited."""
 
     ahead_seconds: float
     seconds_left: float
-    """Until it is believed."""
+    """Until retention is no longer limited."""
     percent: int
-    """Of a topic, that may go meanwhile for its age."""
+    """The share of a topic that may be deleted by age meanwhile."""
     held_back: tuple[str, ...] = ()
-    """Topics of which something stays because of it."""
+    """Topics with messages that are kept because of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
-    """The broker's process at this moment, and in the minute before."""
+    """The broker's process now and in the last minute."""
 
     loop_seconds: float | None = None
-    """How late the event loop was at most, leaving out the worst looks; None: nobody has looked yet."""
+    """Maximum latency of the event loop, without the worst samples. None: not measured yet."""
     stall_seconds: float = 0.0
-    """The longest time that the broker stood still within the last hour."""
+    """The longest pause of the process within the last hour."""
     flush_seconds: float | None = None
-    """How long a round of writing and syncing took, in the same way; None: there was none."""
+    """Maximum duration of a flush, without the worst samples. None: there was none."""
     sync_failures: int = 0
-    """Since the start."""
+    """Since startup."""
     in_flight_bytes: int = 0
     in_flight_bytes_max: int = 1
     open_files: int | None = None
@@ -118,47 +110,47 @@ class ProcessFacts:
     connections: int = 0
     connections_max: int = 1
     connections_wanted: int = 1
-    """By the setting; more than `connections_max` where the limit of open files leaves no more."""
+    """The setting; above `connections_max` if the limit of open files allows fewer."""
     clock_behind_seconds: float = 0.0
-    """By how much the wall clock is behind the newest message."""
+    """How far the wall clock is behind the newest message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceFacts:
-    """One partition as a group has it, where there is something left to be read."""
+class GroupPartitionFacts:
+    """One partition of a group that has unfinished messages."""
 
     topic: str
     partition: int
     messages: int
-    """That are not done with."""
+    """Not finished by the group."""
     ready: int
-    """Of those, which could be worked on now: no delay holds them back, and they are not on their way elsewhere."""
+    """Those that could be processed now: not waiting for a retry or a move to the dead-letter queue."""
     seconds: float
-    """The age of the oldest one."""
+    """Age of the oldest one."""
     rate: float
     incoming: float
     idle_seconds: float
-    """Since the last one was done with; since the start where none was."""
+    """Since the last one was finished, or since startup."""
     in_flight: int = 0
     member: str | None = None
     retention_seconds: float | None = None
-    """After which the topic's messages are removed."""
+    """The topic's retention time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """Messages that retention removed before a group had them."""
+class LostMessages:
+    """Messages that retention deleted before a group received them."""
 
     topic: str
     partition: int
     messages: int
-    is_going_on: bool = False
-    """Whether the group stands before the first message that there is, so that more will follow."""
+    is_continuing: bool = False
+    """True while the committed offset is below the first offset of the partition: more losses may follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ordeal:
-    """A message that is handed out again and again."""
+class PoisonMessage:
+    """A message that was delivered many times and is still unfinished."""
 
     topic: str
     partition: int
@@ -168,55 +160,61 @@ class Ordeal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """One group."""
+    """One consumer group."""
 
     name: str
     members: int = 0
     empty_seconds: float | None = None
-    """Since when it has no members; None while it has some."""
-    forgotten_in: float | None = None
-    """Seconds until it is forgotten, if nobody joins."""
+    """How long it has had no members; None while it has some."""
+    deleted_in_seconds: float | None = None
+    """Seconds until it is deleted, if no member joins."""
     rebalance_seconds: float | None = None
-    """Since when a rebalance is under way."""
+    """How long a rebalance has been running; None if there is none."""
     awaited: tuple[str, ...] = ()
-    """Members that the rebalance waits for."""
+    """The members that the rebalance waits for."""
     lag: int = 0
-    """Offsets between what it is done with and the ends: messages, where `places` has looked closer."""
-    places: tuple[PlaceFacts, ...] = ()
-    """Of a group that was looked at closely."""
-    losses: tuple[Loss, ...] = ()
-    ordeals: tuple[Ordeal, ...] = ()
+    """Offsets from the committed offsets to the ends; exactly messages for groups with `places`."""
+    places: tuple[GroupPartitionFacts, ...] = ()
+    """Filled for groups that were examined closely."""
+    losses: tuple[LostMessages, ...] = ()
+    poison_messages: tuple[PoisonMessage, ...] = ()
     ranges: int = 0
-    """What its largest partition has open."""
+    """Unfinished ranges in its largest partition."""
     leaving: int = 0
-    """Messages that wait to be carried to the dead letters."""
+    """Messages that wait to be moved to the dead-letter queue."""
     leaving_seconds: float = 0.0
-    """Since when the first of them does."""
+    """How long the oldest of them has waited."""
+
+    @property
+    def condition(self) -> GroupCondition:
+        if self.empty_seconds is not None and self.lag and not self.places:  # not examined closely
+            return "unattended" if self.empty_seconds >= GROUP_TROUBLE_SECONDS else "keeping_up"
+        return group_condition(self.places, self.empty_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterFacts:
-    """Dead letters of one topic that were not sent back."""
+    """Dead letters of one topic that were not redriven."""
 
     topic: str
-    """Their own, which ends with `.dlq`."""
+    """The dead-letter topic: one that ends with `.dlq`, or that a setting names."""
     messages: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedFacts:
-    """Delayed messages of one partition whose time has come."""
+    """Overdue delayed messages of one partition."""
 
     topic: str
     partition: int
     messages: int
     seconds: float
-    """Since when the first of them is due."""
+    """How long the oldest of them is overdue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBack:
-    """Messages of one partition that readers do not see."""
+class HeldBackMessages:
+    """Messages of one partition that readers cannot see behind an open transaction."""
 
     topic: str
     partition: int
@@ -225,44 +223,44 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionFacts:
-    """A transaction that is open for long, or whose end is not carried out."""
+    """A transaction that has been open for long, or that could not be ended."""
 
     name: str
-    """Its transactional id."""
+    """The transactional id."""
     transaction: str
     state: Literal["ongoing", "prepare_commit", "prepare_abort"]
     seconds: float
-    """Since it began, or its end was decided."""
+    """Since it began, or since its commit or abort was decided."""
     idle_seconds: float = 0.0
-    """Since something was heard of it."""
+    """Since the last request of its producer."""
     expires_in: float | None = None
-    """Until it is aborted, if nothing is heard of it."""
+    """Until it is aborted, without another request."""
     messages: int = 0
-    """Of its own, among those that are held back."""
-    held_back: tuple[HeldBack, ...] = ()
+    """Its own messages among `held_back`."""
+    held_back: tuple[HeldBackMessages, ...] = ()
     obstacle: str | None = None
-    """Why its end could not be carried out when that was tried last."""
+    """Why the last attempt to end it failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """All of it."""
+class BrokerFacts:
+    """Everything that the doctor examines."""
 
     uptime_seconds: float
     partitions: int = 0
     disk: DiskFacts | None = None
     process: ProcessFacts = field(default_factory=ProcessFacts)
     refused: tuple[str, ...] = ()
-    """Logs whose last write the disk refused for now, and which have taken none since."""
+    """Logs whose last write failed with a full disk."""
     refusal: str | None = None
-    """Why."""
-    shut: tuple[ShutLog, ...] = ()
+    """The error of that write."""
+    shut: tuple[UnwritableLog, ...] = ()
     damages: tuple[DamagedRange, ...] = ()
     start: StartFacts = field(default_factory=StartFacts)
-    clock_doubt: ClockDoubt | None = None
+    clock_jump: ClockJump | None = None
     groups: tuple[GroupFacts, ...] = ()
     dead_letters: tuple[DeadLetterFacts, ...] = ()
     delayed: tuple[DelayedFacts, ...] = ()
     transactions_open: int = 0
     transactions: tuple[TransactionFacts, ...] = ()
-    """Those that something may be wrong with."""
+    """Transactions that may have a problem."""

@@ -1,46 +1,59 @@
-"""What a finding is, and what finds it: the words of the doctor."""
+"""Findings of the doctor, and the rules that produce them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from goqueue.observe.facts import Facts
+from goqueue.observe.facts import BrokerFacts
 
 Severity = Literal["critical", "warning", "note"]
-SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")
-"""The worst first."""
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "note")  # the worst first
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a person should know, and what to do about it."""
+    """A problem or a notable fact, and what to do about it."""
 
-    code: str
-    severity: Severity
     subject: str
-    """What it is about: a topic, a partition, a group, a path, or a part of the broker."""
+    """A topic, partition, group, path or part of the broker."""
     sentence: str
     hint: str
-    """What to do; commands stand in backquotes, as they can be typed."""
+    """What to do; commands are in backquotes."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    severity: Severity = "warning"
+    """Set by a rule that has only one severity."""
+    code: str = ""
+    """Set by the rule."""
 
 
-Found = Iterator[Finding]
+FindingStream = Iterator[Finding]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One code. `severities` are those that it may have."""
+class FindingRule:
+    """A function that looks for one problem; its name is the code. Lists the severities that it can have."""
 
-    code: str
     severities: tuple[Severity, ...]
-    find: Callable[[Facts], Found]
+    look: Callable[[BrokerFacts], FindingStream]
+
+    @property
+    def code(self) -> str:
+        return self.look.__name__
+
+    def find(self, facts: BrokerFacts) -> FindingStream:
+        for one in self.look(facts):
+            severity = one.severity if self.severities[1:] else self.severities[0]
+            yield replace(one, code=self.code, severity=severity)
+
+
+def finding_rule(*severities: Severity) -> Callable[[Callable[[BrokerFacts], FindingStream]], FindingRule]:
+    return lambda look: FindingRule(severities, look)
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """What was looked at, with the rules that belong to it. `well` says how it is, where none has found anything."""
+class DoctorCheck:
+    """A part of the broker that is examined. `well` describes it when no rule finds anything."""
 
     name: str
-    well: str | Callable[[Facts], str]
-    rules: tuple[Rule, ...]
+    well: str | Callable[[BrokerFacts], str]
+    rules: tuple[FindingRule, ...]

@@ -1,212 +1,184 @@
-"""What can be wrong with groups, and with what they could not handle."""
+"""Findings about consumer groups, retention, dead letters and transactions."""
 
-from collections.abc import Iterator
-
-from goqueue.limits import (
-    CURSOR_RUNS_MAX,
-    DOCTOR_SETTLED_SECONDS,
-    EXPIRY_AGE_SECONDS,
-    EXPIRY_SHARE_LEFT,
-    GROUP_ABANDONED_SECONDS,
-    GROUP_BEHIND_MESSAGES,
-    GROUP_BEHIND_RATIO,
-    GROUP_BEHIND_SECONDS,
-    GROUP_REBALANCE_SECONDS,
-    GROUP_STUCK_SECONDS,
-    GROUPS_MAX,
-    GROUPS_SHARE_HIGH,
-    LETTERS_MANY,
-    LETTERS_STUCK_SECONDS,
-    RANGES_SHARE_HIGH,
-)
-from goqueue.observe.facts import Facts, PlaceFacts
-from goqueue.observe.finding import Finding, Found
+from goqueue import limits
+from goqueue.observe.facts import BrokerFacts, GroupPartitionFacts, TransactionFacts
+from goqueue.observe.finding import Finding, FindingStream, finding_rule
+from goqueue.observe.group_condition import is_stuck
 from goqueue.quantities import format_count, format_duration
 
-_NAMED_MAX = 5  # partitions, members or topics in one sentence
+_NAMED_MAX = 5  # partitions, members or topics named in one sentence
 
 
-def group_stuck(facts: Facts) -> Found:
-    """Members are there and messages are ready, and nothing is done with. A group that rebalances is another matter."""
+@finding_rule("warning", "note")
+def group_stuck(facts: BrokerFacts) -> FindingStream:
+    """Find groups whose members finish nothing although messages are ready. A rebalancing group has its own finding."""
     for group in facts.groups:
-        stuck = [place for place in group.places if _is_stuck(place)]
+        stuck = [place for place in group.places if is_stuck(place)]
         if not stuck or group.rebalance_seconds is not None:
             continue
-        idle = min(place.idle_seconds for place in stuck)
+        idle = min(min(place.idle_seconds, place.seconds) for place in stuck)
         in_flight = sum(place.in_flight for place in stuck)
-        holds = f", {format_count(in_flight)} of them in hand" if in_flight else ", none of them in hand"
+        delivered = f"{format_count(in_flight)} in flight" if in_flight else "none in flight"
         yield Finding(
-            "group_stuck",
-            "warning",
             group.name,
-            f"{_waiting(sum(place.messages for place in stuck))} in {_places(stuck)}{holds}, and "
-            f"none was done with for {format_duration(round(idle))}",
-            f"look at what its members do: `goqueue-cli group describe {group.name}`",
+            f"no message was finished for {format_duration(round(idle))}: "
+            f"{_waiting(sum(place.messages for place in stuck))} in {_partitions(stuck)}, {delivered}",
+            f"check its consumers: `goqueue-cli group describe {group.name}` shows which member has which partition",
             {
                 "partitions": [_name(place) for place in stuck],
                 "members": sorted({place.member for place in stuck if place.member is not None}),
                 "idle_seconds": round(idle),
                 "in_flight": in_flight,
             },
+            severity="warning" if idle >= limits.GROUP_STUCK_SECONDS else "note",
         )
 
 
-def _is_stuck(place: PlaceFacts) -> bool:
-    return (
-        place.member is not None
-        and place.ready > 0
-        and place.idle_seconds >= GROUP_STUCK_SECONDS
-        and place.seconds >= GROUP_STUCK_SECONDS
-    )
-
-
-def group_abandoned(facts: Facts) -> Found:
+@finding_rule("warning", "note")
+def group_abandoned(facts: BrokerFacts) -> FindingStream:
     for group in facts.groups:
-        if group.empty_seconds is None or group.empty_seconds < GROUP_ABANDONED_SECONDS or not group.lag:
+        if group.empty_seconds is None or group.condition != "unattended":
             continue
-        forgotten = "" if group.forgotten_in is None else f"; in {_about(group.forgotten_in)} it is forgotten"
+        deleted = "" if group.deleted_in_seconds is None else f"; it is deleted in {_about(group.deleted_in_seconds)}"
         yield Finding(
-            "group_abandoned",
-            "warning",
             group.name,
-            f"it had no members for {_about(group.empty_seconds)}, and {_waiting(group.lag)} for it{forgotten}",
-            f"start its consumers, or `goqueue-cli group delete {group.name}` if nobody needs it any more",
+            f"it has had no members for {_about(group.empty_seconds)}, and {_waiting(group.lag)}{deleted}",
+            f"start its consumers, or run `goqueue-cli group delete {group.name}` if it is no longer needed",
             {"lag": group.lag, "empty_seconds": round(group.empty_seconds)},
+            severity="warning" if group.empty_seconds >= limits.GROUP_ABANDONED_SECONDS else "note",
         )
 
 
-def group_falling_behind(facts: Facts) -> Found:
-    if facts.uptime_seconds < DOCTOR_SETTLED_SECONDS:
-        return
+@finding_rule("warning", "note")
+def group_falling_behind(facts: BrokerFacts) -> FindingStream:
+    """A note at first; a warning when it lasts, and the rates cover more than the time since startup."""
     for group in facts.groups:
+        if group.condition != "falling_behind":
+            continue
         behind = [place for place in group.places if place.messages and place.member is not None]
         lag = sum(place.messages for place in behind)
         rate, incoming = sum(place.rate for place in behind), sum(place.incoming for place in behind)
-        oldest = max((place.seconds for place in behind), default=0.0)
-        if lag < GROUP_BEHIND_MESSAGES or oldest < GROUP_BEHIND_SECONDS or incoming <= rate * GROUP_BEHIND_RATIO:
-            continue
+        oldest = max(place.seconds for place in behind)
+        is_lasting = oldest >= limits.GROUP_BEHIND_SECONDS and facts.uptime_seconds >= limits.DOCTOR_WARMUP_SECONDS
         yield Finding(
-            "group_falling_behind",
-            "warning",
             group.name,
-            f"{incoming:,.1f} messages come in a second and {rate:,.1f} are done with: "
+            f"{incoming:,.1f} messages/s arrive and {rate:,.1f} messages/s are finished: "
             f"{_waiting(lag)}, the oldest for {_about(oldest)}",
-            f"add members, up to one for each partition, or make them faster: `goqueue-cli group lag {group.name}`",
+            f"add consumers (up to one per partition) or make them faster: `goqueue-cli group lag {group.name}`",
             {"lag": lag, "lag_seconds": round(oldest), "rate": round(rate, 3), "incoming": round(incoming, 3)},
+            severity="warning" if is_lasting and lag >= limits.GROUP_BEHIND_MESSAGES else "note",
         )
 
 
-def group_rebalancing_long(facts: Facts) -> Found:
+@finding_rule("warning")
+def group_rebalancing_long(facts: BrokerFacts) -> FindingStream:
     for group in facts.groups:
         seconds = group.rebalance_seconds
-        if seconds is None or seconds < GROUP_REBALANCE_SECONDS:
+        if seconds is None or seconds < limits.GROUP_REBALANCE_SECONDS:
             continue
-        waits = f", and waits for {_some(group.awaited)}" if group.awaited else ""
+        waits = f"; it waits for {_names(group.awaited)}" if group.awaited else ""
         yield Finding(
-            "group_rebalancing_long",
-            "warning",
             group.name,
-            f"a rebalance is under way for {format_duration(round(seconds))}{waits}",
-            f"`goqueue-admin rebalance describe {group.name}` shows what is to be given up; "
-            "a member that never answers is passed over after its time",
+            f"a rebalance has been running for {format_duration(round(seconds))}{waits}",
+            f"`goqueue-admin rebalance describe {group.name}` shows which partitions must be revoked; after the "
+            "revocation timeout it goes on without members that do not answer",
             {"seconds": round(seconds), "awaited": list(group.awaited)},
         )
 
 
-def group_ranges_many(facts: Facts) -> Found:
+@finding_rule("critical", "warning")
+def group_ranges_many(facts: BrokerFacts) -> FindingStream:
     for group in facts.groups:
-        if group.ranges >= CURSOR_RUNS_MAX * RANGES_SHARE_HIGH:
+        if group.ranges >= limits.CURSOR_RANGES_MAX * limits.RANGES_SHARE_HIGH:
             yield Finding(
-                "group_ranges_many",
-                "critical" if group.ranges >= CURSOR_RUNS_MAX else "warning",
                 group.name,
-                f"{format_count(group.ranges, 'range')} of one partition are neither done with nor untouched: at "
-                f"{format_count(CURSOR_RUNS_MAX)} nothing new is handed out",
-                "some messages are never answered for while others are: have its members ack, nack or reject each one; "
-                f"`goqueue-cli group describe {group.name}` shows where they wait",
-                {"ranges": group.ranges, "limit": CURSOR_RUNS_MAX},
+                f"one partition has {format_count(group.ranges, 'range')} of unfinished messages between finished "
+                f"ones; at {format_count(limits.CURSOR_RANGES_MAX)} the group receives no new messages",
+                "its consumers leave some messages unanswered: make them ack, nack or reject every message; "
+                f"`goqueue-cli group describe {group.name}` shows the partitions",
+                {"ranges": group.ranges, "limit": limits.CURSOR_RANGES_MAX},
+                severity="critical" if group.ranges >= limits.CURSOR_RANGES_MAX else "warning",
             )
 
 
-def groups_near_limit(facts: Facts) -> Found:
+@finding_rule("critical", "warning")
+def groups_near_limit(facts: BrokerFacts) -> FindingStream:
     count = len(facts.groups)
-    if count >= GROUPS_MAX * GROUPS_SHARE_HIGH:
+    if count >= limits.GROUPS_MAX * limits.GROUPS_SHARE_HIGH:
         yield Finding(
-            "groups_near_limit",
-            "critical" if count >= GROUPS_MAX else "warning",
             "groups",
-            f"there are {format_count(count, 'group')}, of {format_count(GROUPS_MAX)}",
-            "delete those that nobody needs, as `goqueue-cli group list` shows them; does something make up a new name "
-            "each time?",
-            {"groups": count, "limit": GROUPS_MAX},
+            f"there are {format_count(count, 'group')}, of at most {format_count(limits.GROUPS_MAX)}",
+            "delete unused groups (`goqueue-cli group list`), and check whether a client uses a new group name at "
+            "every start",
+            {"groups": count, "limit": limits.GROUPS_MAX},
+            severity="critical" if count >= limits.GROUPS_MAX else "warning",
         )
 
 
-def messages_lost_to_retention(facts: Facts) -> Found:
-    """What is gone is gone; where more goes every day, somebody must act."""
+@finding_rule("warning", "note")
+def messages_lost_to_retention(facts: BrokerFacts) -> FindingStream:
+    """Report past losses as a note, losses that continue as a warning."""
     for group in facts.groups:
         lost = sum(loss.messages for loss in group.losses)
         if not lost:
             continue
-        is_going_on = any(loss.is_going_on for loss in group.losses)
+        is_continuing = any(loss.is_continuing for loss in group.losses)
         topics = sorted({loss.topic for loss in group.losses})
-        more = ", and more follow" if is_going_on else ""
+        more = "; it deletes more" if is_continuing else ""
         yield Finding(
-            "messages_lost_to_retention",
-            "warning" if is_going_on else "note",
             group.name,
-            f"{format_count(lost, 'message')} of {_some(topics)} were removed before the group had them{more}",
-            f"keep messages for longer than the group needs: `goqueue-cli topic describe {topics[0]}` shows "
-            "retention_hours and retention_bytes",
-            {"lost": lost, "topics": topics, "going_on": is_going_on},
+            f"retention deleted {format_count(lost, 'message')} of {_names(topics)} before the group received "
+            f"them{more}",
+            f"raise the topic's retention: `goqueue-cli topic describe {topics[0]}` shows retention_hours and "
+            "retention_bytes",
+            {"lost": lost, "topics": topics, "going_on": is_continuing},
+            severity="warning" if is_continuing else "note",
         )
 
 
-def messages_expire_soon(facts: Facts) -> Found:
+@finding_rule("warning")
+def messages_expire_soon(facts: BrokerFacts) -> FindingStream:
     for group in facts.groups:
-        near = [(left, place) for place in group.places if (left := _left(place)) is not None]
+        near = [(left, place) for place in group.places if (left := _seconds_left(place)) is not None]
         if not near:
             continue
         left, _ = min(near, key=lambda one: one[0])
         places = [place for _, place in near]
-        when = f"in {_about(left)}" if left > 0 else "from now on"
+        when = f"in {_about(left)}" if left > 0 else "now"
         yield Finding(
-            "messages_expire_soon",
-            "warning",
             group.name,
-            f"messages of {_places(places)} that the group has not done with may be removed {when}",
-            "let its consumers catch up, or have the topic keep messages for longer: "
+            f"unfinished messages of {_partitions(places)} reach the end of their retention {when}",
+            "let its consumers catch up, or raise the topic's retention: "
             f"`goqueue-cli topic describe {places[0].topic}` shows retention_hours",
             {"partitions": [_name(place) for place in places], "seconds": round(max(left, 0))},
         )
 
 
-def _left(place: PlaceFacts) -> float | None:
-    """Seconds until the oldest message may go, if that is soon."""
-    if place.retention_seconds is None or not place.messages or place.seconds < EXPIRY_AGE_SECONDS:
+def _seconds_left(place: GroupPartitionFacts) -> float | None:
+    """Return the seconds until retention may delete the oldest message, or None if that is far off."""
+    if place.retention_seconds is None or not place.messages or place.seconds < limits.EXPIRY_AGE_SECONDS:
         return None
     left = place.retention_seconds - place.seconds
-    return left if left <= place.retention_seconds * EXPIRY_SHARE_LEFT else None
+    return left if left <= place.retention_seconds * limits.EXPIRY_SHARE_LEFT else None
 
 
-# --- what could not be handled ---
+# --- messages that were not processed ---
 
 
-def poison_message(facts: Facts) -> Found:
+@finding_rule("warning")
+def poison_message(facts: BrokerFacts) -> FindingStream:
     for group in facts.groups:
-        if not group.ordeals:
+        if not group.poison_messages:
             continue
-        worst = max(group.ordeals, key=lambda one: one.deliveries)
-        others = len(group.ordeals) - 1
-        more = f", and {format_count(others, 'other')} like it" if others else ""
+        worst = max(group.poison_messages, key=lambda one: one.deliveries)
+        others = len(group.poison_messages) - 1
+        more = f"; so are {format_count(others, 'other message')}" if others else ""
         place = f"--partition {worst.partition} --from {worst.offset} --limit 1"
         yield Finding(
-            "poison_message",
-            "warning",
             group.name,
-            f"the message {worst.topic}/{worst.partition}@{worst.offset} was handed out "
-            f"{format_count(worst.deliveries, 'time')} and is not done with{more}",
-            f"look at it: `goqueue-cli consume {worst.topic} {place}`",
+            f"message {worst.topic}/{worst.partition}@{worst.offset} was delivered "
+            f"{format_count(worst.deliveries, 'time')} and is still unfinished{more}",
+            f"read the message: `goqueue-cli consume {worst.topic} {place}`",
             {
                 "messages": [
                     {
@@ -215,65 +187,126 @@ def poison_message(facts: Facts) -> Found:
                         "offset": one.offset,
                         "deliveries": one.deliveries,
                     }
-                    for one in group.ordeals[:_NAMED_MAX]
+                    for one in group.poison_messages[:_NAMED_MAX]
                 ]
             },
         )
 
 
-def dead_letters_stuck(facts: Facts) -> Found:
+@finding_rule("warning")
+def dead_letters_stuck(facts: BrokerFacts) -> FindingStream:
     for group in facts.groups:
-        if group.leaving and group.leaving_seconds >= LETTERS_STUCK_SECONDS:
+        if group.leaving and group.leaving_seconds >= limits.DEAD_LETTERS_STUCK_SECONDS:
             yield Finding(
-                "dead_letters_stuck",
-                "warning",
                 group.name,
-                f"{_waiting(group.leaving)} to be carried to the dead letters, the first for "
+                f"{_waiting(group.leaving)} to be moved to the dead-letter queue, the oldest for "
                 f"{_about(group.leaving_seconds)}",
-                "the broker's log says why they cannot be published there; the topic of dead letters may be fenced, "
-                "or take smaller messages only",
+                "check the broker's log for the cause: the dead-letter topic may be fenced, or its max_message_bytes "
+                "may be too small",
                 {"messages": group.leaving, "seconds": round(group.leaving_seconds)},
             )
 
 
-def dead_letters_waiting(facts: Facts) -> Found:
+@finding_rule("warning", "note")
+def dead_letters_waiting(facts: BrokerFacts) -> FindingStream:
     for letters in facts.dead_letters:
         if letters.messages:
             origin = letters.topic.removesuffix(".dlq")
             yield Finding(
-                "dead_letters_waiting",
-                "warning" if letters.messages >= LETTERS_MANY else "note",
                 letters.topic,
-                f"{_waiting(letters.messages, 'dead letter')} for somebody to look",
-                f"`goqueue-cli dlq errors {origin}` says why they failed, `goqueue-cli dlq redrive {origin}` sends "
+                f"{format_count(letters.messages, 'dead letter')} {'was' if letters.messages == 1 else 'were'} not "
+                "redriven",
+                f"`goqueue-cli dlq errors {origin}` shows why they failed, `goqueue-cli dlq redrive {origin}` sends "
                 "them back",
                 {"messages": letters.messages},
+                severity="warning" if letters.messages >= limits.DEAD_LETTERS_MANY else "note",
             )
 
 
-# --- words ---
+# --- transactions ---
 
 
-def _waiting(count: int, noun: str = "message") -> str:
-    return f"{format_count(count, noun)} {'waits' if count == 1 else 'wait'}"
+@finding_rule("warning", "note")
+def transaction_hung(facts: BrokerFacts) -> FindingStream:
+    for one in facts.transactions:
+        if one.state != "ongoing" or one.seconds < limits.TRANSACTION_HUNG_SECONDS or not one.held_back:
+            continue
+        others = max(0, _count(one) - one.messages)
+        owners = f"{format_count(others)} of them from other producers" if others else "all of them its own"
+        yield Finding(
+            one.name,
+            f"transaction {one.transaction} has been open for {format_duration(round(one.seconds))}: "
+            f"{_held_back(one)} until it ends, {owners}",
+            f"check its producer, whose last request was {format_duration(round(one.idle_seconds))} ago"
+            f"{_expiry(one)}; `goqueue-cli transaction abort {one.name}` ends it now",
+            {**_details(one), "others": others},
+            severity="warning" if others else "note",
+        )
 
 
-def _name(place: PlaceFacts) -> str:
+@finding_rule("critical")
+def transaction_stuck(facts: BrokerFacts) -> FindingStream:
+    for one in facts.transactions:
+        if one.state == "ongoing" or one.seconds < limits.TRANSACTION_STUCK_SECONDS:
+            continue
+        verb = "committed" if one.state == "prepare_commit" else "aborted"
+        because = f": {one.obstacle}" if one.obstacle else ""
+        waiting = f"; {_held_back(one)} until it is" if one.held_back else ""
+        yield Finding(
+            one.name,
+            f"transaction {one.transaction} could not be {verb} for "
+            f"{format_duration(round(one.seconds))}{because}{waiting}",
+            "the broker retries every second: check the device of the failing log and the kernel log (`dmesg`), then "
+            f"restart the broker; `goqueue-cli transaction describe {one.name}` shows its partitions",
+            {**_details(one), "obstacle": one.obstacle},
+        )
+
+
+def _count(one: TransactionFacts) -> int:
+    return sum(place.messages for place in one.held_back)
+
+
+def _held_back(one: TransactionFacts) -> str:
+    places = [f"{place.topic}/{place.partition}" for place in one.held_back]
+    named = ", ".join([*places[:_NAMED_MAX], *(["…"] if len(places) > _NAMED_MAX else [])])
+    count = _count(one)
+    return f"readers do not see {format_count(count, 'message')} of {named}"
+
+
+def _expiry(one: TransactionFacts) -> str:
+    if one.expires_in is None:
+        return ""
+    return f"; without another request it is aborted in {format_duration(round(one.expires_in))}"
+
+
+def _details(one: TransactionFacts) -> dict[str, object]:
+    return {
+        "transaction": one.transaction,
+        "state": one.state,
+        "seconds": round(one.seconds, 3),
+        "messages": one.messages,
+        "held_back": {f"{place.topic}/{place.partition}": place.messages for place in one.held_back},
+    }
+
+
+# --- wording ---
+
+
+def _waiting(count: int) -> str:
+    return f"{format_count(count, 'message')} {'waits' if count == 1 else 'wait'}"
+
+
+def _name(place: GroupPartitionFacts) -> str:
     return f"{place.topic}/{place.partition}"
 
 
-def _places(places: list[PlaceFacts]) -> str:
-    return _some([_name(place) for place in places])
+def _partitions(places: list[GroupPartitionFacts]) -> str:
+    return _names([_name(place) for place in places])
 
 
-def _some(names: list[str] | tuple[str, ...]) -> str:
-    return ", ".join(_first(names))
-
-
-def _first(names: list[str] | tuple[str, ...]) -> Iterator[str]:
-    yield from names[:_NAMED_MAX]
-    if len(names) > _NAMED_MAX:
-        yield f"and {format_count(len(names) - _NAMED_MAX)} more"
+def _names(names: list[str] | tuple[str, ...]) -> str:
+    more = len(names) - _NAMED_MAX
+    return ", ".join([*names[:_NAMED_MAX], *([f"and {format_count(more)} more"] if more > 0 else [])])
 
 
 def _about(seconds: float) -> str:

@@ -1,10 +1,10 @@
-"""The last minutes of the broker in numbers: of each series one for each second, oldest first.
+"""The last minutes of the broker: one number per second and series, oldest first.
 
-Once a second it is handed what the counters and gauges say, and keeps by how much they have grown. Who asks for a
-rate of now gets that of the last few seconds, of all topics together or of one.
+Each sample stores how much the counters grew. Current rates are means over the last few seconds, of all topics
+together or of one.
 
-What must stay true: all series are of one length, and each number stands for one second. So a sample that comes late
-stands for all the seconds that it missed. No number is below 0, although what was counted may go with a topic.
+What must stay true: all series have the same length, and each number stands for one second, so a late sample fills
+the seconds that it missed. No number is negative, although a deleted topic takes its counts with it.
 """
 
 from collections import deque
@@ -13,68 +13,54 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from goqueue.limits import HISTORY_SECONDS, RATE_SECONDS
+from goqueue.observe.history_rings import HistoryRings
+from goqueue.observe.history_row import SERIES, GroupPoint, Values
 from goqueue.observe.metrics import TopicCounts
 
-SERIES = (
-    "published",
-    "published_bytes",
-    "read",
-    "read_bytes",
-    "settled",
-    "requests",
-    "publish_p50_ms",
-    "publish_p99_ms",
-    "flush_p99_ms",
-    "loop_lag_ms",
-    "total_lag",
-    "disk_used_bytes",
-)
-
-Counted = tuple[TopicCounts, int, int, int, int]
-"""Of one topic: whose counts they are, and messages and bytes published and read as they stood."""
+TopicSample = tuple[TopicCounts, Sequence[int]]
+"""The counters of a topic, and their values: messages and bytes published, messages and bytes read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What everything says at one moment. Counts are since the start."""
+class HistorySample:
+    """All counters and gauges at one moment. Counts are since startup."""
 
     monotonic: float
-    """In seconds."""
+    """Seconds."""
     now_ns: int = 0
-    topics: Mapping[str, Counted] = field(default_factory=dict)
-    """Of as many topics as are counted by name."""
+    topics: Mapping[str, TopicSample] = field(default_factory=dict)
+    """Topics with counters of their own."""
     unnamed: TopicCounts = field(default_factory=TopicCounts)
-    """Of the topics that are not counted by name, and of those that are gone."""
+    """All other topics, deleted ones included."""
     settled: int = 0
     requests: int = 0
     bounds: Sequence[float] = ()
-    """In seconds, of the buckets of both histograms."""
+    """Bounds of both histograms in seconds."""
     publish_counts: Sequence[int] = ()
     flush_counts: Sequence[int] = ()
     loop_lag_seconds: float = 0.0
     total_lag: int = 0
     disk_used_bytes: int = 0
+    stored_bytes: int = 0
+    """The size of all logs, those of the broker itself included."""
+    in_flight_bytes: int = 0
+    connections: int = 0
+    groups: Mapping[bytes, GroupPoint] = field(default_factory=dict)
+    """Lag and rate of groups, those with the most lag."""
 
-    def totals(self) -> tuple[int, int, int, int]:
-        """Messages and bytes published and read, of all topics."""
-        rest = self.unnamed
-        published, published_bytes = rest.messages_published, rest.bytes_published
-        read, read_bytes = rest.messages_read, rest.bytes_read
-        for _, one, two, three, four in self.topics.values():
-            published += one
-            published_bytes += two
-            read += three
-            read_bytes += four
-        return published, published_bytes, read, read_bytes
+    def totals(self) -> list[int]:
+        """Return messages and bytes published, messages and bytes read, of all topics."""
+        rows = [self.unnamed.values(), *(values for _, values in self.topics.values())]
+        return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def counted(counts: TopicCounts) -> Counted:
-    return counts, counts.messages_published, counts.bytes_published, counts.messages_read, counts.bytes_read
+def sample_topic(counts: TopicCounts) -> TopicSample:
+    return counts, counts.values()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRates:
-    """A second, lately."""
+    """Current rates of a topic, per second."""
 
     published: float = 0.0
     published_bytes: float = 0.0
@@ -82,13 +68,16 @@ class TopicRates:
 
 
 class History:
-    """Remembers `seconds` of them. The owner's duty: call `sample` once a second."""
+    """The series of the last `seconds` seconds, and the rings of the time before. Its owner calls `sample` once a
+    second.
+    """
 
-    def __init__(self, read: Callable[[], Reading], seconds: int = HISTORY_SECONDS) -> None:
+    def __init__(self, read: Callable[[], HistorySample], seconds: int = HISTORY_SECONDS) -> None:
         self._read = read
         self._series: dict[str, deque[float]] = {name: deque(maxlen=seconds) for name in SERIES}
-        self._lately: deque[Reading] = deque(maxlen=RATE_SECONDS + 1)
-        self._totals = (0, 0, 0, 0)
+        self._lately: deque[HistorySample] = deque(maxlen=RATE_SECONDS + 1)
+        self._totals = [0, 0, 0, 0]
+        self.rings = HistoryRings()
 
     def sample(self) -> None:
         reading = self._read()
@@ -96,18 +85,22 @@ class History:
         if self._lately:
             before = self._lately[-1]
             seconds = max(reading.monotonic - before.monotonic, 0.001)
-            for name, value in zip(SERIES, self._values(before, reading, totals, seconds), strict=True):
+            values = self._values(before, reading, totals, seconds)
+            self.rings.add(reading.now_ns, seconds, values, reading.groups)
+            for name, value in zip(SERIES, values, strict=True):
                 series = self._series[name]
                 series.extend([value] * min(max(1, round(seconds)), series.maxlen or 1))
         self._totals = totals
         self._lately.append(reading)
 
-    def _values(
-        self, before: Reading, reading: Reading, totals: tuple[int, int, int, int], seconds: float
-    ) -> tuple[float, ...]:
-        published = _grown(before.publish_counts, reading.publish_counts)
-        flushed = _grown(before.flush_counts, reading.flush_counts)
-        counts = (*_grown(self._totals, totals), reading.settled - before.settled, reading.requests - before.requests)
+    def _values(self, before: HistorySample, reading: HistorySample, totals: Sequence[int], seconds: float) -> Values:
+        published = _increase(before.publish_counts, reading.publish_counts)
+        flushed = _increase(before.flush_counts, reading.flush_counts)
+        counts = (
+            *_increase(self._totals, totals),
+            reading.settled - before.settled,
+            reading.requests - before.requests,
+        )
         return (
             *(round(max(0, count) / seconds, 3) for count in counts),
             _milliseconds(percentile(reading.bounds, published, 0.5)),
@@ -116,27 +109,28 @@ class History:
             _milliseconds(reading.loop_lag_seconds),
             reading.total_lag,
             reading.disk_used_bytes,
+            reading.stored_bytes,
+            reading.in_flight_bytes,
+            reading.connections,
         )
-
-    # --- what is asked ---
 
     @property
     def end_ns(self) -> int | None:
-        """When the last second ended; None before there is one."""
+        """End of the last second; None before there is one."""
         return self._lately[-1].now_ns if len(self._lately) > 1 else None
 
     def last(self, seconds: int) -> dict[str, list[float]]:
-        """The series, as far back as is remembered."""
+        """Return up to `seconds` seconds of each series."""
         return {name: list(islice(one, max(0, len(one) - seconds), None)) for name, one in self._series.items()}
 
     def rate(self, name: str) -> float:
-        """The mean of a series over the last few seconds."""
+        """Return the mean of a series over the last few seconds."""
         series = self._series[name]
         lately = list(islice(series, max(0, len(series) - RATE_SECONDS), None))
         return round(sum(lately) / len(lately), 3) if lately else 0.0
 
     def topic_rates(self, topic: str) -> TopicRates | None:
-        """None of a topic that is not counted by name. One that has not been counted yet had no traffic."""
+        """Return the rates of a topic; None if it has no counters of its own."""
         if len(self._lately) < 2:
             return None
         first, last = self._lately[0], self._lately[-1]
@@ -144,17 +138,13 @@ class History:
         if now is None:
             return None
         then = first.topics.get(topic)
-        if then is None or then[0] is not now[0]:  # counted anew since
-            then = (now[0], 0, 0, 0, 0)
+        values = then[1] if then is not None and then[0] is now[0] else (0, 0, 0, 0)  # it was created again since
         seconds = max(last.monotonic - first.monotonic, 0.001)
-        return TopicRates(
-            round((now[1] - then[1]) / seconds, 3),
-            round((now[2] - then[2]) / seconds, 3),
-            round((now[3] - then[3]) / seconds, 3),
-        )
+        published, size, read, _ = (round((two - one) / seconds, 3) for one, two in zip(values, now[1], strict=True))
+        return TopicRates(published, size, read)
 
 
-def _grown(before: Sequence[int], now: Sequence[int]) -> list[int]:
+def _increase(before: Sequence[int], now: Sequence[int]) -> list[int]:
     return [max(0, two - one) for one, two in zip(before, now, strict=True)]
 
 
@@ -163,9 +153,9 @@ def _milliseconds(seconds: float) -> float:
 
 
 def percentile(bounds: Sequence[float], counts: Sequence[int], share: float) -> float:
-    """Below which this share of what was counted lies, as far as buckets tell; 0 where nothing was counted.
+    """Estimate a percentile from histogram buckets; 0 without any counts.
 
-    Within a bucket all are taken to lie evenly, and beyond the last bound at it.
+    Values are taken to be evenly distributed within a bucket; beyond the last bound, to equal it.
     """
     wanted, below = sum(counts) * share, 0
     for number, count in enumerate(counts[: len(bounds)]):

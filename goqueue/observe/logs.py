@@ -1,8 +1,7 @@
-"""The daemon's log lines: for people as text, for programs as JSON, on a stream that may be stuck.
+"""The daemon's log lines as text or JSON, written by a thread to a stream that may block.
 
-Whoever logs puts a record into a bounded queue and goes on; a thread of its own writes. What must stay true:
-no call here waits for the stream, one record is one line whatever it holds, and what was lost is counted
-and said as soon as lines get through again.
+Logging puts a record into a bounded queue. What must stay true: no call waits for the stream, one record is one line
+whatever it holds, and dropped records are counted and reported once lines get through again.
 """
 
 import json
@@ -11,32 +10,96 @@ import os
 import select
 import threading
 import traceback
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
 from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
+from goqueue.limits import RECENT_LOG_LINES
 from goqueue.quantities import TIME_NS_MAX, format_time
 
-Form = Literal["text", "json"]
+LogFormat = Literal["text", "json"]
 
 ROOT = "goqueue"
-QUEUE_RECORDS = 10_000  # some seconds of a flood, a few MiB of memory
-VALUE_CHARACTERS_MAX = 2_000  # of one value; longer ones end in an ellipsis
-STOP_SECONDS = 2.0  # how long the end of the program waits for lines that a stuck stream does not take
+REQUESTS = "goqueue.requests"
+"""The logger of requests."""
+QUEUE_RECORDS = 10_000  # a few MiB; some seconds at a very high rate
+VALUE_CHARACTERS_MAX = 2_000  # of one value; longer ones are cut
+STOP_SECONDS = 2.0  # how long the exiting program waits for a blocked stream
 
 
 def fields(**values: Any) -> dict[str, Any]:
-    """What belongs to an event: `logger.info("topic created", extra=fields(topic=name))`."""
+    """Return the fields of an event for `extra`: `logger.info("topic created", extra=fields(topic=name))`."""
     return {"fields": values}
 
 
-class Logs:
-    """Logging that has been configured. `close` writes what is left, for as long as the stream takes it."""
+class RecentLogLine(NamedTuple):
+    """One line of the log; `number` counts the lines since startup."""
+
+    number: int
+    created: float
+    severity: int
+    """The number of its level, as the logging library has it."""
+    level: str
+    logger: str
+    event: str
+    fields: dict[str, Any]
+
+    @property
+    def time(self) -> str:
+        return _format_created(self.created)
+
+
+class RecentLogs:
+    """The last lines of the log in memory, also while the stream is blocked.
+
+    Problems (warnings and errors), requests and other lines are kept apart, so that none pushes out the others.
+    """
+
+    def __init__(self, kept: int = RECENT_LOG_LINES) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._problems, self._requests, self._others = (deque[RecentLogLine](maxlen=kept) for _ in range(3))
+
+    def add(self, record: logging.LogRecord) -> None:
+        """Keep a record as text: an error in it would keep everything that its functions hold."""
+        fields = {name: _json_value(value) for name, value in _fields_of(record)}
+        level, event = record.levelname.lower(), _cut(record.getMessage())
+        with self._lock:
+            self._count += 1
+            line = RecentLogLine(self._count, record.created, record.levelno, level, record.name, event, fields)
+            is_problem, is_request = record.levelno >= logging.WARNING, record.name == REQUESTS
+            (self._problems if is_problem else self._requests if is_request else self._others).append(line)
+
+    def read(
+        self, level: str = "debug", *, after: int = 0, limit: int = RECENT_LOG_LINES, requests: bool = True
+    ) -> list[RecentLogLine]:
+        """Return the newest lines after that number, of a level or above, oldest first.
+
+        Without `requests`, those of requests that did not fail are left out.
+        """
+        least = logging.getLevelNamesMapping()[level.upper()]
+        with self._lock:
+            kinds = (self._problems, self._others, *([self._requests] if requests else []))
+            newest = list(merge(*map(reversed, kinds), key=lambda line: -line.number))
+        found = (line for line in newest if line.number > after and line.severity >= least)
+        return list(islice(found, limit))[::-1]
+
+    @property
+    def count(self) -> int:
+        """The number of the newest line."""
+        return self._count
+
+
+class LogOutput:
+    """Configured logging. `close` writes the remaining lines."""
 
     def __init__(self, handler: "_DroppingHandler", listener: "_Listener", logger: logging.Logger) -> None:
         self._handler = handler
@@ -45,20 +108,30 @@ class Logs:
 
     @property
     def dropped(self) -> int:
-        """Records that found the queue full, since the start."""
+        """Number of records dropped since startup because the queue was full."""
         return self._handler.dropped
 
     def close(self, *, seconds: float = STOP_SECONDS) -> bool:
-        """Whether everything was written before the time was over."""
+        """Stop logging, and leave the logger as a library's; return True if all lines were written in time."""
         self._logger.removeHandler(self._handler)
-        self._logger.addHandler(logging.NullHandler())  # without any, logging itself would write to stderr
+        if not self._logger.handlers:
+            self._logger.addHandler(logging.NullHandler())  # without any, logging itself would write to stderr
+            self._logger.setLevel(logging.NOTSET)
+            self._logger.propagate = True
         return self._listener.end(seconds)
 
 
-def configure(level: str, form: Form, stream: TextIO, *, queue_records: int = QUEUE_RECORDS) -> Logs:
-    """Send everything below the logger `goqueue` to a stream."""
+def configure_logging(
+    level: str,
+    form: LogFormat,
+    stream: TextIO,
+    *,
+    recent: RecentLogs | None = None,
+    queue_records: int = QUEUE_RECORDS,
+) -> LogOutput:
+    """Write everything below the logger `goqueue` to a stream, and keep the last lines in `recent`."""
     queue: Queue[logging.LogRecord | None] = Queue(queue_records)
-    handler = _DroppingHandler(queue)
+    handler = _DroppingHandler(queue, recent or RecentLogs())
     listener = _Listener(queue, handler, _TextFormatter() if form == "text" else _JsonFormatter(), stream)
     logger = logging.getLogger(ROOT)
     for former in list(logger.handlers):
@@ -67,23 +140,25 @@ def configure(level: str, form: Form, stream: TextIO, *, queue_records: int = QU
     logger.setLevel(level.upper())
     logger.propagate = False
     listener.start()
-    return Logs(handler, listener, logger)
+    return LogOutput(handler, listener, logger)
 
 
 class _DroppingHandler(QueueHandler):
-    """Drops what the queue has no room for."""
+    """Queues records, and drops them while the queue is full; the recent ones are kept in any case."""
 
-    def __init__(self, queue: "Queue[logging.LogRecord | None]") -> None:
+    def __init__(self, queue: "Queue[logging.LogRecord | None]", recent: RecentLogs) -> None:
         super().__init__(queue)
         self._queue = queue
+        self._recent = recent
         self.dropped = 0
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """As it is, with its sentence made: what it was made of may have changed by the time it is written."""
+        """Format the message now: its arguments may change before it is written."""
         record.msg, record.args = record.getMessage(), None
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:
+        self._recent.add(record)
         try:
             self._queue.put_nowait(record)
         except Full:
@@ -91,10 +166,10 @@ class _DroppingHandler(QueueHandler):
 
 
 class _Listener(QueueListener):
-    """The thread that writes. When the stream is stuck it is left behind, and nothing may wait for it.
+    """The thread that writes. It may block forever in the stream, and nothing may wait for it then.
 
-    So it holds no lock while it writes: it has no handler, since logging locks and flushes those at the end of
-    the program, and it goes around the buffer of a stream that is a file.
+    So it holds no lock while it writes: it has no handler, since logging locks and flushes handlers at exit, and it
+    bypasses the buffer of a stream that is a file.
     """
 
     def __init__(
@@ -109,22 +184,22 @@ class _Listener(QueueListener):
         self._handler = handler
         self._formatter = formatter
         self._stream = stream
-        self._told = 0
+        self._reported = 0
         self._ended = threading.Event()
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Write a record; say before it how many there should have been in between."""
+        """Write a record, and before it the number of records dropped since the last one."""
         dropped = self._handler.dropped
-        if dropped > self._told:
+        if dropped > self._reported:
             lost = logging.LogRecord(ROOT, logging.WARNING, "", 0, "log lines dropped", None, None)
             lost.created = record.created
-            lost.fields = {"count": dropped - self._told, "why": "the stream takes lines too slowly"}
-            self._told = dropped
+            lost.fields = {"count": dropped - self._reported, "why": "the log stream is too slow"}
+            self._reported = dropped
             self._write(lost)
         self._write(record)
 
     def end(self, seconds: float) -> bool:
-        """Let the thread write what is queued; leave it behind when that takes too long."""
+        """Wait until the thread has written the queue; return False after `seconds`."""
         with suppress(Full):
             self._queue.put(None, timeout=seconds)
             return self._ended.wait(seconds)
@@ -137,12 +212,12 @@ class _Listener(QueueListener):
             self._ended.set()
 
     def _write(self, record: logging.LogRecord) -> None:
-        """A stream that is gone is no reason to stop, and there is nowhere left to say so."""
+        """Write one line; a closed stream is ignored, since there is nowhere to report it."""
         with suppress(OSError, ValueError):
             line = self._formatter.format(record) + "\n"
             try:
                 file = self._stream.fileno()
-            except OSError:  # it is in memory
+            except OSError:  # a stream in memory
                 self._stream.write(line)
             else:
                 _write_all(file, line.encode("utf-8", "backslashreplace"))
@@ -152,7 +227,7 @@ def _write_all(file: int, content: bytes) -> None:
     while content:
         try:
             content = content[os.write(file, content) :]
-        except BlockingIOError:  # whoever shares the terminal with us has made it so
+        except BlockingIOError:  # another process made the shared terminal non-blocking
             select.select((), (file,), ())
 
 
@@ -160,13 +235,13 @@ class _TextFormatter(logging.Formatter):
     """`2026-03-01T12:00:00.000Z INFO    topic created topic=orders partitions=3`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        words = [f"{_time_of(record)[:23]}Z", f"{record.levelname:<7}", harmless(record.getMessage())]
-        words += [f"{name}={_written(value)}" for name, value in _fields_of(record)]
+        words = [f"{_time_of(record)[:23]}Z", f"{record.levelname:<7}", escape_markup(record.getMessage())]
+        words += [f"{name}={_text_value(value)}" for name, value in _fields_of(record)]
         return " ".join(words)
 
 
 class _JsonFormatter(logging.Formatter):
-    """The same as an object; the fields stand beside the event and cannot replace it."""
+    """One JSON object per line; fields cannot replace `event` and the other fixed keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -176,12 +251,16 @@ class _JsonFormatter(logging.Formatter):
             "event": _cut(record.getMessage()),
         }
         for name, value in _fields_of(record):
-            line[f"{name}_" if name in line else name] = _plain(value)
+            line[f"{name}_" if name in line else name] = _json_value(value)
         return json.dumps(line, allow_nan=False).translate(_MARKUP_IN_JSON)
 
 
 def _time_of(record: logging.LogRecord) -> str:
-    return format_time(min(max(int(record.created * NANOSECONDS), 0), TIME_NS_MAX))
+    return _format_created(record.created)
+
+
+def _format_created(created: float) -> str:
+    return format_time(min(max(int(created * NANOSECONDS), 0), TIME_NS_MAX))
 
 
 def _fields_of(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
@@ -199,26 +278,26 @@ _MARKUP = str.maketrans({mark: f"\\x{ord(mark):02x}" for mark in "<>&"})
 _MARKUP_IN_JSON = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&"})
 
 
-def harmless(text: str) -> str:
-    """One line that a terminal or a page shows and does not obey: what they would is shown as its escape."""
+def escape_markup(text: str) -> str:
+    """Make text safe for a terminal or HTML page: one line, control characters and markup escaped."""
     text = _cut(text)
     if not text.isprintable():
         text = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
     return text.translate(_MARKUP)
 
 
-def _written(value: Any) -> str:
-    """A value after its `=`: in quotes where its end could not be seen otherwise."""
+def _text_value(value: Any) -> str:
+    """Format a value after `=`, in quotes where needed."""
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = harmless(str(value))
+    text = escape_markup(str(value))
     if text and not any(mark in text for mark in ' "=\\'):
         return text
     return '"' + text.replace('"', '\\"') + '"'
 
 
-def _plain(value: Any) -> Any:
-    """A value that JSON has; everything else as text."""
+def _json_value(value: Any) -> Any:
+    """Return a value that JSON can hold, or its text."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
@@ -230,9 +309,9 @@ def _cut(text: str) -> str:
     return text if len(text) <= VALUE_CHARACTERS_MAX else text[: VALUE_CHARACTERS_MAX - 1] + "…"
 
 
-@dataclass(slots=True)  # not frozen, which would cost more than all the rest of a line that is left out
-class Answered:
-    """A request with its answer."""
+@dataclass(slots=True)  # not frozen: freezing costs more than the rest of an omitted line
+class AnsweredRequest:
+    """One answered request, as the access log needs it."""
 
     method: str
     endpoint: str
@@ -247,10 +326,10 @@ class Answered:
 
 
 class AccessLog:
-    """One line for each request, until there are too many; then a line that says how many were left out.
+    """Logs one line per request up to a rate, then one line with the number of omitted ones.
 
-    Failures of the broker (status 500 and above) have a budget of their own, so that a flood of good requests
-    hides none of them, and a flood of failures does not fill the disk either.
+    Failures of the broker (status 500 and above) have a budget of their own, so that many good requests never hide
+    them, and many failures do not fill the disk.
     """
 
     def __init__(self, logger: logging.Logger, *, per_second: int = 100, clock: Clock) -> None:
@@ -259,11 +338,11 @@ class AccessLog:
         self._monotonic_ns = clock.monotonic_ns
         self._second_ends = 0
         self._left = [0, 0]
-        """How many lines this second still has: for answers, and for failures."""
-        self._left_out = [0, 0]
+        """Lines left in this second: for answers, and for failures."""
+        self._omitted = [0, 0]
 
-    def log(self, request: Answered) -> None:
-        """Say that a request was answered, or count that it was not said."""
+    def log(self, request: AnsweredRequest) -> None:
+        """Log an answered request, or count it as omitted."""
         now = self._monotonic_ns()
         if now >= self._second_ends:
             self.report()
@@ -271,23 +350,23 @@ class AccessLog:
             self._left = [self._per_second, self._per_second]
         failed = request.status >= 500
         if not self._left[failed]:
-            self._left_out[failed] += 1
+            self._omitted[failed] += 1
             return
         self._left[failed] -= 1
         level = logging.WARNING if failed else logging.INFO
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, "request", extra=_told(request))
+            self._logger.log(level, "request", extra=_request_fields(request))
 
     def report(self) -> None:
-        """Say what was left out. The next second's first request does it, and so may any timer."""
-        answers, failures = self._left_out
+        """Log the number of omitted requests. Called by the first request of the next second, and by a timer."""
+        answers, failures = self._omitted
         if answers or failures:
-            self._left_out = [0, 0]
+            self._omitted = [0, 0]
             level = logging.WARNING if failures else logging.INFO
-            self._logger.log(level, "requests left out of the log", extra=fields(answers=answers, failures=failures))
+            self._logger.log(level, "requests omitted from the log", extra=fields(answers=answers, failures=failures))
 
 
-def _told(request: Answered) -> dict[str, Any]:
+def _request_fields(request: AnsweredRequest) -> dict[str, Any]:
     return fields(
         method=request.method,
         endpoint=request.endpoint,

@@ -1,17 +1,14 @@
-"""What the broker counts, and how Prometheus reads it.
+"""The broker's counters and gauges, and their Prometheus exposition.
 
-Counting is done by the event loop alone (and of flushes by the thread that does them, alone), in plain attributes and
-dictionaries: no lock, no call into a library. A scrape takes a copy of all that, on the loop's thread; to make it a
-text, which takes longer, is a matter for any thread.
+Only the event loop counts (and the flusher thread counts flushes), in plain attributes and dictionaries without a
+lock. A scrape copies all numbers on the loop; any thread may render the copy.
 
-What must stay true: every metric stands in `METRICS`, numbers only grow where the table says counter, and no label has
-more values than a bound allows.
+What must stay true: every metric is in `METRICS`, counters only grow, and each label has a bounded number of values.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -25,92 +22,107 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from goqueue.observe.group_metrics import GroupMetrics
-from goqueue.observe.label import OTHERS, VALUES_MAX, bounded
-from goqueue.observe.transaction_metrics import SECONDS as TRANSACTION_SECONDS
-from goqueue.observe.transaction_metrics import TransactionNumbers
+from goqueue.observe.state_metrics import (
+    LABEL_VALUES_MAX,
+    OTHER_LABEL,
+    TRANSACTION_SECONDS_BOUNDS,
+    GroupMetrics,
+    TransactionMetricsInput,
+    limit_label_values,
+    name_samples,
+)
 
-Kind = Literal["counter", "gauge", "histogram", "info"]
+MetricKind = Literal["counter", "gauge", "histogram", "info"]
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
-    """One row of the table from which the text for Prometheus and docs/metrics.md are made."""
+class MetricDescription:
+    """One row of `METRICS`, the source of the exposition and of docs/metrics.md."""
 
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
 
 
 _REQUEST = ("endpoint", "method", "status")
-METRICS: Mapping[str, Description] = {
-    "goqueue_build": Description("info", "The version that runs.", ("version",)),
-    "goqueue_http_requests": Description("counter", "Requests answered, by the template of their path.", _REQUEST),
-    "goqueue_http_request_seconds": Description(
-        "histogram", "From the first byte of a request to the last of its answer.", ("endpoint", "method")
+METRICS: Mapping[str, MetricDescription] = {
+    "goqueue_build": MetricDescription("info", "Version of the broker.", ("version",)),
+    "goqueue_http_requests": MetricDescription("counter", "Answered requests by path template.", _REQUEST),
+    "goqueue_http_request_seconds": MetricDescription(
+        "histogram", "Time from the first byte of a request to the last byte of its answer.", ("endpoint", "method")
     ),
-    "goqueue_connections_open": Description("gauge", "Connections that are open now."),
-    "goqueue_connections": Description("counter", "Connections accepted."),
-    "goqueue_connections_refused": Description(
-        "counter", "Connections closed before a request, by reason.", ("reason",)
+    "goqueue_connections_open": MetricDescription("gauge", "Open connections."),
+    "goqueue_connections": MetricDescription("counter", "Accepted connections."),
+    "goqueue_connections_refused": MetricDescription(
+        "counter", "Connections closed before their first request, by reason.", ("reason",)
     ),
-    "goqueue_messages_published": Description("counter", "Messages made durable.", ("topic",)),
-    "goqueue_bytes_published": Description("counter", "Bytes of frames made durable.", ("topic",)),
-    "goqueue_messages_read": Description("counter", "Messages given to readers.", ("topic",)),
-    "goqueue_bytes_read": Description("counter", "Bytes of frames given to readers.", ("topic",)),
-    "goqueue_publish_seconds": Description("histogram", "From the arrival of a batch until it is durable."),
-    "goqueue_flush_seconds": Description("histogram", "Rounds of writing and syncing; the count is that of rounds."),
-    "goqueue_sync_failures": Description("counter", "Writes and syncs that failed. Anything but 0 needs a person."),
-    "goqueue_logs_refused": Description(
-        "gauge", "Logs whose last write the disk refused, mostly since it is full. Fenced logs are not among them."
+    "goqueue_messages_published": MetricDescription("counter", "Durably published messages.", ("topic",)),
+    "goqueue_bytes_published": MetricDescription("counter", "Durably published bytes, as frames.", ("topic",)),
+    "goqueue_messages_read": MetricDescription("counter", "Messages returned to readers.", ("topic",)),
+    "goqueue_bytes_read": MetricDescription("counter", "Bytes returned to readers, as frames.", ("topic",)),
+    "goqueue_publish_seconds": MetricDescription("histogram", "Time from the arrival of a batch until it is durable."),
+    "goqueue_flush_seconds": MetricDescription(
+        "histogram", "Duration of flushes: writing and syncing once. The count is the number of flushes."
     ),
-    "goqueue_loop_lag_seconds": Description("gauge", "How late the event loop was when it last looked."),
-    "goqueue_loop_delay_seconds": Description("histogram", "How late the event loop was, over time."),
-    "goqueue_stalls": Description("counter", "Times that the broker stood still: it was paused, or held up."),
-    "goqueue_stalled_seconds": Description("counter", "How long the broker stood still, all together."),
-    "goqueue_in_flight_bytes": Description("gauge", "Bytes of requests that have arrived and are not answered."),
-    "goqueue_tail_bytes": Description("gauge", "Bytes of the newest frames held in memory."),
-    "goqueue_log_size_bytes": Description("gauge", "Bytes on disk of a topic's logs.", ("topic",)),
-    "goqueue_groups": Description("gauge", "Groups by what they are at.", ("state",)),
-    "goqueue_group_members": Description("gauge", "Members of a group.", ("group",)),
-    "goqueue_group_lag_messages": Description(
-        "gauge", "Offsets between what a group has done with and the end of a topic.", ("group", "topic")
+    "goqueue_sync_failures": MetricDescription(
+        "counter", "Failed writes and syncs. Any value above 0 needs an operator."
     ),
-    "goqueue_group_in_flight_messages": Description("gauge", "Messages that the members of a group have.", ("group",)),
-    "goqueue_group_lost_messages": Description(
-        "counter", "Messages that retention removed before a group had them.", ("group",)
+    "goqueue_logs_refused": MetricDescription(
+        "gauge", "Logs whose last write failed, usually because the disk is full. Fenced logs are not counted."
     ),
-    "goqueue_messages_settled": Description(
-        "counter", "What became of messages that were handed to members.", ("outcome",)
+    "goqueue_loop_lag_seconds": MetricDescription("gauge", "Event loop latency at the last measurement."),
+    "goqueue_loop_delay_seconds": MetricDescription("histogram", "Event loop latency over time."),
+    "goqueue_stalls": MetricDescription("counter", "Pauses of the whole broker process."),
+    "goqueue_stalled_seconds": MetricDescription("counter", "Total time of these pauses."),
+    "goqueue_in_flight_bytes": MetricDescription("gauge", "Bytes of requests that are being processed."),
+    "goqueue_tail_bytes": MetricDescription("gauge", "Bytes of the newest frames in memory."),
+    "goqueue_log_size_bytes": MetricDescription("gauge", "Bytes on disk per topic.", ("topic",)),
+    "goqueue_groups": MetricDescription("gauge", "Consumer groups by state.", ("state",)),
+    "goqueue_group_members": MetricDescription("gauge", "Members per group.", ("group",)),
+    "goqueue_group_lag_messages": MetricDescription(
+        "gauge", "Lag of a group in a topic: offsets it has not finished.", ("group", "topic")
     ),
-    "goqueue_rebalances": Description("counter", "Rebalances that began, by their reasons.", ("reason",)),
-    "goqueue_rebalance_seconds": Description(
-        "histogram", "From what made a rebalance necessary until it was complete and durable."
+    "goqueue_group_in_flight_messages": MetricDescription(
+        "gauge", "Messages delivered to members of a group and not settled yet.", ("group",)
     ),
-    "goqueue_revocation_timeouts": Description(
-        "counter", "Rebalances in which somebody did not give up in time what was asked for."
+    "goqueue_group_lost_messages": MetricDescription(
+        "counter", "Messages that retention deleted before a group received them.", ("group",)
     ),
-    "goqueue_delayed_pending_messages": Description("gauge", "Messages that wait for their time.", ("topic",)),
-    "goqueue_delayed_messages": Description("counter", "What became of messages that waited.", ("outcome",)),
-    "goqueue_delayed_late_seconds": Description("histogram", "How late delayed messages stood in their topic."),
-    "goqueue_priority_delivered_messages": Description("counter", "Messages handed to groups.", ("priority",)),
-    "goqueue_priority_leases": Description("counter", "Leases in which they were handed out.", ("priority",)),
-    "goqueue_priority_wait_seconds": Description(
-        "counter", "From the append to the lease, of the first message of each lease, all together.", ("priority",)
+    "goqueue_messages_settled": MetricDescription("counter", "Settled messages by outcome.", ("outcome",)),
+    "goqueue_rebalances": MetricDescription("counter", "Started rebalances by reason.", ("reason",)),
+    "goqueue_rebalance_seconds": MetricDescription(
+        "histogram", "Time from the cause of a rebalance until the new assignment is complete and durable."
     ),
-    "goqueue_transactions_open": Description("gauge", "Transactions that have not ended, by state.", ("state",)),
-    "goqueue_transaction_oldest_seconds": Description("gauge", "Since the oldest of them has begun."),
-    "goqueue_transactions_committed": Description("counter", "Transactions that were committed."),
-    "goqueue_transactions_aborted": Description("counter", "Transactions that were aborted, by reason.", ("reason",)),
-    "goqueue_transaction_seconds": Description("histogram", "From the beginning of a transaction to its end."),
-    "goqueue_transaction_held_back_messages": Description(
-        "gauge", "Offsets that readers do not see behind open transactions.", ("topic", "partition")
+    "goqueue_revocation_timeouts": MetricDescription(
+        "counter", "Rebalances in which a member did not revoke its partitions in time."
+    ),
+    "goqueue_delayed_pending_messages": MetricDescription("gauge", "Delayed messages that are pending.", ("topic",)),
+    "goqueue_delayed_messages": MetricDescription(
+        "counter", "Delayed messages that are no longer pending, by outcome.", ("outcome",)
+    ),
+    "goqueue_delayed_late_seconds": MetricDescription(
+        "histogram", "Time from the due time of a delayed message until it is in its topic."
+    ),
+    "goqueue_priority_delivered_messages": MetricDescription(
+        "counter", "Messages delivered to groups, by priority.", ("priority",)
+    ),
+    "goqueue_priority_leases": MetricDescription("counter", "Leases of these messages.", ("priority",)),
+    "goqueue_priority_wait_seconds": MetricDescription(
+        "counter", "Total time from append to lease of the first message of each lease.", ("priority",)
+    ),
+    "goqueue_transactions_open": MetricDescription("gauge", "Open transactions by state.", ("state",)),
+    "goqueue_transaction_oldest_seconds": MetricDescription("gauge", "Age of the oldest open transaction."),
+    "goqueue_transactions_committed": MetricDescription("counter", "Committed transactions."),
+    "goqueue_transactions_aborted": MetricDescription("counter", "Aborted transactions by reason.", ("reason",)),
+    "goqueue_transaction_seconds": MetricDescription("histogram", "Duration of transactions from begin to end."),
+    "goqueue_transaction_held_back_messages": MetricDescription(
+        "gauge", "Offsets that readers cannot see behind open transactions.", ("topic", "partition")
     ),
 }
-"""Counters are named without the `_total`, and the build without the `_info`, that Prometheus sees at the end."""
+"""Prometheus adds `_total` to the names of counters and `_info` to that of the build."""
 
-Handed = tuple[int, int, float]
-"""Messages and leases that groups were handed, and how long their first messages had waited, in seconds."""
+PriorityCounts = tuple[int, int, float]
+"""Delivered messages, leases, and seconds that the first message of each lease waited."""
 
 _SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
@@ -119,12 +131,12 @@ _SECONDS = (
 
 
 class Histogram:
-    """How often which duration was seen. A bound belongs to the bucket below it, as Prometheus has it."""
+    """A histogram of durations. Bounds are inclusive upper bounds, as in Prometheus."""
 
     __slots__ = ("bounds", "counts", "sum")
 
     def __init__(self, bounds: tuple[float, ...] = _SECONDS) -> None:
-        assert list(bounds) == sorted(set(bounds)), "bounds rise"
+        assert list(bounds) == sorted(set(bounds)), "bounds must increase"
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
@@ -134,7 +146,7 @@ class Histogram:
         self.sum += seconds
 
     def observe_many(self, counts: Sequence[int], seconds: float) -> None:
-        """So many in each bucket, and what they are together."""
+        """Add a number per bucket, and the sum of their durations."""
         self.counts = [known + more for known, more in zip(self.counts, counts, strict=True)]
         self.sum += seconds
 
@@ -143,7 +155,7 @@ class Histogram:
         return sum(self.counts)
 
     def buckets(self) -> list[tuple[str, float]]:
-        """What Prometheus wants: each bucket with all that is below it."""
+        """Return cumulative buckets, as Prometheus expects them."""
         total, buckets = 0, []
         for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
             total += count
@@ -153,25 +165,23 @@ class Histogram:
 
 @dataclass(slots=True)
 class TopicCounts:
-    """Bumped in place by whoever publishes or reads."""
+    """Counters of one topic, incremented in place on publish and read."""
 
     messages_published: int = 0
     bytes_published: int = 0
     messages_read: int = 0
     bytes_read: int = 0
 
+    def values(self) -> tuple[int, int, int, int]:
+        return self.messages_published, self.bytes_published, self.messages_read, self.bytes_read
+
     def __add__(self, other: "TopicCounts") -> "TopicCounts":
-        return TopicCounts(
-            self.messages_published + other.messages_published,
-            self.bytes_published + other.bytes_published,
-            self.messages_read + other.messages_read,
-            self.bytes_read + other.bytes_read,
-        )
+        return TopicCounts(*map(sum, zip(self.values(), other.values(), strict=True)))
 
 
 @dataclass(slots=True)
 class EndpointCounts:
-    """Of one method and path template."""
+    """Counters of one method and path template."""
 
     seconds: Histogram = field(default_factory=Histogram)
     by_status: dict[int, int] = field(default_factory=dict)
@@ -182,23 +192,23 @@ class EndpointCounts:
 
 
 class Metrics:
-    """All numbers of one broker. Attributes are public: hot paths bump them where they stand."""
+    """All metrics of one broker. Hot paths increment the public attributes directly."""
 
     def __init__(self, version: str, *, log_sizes: Callable[[], Mapping[str, int]] = dict) -> None:
-        """`log_sizes` is asked at each scrape for bytes on disk by topic."""
+        """`log_sizes` returns bytes on disk by topic; each scrape calls it."""
         self.version = version
         self.log_sizes = log_sizes
         self.groups = GroupMetrics()
         self.rebalance_seconds = Histogram()
         self.delayed_late_seconds = Histogram()
         self.delayed_pending: Mapping[str, int] = {}
-        """By topic, put here before each scrape; and what became of those that wait no more."""
+        """By topic; like `delayed_outcomes`, set before each scrape."""
         self.delayed_outcomes: Mapping[str, int] = {}
-        self.priorities: Mapping[str, Handed] = {}
-        """What groups were handed of each, put here before each scrape."""
-        self.transactions = TransactionNumbers()
-        """Those of now, put here before each scrape."""
-        self.transaction_seconds = Histogram(TRANSACTION_SECONDS)
+        self.priorities: Mapping[str, PriorityCounts] = {}
+        """Set before each scrape."""
+        self.transactions = TransactionMetricsInput()
+        """Set before each scrape."""
+        self.transaction_seconds = Histogram(TRANSACTION_SECONDS_BOUNDS)
         self.connections = 0
         self.connections_open = 0
         self.connections_refused: dict[str, int] = {}
@@ -208,9 +218,9 @@ class Metrics:
         self.stalls = 0
         self.stalled_seconds = 0.0
         self.logs_refused = 0
-        self.loop_lag = 0.0
+        self.loop_lag_seconds = 0.0
         self._lag_peak = 0.0
-        self.loop_delay = Histogram()
+        self.loop_delay_seconds = Histogram()
         self.in_flight_bytes = 0
         self.tail_bytes = 0
         self._endpoints: dict[tuple[str, str], EndpointCounts] = {}
@@ -219,56 +229,56 @@ class Metrics:
         self._gone = TopicCounts()
 
     def endpoint(self, method: str, template: str) -> EndpointCounts:
-        """To be asked for once, by whoever holds the table of endpoints; never by a path that a client wrote."""
+        """Return the counters of an endpoint. `template` is from the endpoint table, never a path sent by a client."""
         counts = self._endpoints.get((method, template))
         if counts is None:
             counts = self._endpoints[method, template] = EndpointCounts()
         return counts
 
     def topic(self, name: str) -> TopicCounts:
-        """The counts of a topic, or those of all others once there are too many. Ask again after a deletion."""
+        """Return the counters of a topic, or the shared ones if there are too many. Ask again after a deletion."""
         counts = self._topics.get(name)
         if counts is not None:
             return counts
-        if len(self._topics) >= VALUES_MAX:
+        if len(self._topics) >= LABEL_VALUES_MAX:
             return self._others
         counts = self._topics[name] = TopicCounts()
         return counts
 
     def forget_topic(self, name: str) -> None:
-        """A deleted topic has no numbers any more, and its place is free for another."""
+        """Remove the counters of a deleted topic, which makes room for another name."""
         self._gone += self._topics.pop(name, TopicCounts())
 
     @property
     def named_topics(self) -> Mapping[str, TopicCounts]:
-        """Those that are counted by name."""
+        """Topics with counters of their own."""
         return self._topics
 
     @property
     def names_all_topics(self) -> bool:
-        """Whether there is room to count another topic by name."""
-        return len(self._topics) < VALUES_MAX
+        """True while another topic can get counters of its own."""
+        return len(self._topics) < LABEL_VALUES_MAX
 
     def unnamed(self) -> TopicCounts:
-        """What is not among those: of the topics beyond the bound, and of those that were deleted."""
+        """Return the counts of topics without counters of their own, deleted ones included."""
         return self._others + self._gone
 
     def refuse_connection(self, reason: str) -> None:
-        """`reason` is one of few that the program knows."""
+        """`reason` is one of a fixed few."""
         self.connections_refused[reason] = self.connections_refused.get(reason, 0) + 1
 
-    def observe_lag(self, seconds: float) -> None:
-        self.loop_lag = seconds
+    def observe_loop_lag(self, seconds: float) -> None:
+        self.loop_lag_seconds = seconds
         self._lag_peak = max(self._lag_peak, seconds)
-        self.loop_delay.observe(seconds)
+        self.loop_delay_seconds.observe(seconds)
 
-    def take_lag_peak(self) -> float:
-        """The worst since this was asked last, which the history does."""
+    def take_loop_lag_peak(self) -> float:
+        """Return the largest latency since the last call. Only the history calls this."""
         peak, self._lag_peak = self._lag_peak, 0.0
         return peak
 
     def scrape(self) -> "Scrape":
-        return Scrape(_Numbers(self).collect())
+        return Scrape(_families(self))
 
     def endpoints(self) -> Iterator[tuple[str, str, EndpointCounts]]:
         for (method, template), counts in self._endpoints.items():
@@ -277,11 +287,11 @@ class Metrics:
     def topics(self) -> Iterator[tuple[str, TopicCounts]]:
         yield from self._topics.items()
         if self._others != TopicCounts():
-            yield OTHERS, self._others
+            yield OTHER_LABEL, self._others
 
 
 class Scrape(Collector):
-    """All numbers of one moment. Nothing changes them any more, so any thread may have the text made."""
+    """A copy of all metrics at one moment. Any thread may render it."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = list(families)
@@ -290,7 +300,7 @@ class Scrape(Collector):
         return self._families
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
-        """The text and its content type: OpenMetrics for whoever accepts it."""
+        """Return the exposition and its content type: OpenMetrics if `accept` allows it."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         ProcessCollector(registry=registry)
@@ -298,110 +308,53 @@ class Scrape(Collector):
         return encode(registry), content_type
 
 
-class _Numbers:
-    """Those of this moment as prometheus-client's families."""
+def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, ...], float | Histogram]]]]:
+    """Yield each metric but the build with its samples: label values, and a number or a histogram."""
+    endpoints = list(metrics.endpoints())
+    yield (
+        "goqueue_http_requests",
+        [((path, method, str(status)), n) for path, method, one in endpoints for status, n in one.by_status.items()],
+    )
+    yield "goqueue_http_request_seconds", [((path, method), one.seconds) for path, method, one in endpoints]
+    yield "goqueue_connections_refused", name_samples(metrics.connections_refused)
+    for name in ("messages_published", "bytes_published", "messages_read", "bytes_read"):
+        yield f"goqueue_{name}", [((topic,), getattr(counts, name)) for topic, counts in metrics.topics()]
+    yield "goqueue_log_size_bytes", name_samples(limit_label_values(metrics.log_sizes(), OTHER_LABEL))
+    yield from metrics.groups.collect()
+    yield from metrics.transactions.collect()
+    yield "goqueue_delayed_pending_messages", name_samples(limit_label_values(metrics.delayed_pending, OTHER_LABEL))
+    yield "goqueue_delayed_messages", name_samples(metrics.delayed_outcomes)
+    for number, name in enumerate(("delivered_messages", "leases", "wait_seconds")):
+        yield (
+            f"goqueue_priority_{name}",
+            [((priority,), counts[number]) for priority, counts in metrics.priorities.items()],
+        )
+    for name in _UNLABELED:
+        yield f"goqueue_{name}", [((), getattr(metrics, name))]
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
 
-    def collect(self) -> Iterable[Metric]:
-        yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": self._metrics.version})
-        yield from self._requests()
-        yield from self._topics()
-        yield from self._groups_and_transactions()
-        yield from self._delayed()
-        yield from self._priorities()
-        yield from self._plain()
+_UNLABELED = (
+    *("connections", "sync_failures", "stalls", "stalled_seconds", "connections_open", "loop_lag_seconds"),
+    *("in_flight_bytes", "logs_refused", "tail_bytes", "publish_seconds", "flush_seconds", "loop_delay_seconds"),
+    *("rebalance_seconds", "delayed_late_seconds", "transaction_seconds"),
+)
+"""Metrics that are attributes of `Metrics`."""
 
-    def _requests(self) -> Iterator[Metric]:
-        requests, seconds = _counter("goqueue_http_requests"), _histogram("goqueue_http_request_seconds")
-        for template, method, counts in self._metrics.endpoints():
-            for status, count in counts.by_status.items():
-                requests.add_metric((template, method, str(status)), count)
-            seconds.add_metric((template, method), counts.seconds.buckets(), counts.seconds.sum)
-        refused = _counter("goqueue_connections_refused")
-        for reason, count in self._metrics.connections_refused.items():
-            refused.add_metric((reason,), count)
-        yield from (requests, seconds, refused)
 
-    def _topics(self) -> Iterator[Metric]:
-        for name in ("messages_published", "bytes_published", "messages_read", "bytes_read"):
-            family = _counter(f"goqueue_{name}")
-            for topic, counts in self._metrics.topics():
-                family.add_metric((topic,), getattr(counts, name))
-            yield family
-        sizes = _gauge("goqueue_log_size_bytes")
-        for topic, size in bounded(self._metrics.log_sizes(), OTHERS).items():
-            sizes.add_metric((topic,), size)
-        yield sizes
-
-    def _groups_and_transactions(self) -> Iterator[Metric]:
-        for name, samples in chain(self._metrics.groups.collect(), self._metrics.transactions.collect()):
-            family = _counter(name) if METRICS[name].kind == "counter" else _gauge(name)
-            for labels, value in samples:
-                family.add_metric(labels, value)
-            yield family
-
-    def _delayed(self) -> Iterator[Metric]:
-        pending, outcomes = _gauge("goqueue_delayed_pending_messages"), _counter("goqueue_delayed_messages")
-        for topic, count in bounded(self._metrics.delayed_pending, OTHERS).items():
-            pending.add_metric((topic,), count)
-        for outcome, count in self._metrics.delayed_outcomes.items():
-            outcomes.add_metric((outcome,), count)
-        yield from (pending, outcomes)
-
-    def _priorities(self) -> Iterator[Metric]:
-        families = [_counter(f"goqueue_priority_{name}") for name in ("delivered_messages", "leases", "wait_seconds")]
-        for priority, handed in self._metrics.priorities.items():
-            for family, value in zip(families, handed, strict=True):
-                family.add_metric((priority,), value)
-        yield from families
-
-    def _plain(self) -> Iterator[Metric]:
-        """What has no labels."""
-        metrics = self._metrics
-        counters = {
-            "connections": metrics.connections,
-            "sync_failures": metrics.sync_failures,
-            "stalls": metrics.stalls,
-            "stalled_seconds": metrics.stalled_seconds,
-        }
-        gauges = {
-            "connections_open": metrics.connections_open,
-            "loop_lag_seconds": metrics.loop_lag,
-            "in_flight_bytes": metrics.in_flight_bytes,
-            "logs_refused": metrics.logs_refused,
-            "tail_bytes": metrics.tail_bytes,
-        }
-        histograms = {
-            "publish_seconds": metrics.publish_seconds,
-            "flush_seconds": metrics.flush_seconds,
-            "loop_delay_seconds": metrics.loop_delay,
-            "rebalance_seconds": metrics.rebalance_seconds,
-            "delayed_late_seconds": metrics.delayed_late_seconds,
-            "transaction_seconds": metrics.transaction_seconds,
-        }
-        for name, count in counters.items():
-            counter = _counter(f"goqueue_{name}")
-            counter.add_metric((), count)
-            yield counter
-        for name, value in gauges.items():
-            gauge = _gauge(f"goqueue_{name}")
-            gauge.add_metric((), value)
-            yield gauge
-        for name, seen in histograms.items():
-            histogram = _histogram(f"goqueue_{name}")
-            histogram.add_metric((), seen.buckets(), seen.sum)
+def _families(metrics: Metrics) -> Iterator[Metric]:
+    yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": metrics.version})
+    for name, samples in _collect(metrics):
+        described = METRICS[name]
+        if described.kind == "histogram":
+            histogram = HistogramMetricFamily(name, described.help, labels=described.labels)
+            for labels, measured in samples:
+                assert isinstance(measured, Histogram)
+                histogram.add_metric(labels, measured.buckets(), measured.sum)
             yield histogram
-
-
-def _counter(name: str) -> CounterMetricFamily:
-    return CounterMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels)
-
-
-def _gauge(name: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels)
-
-
-def _histogram(name: str) -> HistogramMetricFamily:
-    return HistogramMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels)
+            continue
+        kind = CounterMetricFamily if described.kind == "counter" else GaugeMetricFamily
+        family = kind(name, described.help, labels=described.labels)
+        for labels, number in samples:
+            assert not isinstance(number, Histogram)
+            family.add_metric(labels, number)
+        yield family

@@ -1,8 +1,7 @@
-"""The broker on an event loop: the rules are asked here, and here their answers are waited for.
+"""The broker on an event loop: calls its rules and waits for their results.
 
-The loop's thread owns the store. The flusher and the readers of cold segments have threads of their own, and hand
-what they did back to the loop. Everything that has been accepted and is not yet durable is counted, and
-beyond a bound nothing more is accepted.
+The loop's thread owns the store. The flusher and the readers of cold segments have their own threads and report to
+the loop. Bytes that are accepted and not yet durable are counted, and above a limit new publishes are refused.
 """
 
 import asyncio
@@ -18,21 +17,23 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from goqueue.broker.admission import admit, header_bytes, understand
 from goqueue.broker.broker import Broker
+from goqueue.broker.core.admission import decode_batch, header_bytes, validate_batch
+from goqueue.broker.core.partition import Partition, Placement, PublishCallback
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.topic import Topic, TopicSpec
+from goqueue.broker.core.upkeep import CompactionResult
+from goqueue.broker.core.view import PartitionView
+from goqueue.broker.core.work import Callback, Job, Promise, Work
 from goqueue.broker.filters.search import Search
 from goqueue.broker.groups.coordinator import GroupSettings
-from goqueue.broker.partition import Done, Partition, Placement
-from goqueue.broker.producers import Mark
-from goqueue.broker.topic import Topic, TopicSpec
-from goqueue.broker.upkeep import Compacted
-from goqueue.broker.view import View
-from goqueue.broker.work import Job, Promise, Told, Work
+from goqueue.broker.operations.records import Author
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
+from goqueue.events import Signal
 from goqueue.limits import (
-    END_NOTE_SECONDS,
-    FILTER_REST_SECONDS,
+    END_RECORD_SECONDS,
+    FILTER_PAUSE_SECONDS,
     IN_FLIGHT_BYTES,
     KIB,
     MIB,
@@ -41,25 +42,27 @@ from goqueue.limits import (
 )
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
-from goqueue.runtime import group_journal, transaction_journal
-from goqueue.runtime.attendant import Attendant
-from goqueue.runtime.courier import Courier
-from goqueue.runtime.notary import Notary
-from goqueue.runtime.stall_watch import StallWatch
-from goqueue.runtime.upkeep import Upkeep
+from goqueue.runtime.delay_runner import DelayRunner
+from goqueue.runtime.event_logs import log_group_events, log_transaction_events
+from goqueue.runtime.event_loop import StallDetector
+from goqueue.runtime.group_runner import GroupRunner
+from goqueue.runtime.runner import completed_within, resolve
+from goqueue.runtime.transaction_runner import TransactionRunner
+from goqueue.runtime.upkeep_runner import UpkeepRunner
 from goqueue.storage import scan
 from goqueue.storage.disk import Disk
-from goqueue.storage.extent import Read
+from goqueue.storage.reads import ReadResult
 from goqueue.storage.scan import Frames
 from goqueue.storage.store import Store, StoreSettings
 
 _log = logging.getLogger("goqueue.runtime")
 
-_LEAVING_SECONDS = 1.0  # that a deletion waits for its files to be out of the way: mostly one round of the flusher
-_UNDERSTOOD_AT_ONCE = 2 * MIB  # of frames; verifying more would keep the loop from others for longer than 10 ms
-_HEADERS_AT_ONCE = 128 * KIB  # of headers, the same: they are looked at one by one
-_READERS = 4  # threads for cold reads and background work: they wait for the disk, not for a core
-_SEARCHERS = 1  # threads for reads with filters: they need a core, and must leave the other ones to everybody else
+_LEAVING_SECONDS = 1.0  # a deletion waits for its files to be released: usually one flush
+_UNDERSTOOD_AT_ONCE = 2 * MIB  # of frames; checking more would block the loop for more than 10 ms
+_HEADERS_AT_ONCE = 128 * KIB  # of headers, which are checked one by one
+_READERS = 4  # threads for cold reads and background work, which mostly wait for the disk
+_SEARCHERS = 1  # threads for filtered reads: they need a core, so there is one
+_SYNC_POLL_SECONDS = 0.01  # between two checks whether an append was synced
 
 T = TypeVar("T")
 
@@ -73,7 +76,7 @@ class RuntimeSettings:
 
 
 class Runtime:
-    """One broker at work. `start` it on the loop that is to own it, and `stop` it there."""
+    """One running broker. Call `start` and `stop` on the loop that owns it."""
 
     def __init__(self, disk: Disk, clock: Clock, metrics: Metrics, settings: RuntimeSettings | None = None) -> None:
         self.disk = disk
@@ -82,42 +85,35 @@ class Runtime:
         self.settings = settings or RuntimeSettings()
         self.in_flight_bytes = 0
         self.began_ns = clock.monotonic_ns()
-        self.on_failure: Callable[[], None] = lambda: None
-        """Called when nothing can be made durable any more because of a mistake of ours: the process should end."""
+        self.on_failure = Signal[[]]()
+        """Emitted when a defect stops all writes: the process should end."""
         self.searchers = ThreadPoolExecutor(_SEARCHERS, "goqueue-searcher")
-        """For `perform`, where a rule looks through messages for some that fit."""
+        """The thread of filtered reads."""
         self.store: Store
         self.broker: Broker
-        self.groups: Attendant
-        self.notary: Notary
-        self.stall_watch: StallWatch
-        self._courier: Courier
+        self.groups: GroupRunner
+        self.transaction_runner: TransactionRunner
+        self.stall_detector: StallDetector
+        self._delay_runner: DelayRunner
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
-        self._upkeep: Upkeep
+        self._upkeep: UpkeepRunner
         self._reported = asyncio.Event()
         self._stopping = asyncio.Event()
         self._to_commit: list[Partition] = []
         self._loading: dict[Partition, asyncio.Task[None]] = {}
         self._rolled: set[str] = set()
-        """Topics with a log that has begun a new segment, and whose ends are noted in a moment."""
+        """Topics whose logs have rolled and whose ends are recorded in a moment."""
 
     # --- start and stop ---
 
     def start(self, path: str, owner: str, settings: StoreSettings) -> None:
-        """Take the data directory and recover what is in it; returns when that is done."""
+        """Open the data directory and recover it."""
         self._loop = asyncio.get_running_loop()
-        self.store = Store.open(
-            self.disk,
-            path,
-            self.clock,
-            owner=owner,
-            settings=settings,
-            deliver=self._deliver,
-        )
+        self.store = Store.open(self.disk, path, self.clock, owner=owner, settings=settings, deliver=self._deliver)
         try:
-            self.store.resources.flusher.on_round = self._observe_round
-            self.store.resources.on_roll = self._note_ends_soon
+            self.store.resources.flusher.on_round.subscribe(self._observe_round)
+            self.store.resources.on_roll.subscribe(self._note_ends_soon)
             self.broker = Broker(
                 self.store,
                 self.disk,
@@ -127,43 +123,43 @@ class Runtime:
                 self.settings.groups,
                 self.settings.retention_jump_percent,
             )
-            self.stall_watch = StallWatch(self.broker.stall_free, self.clock)
+            self.broker.syncs.later = lambda promise: self._loop.call_later(_SYNC_POLL_SECONDS, promise, None)
+            self.stall_detector = StallDetector(self.broker.stall_free, self.clock)
             self.broker.open()
-            self.broker.coordinator.rebalancer.on_complete = self._observe_rebalance
-            group_journal.listen(self.broker.coordinator)
-            transaction_journal.listen(self.broker, self.metrics.transaction_seconds)
+            self.broker.coordinator.rebalancer.on_complete.subscribe(self._observe_rebalance)
+            log_group_events(self.broker.coordinator)
+            log_transaction_events(self.broker, self.metrics.transaction_seconds)
         except BaseException:
             self.store.close()
             raise
-        self.stall_watch.start()
-        self._upkeep = Upkeep(self.broker, self.store, self.disk, self.clock, self.perform)
+        self.stall_detector.start()
+        self._upkeep = UpkeepRunner(self.broker, self.store, self.disk, self.clock, self.perform)
         self._upkeep.start(self.settings.upkeep_seconds)
-        self.groups = Attendant(self.broker.coordinator, self)
+        self.groups = GroupRunner(self.broker.coordinator, self)
         self.groups.start()
-        self.broker.office.on_delivery = self._observe_delivery
-        self._courier = Courier(self.broker.office, self.clock, self)
-        self._courier.start()
-        self.notary = Notary(self.broker.transactions, self.broker.ending, self)
-        self.notary.start()
-        self.broker.producer_ids.on_wait = self.notary.wait_for_sync
+        self.broker.delay_scheduler.on_delivery.subscribe(self._observe_delivery)
+        self._delay_runner = DelayRunner(self.broker.delay_scheduler, self.clock, self)
+        self._delay_runner.start()
+        self.transaction_runner = TransactionRunner(self.broker.transactions, self.broker.completer, self)
+        self.transaction_runner.start()
 
     def refuse_new_work(self) -> None:
-        """From now on nothing is published or changed; who waits for messages goes home with what there is."""
+        """Refuse publishes and changes from now on, and answer waiting reads and polls."""
         self._stopping.set()
         for _, partition in self.broker.partitions():
             partition.wake()
         self.groups.wake_all()
 
     async def stop(self) -> None:
-        """Write what is left, and leave the marker of a clean stop."""
+        """Write everything and leave the clean-stop marker."""
         self.refuse_new_work()
         self._commit()
-        await self._courier.stop()
-        await self.notary.stop()
+        await self._delay_runner.stop()
+        await self.transaction_runner.stop()
         await self.groups.stop()
         await self._upkeep.stop()
         await asyncio.gather(*self._loading.values(), return_exceptions=True)
-        self.stall_watch.stop()
+        self.stall_detector.stop()
         try:
             await self._save_notes()
         finally:
@@ -173,17 +169,17 @@ class Runtime:
 
     async def _save_notes(self) -> None:
         try:
-            inboxes = [postman.delays.inbox for postman in self.broker.office.postmen()]
+            inboxes = [delivery.delays.delayed_log for delivery in self.broker.delay_scheduler.deliveries()]
             for partition in [*(partition for _, partition in self.broker.partitions()), *inboxes]:
                 await self.perform(partition.save_producers(self.disk))
             self.broker.close()
-        except GoQueueError as error:  # what is noted here spares the next start some reading, and no more
-            _log.warning("the notes for the next start could not be written: %s", error)
+        except GoQueueError as error:  # they only save the next start some reading
+            _log.warning("the checkpoints for the next start could not be written: %s", error)
 
     def _note_ends_soon(self, log: str) -> None:
-        """By then what was in the segment is on the device, and others that roll meanwhile are noted with it."""
+        """Record the ends of rolled logs in a moment, when they are durable, for several logs at once."""
         if not self._rolled:
-            self._loop.call_later(END_NOTE_SECONDS, self._note_ends)
+            self._loop.call_later(END_RECORD_SECONDS, self._note_ends)
         self._rolled.add(log.partition("/")[0])
 
     def _note_ends(self) -> None:
@@ -191,17 +187,17 @@ class Runtime:
         self.broker.note_ends(topics)
 
     def _deliver(self, job: Callable[[], None]) -> None:
-        """From the flusher's thread. Nobody listens any more once the loop has been closed."""
+        """Pass a report from the flusher's thread to the loop."""
         self._loop.call_soon_threadsafe(self._hear, job)
 
     def _hear(self, job: Callable[[], None]) -> None:
         try:
             job()
         except Exception:
-            _log.critical("what the disk reports cannot be taken in: the broker stops", exc_info=True)
-            self.on_failure()
+            _log.critical("a report of the flusher failed: the broker stops", exc_info=True)
+            self.on_failure.emit()
             raise
-        self._reported.set()  # wakes those who wait for a report, and nobody who comes later
+        self._reported.set()  # wakes current waiters only
         self._reported.clear()
 
     def _observe_round(self, nanoseconds: int) -> None:
@@ -220,7 +216,7 @@ class Runtime:
         return self._stopping.is_set()
 
     async def pause(self, seconds: float) -> None:
-        """For so long, or until the broker stops."""
+        """Sleep, or return when the broker stops."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
@@ -234,44 +230,41 @@ class Runtime:
     async def create_topic(self, spec: TopicSpec) -> Topic:
         return await self.ask(partial(self.broker.create_topic, spec))
 
-    async def alter_topic(self, name: str, changes: dict[str, Any]) -> Topic:
-        return await self.ask(partial(self.broker.alter_topic, name, changes))
+    async def delete_topic(self, author: Author, name: str) -> tuple[int, int]:
+        """Delete a topic durably and, unless a job still uses its logs, free its name.
 
-    async def delete_topic(self, name: str) -> int:
-        """Told when it is durable and, unless a job still works on its logs, when the name is free again.
-
-        How many delayed messages went with it that were pending.
+        Returns the id of the operation, and the number of pending delayed messages that were deleted with it.
         """
-        pending: int = await self.ask(partial(self.broker.delete_topic, name))
+        deleted = await self.decide(self.broker.changes.delete_topic(author, name))
         self.metrics.forget_topic(name)
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_SECONDS):
                 while self.store.is_leaving(name):
                     await self._reported.wait()
         self._upkeep.empty_trash()
-        return pending
+        return deleted
 
-    async def compact_topic(self, name: str) -> list[Compacted]:
-        """Compact each of its partitions now; a failure of one is told when the others are done."""
+    async def compact_topic(self, name: str) -> list[CompactionResult]:
+        """Compact all partitions now; raise a failure when the others are done."""
         self.refuse_while_stopping()
-        partitions = self.broker.for_compaction(name).partitions
+        partitions = self.broker.compactable_topic(name).partitions
         asked = [asyncio.shield(self._upkeep.compact(partition)) for partition in partitions]
         done = await asyncio.gather(*asked, return_exceptions=True)
         for failure in done:
             if isinstance(failure, BaseException):
                 raise failure
-        return [one for one in done if isinstance(one, Compacted)]
+        return [one for one in done if isinstance(one, CompactionResult)]
 
     async def new_producer(self) -> int:
         return await self.ask(self.broker.producer_ids.give)
 
     async def decide(self, work: Work[T]) -> T:
-        """Have a rule carried out that changes something."""
+        """Run work that changes something."""
         self.refuse_while_stopping()
         return await self.perform(work)
 
-    async def ask(self, rule: "Callable[[Told[T]], None]") -> T:
-        """Ask a rule whose answer comes when it is durable."""
+    async def ask(self, rule: "Callable[[Callback[T]], None]") -> T:
+        """Call a rule that answers through a callback; wait for the durable answer."""
         self.refuse_while_stopping()
         answer: asyncio.Future[T] = self._loop.create_future()
         rule(lambda result: resolve(answer, result))
@@ -280,7 +273,7 @@ class Runtime:
     # --- publish ---
 
     def offer(self, partition: Partition, frames: list[bytes], size: int) -> "asyncio.Future[Placement]":
-        """Publish small frames, together with what others publish in the same turn of the loop."""
+        """Publish small frames, in one append with others of the same turn of the loop."""
         answer, done = self.accept(partition.topic, len(frames), size)
         if partition.offer(frames, done):
             if not self._to_commit:
@@ -296,7 +289,7 @@ class Runtime:
     async def publish(
         self, partition: Partition, content: bytearray | memoryview, message_bytes_max: int
     ) -> "asyncio.Future[Placement]":
-        """Publish a batch of frames; what is returned is done when they are durable."""
+        """Publish a batch of frames; the returned future is done when they are durable."""
         answer, done = self.accept(partition.topic, 0, len(content))
         try:
             now_ns = self.clock.now_ns() if partition.is_delayed else None
@@ -317,24 +310,24 @@ class Runtime:
         now_ns: int | None,
         *,
         is_transactional: bool = False,
-    ) -> tuple[Frames, Mark | None]:
-        """A client's frames and their mark. What takes long is done on a thread: many bytes, or many headers."""
+    ) -> tuple[Frames, ProducerMark | None]:
+        """Check a client's frames, on a thread if they are large or have many headers."""
         if len(content) > _UNDERSTOOD_AT_ONCE:
-            job = partial(understand, content, message_bytes_max, now_ns, is_transactional=is_transactional)
+            job = partial(decode_batch, content, message_bytes_max, now_ns, is_transactional=is_transactional)
             return await self._loop.run_in_executor(self._threads, job)
-        frames = scan.batch(content)
-        check = partial(admit, frames, message_bytes_max, now_ns, is_transactional=is_transactional)
+        frames = scan.check_batch(content)
+        check = partial(validate_batch, frames, message_bytes_max, now_ns, is_transactional=is_transactional)
         if len(content) > _HEADERS_AT_ONCE < header_bytes(frames):
             return frames, await self._loop.run_in_executor(self._threads, check)
         return frames, check()
 
-    def accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], Done]":
-        """Count what comes in, until it is known what became of it."""
+    def accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], PublishCallback]":
+        """Count bytes in flight until their result; refuse more than the limit."""
         self.refuse_while_stopping()
         if self.in_flight_bytes + size > self.settings.in_flight_bytes and self.in_flight_bytes:
             raise BrokerOverloaded(
-                f"{format_size(self.in_flight_bytes)} are on their way to the disk, which is as much as may be",
-                hint="send again in a moment",
+                f"{format_size(self.in_flight_bytes)} are being written, which is the limit of bytes in flight",
+                hint="retry after 1 s",
                 retry_after=1,
             )
         self.in_flight_bytes += size
@@ -352,7 +345,7 @@ class Runtime:
         return answer, done
 
     async def load_producers(self, partition: Partition) -> None:
-        """Once after a start, however many wait for it."""
+        """Load the producers of a partition once, for all waiting publishes."""
         if partition.producers is not None:
             return
         loading = self._loading.get(partition)
@@ -366,11 +359,11 @@ class Runtime:
     # --- read ---
 
     async def read(
-        self, view: View, offset: int, max_bytes: int, *, wait: float = 0, skip_damage: bool = False
-    ) -> Read:
-        """Whole frames from this offset on. With `wait` an empty answer is held back that long.
+        self, view: PartitionView, offset: int, max_bytes: int, *, wait: float = 0, skip_damage: bool = False
+    ) -> ReadResult:
+        """Read whole frames from this offset on. With `wait`, wait that long for the first.
 
-        What comes meanwhile need not be for these readers: it may be of a transaction that is open, or be aborted.
+        New messages may be invisible to these readers: aborted, or in an open transaction.
         """
         until = self._loop.time() + wait
         while True:
@@ -382,9 +375,10 @@ class Runtime:
             await self._wait_for_more(view.partition, left)
 
     async def search(self, search: Search, *, wait: float = 0) -> Search:
-        """Look for what fits. With `wait`, what comes within that time is looked at before the answer says: none.
+        """Search for matching messages. With `wait`, also among those that arrive meanwhile.
 
-        What comes while much does not fit is looked at together: otherwise every commit would cost every search.
+        While little matches, new messages are collected for a moment: otherwise every commit would wake every
+        search.
         """
         until = self._loop.time() + wait
         while True:
@@ -394,28 +388,26 @@ class Runtime:
             if search.matched or search.is_over or left <= 0 or self.is_stopping:
                 return search
             if search.is_at_end and search.next_offset > began:
-                await self.pause(min(left, FILTER_REST_SECONDS))
+                await self.pause(min(left, FILTER_PAUSE_SECONDS))
             elif search.is_at_end:
                 await self._wait_for_more(search.partition, left)
 
     async def _wait_for_more(self, partition: Partition, seconds: float) -> None:
         more = self._loop.create_future()
-        forget = partition.watch(lambda: resolve(more, None))
-        timer = self._loop.call_later(seconds, resolve, more, None)
+        forget = partition.watch(partial(resolve, more, None))
         try:
-            await more
+            await completed_within(more, seconds)
         finally:
-            timer.cancel()
             forget()
 
     async def perform(self, work: Work[T], threads: ThreadPoolExecutor | None = None) -> T:
-        """Do the jobs of a rule on threads, and everything between them here."""
+        """Run the jobs of a generator on threads, and its own code here."""
         try:
             job = next(work)
             while True:
                 try:
                     result = await self._done(job, threads or self._threads)
-                except Exception as error:  # whatever it is, it belongs to whoever yielded the job
+                except Exception as error:  # any error goes to the code that yielded the job
                     job = work.throw(error)
                 else:
                     job = work.send(result)
@@ -423,25 +415,11 @@ class Runtime:
             value: T = end.value
             return value
         finally:
-            work.close()  # should nobody wait for it any more
+            work.close()  # in case the caller was cancelled
 
     def _done(self, job: Job | Promise[Any], threads: ThreadPoolExecutor) -> "asyncio.Future[Any]":
-        """What comes of a job on a thread, or what is promised."""
         if not isinstance(job, Promise):
             return self._loop.run_in_executor(threads, job)
         answer: asyncio.Future[Any] = self._loop.create_future()
         job.then(partial(resolve, answer))
         return answer
-
-    def __repr__(self) -> str:
-        return f"<Runtime {self.in_flight_bytes} bytes in flight>"
-
-
-def resolve(answer: "asyncio.Future[Any]", result: Any) -> None:
-    """Whoever waited may have gone."""
-    if answer.done():
-        return
-    if isinstance(result, GoQueueError):
-        answer.set_exception(result)
-    else:
-        answer.set_result(result)

@@ -1,4 +1,4 @@
-"""What executors need to read logs, as one file that Spark takes along.
+"""Pack what executors need to read logs into one file that Spark distributes.
 
 A `.zip` has the packages of this project, for clusters whose Python has the libraries; a `.tar.gz` has the libraries
 as well, copied from this environment, for clusters whose Python has nothing. One environment gives the same bytes
@@ -37,7 +37,7 @@ _HERE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackageFile:
     """A file that was written."""
 
     path: str
@@ -49,14 +49,14 @@ class Packed:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What Spark is told, so that executors have it."""
-        place = os.path.abspath(self.path)
+        """The settings with which Spark gives the file to executors."""
+        path = os.path.abspath(self.path)
         if self.python is None:
-            return {"spark.submit.pyFiles": place}
-        return {"spark.archives": f"{place}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": UNPACKED}
+            return {"spark.submit.pyFiles": path}
+        return {"spark.archives": f"{path}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": UNPACKED}
 
 
-def pack(path: str) -> Packed:
+def pack(path: str) -> PackageFile:
     """Write it; the ending of the path says which kind. An existing file is replaced once all is written."""
     write = _kind(path)
     directory = os.path.dirname(os.path.abspath(path))
@@ -74,7 +74,7 @@ def pack(path: str) -> Packed:
         raise PathInvalid(f"{quoted(directory)} is no directory", hint="make it first") from None
     except OSError as error:
         raise PathInvalid(f"{quoted(path)} cannot be written: {error.strerror}") from error
-    return Packed(path, os.path.getsize(path), holds, python)
+    return PackageFile(path, os.path.getsize(path), holds, python)
 
 
 def _kind(path: str) -> "Callable[[IO[bytes]], tuple[tuple[str, ...], str | None]]":
@@ -120,7 +120,7 @@ def _fits() -> str:
 
 
 def _own() -> Iterator[tuple[str, Path]]:
-    """The modules of this project, and the one by whose name Spark finds the data source."""
+    """Yield the modules of this project, and the one by whose name Spark finds the data source."""
     for path in sorted(_HERE.rglob("*.py")):
         yield PurePath(_HERE.name, path.relative_to(_HERE)).as_posix(), path
     discovery = _HERE / "spark" / "discovery" / "pyspark_goqueue.py"
@@ -132,7 +132,7 @@ def _named(distribution: str) -> str:
 
 
 def _distributions(names: tuple[str, ...]) -> set[str]:
-    """These, and what they require wherever it is installed."""
+    """Return these distributions and those that they require."""
     found: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -155,7 +155,7 @@ def _plain(requirement: str) -> str:
 
 
 def _files(distribution: str) -> dict[str, Path]:
-    """Its files by where they belong below a directory of packages."""
+    """Return the files of a distribution by their place in a directory of packages."""
     found = {}
     for file in importlib.metadata.files(distribution) or ():
         if file.is_absolute() or ".." in file.parts or _LEFT_OUT & set(file.parts):

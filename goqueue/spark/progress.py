@@ -1,4 +1,4 @@
-"""One line on a terminal that says how far the tasks of a job are, for whoever waits longer than a moment."""
+"""A progress line on the terminal for jobs that take longer than a second."""
 
 import os
 import sys
@@ -14,14 +14,14 @@ from goqueue.quantities import format_count, format_duration, format_size
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PATIENCE_SECONDS = 1.0  # what is done by then needs no bar
+_PATIENCE_SECONDS = 0.25  # what is done by then needs no bar
 _EVERY_SECONDS = 0.25
 _BAR_CELLS = 20
 
 
 @dataclass(frozen=True)
-class Look:
-    """How much of the work is done, and for how long it has been done."""
+class ProgressSnapshot:
+    """The share of the work that is done, and the time it took."""
 
     done: float
     """From 0 to 1: tasks that have ended, of all tasks."""
@@ -64,7 +64,9 @@ def _watch(
             done = tasks.done()
         except Exception:  # a session without a tracker, or one that ends
             return _put("\r\x1b[K")
-        _put(f"\r{_cut(line(what, Look(done, time.monotonic() - began), total_messages, total_bytes))}\x1b[K")
+        _put(
+            f"\r{_cut(line(what, ProgressSnapshot(done, time.monotonic() - began), total_messages, total_bytes))}\x1b[K"
+        )
     return _put("\r\x1b[K") if wait == _EVERY_SECONDS else None
 
 
@@ -86,8 +88,8 @@ class _Tasks:
         return sum(ended for ended, _ in self._stages.values()) / total if total else 0.0
 
 
-def line(what: str, look: Look, total_messages: int | None = None, total_bytes: int | None = None) -> str:
-    """`reading ███████░░░ 35 %  1,234,567 messages/s  180MiB/s  12s left`."""
+def line(what: str, look: ProgressSnapshot, total_messages: int | None = None, total_bytes: int | None = None) -> str:
+    """Return a line as in `reading ███████░░░ 35 %  1,234,567 messages/s  180MiB/s  12s left`."""
     full = round(look.done * _BAR_CELLS)
     pieces = [f"{what} {'█' * full}{'░' * (_BAR_CELLS - full)} {look.done:.0%}"]
     if look.done and look.seconds:

@@ -1,6 +1,6 @@
-"""A Spark session for one command: where it runs, how it starts, and that nothing of it stays.
+"""A Spark session for one command: where it runs, how it starts, and how all of it ends.
 
-pyspark is loaded while the JVM starts, so this module costs nothing until a session is asked for.
+pyspark is loaded while the JVM starts, so importing this module costs nothing.
 """
 
 import importlib.util
@@ -17,24 +17,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import SparkUnavailable
-from goqueue.spark.failure import describe_failure, interruption, is_broken, is_foreign
-from goqueue.spark.launch import archive
-from goqueue.spark.launch.gateway import Gateway
+from goqueue.spark.launch.class_archive import archive_path, base_of, discard, is_ready, make_later
 from goqueue.spark.launch.java import INSTALL_HINT, find_java
-from goqueue.spark.launch.machine import Machine, command, defaults, environment, write_files
-from goqueue.spark.launch.scratch import scratch, sweep
+from goqueue.spark.launch.jvm import (
+    Gateway,
+    JvmSettings,
+    command,
+    defaults,
+    environment,
+    scratch_directory,
+    write_files,
+)
+from goqueue.spark.reading.failure import describe_failure, interruption, is_connection_lost, is_spark_error
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession as SparkSession  # noqa: PLC0414 - for whoever only hands it on
+    from pyspark.sql import SparkSession as SparkSession  # noqa: PLC0414 - re-exported for annotations
 
-_CANCEL_SECONDS = 2.0  # a JVM that does not take an order by then is ended with its jobs
-_ABORT_SECONDS = 3.0  # for jobs that were cancelled to remove what they have begun to write
-_STOP_SECONDS = 30.0  # for a cluster to be told, and what was recorded to be kept
+_CANCEL_SECONDS = 2.0  # a JVM that does not answer by then is killed with its jobs
+_ABORT_SECONDS = 3.0  # for cancelled jobs to remove unfinished output
+_STOP_SECONDS = 30.0  # for a cluster to be notified, and for a recording to be stored
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where Spark runs; by default on all cores of this machine, in a JVM that lives as long as the command."""
+    """The place where Spark runs; by default all cores of this machine, in a JVM that ends with the command."""
 
     master: str | None = None
     remote: str | None = None
@@ -51,35 +57,35 @@ class Cluster:
 
     @property
     def stops_slowly(self) -> bool:
-        """Whether somebody besides the JVM has to learn of the end: executors, or readers of the event log."""
+        """True where executors or the event log have to be notified of the end."""
         alone = self.chosen_master == "local" or self.chosen_master.startswith("local[")
         return not alone or self.conf.get("spark.eventLog.enabled") == "true"
 
 
 @contextmanager
 def session(cluster: Cluster, *, name: str, is_brief: bool = False, memory: str = "1g") -> "Iterator[SparkSession]":
-    """A session in which `format("goqueue")` is known. Foreign exceptions leave it as errors of ours.
+    """Open a session in which `format("goqueue")` is known. Exceptions of Spark leave it as GoQueueError.
 
-    `is_brief` halves the start, and makes work that passes rows through the JVM slower: it is for
-    jobs whose tasks hand back a few rows each.
+    `is_brief` halves the time to start, and makes work that passes rows through the JVM slower: it is for jobs whose
+    tasks return a few rows each.
     """
     spark_home = _spark_home()
     if cluster.remote is not None:
         with _remote_session(cluster, cluster.remote, name) as spark:
             yield spark
         return
-    classes = archive.archive_path(find_java(), spark_home)
-    machine = Machine(is_brief=is_brief, memory=memory)
-    if classes is not None and archive.is_ready(classes):
-        machine = replace(machine, archive=classes, base=archive.base_of(classes))
-    with started(cluster, name, machine) as spark:
+    classes = archive_path(find_java(), spark_home)
+    settings = JvmSettings(is_brief=is_brief, memory=memory)
+    if classes is not None and is_ready(classes):
+        settings = replace(settings, archive=classes, base=base_of(classes))
+    with start_session(cluster, name, settings) as spark:
         yield spark
-    if classes is not None and machine.archive is None and cluster.is_local:
-        archive.make_later(classes)
+    if classes is not None and settings.archive is None and cluster.is_local:
+        make_later(classes)
 
 
 def _spark_home() -> str:
-    """Where pyspark is, without loading it."""
+    """Return where pyspark is installed, without loading it."""
     found = importlib.util.find_spec("pyspark")
     if found is None or not found.submodule_search_locations:
         raise SparkUnavailable("pyspark is not installed", hint=INSTALL_HINT)
@@ -90,18 +96,17 @@ def _spark_home() -> str:
 
 
 @contextmanager
-def started(cluster: Cluster, name: str, machine: Machine) -> "Iterator[SparkSession]":
-    """A session in a JVM of its own."""
-    sweep()
+def start_session(cluster: Cluster, name: str, settings: JvmSettings) -> "Iterator[SparkSession]":
+    """Start a session in a new JVM."""
     with ExitStack() as owned:
         owned.enter_context(_restored())
         owned.enter_context(_quiet())
-        place = owned.enter_context(scratch())
-        gateway, java_gateway = _launched(cluster, name, machine, place)
-        running = _Running(gateway, cluster, patience=_STOP_SECONDS * 4 if machine.record else 0.0)
+        scratch = owned.enter_context(scratch_directory())
+        gateway, java_gateway = _launched(cluster, name, settings, scratch)
+        running = _Running(gateway, cluster, patience=_STOP_SECONDS * 4 if settings.record else 0.0)
         try:
             with _translated(gateway):
-                running.begin(java_gateway, defaults(place, is_local=cluster.is_local))
+                running.begin(java_gateway, defaults(scratch, is_local=cluster.is_local))
                 if not (cluster.is_local and importlib.util.find_spec("pyspark_goqueue")):
                     _register(running.spark)
                 yield running.spark
@@ -115,33 +120,33 @@ def started(cluster: Cluster, name: str, machine: Machine) -> "Iterator[SparkSes
             running.end()
 
 
-def _launched(cluster: Cluster, name: str, machine: Machine, place: Path) -> tuple[Gateway, Any]:
-    """The JVM and the way into it. One that fails with an archive is started again without, and the archive goes."""
+def _launched(cluster: Cluster, name: str, settings: JvmSettings, scratch: Path) -> tuple[Gateway, Any]:
+    """Start the JVM and connect to it. If it fails with a class archive, remove that and start without."""
     spark_home, java = _spark_home(), find_java()
-    machine = replace(machine, memory=cluster.conf.get("spark.driver.memory", machine.memory))
-    write_files(place, {**cluster.conf, "spark.master": cluster.chosen_master})
+    settings = replace(settings, memory=cluster.conf.get("spark.driver.memory", settings.memory))
+    write_files(scratch, {**cluster.conf, "spark.master": cluster.chosen_master})
     gateway = Gateway(
-        command(java.path, spark_home, machine, place, name),
+        command(java.path, spark_home, settings, scratch, name),
         environment(spark_home, java.home, is_local=cluster.is_local),
-        place,
+        scratch,
     )
     try:
         java_gateway = gateway.connect()
     except BaseException as error:
         died = not gateway.is_running
         gateway.end(0)
-        if machine.archive is None or not died or not isinstance(error, Exception):
+        if settings.archive is None or not died or not isinstance(error, Exception):
             raise
     else:
-        if machine.archive is not None and not gateway.maps(machine.archive):
-            archive.discard(machine.archive)  # the JVM did not take it: the next session has a new one made
+        if settings.archive is not None and not gateway.maps(settings.archive):
+            discard(settings.archive)  # the JVM ignored it: the next session makes a new one
         return gateway, java_gateway
-    archive.discard(machine.archive)
-    return _launched(cluster, name, replace(machine, archive=None, base=None), place)
+    discard(settings.archive)
+    return _launched(cluster, name, replace(settings, archive=None, base=None), scratch)
 
 
 class _Running:
-    """pyspark's objects around one JVM. They are the process's own, so there is one of these at a time."""
+    """pyspark's objects for one JVM. They belong to the process, so there is one of these at a time."""
 
     spark: "SparkSession"
 
@@ -153,18 +158,18 @@ class _Running:
         self._work: Path | None = None
         self.patience = patience
 
-    def begin(self, java_gateway: Any, unsaid: Mapping[str, str]) -> None:
+    def begin(self, java_gateway: Any, defaults: Mapping[str, str]) -> None:
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see the top of this module
         from pyspark.sql import SparkSession  # noqa: PLC0415
 
         self._java_gateway = java_gateway
         SparkContext._gateway, SparkContext._jvm = java_gateway, java_gateway.jvm
         conf = SparkConf(_jvm=java_gateway.jvm)
-        for setting, value in unsaid.items():
+        for setting, value in defaults.items():
             conf.setIfMissing(setting, value)
-        with _same_interrupt():  # pyspark's own asks the JVM on the connection that is in use
+        with _same_interrupt():  # pyspark's own handler uses a connection that is in use
             self._context = SparkContext(conf=conf)
-        self._context._accumulatorServer.handle_error = _say_nothing
+        self._context._accumulatorServer.handle_error = _ignore_error
         if self._cluster.is_local:
             self._context.pythonExec = conf.get("spark.pyspark.python") or sys.executable
             if self._cluster.chosen_master.startswith("local-cluster"):  # its executors write beside the jars
@@ -172,7 +177,7 @@ class _Running:
         self.spark = SparkSession(self._context)
 
     def cancel(self) -> None:
-        """Say that the jobs end, and see to it. The thread that was interrupted may have left its connection in use."""
+        """Cancel the jobs. The interrupted thread may have left its connection in use, so another thread does it."""
         self.patience = max(self.patience, _ABORT_SECONDS)
         if self._context is not None:
             with suppress(OSError, AttributeError):
@@ -199,7 +204,7 @@ class _Running:
 
 
 def _forget() -> None:
-    """What pyspark remembers of the JVM that has ended, so that the next session begins anew."""
+    """Clear pyspark's references to the JVM, so that the next session starts a new one."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession, SQLContext  # noqa: PLC0415
 
@@ -208,17 +213,17 @@ def _forget() -> None:
     SQLContext._instantiatedContext = None
 
 
-def _say_nothing(*_: object) -> None:
-    """The JVM's end breaks the connection on which it reports counters; that is no news."""
+def _ignore_error(*_: object) -> None:
+    """Ignore that the JVM's end breaks the connection on which it reports counters."""
 
 
 def _end_in_background(server: Any) -> None:
-    """It looks twice a second whether it shall end, which nobody has to wait for."""
-    threading.Thread(target=server.shutdown, name="end of the counters", daemon=True).start()
+    """Shut the server down without waiting for the half second that it takes."""
+    threading.Thread(target=server.shutdown, name="accumulator server shutdown", daemon=True).start()
 
 
 def _within(seconds: float, act: Any) -> None:
-    """Have the JVM do something, which it may be past doing."""
+    """Run `act` with a time limit, and ignore its errors: the JVM may have ended."""
 
     def attempt() -> None:
         with suppress(Exception):
@@ -230,7 +235,7 @@ def _within(seconds: float, act: Any) -> None:
 
 
 def _register(spark: "SparkSession") -> None:
-    """It takes a second. A Python that finds the format by itself does so when it is needed, which is not always."""
+    """Register the format, which takes 0.2 s; a Python that finds it by itself does so only when it is used."""
     from goqueue.spark import source  # noqa: PLC0415 - loads numpy and pyarrow
 
     source.register(spark)
@@ -243,15 +248,15 @@ def _translated(gateway: Gateway | None = None) -> Iterator[None]:
     except Exception as error:
         if (interrupt := interruption(error)) is not None:
             raise interrupt from None
-        if not is_foreign(error):
+        if not is_spark_error(error):
             raise
-        words = gateway.final_words() if gateway is not None and is_broken(error) else ""
+        words = gateway.output_at_end() if gateway is not None and is_connection_lost(error) else ""
         raise describe_failure(error, words) from error
 
 
 @contextmanager
 def _restored() -> Iterator[None]:
-    """Whatever pyspark changes of this process is as it was afterwards: variables, the path of imports, ^C."""
+    """Restore what pyspark changes in this process: environment variables, the import path, ^C."""
     variables, path = dict(os.environ), list(sys.path)
     try:
         with _same_interrupt():
@@ -265,7 +270,7 @@ def _restored() -> Iterator[None]:
 
 @contextmanager
 def _same_interrupt() -> Iterator[None]:
-    """What ^C does is the same afterwards; only the main thread may decide it."""
+    """Restore the handler of ^C, which only the main thread may set."""
     in_main = threading.current_thread() is threading.main_thread()
     interrupt = signal.getsignal(signal.SIGINT) if in_main else None
     try:
@@ -277,21 +282,21 @@ def _same_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """py4j logs the traceback of every ^C and of every broken connection, on the root logger."""
+    """Suppress the tracebacks that py4j logs on the root logger for every ^C and every broken connection."""
     root, silent = logging.getLogger(), logging.NullHandler()
-    root.addHandler(silent)  # where there is none, logging would add one that writes to stderr
+    root.addHandler(silent)  # without a handler, logging would add one that writes to stderr
     loggers = [root, logging.getLogger("py4j.java_gateway"), logging.getLogger("py4j.clientserver")]
     for logger in loggers:
-        logger.addFilter(_is_news)
+        logger.addFilter(_is_relevant)
     try:
         yield
     finally:
         root.removeHandler(silent)
         for logger in loggers:
-            logger.removeFilter(_is_news)
+            logger.removeFilter(_is_relevant)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_relevant(record: logging.LogRecord) -> bool:
     return not record.name.startswith("py4j") and "while sending command" not in record.getMessage()
 
 
@@ -312,7 +317,7 @@ def _remote_session(cluster: Cluster, remote: str, name: str) -> "Iterator[Spark
         for setting, value in {"spark.sql.session.timeZone": "UTC", **cluster.conf}.items():
             builder = builder.config(setting, value)
         spark: Any = builder.create()
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # it is what `pyspark.sql.functions` asks which session is meant
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # by it `pyspark.sql.functions` chooses the kind of session
         try:
             _register(spark)
             yield spark

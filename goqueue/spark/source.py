@@ -10,13 +10,18 @@ from pyspark.sql.types import StructType
 
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
-from goqueue.spark.columns import COLUMNS, DELAYED_COLUMNS, FATES, USUAL, Column, schema_of
-from goqueue.spark.extract import Extract
-from goqueue.spark.failure import carried
-from goqueue.spark.options import ReadOptions, read_options
-from goqueue.spark.plan import make_plan
-from goqueue.spark.points import EARLIEST, LATEST
-from goqueue.spark.reading import Split
+from goqueue.spark.logs.splits import Split
+from goqueue.spark.reading.columns import (
+    COLUMNS,
+    DEFAULT_COLUMNS,
+    DELAYED_COLUMNS,
+    DELAYED_ONLY_COLUMNS,
+    MessageColumn,
+    schema_of,
+)
+from goqueue.spark.reading.options import ReadOptions, read_options
+from goqueue.spark.reading.plan import EARLIEST, LATEST, make_plan
+from goqueue.spark.reading.tasks import Extract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +35,7 @@ _UNCUT = 2**63  # for columns that cost each split to read all that is behind it
 
 
 class SplitPartition(InputPartition):
-    """What one task reads; None for the one task that Spark starts where there is nothing to read."""
+    """The split of one task; None for the single task that Spark starts where there is nothing to read."""
 
     def __init__(self, value: Split | None) -> None:
         super().__init__(value)
@@ -52,39 +57,34 @@ class GoQueueSource(DataSource):
         super().__init__(options)
 
     def schema(self) -> StructType:
-        with carried():
-            return from_arrow_schema(schema_of(_columns(read_options(self.options))))
+        return from_arrow_schema(schema_of(_columns(read_options(self.options))))
 
     def reader(self, schema: StructType) -> "GoQueueReader":
-        with carried():
-            options = read_options(self.options)
-            return GoQueueReader(options, _asked_for(schema, is_delayed=options.is_delayed))
+        options = read_options(self.options)
+        return GoQueueReader(options, _asked_for(schema, is_delayed=options.is_delayed))
 
     # What only some jobs need is loaded by these.
 
     def streamReader(self, schema: StructType) -> "GoQueueStreamReader":  # noqa: N802
         from goqueue.spark.stream.reader import GoQueueStreamReader, check_stream  # noqa: PLC0415
 
-        with carried():
-            check_stream(self.options)
-            return GoQueueStreamReader(read_options(self.options), _asked_for(schema, is_delayed=False), SplitPartition)
+        check_stream(self.options)
+        return GoQueueStreamReader(read_options(self.options), _asked_for(schema, is_delayed=False), SplitPartition)
 
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceArrowWriter":
         from goqueue.spark.sink.transactional import TransactionalWriter  # noqa: PLC0415
         from goqueue.spark.sink.writer import GoQueueWriter  # noqa: PLC0415
 
-        with carried():
-            options = self._checked_write(schema, overwrite=overwrite, is_stream=False)
-            return GoQueueWriter(options) if options.transactional_id is None else TransactionalWriter(options)
+        options = self._checked_write(schema, overwrite=overwrite, is_stream=False)
+        return GoQueueWriter(options) if options.transactional_id is None else TransactionalWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "DataSourceStreamArrowWriter":  # noqa: N802
         from goqueue.spark.sink.transactional import TransactionalStreamWriter  # noqa: PLC0415
         from goqueue.spark.sink.writer import GoQueueStreamWriter  # noqa: PLC0415
 
-        with carried():
-            options = self._checked_write(schema, overwrite=overwrite, is_stream=True)
-            is_plain = options.transactional_id is None
-            return GoQueueStreamWriter(options) if is_plain else TransactionalStreamWriter(options)
+        options = self._checked_write(schema, overwrite=overwrite, is_stream=True)
+        is_plain = options.transactional_id is None
+        return GoQueueStreamWriter(options) if is_plain else TransactionalStreamWriter(options)
 
     def _checked_write(self, schema: StructType, *, overwrite: bool, is_stream: bool) -> "WriteOptions":
         from goqueue.spark.sink.options import check_append, check_columns, write_options  # noqa: PLC0415
@@ -105,22 +105,20 @@ class GoQueueReader(DataSourceReader):
 
     def partitions(self) -> list[SplitPartition]:
         options = self._options
-        with carried():
-            plan = make_plan(
-                self._logs,
-                options.selection,
-                options.start or EARLIEST,
-                options.end or LATEST,
-                is_strict=options.fails_on_loss,
-            )
-            size = options.split_bytes or (_UNCUT if self._extract.reads_fates else None)
-            splits = plan.splits(self._logs, split_bytes=size, least=options.partitions_least)
+        plan = make_plan(
+            self._logs,
+            options.selection,
+            options.start or EARLIEST,
+            options.end or LATEST,
+            is_strict=options.fails_on_loss,
+        )
+        size = options.split_bytes or (_UNCUT if self._extract.reads_delayed_states else None)
+        splits = plan.splits(self._logs, split_bytes=size, least=options.partitions_least)
         return [SplitPartition(split) for split in splits] or [SplitPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is not None:
-            with carried():
-                yield from self._extract.batches(partition.value)
+            yield from self._extract.batches(partition.value)
 
 
 def register(spark: "SparkSession") -> None:
@@ -130,7 +128,7 @@ def register(spark: "SparkSession") -> None:
 
 def _columns(options: ReadOptions) -> tuple[str, ...]:
     if options.columns is None:
-        usual = (*USUAL, *FATES) if options.is_delayed else USUAL
+        usual = (*DEFAULT_COLUMNS, *DELAYED_ONLY_COLUMNS) if options.is_delayed else DEFAULT_COLUMNS
         return (*usual, "headers") if options.has_headers else usual
     for name in options.columns:
         if name not in _known(options.is_delayed):
@@ -140,18 +138,18 @@ def _columns(options: ReadOptions) -> tuple[str, ...]:
     return options.columns
 
 
-def _known(is_delayed: bool) -> Mapping[str, Column]:
+def _known(is_delayed: bool) -> Mapping[str, MessageColumn]:
     return DELAYED_COLUMNS if is_delayed else COLUMNS
 
 
 def _hint(name: str, is_delayed: bool) -> str:
-    if name in FATES:
+    if name in DELAYED_ONLY_COLUMNS:
         return "messages of delayed logs have it: set the option delayed to true"
     return f"there are: {', '.join(_known(is_delayed))}"
 
 
 def _asked_for(schema: StructType, *, is_delayed: bool) -> tuple[str, ...]:
-    """The columns of a schema that a caller has given, which is how Spark says which ones are needed."""
+    """Return the columns of the schema that a caller has given, which selects the columns to read."""
     if not schema.fields:
         raise RequestInvalid("the schema names no column", hint=_hint("", is_delayed))
     for field in schema.fields:

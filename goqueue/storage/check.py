@@ -1,6 +1,6 @@
-"""Whether what is on disk is what it should be: the engine of `goqueue fsck`.
+"""The engine of `goqueue fsck`: checks that the files on disk are as they should be.
 
-Reads every frame of every segment, and changes nothing unless `repair` is called. Nothing may have
+Reads every frame of every segment, and changes nothing unless `repair_log` is called. Nothing may have
 the data directory open meanwhile: the caller holds its lock.
 
 Three kinds of findings. Damage means that messages are lost, unreadable or wrongly taken for aborted. A cache
@@ -11,67 +11,50 @@ from the log. The rest is what any crash may leave behind, and the next start wo
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from goqueue.errors import GoQueueError
-from goqueue.limits import LOST_OFFSETS, OFFSET_MAX
-from goqueue.storage.audit import Account, Fault, faults_of
+from goqueue.limits import LOST_LOG_OFFSETS_SKIPPED, OFFSET_MAX
 from goqueue.storage.compaction import load_progress
-from goqueue.storage.copies import find_healable, has_copies, is_equal, lost_segments
-from goqueue.storage.disk import Disk, Entry, File, discard, read_all
+from goqueue.storage.disk import DirectoryEntry, Disk, File, read_all, remove_files
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
-from goqueue.storage.note import NOTES_OF_LOGS
+from goqueue.storage.layout import LOG_CHECKPOINTS
 from goqueue.storage.recovery import end_of_lost_segments, find_segments, recover
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Reader, Segment, base_offset_of, load_index, write_index
-from goqueue.storage.survey import Damage, Stretch, is_torn, survey
-from goqueue.storage.swap import is_left_over
+from goqueue.storage.segment import Segment, SegmentReader, base_offset_of, load_index, write_index
+from goqueue.storage.segment_copies import find_restorable, has_copies, is_equal, lost_segments
+from goqueue.storage.segment_scan import Damage, ScanRange, is_torn, scan_segment
+from goqueue.storage.swap import is_temporary_file
+from goqueue.storage.transaction_check import SegmentTransactionCheck, TransactionFault, find_transaction_faults
 
 _CACHES = ("index", "timeindex", "lanes", "aborted")
 _COMPANIONS = (*_CACHES, "copy")
-GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruined log helps nobody
+GAPS_MAX = 100  # named one by one in a segment; a report of all gaps of a ruined log is of no use
 
-FindingCode = Literal[
+DamageCode = Literal[
     "range_damaged",
     "messages_missing",
     "log_missing",
     "file_unusable",
     "order_broken",
-    "index_wrong",
-    "index_missing",
     "aborted_wrong",
     "marker_wrong",
-    "tail_torn",
-    "left_over",
-    "file_foreign",
-    "range_healable",
-    "copy_differs",
     "topic_unrecorded",
 ]
-DAMAGE: frozenset[FindingCode] = frozenset(
-    {
-        "range_damaged",
-        "messages_missing",
-        "log_missing",
-        "file_unusable",
-        "order_broken",
-        "aborted_wrong",
-        "marker_wrong",
-        "topic_unrecorded",
-    }
-)
+DAMAGE = frozenset[str](get_args(DamageCode))
 """What the disk or a person did; everything else may be left by a crash."""
-CACHES: frozenset[FindingCode] = frozenset({"index_wrong", "index_missing"})
+CacheCode = Literal["index_wrong", "index_missing"]
 """What can be made again from the log and changes no answer."""
+FsckCode = Literal[DamageCode, CacheCode, "tail_torn", "left_over", "file_foreign", "range_healable", "copy_differs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is not as it should be."""
+class FsckFinding:
+    """One deviation from what should be on disk."""
 
-    code: FindingCode
+    code: FsckCode
     path: str
     sentence: str
     position: int | None = None
@@ -79,7 +62,7 @@ class Finding:
     first_offset: int | None = None
     next_offset: int | None = None
     repair: str | None = None
-    """What `repair` would do about it, if it can do anything."""
+    """What `repair_log` would do about it, if it can do anything."""
 
     @property
     def is_damage(self) -> bool:
@@ -87,20 +70,20 @@ class Finding:
 
     @property
     def is_cache(self) -> bool:
-        return self.code in CACHES
+        return self.code in get_args(CacheCode)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownEnd:
-    """How far a log went: a clean stop knows it exactly, a note of the catalog is some time old."""
+    """The known end of a log: exact from a clean stop, older from the catalog."""
 
     next_offset: int
     is_exact: bool
 
     @property
-    def goes_on_at(self) -> int:
+    def next_unused_offset(self) -> int:
         """No offset from here on was ever given out."""
-        return self.next_offset if self.is_exact else self.next_offset + LOST_OFFSETS
+        return self.next_offset if self.is_exact else self.next_offset + LOST_LOG_OFFSETS_SKIPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +101,24 @@ class SegmentTask:
 
 @dataclass(slots=True)
 class SegmentReport:
-    """What a segment holds."""
+    """The content and the findings of one segment."""
 
     task: SegmentTask
     messages: int = 0
     next_offset: int = 0
     first_time: int | None = None
     last_time: int | None = None
-    findings: list[Finding] = field(default_factory=list)
-    account: Account = field(init=False)
+    findings: list[FsckFinding] = field(default_factory=list)
+    account: SegmentTransactionCheck = field(init=False)
     """Of its transactions."""
 
     def __post_init__(self) -> None:
-        self.account = Account(self.task.segment)
+        self.account = SegmentTransactionCheck(self.task.segment)
 
 
 @dataclass(slots=True)
 class LogReport:
-    """What a log holds."""
+    """The content and the findings of one log."""
 
     name: str
     segments: int
@@ -145,55 +128,55 @@ class LogReport:
     next_offset: int
     first_time: int | None
     last_time: int | None
-    findings: list[Finding]
+    findings: list[FsckFinding]
 
 
-def plan(disk: Disk, name: str, directory: str) -> tuple[list[SegmentTask], list[Finding]]:
+def plan_check(disk: Disk, name: str, directory: str) -> tuple[list[SegmentTask], list[FsckFinding]]:
     """The segments of a log, to be checked in any order; and what its directory should not hold."""
     entries = disk.entries(directory) if disk.kind(directory) == "directory" else []
     segments = find_segments(directory, entries)
     gaps_below = load_progress(disk, directory).gaps
-    healable = lost_segments(directory, entries)
-    bases = sorted(segment.base_offset for segment in (*segments, *healable))
+    restorable = lost_segments(directory, entries)
+    bases = sorted(segment.base_offset for segment in (*segments, *restorable))
     ceilings = dict[int, int | None](pairwise(bases)) | dict.fromkeys(bases[-1:])
     has_copy = has_copies(entries)
     tasks = [SegmentTask(name, one, ceilings[one.base_offset], gaps_below, has_copy) for one in segments]
-    findings = [_stranger(directory, entry) for entry in entries if not _belongs(entry, [*segments, *healable])]
-    findings += [_healable(one.path, "missing; its copy is there") for one in healable]
+    findings = [_stranger(directory, entry) for entry in entries if not _belongs(entry, [*segments, *restorable])]
+    findings += [_healable(one.path, "missing; its copy is there") for one in restorable]
     lost = end_of_lost_segments(disk, segments, entries)
-    if lost and not healable:
+    if lost and not restorable:
         sentence = f"a segment behind offset {segments[-1].base_offset} is gone; it went up to offset {lost - 1}"
-        findings.append(Finding("messages_missing", directory, sentence, next_offset=lost))
+        findings.append(FsckFinding("messages_missing", directory, sentence, next_offset=lost))
     return tasks, findings
 
 
-def _belongs(entry: Entry, segments: list[Segment]) -> bool:
+def _belongs(entry: DirectoryEntry, segments: list[Segment]) -> bool:
     name = entry.name
     if entry.kind == "directory":  # of another log, below this one
         return base_offset_of(name, "log") is None
     stem, _, kind = name.partition(".")
     is_ours = any(base_offset_of(f"{stem}.log", "log") == segment.base_offset for segment in segments)
     is_cut = kind.endswith(".cut") and kind.removesuffix(".cut").isdecimal()
-    return name in NOTES_OF_LOGS or (is_ours and (kind in ("log", *_COMPANIONS) or is_cut))
+    return name in LOG_CHECKPOINTS or (is_ours and (kind in ("log", *_COMPANIONS) or is_cut))
 
 
-def _healable(path: str, sentence: str, damage: Damage | None = None) -> Finding:
+def _healable(path: str, sentence: str, damage: Damage | None = None) -> FsckFinding:
     repair = "write it back from the copy"
     if damage is None:
-        return Finding("range_healable", path, sentence, repair=repair)
+        return FsckFinding("range_healable", path, sentence, repair=repair)
     place = damage.position, damage.end, damage.first_offset, damage.next_offset
-    return Finding("range_healable", path, sentence, *place, repair)
+    return FsckFinding("range_healable", path, sentence, *place, repair)
 
 
-def _stranger(directory: str, entry: Entry) -> Finding:
+def _stranger(directory: str, entry: DirectoryEntry) -> FsckFinding:
     path = f"{directory}/{entry.name}"
     if entry.kind != "file" and base_offset_of(entry.name, "log") is not None:
-        return Finding("file_unusable", path, "not a file, and stands where a segment should")
-    if is_left_over(entry.name):
-        return Finding("left_over", path, "left by an interrupted change", repair="finish or undo that change")
+        return FsckFinding("file_unusable", path, "not a file, and stands where a segment should")
+    if is_temporary_file(entry.name):
+        return FsckFinding("left_over", path, "left by an interrupted change", repair="finish or undo that change")
     if any(base_offset_of(entry.name, kind) is not None for kind in _COMPANIONS):
-        return Finding("left_over", path, "stands without its log", repair="remove it")
-    return Finding("file_foreign", path, "not a file of GoQueue; it is left alone")
+        return FsckFinding("left_over", path, "stands without its log", repair="remove it")
+    return FsckFinding("file_foreign", path, "not a file of GoQueue; it is left alone")
 
 
 def check_segment(disk: Disk, task: SegmentTask, progress: Callable[[int], None] = lambda _: None) -> SegmentReport:
@@ -203,7 +186,7 @@ def check_segment(disk: Disk, task: SegmentTask, progress: Callable[[int], None]
         _check(disk, report, progress)
     except GoQueueError as error:
         path = error.details.get("path", task.segment.path)
-        report.findings.append(Finding("file_unusable", path, error.sentence))
+        report.findings.append(FsckFinding("file_unusable", path, error.sentence))
         report.next_offset = max(report.next_offset, task.ceiling or 0)
     return report
 
@@ -215,9 +198,9 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
         stored = Index()
     rebuilt = Index()
     ceiling, position = _ceiling(task, stored), 0
-    healable = find_healable(disk, segment, task.ceiling) if task.has_copy else []
+    restorable = find_restorable(disk, segment, task.ceiling) if task.has_copy else []
     file = disk.open(segment.path, "read")
-    for piece in survey(file, Stretch(0, segment.size, segment.base_offset, ceiling), stored):
+    for piece in scan_segment(file, ScanRange(0, segment.size, segment.base_offset, ceiling), stored):
         end = piece.end if isinstance(piece, Damage) else piece.origin + piece.end
         progress(end - position)
         position = end
@@ -225,7 +208,7 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
             rebuilt.note_frames(piece)
             _count(report, piece)
             report.account.note(piece)
-        elif _heals(healable, piece):
+        elif _can_restore(restorable, piece):
             report.next_offset = max(report.next_offset, piece.next_offset)
         elif _is_cut_by_a_start(file, task, piece, stored):
             report.findings.append(_torn(segment, piece))
@@ -234,31 +217,33 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
             report.findings.append(_damaged(segment, piece))
             report.next_offset = max(report.next_offset, piece.next_offset)
     if task.has_copy:
-        _check_copy(disk, report, healable)
+        _check_copy(disk, report, restorable)
     _check_end(report, stored)
-    if not healable and not any(finding.code == "range_damaged" for finding in report.findings):
+    if not restorable and not any(finding.code == "range_damaged" for finding in report.findings):
         _check_index(disk, report, rebuilt)
         if task.ceiling is not None:
             report.account.compare(disk, task.ceiling)
 
 
-def _heals(healable: list[Damage], piece: Damage) -> bool:
-    """Whether a copy has all of what is damaged here."""
-    within = [one for one in healable if piece.position <= one.position and one.end <= piece.end]
-    return sum(one.end - one.position for one in within) == piece.end - piece.position
+def _can_restore(restorable: list[Damage], piece: Damage) -> bool:
+    """Return whether a copy has everything that is damaged here."""
+    within = [one for one in restorable if piece.position <= one.position and one.end <= piece.end]
+    return sum(one.size for one in within) == piece.size
 
 
-def _check_copy(disk: Disk, report: SegmentReport, healable: list[Damage]) -> None:
-    """The copy heals the log, or else it should be equal to it."""
+def _check_copy(disk: Disk, report: SegmentReport, restorable: list[Damage]) -> None:
+    """Check that the copy can restore the log's damage, or equals the log."""
     segment = report.task.segment
-    for one in healable:
-        place = f"bytes {one.position} to {one.end}, {offsets(one.first_offset, one.next_offset)}"
+    for one in restorable:
+        place = f"bytes {one.position} to {one.end}, {format_offsets(one.first_offset, one.next_offset)}"
         report.findings.append(_healable(segment.path, f"{place}: {one.reason}; the copy is sound", one))
         report.next_offset = max(report.next_offset, one.next_offset)
     is_there = disk.kind(segment.copy_path) == "file"
-    if not healable and not (is_there and is_equal(disk, segment)):
+    if not restorable and not (is_there and is_equal(disk, segment)):
         sentence = "not the same as its log, as after a crash" if is_there else "missing"
-        report.findings.append(Finding("copy_differs", segment.copy_path, sentence, repair="make it anew from the log"))
+        report.findings.append(
+            FsckFinding("copy_differs", segment.copy_path, sentence, repair="make it anew from the log")
+        )
 
 
 def _ceiling(task: SegmentTask, stored: Index | None) -> int:
@@ -270,7 +255,7 @@ def _ceiling(task: SegmentTask, stored: Index | None) -> int:
 
 
 def _is_cut_by_a_start(file: File, task: SegmentTask, damage: Damage, stored: Index | None) -> bool:
-    """Whether it is a torn write at the end of the active segment, which no mark vouches for."""
+    """Return whether this is a torn write at the end of the active segment, beyond the synced mark."""
     if task.ceiling is not None:
         return False
     size, vouched_end = task.segment.size, stored.marked[1] if stored is not None and stored.marked else 0
@@ -308,12 +293,14 @@ def _check_index(disk: Disk, report: SegmentReport, rebuilt: Index) -> None:
         return
     missing = [path for path in segment.index_paths if disk.kind(path) == "absent"]
     if missing:
-        report.findings.append(_index_missing(missing[0], "missing; readers have to survey the segment"))
+        report.findings.append(
+            _broken_index("index_missing", missing[0], "missing; readers have to survey the segment")
+        )
         return
     content, times = (read_all(disk, path) for path in segment.index_paths)
     entries, is_marked = (content[:-MARK_BYTES], True) if read_mark(content) else (content, False)
     if report.task.ceiling is not None and not is_marked:
-        report.findings.append(_index_wrong(segment.index_path, "does not end with a mark"))
+        report.findings.append(_broken_index("index_wrong", segment.index_path, "does not end with a mark"))
         return
     for path, found, wanted in (
         (segment.index_path, entries, rebuilt.dump()),
@@ -323,53 +310,41 @@ def _check_index(disk: Disk, report: SegmentReport, rebuilt: Index) -> None:
             continue
         # A crash before the sync, or after it, leaves the index of the active segment behind.
         if report.task.ceiling is None and wanted.startswith(found[: len(found) // PAIR_BYTES * PAIR_BYTES]):
-            report.findings.append(
-                _index_missing(path, f"ends {len(wanted) - len(found)} bytes early, as after a crash")
-            )
+            sentence = f"ends {len(wanted) - len(found)} bytes early, as after a crash"
+            report.findings.append(_broken_index("index_missing", path, sentence))
         else:
-            report.findings.append(_index_wrong(path, "does not say what the log says"))
+            report.findings.append(_broken_index("index_wrong", path, "does not say what the log says"))
 
 
-def _index_missing(path: str, sentence: str) -> Finding:
-    return Finding("index_missing", path, sentence, repair="rebuild it from the log")
+def _broken_index(code: CacheCode, path: str, sentence: str) -> FsckFinding:
+    return FsckFinding(code, path, sentence, repair="rebuild it from the log")
 
 
-def _index_wrong(path: str, sentence: str) -> Finding:
-    return Finding("index_wrong", path, sentence, repair="rebuild it from the log")
+def _damaged(segment: Segment, damage: Damage) -> FsckFinding:
+    position, end, first, after = damage.position, damage.end, damage.first_offset, damage.next_offset
+    sentence = f"bytes {position} to {end}, {format_offsets(first, after)}: {damage.reason}"
+    return FsckFinding("range_damaged", segment.path, sentence, position, end, first, after)
 
 
-def _damaged(segment: Segment, damage: Damage) -> Finding:
-    return Finding(
-        "range_damaged",
-        segment.path,
-        f"bytes {damage.position} to {damage.end}, {offsets(damage.first_offset, damage.next_offset)}: {damage.reason}",
-        damage.position,
-        damage.end,
-        damage.first_offset,
-        damage.next_offset,
-    )
-
-
-def offsets(first: int, after: int) -> str:
-    """How a range of offsets is told."""
+def format_offsets(first: int, after: int) -> str:
     if after <= first:
         return "no offset"
     return f"offset {first}" if after == first + 1 else f"offsets {first} to {after - 1}"
 
 
-def _torn(segment: Segment, damage: Damage) -> Finding:
+def _torn(segment: Segment, damage: Damage) -> FsckFinding:
     sentence = f"the last {segment.size - damage.position} bytes are a write that was never answered: {damage.reason}"
     repair = f"cut the file at byte {damage.position}"
-    return Finding("tail_torn", segment.path, sentence, damage.position, segment.size, repair=repair)
+    return FsckFinding("tail_torn", segment.path, sentence, damage.position, segment.size, repair=repair)
 
 
-def _missing(path: str, first: int, after: int) -> Finding:
-    sentence = f"{offsets(first, after)} missing behind this"
-    return Finding("messages_missing", path, sentence, first_offset=first, next_offset=after)
+def _missing(path: str, first: int, after: int) -> FsckFinding:
+    sentence = f"{format_offsets(first, after)} missing behind this"
+    return FsckFinding("messages_missing", path, sentence, first_offset=first, next_offset=after)
 
 
-def summarise(
-    name: str, directory: str, reports: list[SegmentReport], findings: list[Finding], known: KnownEnd | None
+def summarize_log(
+    name: str, directory: str, reports: list[SegmentReport], findings: list[FsckFinding], known: KnownEnd | None
 ) -> LogReport:
     """Put the reports of a log's segments together, in their order, and compare with the end that is known of it."""
     found = list(findings)
@@ -384,11 +359,11 @@ def summarise(
         if report.first_time is not None and report.last_time is not None:
             if report.first_time < last_time:
                 sentence = "begins with an earlier time than the segment before ends with"
-                found.append(Finding("order_broken", report.task.segment.path, sentence))
+                found.append(FsckFinding("order_broken", report.task.segment.path, sentence))
             last_time = report.last_time
         found += report.findings
     is_whole = not any(finding.is_damage for finding in found)
-    faults = faults_of([report.account for report in reports], is_whole=is_whole)
+    faults = find_transaction_faults([report.account for report in reports], is_whole=is_whole)
     found += [_disagreement(fault) for fault in faults]
     first_times = [report.first_time for report in reports if report.first_time is not None]
     return LogReport(
@@ -404,24 +379,26 @@ def summarise(
     )
 
 
-def _log_missing(directory: str, known: KnownEnd) -> Iterator[Finding]:
+def _log_missing(directory: str, known: KnownEnd) -> Iterator[FsckFinding]:
     """One that a clean stop left empty is made anew by the next start."""
     if known.is_exact and not known.next_offset:
         return
     further = "" if known.is_exact else ", or further"
     sentence = f"the log is gone; it went up to offset {known.next_offset}{further}"
-    repair = f"make an empty log that goes on at offset {known.goes_on_at}"
-    yield Finding("log_missing", directory, sentence, first_offset=0, next_offset=known.goes_on_at, repair=repair)
+    repair = f"make an empty log that goes on at offset {known.next_unused_offset}"
+    yield FsckFinding(
+        "log_missing", directory, sentence, first_offset=0, next_offset=known.next_unused_offset, repair=repair
+    )
 
 
-def _disagreement(fault: Fault) -> Finding:
+def _disagreement(fault: TransactionFault) -> FsckFinding:
     if not fault.is_cache:
-        return Finding("marker_wrong", fault.path, fault.sentence)
-    code: FindingCode = "aborted_wrong" if fault.is_wrong else "index_missing"
-    return Finding(code, fault.path, fault.sentence, repair="remove it")
+        return FsckFinding("marker_wrong", fault.path, fault.sentence)
+    code: FsckCode = "aborted_wrong" if fault.is_wrong else "index_missing"
+    return FsckFinding(code, fault.path, fault.sentence, repair="remove it")
 
 
-def repair(disk: Disk, directory: str, report: LogReport) -> None:
+def repair_log(disk: Disk, directory: str, report: LogReport) -> None:
     """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is.
 
     In the place of a log that is gone, make an empty one behind the offsets that were given out.
@@ -431,14 +408,14 @@ def repair(disk: Disk, directory: str, report: LogReport) -> None:
             disk.make_directory(directory)
             disk.open(Segment(directory, finding.next_offset).path, "create").close()
     broken = {finding.path for finding in report.findings if finding.is_cache or finding.code == "aborted_wrong"}
-    tasks, _ = plan(disk, report.name, directory)
+    tasks, _ = plan_check(disk, report.name, directory)
     for task in tasks:
-        discard(disk, *broken & {task.segment.aborted_path})
+        remove_files(disk, *broken & {task.segment.aborted_path})
         if broken.isdisjoint(task.segment.paths):
             continue
-        discard(disk, *task.segment.caches)
+        remove_files(disk, *task.segment.caches)
         if task.ceiling is not None:
-            index = Reader(disk, task.segment).examine(task.segment.size, task.ceiling)
+            index = SegmentReader(disk, task.segment).examine(task.segment.size, task.ceiling)
             index.marked = (task.ceiling, task.segment.size)
             write_index(disk, task.segment, index)
     recover(disk, directory)

@@ -62,7 +62,7 @@ def _digit_tables(place: int) -> U32:
 
 
 def shift(registers: U32, lengths: Lengths) -> U32:
-    """What `lengths` more zero bytes do to each register."""
+    """Append `lengths` zero bytes to each register."""
     longest = int(lengths.max(initial=0))
     uniform = int(lengths.min(initial=longest)) == longest
     place = 0
@@ -110,7 +110,7 @@ def _byte_effects() -> U32:
 
 
 def change(first: Differences, second: Differences, bytes_behind: Lengths) -> U32:
-    """How checksums change when two big-endian u64 fields in a row are XORed with these numbers."""
+    """Return how checksums change when two adjacent big-endian u64 fields are XORed with these numbers."""
     if len(second) and int(second.max()) == int(second.min()):  # one time for a whole batch
         second = second[:1]
     return shift(_field_effect(first, 8) ^ _field_effect(second, 0), bytes_behind)
@@ -128,7 +128,7 @@ def _field_effect(differences: Differences, bytes_behind: int) -> U32:
 
 
 def is_one_bit_off(difference: int, length: int) -> bool:
-    """Whether two checksums differ as if one bit of the checksum, or of `length` bytes, were turned over."""
+    """Return whether two checksums differ as if one bit of the checksum, or of `length` bytes, were flipped."""
     if difference & (difference - 1) == 0:
         return difference != 0
     table = _BYTES.tolist()

@@ -31,41 +31,41 @@ from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.limits import COMPACTION_KEYS_MAX, FRAME_HEADER_BYTES, PINNED_SEGMENTS_MAX, TOMBSTONE_GRACE_SECONDS
 from goqueue.storage import frame
-from goqueue.storage.aborted import EMPTY, Aborted
-from goqueue.storage.copies import renew
-from goqueue.storage.disk import Disk, discard, read_all
+from goqueue.storage.disk import Disk, read_all, remove_files
 from goqueue.storage.index import Index
+from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 from goqueue.storage.log import Log
-from goqueue.storage.note import decode_note, write_note
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Reader, Segment, load_index, store_index
-from goqueue.storage.survey import Damage, Stretch, survey
-from goqueue.storage.swap import carry_out, cleaned_path, decide, is_decided
+from goqueue.storage.segment import Segment, SegmentReader, load_index, store_index
+from goqueue.storage.segment_copies import update_copies
+from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
+from goqueue.storage.swap import apply_swap, cleaned_path, commit_swap, is_swap_committed
+from goqueue.storage.transaction_index import NONE_ABORTED, AbortedRanges
 
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the compaction of a log has come, as offsets; and the time of the oldest tombstone that it left."""
+class CompactionProgress:
+    """The progress of a log's compaction, as offsets, and the time of the oldest tombstone that it left."""
 
     clean: int = 0
     gaps: int = 0
     tombstone: int = 0
 
 
-def load_progress(disk: Disk, directory: str) -> Progress:
-    """What the `compacted` file says; without it nothing has been compacted."""
+def load_progress(disk: Disk, directory: str) -> CompactionProgress:
+    """Read the `compacted` file; without it nothing has been compacted."""
     try:
-        note = decode_note(read_all(disk, _progress_path(directory))) or {}
+        note = decode_checkpoint(read_all(disk, _progress_path(directory))) or {}
     except GoQueueError:
         note = {}
     facts: list[Any] = [note.get(name) for name in ("clean", "gaps", "tombstone")]
-    return Progress(*facts) if all(type(fact) is int for fact in facts) else Progress()
+    return CompactionProgress(*facts) if all(type(fact) is int for fact in facts) else CompactionProgress()
 
 
-def _store_progress(disk: Disk, directory: str, progress: Progress) -> None:
-    write_note(disk, _progress_path(directory), **asdict(progress))
+def _store_progress(disk: Disk, directory: str, progress: CompactionProgress) -> None:
+    write_checkpoint(disk, _progress_path(directory), **asdict(progress))
 
 
 def lower_progress(disk: Disk, directory: str, offset: int) -> None:
@@ -81,35 +81,35 @@ def _progress_path(directory: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedSegment:
     """A segment to compact, with where it ends."""
 
     segment: Segment
     next_offset: int
 
     def pieces(self, disk: Disk) -> Iterator[Frames | Damage]:
-        stretch = Stretch(0, self.segment.size, self.segment.base_offset, self.next_offset)
-        return survey(disk.open(self.segment.path, "read"), stretch, load_index(disk, self.segment))
+        stretch = ScanRange(0, self.segment.size, self.segment.base_offset, self.next_offset)
+        return scan_segment(disk.open(self.segment.path, "read"), stretch, load_index(disk, self.segment))
 
 
-class Rule(Protocol):
-    """What stays of a log. It is asked of one segment after the other, from the oldest on."""
+class CompactionRule(Protocol):
+    """The choice of messages to keep, asked for one segment after the other, oldest first."""
 
-    def applies_to(self, one: Sealed) -> bool:
-        """Whether this segment is to be looked at; where not, it is left as it is."""
+    def applies_to(self, one: SealedSegment) -> bool:
+        """Return whether to rewrite this segment; otherwise it stays as it is."""
         ...
 
     def staying(self, frames: Frames) -> Mask:
-        """Which of these stay."""
+        """Return which of these messages to keep."""
         ...
 
-    def leave(self, one: Sealed) -> None:
-        """This segment is left as it is after all, since it is damaged."""
+    def leave(self, one: SealedSegment) -> None:
+        """Note that this segment stays as it is because it is damaged."""
         ...
 
 
 @dataclass(slots=True)
-class Replacement:
+class SegmentReplacement:
     """Neighbours, and the one segment that takes their place."""
 
     old: list[Segment]
@@ -126,13 +126,13 @@ class Compaction:
 
     log: Log
     disk: Disk
-    sealed: list[Sealed]
+    sealed: list[SealedSegment]
     tombstones_before: int
     segment_bytes: int
     keys_max: int = COMPACTION_KEYS_MAX
-    aborted: Aborted | None = None
+    aborted: AbortedRanges | None = None
     """All of them in these segments, to be removed; None where that is not what this job is for."""
-    replacements: list[Replacement] = field(default_factory=list)
+    replacements: list[SegmentReplacement] = field(default_factory=list)
     messages_removed: int = 0
     failure: GoQueueError | None = None
     """What ended `run` between the decision for a replacement and its end."""
@@ -170,7 +170,7 @@ class Compaction:
         """A step for each replacement."""
         directory = self.log.directory
         progress = load_progress(self.disk, directory)
-        aborted = self.aborted or EMPTY
+        aborted = self.aborted or NONE_ABORTED
         latest, through = self._latest_offsets(progress.clean, aborted)
         in_reach = [one for one in self.sealed if one.next_offset <= through]
         is_due = through > progress.clean or 0 < progress.tombstone < self.tombstones_before
@@ -178,12 +178,12 @@ class Compaction:
             return
         progress = replace(progress, gaps=max(progress.gaps, through))
         _store_progress(self.disk, directory, progress)
-        clean = yield from self._rewrite(in_reach, _Latest(latest, self.tombstones_before, aborted))
+        clean = yield from self._rewrite(in_reach, _LatestPerKey(latest, self.tombstones_before, aborted))
         # Behind damage tombstones stay however old they are: there is nothing to come back for.
         tombstone = self._oldest_tombstone if clean == through else 0
         _store_progress(self.disk, directory, replace(progress, clean=clean, tombstone=tombstone))
 
-    def _latest_offsets(self, clean: int, aborted: Aborted) -> tuple[dict[bytes, int], int]:
+    def _latest_offsets(self, clean: int, aborted: AbortedRanges) -> tuple[dict[bytes, int], int]:
         """The latest offset of each key in what is not clean yet, and how far that looked.
 
         What was aborted never took the place of anything.
@@ -203,7 +203,7 @@ class Compaction:
         latest.pop(b"", None)
         return latest, through
 
-    def _rewrite(self, in_reach: list[Sealed], rule: Rule) -> Generator[None, None, int]:
+    def _rewrite(self, in_reach: list[SealedSegment], rule: CompactionRule) -> Generator[None, None, int]:
         """Rewrite what can be, a step for each replacement; return the offset below which nothing was damaged."""
         output: _Output | None = None
         clean = in_reach[-1].next_offset
@@ -242,27 +242,27 @@ class Compaction:
         output.complete()
         old = [one.segment for one in output.sources]
         for segment in old:
-            segment.pinned = Reader(self.disk, segment)
+            segment.pinned = SegmentReader(self.disk, segment)
         if self.aborted is not None:
-            output.segment.aborted = EMPTY
+            output.segment.aborted = NONE_ABORTED
         self._swap(output.segment, [segment.base_offset for segment in old])
-        self.replacements.append(Replacement(old, output.segment))
+        self.replacements.append(SegmentReplacement(old, output.segment))
         self.messages_removed += output.removed
         if self.log.writer.keeps_copies:
-            renew(self.disk, [output.segment])
+            update_copies(self.disk, [output.segment])
         store_index(self.disk, output.segment, output.index)
 
     def _swap(self, new: Segment, replaced: list[int]) -> None:
         place = self.disk, new.directory, new.base_offset
         try:
-            decide(*place, replaced)
+            commit_swap(*place, replaced)
         except GoQueueError as error:
             self.failure = error  # should the disk not even answer the next question
-            if not is_decided(*place):
+            if not is_swap_committed(*place):
                 self.failure = None
             raise
         try:
-            carry_out(*place, replaced)
+            apply_swap(*place, replaced)
         except GoQueueError as error:
             self.failure = error
             raise
@@ -274,11 +274,11 @@ class _Output:
     def __init__(self, disk: Disk, first: Segment) -> None:
         self._disk = disk
         self._path = cleaned_path(first.directory, first.base_offset)
-        discard(disk, self._path)
+        remove_files(disk, self._path)
         self._file = disk.open(self._path, "create")
         self.segment = Segment(first.directory, first.base_offset)
         self.index = Index()
-        self.sources: list[Sealed] = []
+        self.sources: list[SealedSegment] = []
         self.removed = 0
         self.oldest_tombstone = 0
 
@@ -286,10 +286,10 @@ class _Output:
     def size(self) -> int:
         return self.segment.size
 
-    def has_room_for(self, one: Sealed, segment_bytes: int) -> bool:
+    def has_room_for(self, one: SealedSegment, segment_bytes: int) -> bool:
         return self.size + one.segment.size <= segment_bytes and len(self.sources) < PINNED_SEGMENTS_MAX
 
-    def add(self, one: Sealed, staying: Callable[[Frames], Mask]) -> bool:
+    def add(self, one: SealedSegment, staying: Callable[[Frames], Mask]) -> bool:
         """Append what stays of a segment, byte for byte; nothing of it if it is damaged."""
         size, removed = self.size, 0
         for frames in one.pieces(self._disk):
@@ -336,13 +336,13 @@ class _Output:
 
 
 @dataclass(slots=True)
-class Winnowing(Compaction):
+class LogRewrite(Compaction):
     """The same with another rule for what stays, on some of the oldest segments; no key is looked at."""
 
-    rule: Rule | None = None
+    rule: CompactionRule | None = None
 
     def _compact(self) -> Iterator[None]:
-        assert self.rule is not None, "somebody has to say what stays"
+        assert self.rule is not None, "a rewrite needs a rule"
         if not self.sealed:
             return
         progress = load_progress(self.disk, self.log.directory)
@@ -351,13 +351,13 @@ class Winnowing(Compaction):
         yield from self._rewrite(self.sealed, self.rule)
 
 
-def plan_winnowing(log: Log, disk: Disk, segments: list[Segment], rule: Rule) -> Winnowing:
+def plan_rewrite(log: Log, disk: Disk, segments: list[Segment], rule: CompactionRule) -> LogRewrite:
     """A job over these segments, which are sealed and the oldest."""
     log.refuse_unless_open()
     assert log.sealed()[: len(segments)] == segments, "from the oldest on, without a gap"
     ends = [segment.base_offset for segment in log.segments[1:]]
-    sealed = [Sealed(segment, end) for segment, end in zip(segments, ends, strict=False)]
-    job = Winnowing(log, disk, sealed, 0, log.settings.segment_bytes, rule=rule)
+    sealed = [SealedSegment(segment, end) for segment, end in zip(segments, ends, strict=False)]
+    job = LogRewrite(log, disk, sealed, 0, log.settings.segment_bytes, rule=rule)
     log.begin_job(job)
     return job
 
@@ -369,13 +369,13 @@ def plan_compaction(
     now_ns: int,
     tombstone_grace_seconds: float = TOMBSTONE_GRACE_SECONDS,
     below: int | None = None,
-    aborted: Aborted = EMPTY,
+    aborted: AbortedRanges = NONE_ABORTED,
 ) -> Compaction:
     """A job over all that is sealed now, as far as it is `below` an offset; what was `aborted` goes."""
     log.refuse_unless_open()
     ends = [segment.base_offset for segment in log.segments[1:]]
     places = zip(log.sealed(), ends, strict=False)
-    sealed = [Sealed(segment, end) for segment, end in places if below is None or end <= below]
+    sealed = [SealedSegment(segment, end) for segment, end in places if below is None or end <= below]
     before = now_ns - round(tombstone_grace_seconds * NANOSECONDS)
     job = Compaction(log, disk, sealed, before, log.settings.segment_bytes, aborted=aborted)
     log.begin_job(job)
@@ -391,17 +391,17 @@ def _keys(frames: Frames) -> list[bytes]:
 
 
 @dataclass(slots=True)
-class _Latest:
-    """Of messages with one key the latest stays, and a tombstone until it is old; of what was aborted, nothing."""
+class _LatestPerKey:
+    """Keeps the latest message of each key and young tombstones, and no aborted message."""
 
     latest: dict[bytes, int]
     tombstones_before: int
-    aborted: Aborted
+    aborted: AbortedRanges
 
-    def applies_to(self, _: Sealed) -> bool:
+    def applies_to(self, _: SealedSegment) -> bool:
         return True
 
-    def leave(self, _: Sealed) -> None:
+    def leave(self, _: SealedSegment) -> None:
         """It may hide values, so tombstones behind it stay."""
         self.tombstones_before = 0
 

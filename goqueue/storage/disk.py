@@ -35,7 +35,7 @@ Mode = Literal["read", "write", "create"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """A name in a directory."""
 
     name: str
@@ -44,12 +44,13 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """Of a file system."""
+class DiskSpace:
+    """The space of a file system, as `df` shows it."""
 
     total_bytes: int
+    used_bytes: int
     free_bytes: int
-    """What is free for a process without privileges."""
+    """What is available to a process without privileges. Less than total minus used where blocks are reserved."""
 
 
 class File(Protocol):
@@ -71,7 +72,7 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
-    def forget_cache(self) -> None:
+    def drop_cache(self) -> None:
         """Drop clean pages from memory, so that the next read tells what the device really holds."""
         ...
 
@@ -85,8 +86,8 @@ class Lock(Protocol):
 class Disk(Protocol):
     def open(self, path: str, mode: Mode) -> File: ...
 
-    def entries(self, path: str) -> list[Entry]:
-        """What a directory holds, in the order of names."""
+    def entries(self, path: str) -> list[DirectoryEntry]:
+        """List a directory in the order of names."""
         ...
 
     def kind(self, path: str) -> Literal["file", "directory", "other", "absent"]: ...
@@ -109,12 +110,12 @@ class Disk(Protocol):
         """Return once the names in this directory are on the device."""
         ...
 
-    def space(self, path: str) -> Space:
-        """Of the file system that holds this path."""
+    def space(self, path: str) -> DiskSpace:
+        """Return the space of the file system that holds this path."""
         ...
 
     def lock(self, path: str, owner: str) -> Lock:
-        """Take an exclusive lock that ends with this process, or say who holds it."""
+        """Take an exclusive lock that ends with this process, or raise an error that names its holder."""
         ...
 
 
@@ -128,8 +129,8 @@ def read_all(disk: Disk, path: str) -> bytes:
         file.close()
 
 
-def discard(disk: Disk, *paths: str) -> None:
-    """Remove what is there of these files."""
+def remove_files(disk: Disk, *paths: str) -> None:
+    """Remove those of these files that exist."""
     for path in paths:
         if disk.kind(path) != "absent":
             disk.remove(path)
@@ -143,13 +144,13 @@ def file_size(disk: Disk, path: str) -> int:
         file.close()
 
 
-def replace(disk: Disk, path: str, content: Buffer, *, durable: bool = True) -> None:
+def replace_file(disk: Disk, path: str, content: Buffer, *, durable: bool = True) -> None:
     """Give a file new content in one step: after a crash it is the old or the new, never a mixture.
 
     Not `durable` is for caches: a loss of power may leave nothing of either.
     """
     temporary = f"{path}.tmp"
-    discard(disk, temporary)
+    remove_files(disk, temporary)
     file = disk.open(temporary, "create")
     try:
         file.write(0, [content])
@@ -166,7 +167,7 @@ def replace(disk: Disk, path: str, content: Buffer, *, durable: bool = True) -> 
         disk.sync_directory(os.path.dirname(path))
 
 
-def refuse(error: OSError, path: str) -> NoReturn:
+def raise_translated(error: OSError, path: str) -> NoReturn:
     """Translate the operating system's error into ours."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     translated: GoQueueError
@@ -201,7 +202,7 @@ def _translated(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        refuse(error, path)
+        raise_translated(error, path)
 
 
 def oserror(code: int) -> OSError:
@@ -262,7 +263,7 @@ class SystemFile:
         with _translated(self._path):
             return os.fstat(self._descriptor).st_size
 
-    def forget_cache(self) -> None:
+    def drop_cache(self) -> None:
         with _translated(self._path):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -290,7 +291,7 @@ class SystemLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(self._descriptor, 500, 0).decode("utf-8", "replace").strip() or "another process"
-            raise in_use(path, holder) from None
+            raise directory_in_use(path, holder) from None
         os.pwrite(self._descriptor, owner.encode(), 0)  # before the old name is cut off: the disk may be full
         os.ftruncate(self._descriptor, len(owner.encode()))
 
@@ -318,7 +319,7 @@ class SystemDisk:
                 raise oserror(errno.EISDIR)
             return SystemFile(path, descriptor)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         with _translated(path), os.scandir(path) as found:
             return sorted(filter(None, map(_entry, found)), key=lambda entry: entry.name)
 
@@ -328,14 +329,14 @@ class SystemDisk:
         except FileNotFoundError:
             return "absent"
         except OSError as error:
-            refuse(error, path)
+            raise_translated(error, path)
         return "file" if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else "other"
 
     def make_directory(self, path: str) -> None:
         path = path.rstrip("/") or path
         parent = os.path.dirname(path)
         if self.kind(path) == "directory":
-            # Whoever made it may have died before the name was synced. What we may not read, we did not make.
+            # Its maker may have died before it synced the name. A directory that we may not read is not ours.
             with suppress(AccessDenied):
                 self.sync_directory(parent)
             return
@@ -365,10 +366,11 @@ class SystemDisk:
             finally:
                 os.close(descriptor)
 
-    def space(self, path: str) -> Space:
+    def space(self, path: str) -> DiskSpace:
         with _translated(path):
             found = os.statvfs(path)
-            return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+            used = found.f_blocks - found.f_bfree
+            return DiskSpace(*(blocks * found.f_frsize for blocks in (found.f_blocks, used, found.f_bavail)))
 
     def lock(self, path: str, owner: str) -> SystemLock:
         with _translated(path):
@@ -381,7 +383,7 @@ class SystemDisk:
         return lock
 
     def is_locked(self, path: str) -> bool:
-        """Whether a process holds this lock. Whoever asks takes nothing, and may not even be allowed to write."""
+        """Return whether a process holds this lock, without taking it and without the right to write."""
         if self.kind(path) != "file":
             return False
         with _translated(path):
@@ -394,21 +396,18 @@ class SystemDisk:
                 os.close(descriptor)
         return False
 
-    def __repr__(self) -> str:
-        return "<SystemDisk>"
 
-
-def _entry(item: "os.DirEntry[str]") -> Entry | None:
+def _entry(item: "os.DirEntry[str]") -> DirectoryEntry | None:
     """A name and what it stands for, unless it went away since it was listed."""
     if item.is_file():
         try:
-            return Entry(item.name, "file", item.stat().st_size)
+            return DirectoryEntry(item.name, "file", item.stat().st_size)
         except FileNotFoundError:
             return None
-    return Entry(item.name, "directory" if item.is_dir(follow_symlinks=False) else "other", 0)
+    return DirectoryEntry(item.name, "directory" if item.is_dir(follow_symlinks=False) else "other", 0)
 
 
-def in_use(path: str, holder: str) -> DataDirectoryInUse:
+def directory_in_use(path: str, holder: str) -> DataDirectoryInUse:
     return DataDirectoryInUse(
         f"{os.path.dirname(path)} is in use by {holder}",
         hint="stop that process, or choose another data directory",

@@ -1,7 +1,7 @@
 """Group commit: one thread that writes and syncs whatever has gathered, for all logs.
 
 While one round is at the disk the next gathers, so the busier the broker, the more messages each
-sync covers. The owner's thread hands over logs that have something to write and gets a `Report` a
+sync covers. The owner's thread hands over logs that have something to write and gets a `FlushReport` a
 round; the thread itself touches nothing but files.
 
 Two modes. `always`: a message is answered after the sync. `interval`: it is answered once written,
@@ -15,17 +15,18 @@ from queue import Empty, SimpleQueue
 from typing import Literal, Protocol
 
 from goqueue.clock import NANOSECONDS, Clock
+from goqueue.events import Signal
 from goqueue.limits import COPY_SYNC_SECONDS, WRITERS_MAX
-from goqueue.storage.writer import Outcome, Writer
+from goqueue.storage.writer import LogWriter, WriteResult
 
-Mode = Literal["always", "interval"]
+FlushMode = Literal["always", "interval"]
 _COPIES_NS = round(COPY_SYNC_SECONDS * NANOSECONDS)
 
 
 class Flushable(Protocol):
-    """What the flusher knows of a log."""
+    """The part of a log that the flusher uses."""
 
-    writer: Writer
+    writer: LogWriter
     submitted: bool
     """Whether the log waits for a round. The flusher clears it before it looks at what waits."""
 
@@ -33,7 +34,7 @@ class Flushable(Protocol):
     def is_closed(self) -> bool: ...
 
 
-Report = list[tuple[Flushable, Outcome]]
+FlushReport = list[tuple[Flushable, WriteResult]]
 
 
 class Flusher:
@@ -42,12 +43,12 @@ class Flusher:
     def __init__(
         self,
         clock: Clock,
-        mode: Mode,
+        mode: FlushMode,
         interval_ns: int,
-        deliver: Callable[[Report], None],
+        deliver: Callable[[FlushReport], None],
         logs_open_max: int = WRITERS_MAX,
     ) -> None:
-        self.mode: Mode = mode
+        self.mode: FlushMode = mode
         self._clock = clock
         self._interval_ns = interval_ns
         self._deliver = deliver
@@ -56,12 +57,12 @@ class Flusher:
         self._open: OrderedDict[Flushable, None] = OrderedDict()
         self._unsynced: dict[Flushable, None] = {}
         self._wanted: deque[Flushable] = deque()
-        """Those that somebody cannot wait for until the interval is over. Owner and thread both touch it."""
+        """Logs that must be synced before the interval is over. Owner and thread both change it."""
         self._synced_ns = self._copies_synced_ns = clock.monotonic_ns()
         self._copied: dict[Flushable, None] = {}
         """Logs whose copies have got something since they were synced."""
         self._thread: threading.Thread | None = None
-        self.on_round: Callable[[int], None] = lambda _: None
+        self.on_round = Signal[[int]]()
         """Hears, on the thread that did it, how many nanoseconds each round took."""
         self.failure: BaseException | None = None
         """What ended the thread against its will. An empty report tells the owner to look."""
@@ -139,12 +140,12 @@ class Flusher:
 
     def _round(self, logs: Iterable[Flushable], *, sync: bool) -> None:
         began = self._clock.monotonic_ns()
-        outcomes: dict[Flushable, Outcome] = {}
+        outcomes: dict[Flushable, WriteResult] = {}
         for log in logs:
             log.submitted = False
             if log.is_closed:
                 self._forget(log)
-                outcomes[log] = Outcome(released=True)
+                outcomes[log] = WriteResult(released=True)
                 continue
             self._make_room(log, outcomes)
             self._do(log, log.writer.write, outcomes)
@@ -160,7 +161,7 @@ class Flusher:
             self._unsynced.clear()
             self._synced_ns = self._clock.monotonic_ns()
         if outcomes:
-            self.on_round(self._clock.monotonic_ns() - began)
+            self.on_round.emit(self._clock.monotonic_ns() - began)
             self._deliver(list(outcomes.items()))
             self._copied.update((log, None) for log in outcomes if log.writer.has_unsynced_copy)
         self._sync_copies()
@@ -174,9 +175,9 @@ class Flusher:
                 del self._copied[log]
             self._copies_synced_ns = now_ns
 
-    def _do(self, log: Flushable, step: Callable[[Outcome], None], outcomes: dict[Flushable, Outcome]) -> None:
-        """A mistake of our own with one log must not cost the others their answers."""
-        outcome = outcomes.setdefault(log, Outcome())
+    def _do(self, log: Flushable, step: Callable[[WriteResult], None], outcomes: dict[Flushable, WriteResult]) -> None:
+        """Run a step; a bug that one log triggers must not cost the others their answers."""
+        outcome = outcomes.setdefault(log, WriteResult())
         try:
             step(outcome)
         except Exception as error:
@@ -188,7 +189,7 @@ class Flusher:
         self._unsynced.pop(log, None)
         self._copied.pop(log, None)
 
-    def _make_room(self, log: Flushable, outcomes: dict[Flushable, Outcome]) -> None:
+    def _make_room(self, log: Flushable, outcomes: dict[Flushable, WriteResult]) -> None:
         """Have at most so many logs with open files: the one unused for longest is synced and closed."""
         self._open[log] = None
         self._open.move_to_end(log)

@@ -58,7 +58,7 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StoredMessage:
     """A decoded frame. A key of no bytes is no key."""
 
     offset: int
@@ -128,7 +128,7 @@ def encode_many(
 def _shape(
     key: bytes, value: bytes, headers: bytes, priority: int, flags: int
 ) -> tuple[int, Callable[..., bytes], bytes]:
-    """What frames with lengths as these have in common: their checksum so far, how to pack them, their fields."""
+    """Return the common part of frames with these lengths: checksum so far, packer, fields."""
     example = encode(value, key, headers, priority=priority, flags=flags)  # refuses what does not fit
     fields = example[AT_OFFSET:FRAME_HEADER_BYTES]
     layout = struct.Struct(f">4sI{len(fields)}s{len(key)}s{len(value)}s{len(headers)}s")
@@ -251,14 +251,14 @@ def walk(buffer: Buffer) -> Iterator[int]:
         position += length
 
 
-def decode(buffer: Buffer, position: int = 0) -> Message:
+def decode(buffer: Buffer, position: int = 0) -> StoredMessage:
     """The message at `position`; its checksum is the caller's business (`verify`)."""
     measure(buffer, position)
     _, _, flags, _, offset, timestamp, priority, _, key, value, headers = _HEADER.unpack_from(buffer, position)
     at_key = position + FRAME_HEADER_BYTES
     at_value = at_key + key
     at_headers = at_value + value
-    return Message(
+    return StoredMessage(
         offset,
         timestamp,
         bytes(buffer[at_key:at_value]) if key else None,
@@ -285,7 +285,7 @@ def checksum_at(buffer: Buffer, position: int = 0) -> int:
 
 
 def length_at(buffer: Buffer, position: int = 0) -> int:
-    """What the header says, possible or not; `measure` checks it."""
+    """Return the length in the header, possible or not; `measure` checks it."""
     key, value, headers = _LENGTHS.unpack_from(buffer, position + AT_KEY_LENGTH)
     length: int = FRAME_HEADER_BYTES + key + value + headers
     return length
@@ -298,6 +298,6 @@ def key_at(buffer: Buffer, position: int = 0) -> bytes:
 
 
 def stamp(buffer: bytearray | memoryview, position: int, length: int, offset: int, timestamp_ns: int) -> None:
-    """Give a frame that someone else encoded its place: offset, append time, and the new checksum."""
+    """Stamp an encoded frame with its offset, its append time and the new checksum."""
     _STAMP.pack_into(buffer, position + AT_OFFSET, offset, timestamp_ns)
     _CRC.pack_into(buffer, position + AT_CRC, checksum_of(memoryview(buffer), position, length))

@@ -8,7 +8,7 @@ from its log alone and can be rebuilt to the same bytes. On disk two files hold 
 a checksum of its own. It is written after each sync and so vouches for every byte before it: what
 is bad below the mark is damage, not a torn write. The next entries overwrite it.
 
-What must stay true: an index is a cache. Whoever uses an entry checks that the frame there has
+What must stay true: an index is a cache. Every user of an entry checks that the frame there has
 the offset that the entry says.
 """
 
@@ -111,7 +111,7 @@ class Index:
 
 
 def mark(offset: int, position: int) -> bytes:
-    """What `.index` ends with."""
+    """Encode the synced mark at the end of `.index`."""
     pair = offset.to_bytes(8, "big") + position.to_bytes(8, "big")
     return pair + crc32c(pair).to_bytes(4, "big") + MARK_MAGIC
 
@@ -159,7 +159,7 @@ def load(content: bytes, times: bytes, base_offset: int, size: int) -> Index | N
 
 
 def _plausible(table: Positions, size: int) -> int:
-    """How many entries lie within the log, with rising offsets and each in a later block than the one before."""
+    """Count the entries that lie within the log, with rising offsets and each in a later block than the one before."""
     offsets, positions = table[:, 0], table[:, 1]
     blocks = positions // INDEX_BLOCK_BYTES
     wrong = (positions < 0) | (positions >= size)

@@ -5,7 +5,7 @@ segment once that is sealed, and made again by a survey where it is missing. The
 `docs/format.md`.
 
 What must stay true: a message between `first` and `end` is in exactly one run, and runs of a lane rise. An offset
-without a message may be in a run, or in none. What is damaged counts as `NORMAL`: whoever reads that lane is told.
+without a message may be in a run, or in none. What is damaged counts as `NORMAL`: readers of that lane are told.
 """
 
 import struct
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
 from goqueue.storage import frame
-from goqueue.storage.disk import Disk, File, read_all, replace
+from goqueue.storage.disk import Disk, File, read_all, replace_file
 from goqueue.storage.index import Index
 from goqueue.storage.scan import PLAIN_FRAMES, Bytes, Frames, Positions
-from goqueue.storage.survey import Damage, Stretch, survey
+from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
 
 LANES = range(PRIORITY_COUNT)
 NO_LANE = -1
@@ -38,7 +38,7 @@ Span = tuple[int, int]
 """Offsets from the first up to, not including, the second."""
 
 
-class Runs:
+class OffsetRuns:
     """The messages of one lane, by how far they are from a base: so four bytes a number are enough, as a rule."""
 
     __slots__ = ("_base", "_ends", "_starts")
@@ -85,7 +85,7 @@ class Runs:
             column.frombytes((values - self._base).astype(column.typecode).tobytes())
 
     def _make_room(self, end: int) -> None:
-        """What compaction has joined may reach further than four bytes do."""
+        """Widen the columns: compaction may join segments further apart than four bytes reach."""
         if end - self._base > _NARROW_MAX and self._starts.typecode == _NARROW:
             self._starts, self._ends = array(_WIDE, self._starts), array(_WIDE, self._ends)
 
@@ -102,7 +102,7 @@ class Runs:
         return max(offset, self._base + self._starts[place]) if place < len(self._starts) else None
 
     def count(self, first: int, end: int, most: int = OFFSET_MAX) -> int:
-        """How many messages are in this range, or as many as this; what compaction removed from runs counts still."""
+        """Count the messages in this range, up to a limit; those that compaction removed from runs still count."""
         low, high = self._places(first, end, most)
         if low == high:
             return 0
@@ -139,26 +139,26 @@ class Runs:
         return low, min(bisect_left(self._starts, end - self._base, low), low + most)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Runs):
+        if not isinstance(other, OffsetRuns):
             return NotImplemented
         return all(np.array_equal(one, two) for one, two in zip(self.columns(), other.columns(), strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
 
-class Lanes:
+class SegmentLanes:
     """The lanes of a segment, from one offset up to another."""
 
     __slots__ = ("_last", "end", "first", "runs")
 
     def __init__(self, first: int) -> None:
         self.first = self.end = first
-        self.runs = tuple(Runs(first) for _ in LANES)
+        self.runs = tuple(OffsetRuns(first) for _ in LANES)
         self._last = NO_LANE
 
     @property
     def last(self) -> int:
-        """The lane of the last message."""
+        """Return the lane of the last message."""
         return self._last
 
     @property
@@ -200,9 +200,9 @@ class Lanes:
     def _end_of(self, lane: int) -> int:
         return self.runs[lane].end
 
-    def followed_by(self, later: "Lanes") -> "Lanes":
+    def followed_by(self, later: "SegmentLanes") -> "SegmentLanes":
         """Both as one; nothing lies between the two."""
-        whole = Lanes(self.first)
+        whole = SegmentLanes(self.first)
         used = [lane for lane in LANES if len(later.runs[lane])]
         following = min(used, key=lambda lane: later.runs[lane].first, default=NO_LANE)
         for lane, runs in enumerate(whole.runs):
@@ -213,7 +213,7 @@ class Lanes:
         return whole
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Lanes):
+        if not isinstance(other, SegmentLanes):
             return NotImplemented
         return (self.first, self.end, self.runs) == (other.first, other.end, other.runs)
 
@@ -224,8 +224,8 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
-    """What stays in memory of a sealed segment whose runs are on disk: where each lane begins and ends there."""
+class LaneSummary:
+    """The first and last offset of each lane in a sealed segment; its runs stay on disk."""
 
     firsts: tuple[int, ...]
     """As `ends`, both 0 where a lane has nothing."""
@@ -233,7 +233,7 @@ class Digest:
     counts: tuple[int, ...]
 
     @classmethod
-    def of(cls, lanes: Lanes) -> "Digest":
+    def of(cls, lanes: SegmentLanes) -> "LaneSummary":
         return cls(
             tuple(runs.first if len(runs) else 0 for runs in lanes.runs),
             tuple(runs.end if len(runs) else 0 for runs in lanes.runs),
@@ -241,7 +241,7 @@ class Digest:
         )
 
     def is_beside(self, lane: int, offset: int) -> bool:
-        """Whether all messages of the lane, or none, lie from this offset on."""
+        """Return whether all messages of the lane, or none, lie from this offset on."""
         return offset <= self.firsts[lane] or offset >= self.ends[lane]
 
 
@@ -257,10 +257,10 @@ def lanes_of(frames: Frames, last: int = NO_LANE) -> Bytes:
     return lanes
 
 
-class LaneBook:
-    """What a log knows of the lanes of all its messages as they are appended.
+class AppendedLanes:
+    """The lanes of a log's messages since it was opened.
 
-    From `since` on, every message is in `lane`. Before it there may be others, or nobody has looked.
+    From `since` on, every message is in `lane`. Before it there may be others, or it is unknown.
     """
 
     __slots__ = ("appended", "lane", "since")
@@ -271,7 +271,7 @@ class LaneBook:
         self.appended = [0] * PRIORITY_COUNT
         """How many of each lane came since the log was opened."""
 
-    def note(self, lanes: Lanes, frames: Frames, first_offset: int, *, has_control: bool = False) -> None:
+    def note(self, lanes: SegmentLanes, frames: Frames, first_offset: int, *, has_control: bool = False) -> None:
         """These are appended to the segment of which `lanes` tells."""
         if len(frames) < PLAIN_FRAMES and not has_control:
             content = frames.buffer.data
@@ -289,30 +289,27 @@ class LaneBook:
         for number, count in enumerate(np.bincount(kinds, minlength=PRIORITY_COUNT).tolist()):
             self.appended[number] += count
 
-    def _note_alike(self, lanes: Lanes, lane: int, first_offset: int, count: int) -> None:
+    def _note_alike(self, lanes: SegmentLanes, lane: int, first_offset: int, count: int) -> None:
         lanes.add(lane, first_offset, first_offset + count)
         if lane != self.lane:
             self.since, self.lane = first_offset, lane
         self.appended[lane] += count
 
-    def cut(self, lanes: Lanes, offset: int) -> None:
-        """What is behind this offset was never appended."""
+    def cut(self, lanes: SegmentLanes, offset: int) -> None:
+        """Forget everything from this offset on."""
         for lane in LANES:
             self.appended[lane] -= lanes.runs[lane].count(offset, lanes.end)
         lanes.cut(offset)
         self.since, self.lane = offset, NO_LANE
 
-    def __repr__(self) -> str:
-        return f"<LaneBook lane {self.lane} since {self.since}>"
+
+# --- segments whose lanes are unknown ---
 
 
-# --- a segment of which nobody has noted it ---
-
-
-def survey_lanes(file: File, stretch: Stretch, index: Index | None = None) -> Lanes:
+def scan_lanes(file: File, stretch: ScanRange, index: Index | None = None) -> SegmentLanes:
     """The lanes of a stretch of a segment, by reading it."""
-    lanes = Lanes(stretch.first_offset)
-    for piece in survey(file, stretch, index):
+    lanes = SegmentLanes(stretch.first_offset)
+    for piece in scan_segment(file, stretch, index):
         if isinstance(piece, Damage):
             if piece.first_offset < piece.next_offset:
                 lanes.add(frame.NORMAL, piece.first_offset, piece.next_offset)
@@ -324,7 +321,7 @@ def survey_lanes(file: File, stretch: Stretch, index: Index | None = None) -> La
 # --- the file ---
 
 
-def dump(lanes: Lanes, size: int) -> bytes:
+def dump(lanes: SegmentLanes, size: int) -> bytes:
     """The bytes of `.lanes`; `size` is that of the log that they follow from."""
     head = _HEADER.pack(_MAGIC, _VERSION, 0, lanes.first, lanes.end, size, *map(len, lanes.runs))
     columns = [column.astype(">i8").tobytes() for runs in lanes.runs for column in runs.columns()]
@@ -332,7 +329,7 @@ def dump(lanes: Lanes, size: int) -> bytes:
     return content + _CRC.pack(crc32c(content))
 
 
-def load(content: bytes, first: int, end: int, size: int) -> Lanes | None:
+def load(content: bytes, first: int, end: int, size: int) -> SegmentLanes | None:
     """The lanes in these bytes, or None where they are not those of a segment with this beginning, end and size."""
     body = content[: -_CRC.size]
     if len(content) < _HEADER.size + _CRC.size or _CRC.pack(crc32c(body)) != content[-_CRC.size :]:
@@ -343,7 +340,7 @@ def load(content: bytes, first: int, end: int, size: int) -> Lanes | None:
         return None
     if len(body) != _HEADER.size + 2 * sum(counts) * 8:
         return None
-    lanes = Lanes(first)
+    lanes = SegmentLanes(first)
     columns: NDArray[np.int64] = np.frombuffer(body, ">i8", offset=_HEADER.size).astype(np.int64)
     place = 0
     for runs, count in zip(lanes.runs, counts, strict=True):
@@ -354,10 +351,10 @@ def load(content: bytes, first: int, end: int, size: int) -> Lanes | None:
     return lanes
 
 
-def store_lanes(disk: Disk, path: str, lanes: Lanes, size: int) -> None:
+def store_lanes(disk: Disk, path: str, lanes: SegmentLanes, size: int) -> None:
     """Write the file anew. What a loss of power leaves of it is not believed."""
-    replace(disk, path, dump(lanes, size), durable=False)
+    replace_file(disk, path, dump(lanes, size), durable=False)
 
 
-def load_lanes(disk: Disk, path: str, first: int, end: int, size: int) -> Lanes | None:
+def load_lanes(disk: Disk, path: str, first: int, end: int, size: int) -> SegmentLanes | None:
     return load(read_all(disk, path), first, end, size) if disk.kind(path) == "file" else None

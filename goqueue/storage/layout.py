@@ -1,20 +1,25 @@
-"""What a data directory looks like: its format, the names that belong in it, and where its logs are.
+"""The layout of a data directory: its format, the names in it, where its logs are, and its checkpoint files.
 
-Nothing here opens a log: tools that look at a directory of which they are not the broker need no more.
+A checkpoint is one line of JSON with its checksum on the next. It decides what is read, removed or given out again, so
+a changed bit must not pass for a fact: one that is not whole counts as none.
 """
 
+import json
 from collections.abc import Iterator
+from typing import Any
+
+from crc32c import crc32c
 
 from goqueue.errors import DataDirectoryForeign, FormatUnsupported, LogNameInvalid, PathInvalid
 from goqueue.limits import LOG_DEPTH_MAX, LOG_NAME_BYTES_MAX
-from goqueue.storage.disk import Disk, Entry, read_all
+from goqueue.storage.disk import DirectoryEntry, Disk, read_all, replace_file
 from goqueue.storage.segment import base_offset_of
 
 FORMAT_VERSION = 1
 _VERSION_DIGITS_MAX = 9
 _OURS = frozenset(
     {
-        "FORMAT", "FORMAT.tmp", "clean", "clean.tmp", "clock", "clock.tmp",
+        "FORMAT", "FORMAT.tmp", "clean", "clean.tmp", "clock", "clock.tmp", "history",
         "lock", "logs", "reserve", "reserve.tmp", "trash",
     }
 )  # fmt: skip
@@ -56,7 +61,7 @@ def _check_format(path: str, content: bytes) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse what could leave the directory or would not fit a file system."""
+    """Refuse a name that could leave the directory or would not fit a file system."""
     parts = name.split("/")
     for part in parts:
         if not part or part in (".", "..") or len(part) > LOG_NAME_BYTES_MAX or not _NAME_CHARACTERS.issuperset(part):
@@ -70,12 +75,12 @@ def check_name(name: str) -> None:
 
 def find_logs(disk: Disk, root: str, *, depth: int = LOG_DEPTH_MAX) -> list[str]:
     """The names of all logs below a directory."""
-    tops = [entry for entry in disk.entries(root) if is_directory_of_ours(entry)]
+    tops = [entry for entry in disk.entries(root) if is_log_directory(entry)]
     return [name for top in tops for name in _logs_at(disk, root, top.name, depth)]
 
 
-def is_directory_of_ours(entry: Entry) -> bool:
-    """Whether it can be part of a log's name."""
+def is_log_directory(entry: DirectoryEntry) -> bool:
+    """Return whether a directory name can be part of a log's name."""
     return entry.kind == "directory" and _NAME_CHARACTERS.issuperset(entry.name)
 
 
@@ -85,9 +90,36 @@ def _logs_at(disk: Disk, root: str, name: str, depth: int) -> Iterator[str]:
     if any(entry.kind == "file" and _is_of_segment(entry.name) for entry in entries):
         yield name
     for entry in entries if depth > 1 else ():
-        if is_directory_of_ours(entry):
+        if is_log_directory(entry):
             yield from _logs_at(disk, root, f"{name}/{entry.name}", depth - 1)
 
 
 def _is_of_segment(name: str) -> bool:
     return any(base_offset_of(name, kind) is not None for kind in ("log", "copy"))
+
+
+LOG_CHECKPOINTS = frozenset({"compacted", "producers", "schedule", "snapshot"})
+"""Checkpoints in a log's directory, beside its segments."""
+
+
+def write_checkpoint(disk: Disk, path: str, **facts: Any) -> None:
+    """Write a checkpoint file in one step."""
+    replace_file(disk, path, encode_checkpoint(facts))
+
+
+def encode_checkpoint(facts: dict[str, Any]) -> bytes:
+    line = json.dumps({"format": 1, **facts}).encode() + b"\n"
+    return line + b"%08x\n" % crc32c(line)
+
+
+def decode_checkpoint(content: bytes) -> dict[str, Any] | None:
+    """Return the facts, or None unless this is an unchanged checkpoint of this format."""
+    line, newline, checksum = content.partition(b"\n")
+    line += newline
+    if checksum != b"%08x\n" % crc32c(line):
+        return None
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return None
+    return facts if isinstance(facts, dict) and facts.get("format") == 1 else None

@@ -3,19 +3,18 @@
     first_offset ≤ durable_end ≤ written_end ≤ next_offset
 
 Everything here runs on the thread that owns the log and decides without waiting: an append goes
-to memory and to the flusher's queue, a read becomes a piece of memory or an `Extent` that any
-thread may load. The owner's duties: hand each `Outcome` of the flusher to `settle`, and call
+to memory and to the flusher's queue, a read becomes a piece of memory or an `PendingRead` that any
+thread may load. The owner's duties: hand each `WriteResult` of the flusher to `settle`, and call
 nothing else of a log from another thread.
 
 What must stay true: readers see only what an acknowledgement has been given for; when the disk
 refuses, the state here goes back to what the disk has, and the offsets are given out again only
-because nobody was ever told of them.
+because no caller was told of them.
 """
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from operator import attrgetter
 
@@ -23,22 +22,21 @@ import numpy as np
 
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, LogClosed, LogFenced, OffsetOutOfRange, PathInvalid
+from goqueue.events import Signal
 from goqueue.limits import OFFSET_MAX, SEGMENT_AGE_SECONDS, SEGMENT_BYTES
 from goqueue.storage import frame, scan
-from goqueue.storage.aborted import EMPTY, UNKNOWN
-from goqueue.storage.chunk import Acknowledge, Chunk
 from goqueue.storage.disk import Disk
-from goqueue.storage.extent import Extent, Read
 from goqueue.storage.flusher import Flusher
 from goqueue.storage.index import Index
-from goqueue.storage.lanes import LaneBook, Lanes
-from goqueue.storage.moment import Moment
-from goqueue.storage.recovery import Recovered
+from goqueue.storage.lanes import AppendedLanes, SegmentLanes
+from goqueue.storage.reads import PendingRead, ReadResult, TimeSearch
+from goqueue.storage.recovery import RecoveredLog
 from goqueue.storage.scan import Frames
-from goqueue.storage.segment import Reader, Readers, Segment, load_index, store_index
-from goqueue.storage.survey import Damage
-from goqueue.storage.tail import Tail, TailBudget
-from goqueue.storage.writer import RESUME, Outcome, Queue, Writer
+from goqueue.storage.segment import Segment, SegmentReader, SegmentReaderCache, load_index, store_index
+from goqueue.storage.segment_scan import Damage
+from goqueue.storage.tail import LogTail, TailBudget
+from goqueue.storage.transaction_index import ABORTED_UNKNOWN, NONE_ABORTED
+from goqueue.storage.writer import RESUME, AppendCallback, LogWriter, PendingAppend, WriteQueue, WriteResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +48,29 @@ class LogSettings:
 
 
 @dataclass(slots=True)
-class Resources:
-    """What all logs of a data directory share."""
+class LogResources:
+    """The parts that all logs of a data directory share."""
 
     disk: Disk
     clock: Clock
     flusher: Flusher
-    readers: Readers
+    readers: SegmentReaderCache
     tails: TailBudget
-    on_roll: Callable[[str], None] = lambda _: None
+    on_roll: Signal[[str]] = field(default_factory=Signal)
     """Called with the name of a log that begins a new segment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """Where a batch went."""
+class AppendResult:
+    """The offsets and the time of an appended batch."""
 
     first_offset: int
     next_offset: int
     time: int
 
 
-class Stage(IntEnum):
-    """How near a log is to its end; it never goes back. A fence is another matter: it is lifted by reading anew."""
+class LogStage(IntEnum):
+    """The lifecycle of a log; it never goes back. A fence is separate: reading the disk again lifts it."""
 
     OPEN = 0
     STOPPING = 1  # appends are refused, what waits is still written
@@ -83,21 +81,21 @@ class Stage(IntEnum):
 class Log:
     """One append-only sequence of messages."""
 
-    def __init__(self, name: str, resources: Resources, settings: LogSettings, recovered: Recovered) -> None:
+    def __init__(self, name: str, resources: LogResources, settings: LogSettings, recovered: RecoveredLog) -> None:
         self.name = name
         self.settings = settings
         self.submitted = False
-        self.stage = Stage.OPEN
+        self.stage = LogStage.OPEN
         self._resources = resources
-        self._queue: Queue = deque()
-        self.writer = Writer(resources.disk, self._queue)
-        self._tail = Tail()
+        self._queue: WriteQueue = deque()
+        self.writer = LogWriter(resources.disk, self._queue)
+        self._tail = LogTail()
         self.segments: list[Segment] = []
         self.job: object | None = None
         """Retention or compaction, from its plan to the `apply` of its end."""
         self.adopt(recovered)
 
-    def adopt(self, recovered: Recovered) -> None:
+    def adopt(self, recovered: RecoveredLog) -> None:
         """Take over what the disk holds: at the start, and after a fence or a truncation."""
         self._tail.clear()
         self._resources.readers.drop(*self.segments)
@@ -116,12 +114,12 @@ class Log:
         self._readable = (self.active, self.active.size)  # where `readable_end` is
         for segment in self.segments:
             segment.aborted, segment.has_aborted_file = None, False
-        self.active.aborted = replace(UNKNOWN, since=self.next_offset)
+        self.active.aborted = replace(ABORTED_UNKNOWN, since=self.next_offset)
         if self.active.base_offset == self.next_offset:
-            self.active.is_dense, self.active.aborted = True, EMPTY
-        self.active.lanes = Lanes(self.next_offset)
-        self.lanes = LaneBook(self.next_offset)
-        self._unsettled: deque[Chunk] = deque()
+            self.active.is_dense, self.active.aborted = True, NONE_ABORTED
+        self.active.lanes = SegmentLanes(self.next_offset)
+        self.lanes = AppendedLanes(self.next_offset)
+        self._unsettled: deque[PendingAppend] = deque()
         self._queue.append(RESUME)
 
     @property
@@ -134,7 +132,7 @@ class Log:
 
     @property
     def readable_end(self) -> int:
-        """No reader sees this offset or a greater one."""
+        """The high watermark: readers see only smaller offsets."""
         return self.durable_end if self._resources.flusher.mode == "always" else self.written_end
 
     @property
@@ -148,21 +146,21 @@ class Log:
 
     @property
     def is_closed(self) -> bool:
-        return self.stage >= Stage.CLOSED
+        return self.stage >= LogStage.CLOSED
 
-    def advance(self, stage: Stage) -> None:
+    def advance(self, stage: LogStage) -> None:
         assert stage >= self.stage, f"a log that is {self.stage.name} does not become {stage.name}"
         self.stage = stage
 
     @property
     def is_settled(self) -> bool:
-        """Whether every append has been answered."""
+        """True if every append has been answered."""
         return not self._unsettled
 
     # --- append ---
 
-    def append(self, frames: Frames, acknowledge: Acknowledge | None = None) -> Appended:
-        """Give frames their offsets and time, in place. `acknowledge` hears when they are safe, or why not."""
+    def append(self, frames: Frames, acknowledge: AppendCallback | None = None) -> AppendResult:
+        """Give frames their offsets and time, in place. `acknowledge` is called when they are durable or refused."""
         assert len(frames), "an append has at least one frame"
         self.refuse_unless_open()
         now = max(self._resources.clock.now_ns(), self.last_time)
@@ -173,7 +171,7 @@ class Log:
         ):
             self._seal()
         scan.stamp(frames, self.next_offset, now)
-        appended = Appended(self.next_offset, self.next_offset + len(frames), now)
+        appended = AppendResult(self.next_offset, self.next_offset + len(frames), now)
         self._enqueue(frames, now, acknowledge)
         segment = self.active
         kinds = int(np.bitwise_or.reduce(frames.flags))
@@ -187,10 +185,10 @@ class Log:
         self.next_offset = appended.next_offset
         return appended
 
-    def roll(self, acknowledge: Acknowledge | None = None) -> bool:
+    def roll(self, acknowledge: AppendCallback | None = None) -> bool:
         """Start a new segment now, so that retention and compaction may have the one before.
 
-        True where there was something in it: `acknowledge` then hears when they may have it.
+        True where there was something in it: `acknowledge` is then called when they may have it.
         """
         self.refuse_unless_open()
         if not self.active.size:
@@ -200,11 +198,11 @@ class Log:
         return True
 
     def sync_soon(self) -> None:
-        """Somebody waits for the device, also where appenders do not."""
+        """Sync soon, although appenders do not wait for it."""
         self._resources.flusher.sync_soon(self)
 
     def refuse_unless_open(self) -> None:
-        if self.stage > Stage.OPEN:
+        if self.stage > LogStage.OPEN:
             raise self._closed()
         if self.fence is not None:
             raise self.fence
@@ -215,14 +213,14 @@ class Log:
     def _seal(self) -> None:
         self._sealed_bytes += self.active.size
         self.segments.append(Segment.beginning(self.directory, self.next_offset))
-        self._resources.on_roll(self.name)
+        self._resources.on_roll.emit(self.name)
 
-    def _enqueue(self, frames: Frames, now: int, acknowledge: Acknowledge | None) -> None:
+    def _enqueue(self, frames: Frames, now: int, acknowledge: AppendCallback | None) -> None:
         segment, index = self.active, self.index_of(self.active)
         number = len(index)
         added = index.note(self.next_offset, segment.size, frames.positions, now) if len(frames) else 0
         entries = (index.dump(number), index.dump_times(number)) if added else (b"", b"")
-        chunk = Chunk(segment, segment.size, self.next_offset, frames, number, *entries, acknowledge)
+        chunk = PendingAppend(segment, segment.size, self.next_offset, frames, number, *entries, acknowledge)
         self._unsettled.append(chunk)
         self._queue.append(chunk)
         self._resources.flusher.submit(self)
@@ -244,8 +242,8 @@ class Log:
 
     # --- what the flusher reports ---
 
-    def settle(self, outcome: Outcome) -> list[Chunk]:
-        """Take note of how far the disk has come; return the chunks whose appenders are to be told."""
+    def settle(self, outcome: WriteResult) -> list[PendingAppend]:
+        """Record how far the disk has come; return the appends to acknowledge."""
         if outcome.written is not None:
             self.written_end = outcome.written.next_offset
         if outcome.durable is not None:
@@ -253,23 +251,23 @@ class Log:
         reached = outcome.durable if self._resources.flusher.mode == "always" else outcome.written
         settled = self._show(reached) if reached is not None and not reached.settled else []
         if outcome.failure is not None:
-            settled += self._give_up(outcome.failure, fenced=outcome.fenced)
+            settled += self._refuse_pending_appends(outcome.failure, fenced=outcome.fenced)
         if self.is_settled:
             self._let_go_of_sealed()
         return settled
 
-    def _show(self, reached: Chunk) -> list[Chunk]:
+    def _show(self, reached: PendingAppend) -> list[PendingAppend]:
         """Let readers see all up to this chunk."""
         self._readable = (reached.segment, reached.position + reached.size)
-        chunks: list[Chunk] = []
+        chunks: list[PendingAppend] = []
         while not reached.settled:
             chunks.append(self._unsettled.popleft())
             chunks[-1].settle(None)
         self._resources.tails.keep(self._tail, chunks)
         return chunks
 
-    def _give_up(self, failure: GoQueueError, *, fenced: bool) -> list[Chunk]:
-        """Go back to what the disk has."""
+    def _refuse_pending_appends(self, failure: GoQueueError, *, fenced: bool) -> list[PendingAppend]:
+        """Return to the state of the disk."""
         if fenced:
             failure = self.fence_off(failure)
         else:
@@ -278,7 +276,7 @@ class Log:
             self._take_back(self._unsettled[0])
         return self._refuse_unsettled(failure)
 
-    def _refuse_unsettled(self, verdict: GoQueueError) -> list[Chunk]:
+    def _refuse_unsettled(self, verdict: GoQueueError) -> list[PendingAppend]:
         refused = list(self._unsettled)
         self._unsettled.clear()
         for chunk in refused:
@@ -289,13 +287,13 @@ class Log:
         """Refuse every change until the disk has been read again."""
         self.fence = LogFenced(
             f"log {self.name} is fenced after a failure: {failure}",
-            hint="look at the device; reopening the log reads again what it holds",
+            hint="check the device, then restart the broker: it reads again what the log holds",
             log=self.name,
         )
         return self.fence
 
-    def _take_back(self, first: Chunk) -> None:
-        """Undo the appends from this one on: nobody was told of them."""
+    def _take_back(self, first: PendingAppend) -> None:
+        """Undo the appends from this one on; no caller was told of them."""
         self.next_offset = first.first_offset
         while self.active is not first.segment:
             self._take_back_segment()
@@ -310,8 +308,8 @@ class Log:
         self.lanes.cut(self.lanes_of(segment), segment.base_offset)
         self._sealed_bytes -= self.active.size
 
-    def lanes_of(self, segment: Segment) -> Lanes:
-        """Of a segment that was active since the log was opened."""
+    def lanes_of(self, segment: Segment) -> SegmentLanes:
+        """Return the lanes of a segment that was active since the log was opened."""
         assert segment.lanes is not None, "they are noted from the first append on"
         return segment.lanes
 
@@ -331,24 +329,24 @@ class Log:
 
     def locate(
         self, offset: int, max_bytes: int, *, skip_damage: bool = False, limit: int = OFFSET_MAX
-    ) -> Read | Extent:
-        """What a read from this offset will get: frames in memory, or where to load them from; none from `limit` on."""
+    ) -> ReadResult | PendingRead:
+        """Return the frames in memory from this offset on, or where to load them from; none from `limit` on."""
         self.refuse_unless_readable()
         end = min(self.readable_end, limit)
         if not self.first_offset <= offset <= self.next_offset:
             raise self._out_of_range(offset)
         if offset >= end:
-            return Read((), offset)
+            return ReadResult((), offset)
         if (first := self._tail.first_offset) is not None and offset >= first:
             return self._tail.read(offset, end, max_bytes)
         number = bisect_right(self.segments, offset, key=_base_offset) - 1
         segment, (stop, next_offset) = self.segments[number], self.bounds(number)
         if not stop:
-            return Read((), next_offset)
+            return ReadResult((), next_offset)
         reader = self.reader(segment)
         index = segment.index if segment.index is not None else reader.index
         hint = index.start_for(index.before_offset(offset)) if index is not None else None
-        return Extent(reader, offset, end, stop, next_offset, max_bytes, skip_damage, hint)
+        return PendingRead(reader, offset, end, stop, next_offset, max_bytes, skip_damage, hint)
 
     def bounds(self, number: int) -> tuple[int, int]:
         """Where readers come to an end in this segment: the position, and the offset that comes there."""
@@ -356,19 +354,19 @@ class Log:
             return self._readable[1], self.readable_end
         return self.segments[number].size, self.segments[number + 1].base_offset
 
-    def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Read:
+    def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> ReadResult:
         """`locate` and load, on this thread."""
         skipped: tuple[Damage, ...] = ()
         while True:
             found = self.locate(offset, max_bytes, skip_damage=skip_damage)
-            read = found.load() if isinstance(found, Extent) else found
+            read = found.load() if isinstance(found, PendingRead) else found
             skipped += read.skipped
             if read.buffers or read.next_offset == offset:
-                return Read(read.buffers, read.next_offset, skipped)
+                return ReadResult(read.buffers, read.next_offset, skipped)
             offset = read.next_offset
 
     def is_dense(self, first: int, end: int) -> bool:
-        """Whether it is known that every offset of this range has a message, and no control record."""
+        """Return whether every offset of this range is known to have a message and no control record."""
         number = max(bisect_right(self.segments, first, key=_base_offset) - 1, 0)
         while number < len(self.segments) and self.segments[number].base_offset < end:
             if not self.segments[number].is_dense:
@@ -376,15 +374,15 @@ class Log:
             number += 1
         return True
 
-    def reader(self, segment: Segment) -> Reader:
-        """The segment's file, open for as long as somebody holds it."""
+    def reader(self, segment: Segment) -> SegmentReader:
+        """Return the segment's reader; its file stays open as long as it is held."""
         try:
             return self._resources.readers.get(segment)
         except PathInvalid:
             raise self._out_of_range(segment.base_offset) from None
 
     def version(self, segment: Segment) -> str:
-        """As long as it stays the same, what was in this segment is in it still, at the same place."""
+        """Return the version of a segment: while it stays the same, its content keeps its place."""
         return f"{self._adopted_ns:x}-{self._rewritten.get(segment.base_offset, 0)}"
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
@@ -395,8 +393,8 @@ class Log:
             next=self.readable_end,
         )
 
-    def moment(self, time: int) -> int | Moment:
-        """Which offset is the first with this append time or a later one, or how to find out."""
+    def moment(self, time: int) -> int | TimeSearch:
+        """Return the first offset with this append time or a later one, or a search for it."""
         self.refuse_unless_readable()
         found, bound = self._tail.first_since(time), self._tail.first_offset
         if found is not None:  # it may have been removed from disk since
@@ -404,12 +402,12 @@ class Log:
         limit = self.readable_end if bound is None else min(max(bound, self.first_offset), self.readable_end)
         # What begins at the limit or behind it may not be on disk yet.
         segments = tuple(segment for segment in self.segments if segment.size and segment.base_offset < limit)
-        return Moment(self._resources.disk, segments, limit, self._readable, time)
+        return TimeSearch(self._resources.disk, segments, limit, self._readable, time)
 
     def offset_for_time(self, time: int) -> int:
         """`moment`, found out on this thread."""
         found = self.moment(time)
-        return found.load() if isinstance(found, Moment) else found
+        return found.load() if isinstance(found, TimeSearch) else found
 
     # --- maintenance ---
 
@@ -418,7 +416,7 @@ class Log:
         return self.segments[: self.segments.index(self._readable[0])]
 
     def begin_job(self, job: object) -> None:
-        """Retention and compaction take turns: what one plans, the other must not take away."""
+        """Begin retention or compaction: one at a time, so that neither removes what the other works on."""
         assert self.job is None, "a log has one job at a time, until the `apply` of its end"
         self.job = job
 
@@ -433,9 +431,9 @@ class Log:
         self._sealed_bytes += sum(one.size for one in new) - sum(one.size for one in old)
         self._resources.readers.drop(*old)
 
-    def close(self) -> list[Chunk]:
-        """Refuse everything from now on, and have the flusher let the files go; return the chunks that are too late."""
-        self.advance(Stage.CLOSED)
+    def close(self) -> list[PendingAppend]:
+        """Refuse everything from now on, and have the flusher close the files; return appends that are too late."""
+        self.advance(LogStage.CLOSED)
         self._tail.clear()
         self._resources.readers.drop(*self.segments)  # the space of a removed file is not free while it is open
         self._resources.flusher.submit(self)

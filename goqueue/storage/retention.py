@@ -10,13 +10,13 @@ crash the log begins where it began before, or later, and has no hole.
 from dataclasses import dataclass, field
 
 from goqueue.errors import GoQueueError
-from goqueue.storage.disk import Disk, discard
+from goqueue.storage.disk import Disk, remove_files
 from goqueue.storage.log import Log
 from goqueue.storage.segment import Segment, last_time_of
 
 
 @dataclass(slots=True)
-class Expiry:
+class Retention:
     """Segments that may go, and what decides about it. `apply` is due after a `run` that raised as well."""
 
     log: Log
@@ -44,7 +44,7 @@ class Expiry:
             if self.log.is_closed:
                 return
             # The log goes last: should that fail, it can still be read.
-            discard(self.disk, *segment.companions, segment.path)
+            remove_files(self.disk, *segment.companions, segment.path)
             try:
                 self.disk.sync_directory(segment.directory)
             except GoQueueError as error:
@@ -74,7 +74,7 @@ class Expiry:
         return True
 
     def _is_older(self, number: int, time: int) -> bool:
-        """Whether all of it is; what cannot be read is as new as what follows it."""
+        """Return whether all of a segment is older; an unreadable one is as new as the next."""
         for segment in self.candidates[number:]:
             if segment.last_time is None:
                 segment.last_time = last_time_of(self.disk, segment)
@@ -83,7 +83,7 @@ class Expiry:
         return False
 
 
-def plan_expiry(
+def plan_retention(
     log: Log,
     disk: Disk,
     *,
@@ -92,8 +92,8 @@ def plan_expiry(
     below: int | None = None,
     certain_before: int | None = None,
     doubtful_bytes: int = 0,
-) -> Expiry:
-    """What a log may lose: messages older than a time, and the oldest ones above a size; none from `below` on.
+) -> Retention:
+    """Choose what retention may remove: messages older than a time and the oldest above a size, none from `below` on.
 
     With `certain_before`, of those that are not older than that at most `doubtful_bytes` go for their age.
     Only sealed segments go, so an active one whose messages are all old is sealed for the next time.
@@ -104,6 +104,6 @@ def plan_expiry(
     excess = max(0, log.size - bytes_kept) if bytes_kept is not None else 0
     ends = [segment.base_offset for segment in log.segments[1:]]
     candidates = [one for one, end in zip(log.sealed(), ends, strict=False) if below is None or end <= below]
-    job = Expiry(log, disk, candidates, before_time, excess, certain_before, doubtful_bytes)
+    job = Retention(log, disk, candidates, before_time, excess, certain_before, doubtful_bytes)
     log.begin_job(job)
     return job

@@ -6,7 +6,7 @@ entries of an index, one cursor an entry advances in lockstep with all others, a
 land on the entry behind it, which proves the index on the way.
 
 Two ways to verify. What a log holds is compared as a whole: one checksum over all of it with the
-checksums of the frames, combined. What somebody sends is compared frame by frame, because whoever
+checksums of the frames, combined. A client's frames are compared one by one, because a client that
 chooses the checksums can choose wrong ones that cancel each other out.
 
 What must stay true: nothing here decides what is damage. A walk says how far plausible frames
@@ -171,7 +171,7 @@ def _measured(content: Bytes, positions: Positions) -> Positions:
 
 
 def announced(content: Bytes, position: int, left: int) -> int:
-    """How long the frame at `position` claims to be, if that is possible; 1 where nothing contradicts.
+    """Return the claimed length of the frame at `position`, if it is possible; 1 where too little is there to tell.
 
     `left` is how far the file goes on, counted from the start of `content`.
     """
@@ -257,7 +257,7 @@ def _lockstep(content: Bytes, entries: Positions) -> Frames | None:
 
 
 def _lengths(sizes: NDArray[np.uint64]) -> Positions:
-    """Of whole frames, from the eight bytes that say the lengths of their parts."""
+    """Compute the lengths of whole frames from the eight bytes with the lengths of their parts."""
     three = sizes.astype(np.uint64)
     total = (three >> np.uint64(16)) & _VALUE_MASK
     total += three >> np.uint64(48)
@@ -267,7 +267,7 @@ def _lengths(sizes: NDArray[np.uint64]) -> Positions:
 
 
 def _are_headers(content: Bytes, positions: Positions, sizes: NDArray[np.uint64]) -> bool:
-    """Whether a possible header stands at each place."""
+    """Return whether each position has a possible header."""
     flags = column(content, ">u4", 0)[positions].astype(np.uint32) - np.uint32(_PREFIX)  # wraps below the magic
     priority_and_reserved = column(content, ">u2", frame.AT_PRIORITY)[positions]
     values = (sizes >> np.uint64(16)) & _VALUE_MASK
@@ -281,7 +281,7 @@ def _are_headers(content: Bytes, positions: Positions, sizes: NDArray[np.uint64]
 
 
 def verify(frames: Frames) -> int:
-    """How many frames from the first on have the right checksum. Needs a buffer that may be written to."""
+    """Count the frames from the first on with the right checksum. Needs a writable buffer."""
     if len(frames) < COMBINED_FRAMES:
         return _verify_each(frames)
     field, checksums = column(frames.buffer, ">u4", frame.AT_CRC), frames.checksums
@@ -299,7 +299,7 @@ def verify(frames: Frames) -> int:
 
 
 def _verify_each(frames: Frames) -> int:
-    """Frame by frame, which nobody can outwit with wrong checksums that cancel each other."""
+    """Verify frame by frame: wrong checksums cannot cancel each other."""
     content, stored = frames.buffer.data, frames.checksums
     starts, ends, flags = frames.positions, frames.positions + frames.lengths, frames.flags
     for first in range(0, len(frames), _GROUP_FRAMES):
@@ -323,7 +323,7 @@ def _first_unsound(sound: Callable[[int, int], bool], count: int) -> int:
 
 
 def in_order(frames: Frames, last_offset: int, last_timestamp: int) -> int:
-    """How many frames from the first on have rising offsets and times that do not fall."""
+    """Count the frames from the first on with rising offsets and times that do not fall."""
     if not len(frames):
         return 0
     offsets, timestamps = frames.offsets, frames.timestamps
@@ -358,8 +358,8 @@ def stamp(frames: Frames, first_offset: int, timestamp: int) -> None:
     crc_field[positions] = stored
 
 
-def batch(content: bytearray | memoryview) -> Frames:
-    """Frames that somebody sends, once all of them have been found sound; the bytes may be stamped in place."""
+def check_batch(content: bytearray | memoryview) -> Frames:
+    """Return a client's frames once all of them are found sound; the bytes may be stamped in place."""
     if len(content) <= PLAIN_BYTES:
         frames = _steps(as_bytes(content), 0, frame.verify)
         good = len(frames)

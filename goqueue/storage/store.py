@@ -4,6 +4,7 @@
     {data}/lock       held while a process uses the directory; names that process
     {data}/clean      how each log ended; stands only between a clean stop and the next start
     {data}/clock      how much of the time retention does not believe, while there is something
+    {data}/history    rates, latencies and lag of the last days, written by the runtime; storage leaves it alone
     {data}/logs/…     the logs, at any depth; a directory with segments in it is a log
     {data}/trash/…    deleted logs on their way out
     {data}/reserve    space for the records of deletions, should the disk be full
@@ -31,26 +32,22 @@ from goqueue.errors import (
     TransientError,
 )
 from goqueue.limits import FLUSH_INTERVAL_SECONDS, TAIL_BYTES
-from goqueue.storage.chunk import Chunk, answer
-from goqueue.storage.clean_stop import CleanStop, read_clean_stop
-from goqueue.storage.disk import Disk, Lock, replace
-from goqueue.storage.flusher import Flusher, Mode, Report
-from goqueue.storage.layout import FORMAT_VERSION, check_directory, check_name, find_logs
-from goqueue.storage.log import Log, LogSettings, Resources, Stage
-from goqueue.storage.note import write_note
-from goqueue.storage.recovery import CleanState, Recovered, recover
-from goqueue.storage.reserve import Reserve
-from goqueue.storage.segment import Readers
+from goqueue.storage.deletion import ReservedSpace, Trash
+from goqueue.storage.disk import Disk, Lock, replace_file
+from goqueue.storage.flusher import Flusher, FlushMode, FlushReport
+from goqueue.storage.layout import FORMAT_VERSION, check_directory, check_name, find_logs, write_checkpoint
+from goqueue.storage.log import Log, LogResources, LogSettings, LogStage
+from goqueue.storage.recovery import CleanLogState, CleanShutdown, RecoveredLog, read_clean_shutdown, recover
+from goqueue.storage.segment import SegmentReaderCache
 from goqueue.storage.tail import TailBudget
-from goqueue.storage.trash import Trash
-from goqueue.storage.writer import Outcome
+from goqueue.storage.writer import PendingAppend, WriteResult, acknowledge_appends
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """How a data directory is kept."""
+    """The settings of a data directory."""
 
-    flush: Mode = "always"
+    flush: FlushMode = "always"
     flush_interval_ns: int = round(FLUSH_INTERVAL_SECONDS * NANOSECONDS)
     tail_bytes: int = TAIL_BYTES
     log: LogSettings = field(default_factory=LogSettings)
@@ -71,7 +68,7 @@ class Store:
         self.path = path
         self.settings = settings
         self.logs: dict[str, Log] = {}
-        self.recovered: dict[str, Recovered] = {}
+        self.recovered: dict[str, RecoveredLog] = {}
         """What was found in each log when it was opened."""
         self.unopened: dict[str, GoQueueError] = {}
         """The logs that could not be opened or are gone, and why: the others go on without them."""
@@ -79,11 +76,11 @@ class Store:
         """Writes and syncs that the disk has refused."""
         self.refused: dict[str, GoQueueError] = {}
         """The logs whose last write the disk refused, and why; those that are fenced are not among them."""
-        self.reserve = Reserve(disk, path)
+        self.reserve = ReservedSpace(disk, path)
         self._trash = Trash(disk, f"{path}/trash")
         self._disk = disk
         self._deliver = deliver
-        self._reports: deque[Report] = deque()
+        self._reports: deque[FlushReport] = deque()
         self._leaving: dict[str, list[Log]] = {}
         """Deleted logs, by the name that was deleted: those that the flusher still has files of."""
         self._lock = lock
@@ -93,7 +90,7 @@ class Store:
         self._stopped_empty: set[str] = set()
         """Logs that the last clean stop knew to be empty."""
         flusher = Flusher(clock, settings.flush, settings.flush_interval_ns, self._report)
-        self.resources = Resources(disk, clock, flusher, Readers(disk), TailBudget(settings.tail_bytes))
+        self.resources = LogResources(disk, clock, flusher, SegmentReaderCache(disk), TailBudget(settings.tail_bytes))
 
     @classmethod
     def open(
@@ -108,7 +105,7 @@ class Store:
     ) -> Self:
         """Take the directory, making it if it is not there, and recover every log in it.
 
-        `owner` names this process to whoever comes second. `deliver` has to run what it is given
+        `owner` names this process in the error that a second one gets. `deliver` has to run what it is given
         on the owner's thread.
         """
         if disk.kind(path) == "absent":
@@ -128,7 +125,7 @@ class Store:
     def _recover(self) -> None:
         root = f"{self.path}/logs"
         if self._disk.kind(f"{self.path}/FORMAT") == "absent":
-            replace(self._disk, f"{self.path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
+            replace_file(self._disk, f"{self.path}/FORMAT", f"goqueue {FORMAT_VERSION}\n".encode())
         self._disk.make_directory(root)
         self._trash.make()
         self.reserve.is_made = self._disk.kind(f"{self.path}/reserve") == "file"
@@ -143,7 +140,7 @@ class Store:
                 self.unopened[name] = error
         for name in clean.keys() - self.logs.keys() - self.unopened.keys() - self._stopped_empty:
             end = clean[name].next_offset
-            self.unopened[name] = missing(name, f"at the last clean stop it went up to offset {end}")
+            self.unopened[name] = log_missing(name, f"at the last clean stop it went up to offset {end}")
 
         self.last_seen_ns = stop.time_ns or max((log.last_time for log in self.logs.values()), default=0)
 
@@ -157,7 +154,7 @@ class Store:
         if name in self.unopened or (log is None and not end and name in self._stopped_empty):
             return
         if log is None:
-            self.unopened[name] = missing(name, f"it went up to offset {end} or further")
+            self.unopened[name] = log_missing(name, f"it went up to offset {end} or further")
         elif log.next_offset < end:
             try:
                 found = self.recovered[name] = recover(self._disk, log.directory, known_end=end)
@@ -166,13 +163,13 @@ class Store:
                 del self.logs[name]
                 self.unopened[name] = error
 
-    def _open(self, name: str, clean: CleanState | None) -> None:
+    def _open(self, name: str, clean: CleanLogState | None) -> None:
         found = self.recovered[name] = recover(self._disk, f"{self.path}/logs/{name}", clean)
         self.logs[name] = Log(name, self.resources, self.settings.log, found)
 
-    def _take_clean_stop(self) -> CleanStop:
+    def _take_clean_stop(self) -> CleanShutdown:
         """Read the marker and remove it: from now on a stop is not clean until it has been made so."""
-        stop = read_clean_stop(self._disk, self.path)
+        stop = read_clean_shutdown(self._disk, self.path)
         if self._disk.kind(f"{self.path}/clean") != "absent":
             self._disk.remove(f"{self.path}/clean")
             self._disk.sync_directory(self.path)
@@ -200,13 +197,13 @@ class Store:
             if leaving in self._leaving:
                 raise LogExists(f"log {name} is still being deleted", hint="try again in a moment", log=name)
         directory = f"{self.path}/logs/{name}"
-        self._refuse_twin(name, directory)
+        self._refuse_case_collision(name, directory)
         self._disk.make_directory(directory)
         log = Log(name, self.resources, settings or self.settings.log, recover(self._disk, directory))
         self.logs[name] = log
         return log
 
-    def _refuse_twin(self, name: str, directory: str) -> None:
+    def _refuse_case_collision(self, name: str, directory: str) -> None:
         """Where a file system takes upper case for lower, another log may live under this name."""
         if self._disk.kind(directory) == "absent":
             return
@@ -221,7 +218,7 @@ class Store:
             place = f"{place}/{part}"
 
     def delete(self, name: str) -> None:
-        """Remove a log and those below it: at once from view, from its place when nobody works on its files."""
+        """Remove a log and those below it: at once from view, from its place when its files are no longer used."""
         self._refuse_if_closed()
         below = [one for one in (*self.logs, *self.unopened) if one == name or one.startswith(f"{name}/")]
         if not below:
@@ -236,44 +233,29 @@ class Store:
         too_late = [chunk for log in closing for chunk in log.close()]
         if self._deliver is None:
             self.flush()
-        answer(too_late)
+        acknowledge_appends(too_late)
         self._finish_deletion(name)
 
     def is_leaving(self, name: str) -> bool:
-        """Whether a deleted log of this name, or one below it, is still in its place."""
+        """Return whether a deleted log of this name, or one below it, is still in its place."""
         return any(one == name or one.startswith(f"{name}/") for one in self._leaving)
 
     def finish_deletions(self) -> None:
-        """Move away what was deleted, as far as nobody works on it any more and the disk allows it."""
+        """Move deleted logs to the trash, as far as their files are unused and the disk allows it."""
         for name in list(self._leaving):
-            with suppress(GoQueueError):  # tried again by whoever wants the name back, and told to them
+            with suppress(GoQueueError):  # tried again, and raised, when the name is created again
                 self._finish_deletion(name)
 
     def _finish_deletion(self, name: str) -> None:
         """Move it away, once the flusher has let go of it and no job works on it."""
         leaving = self._leaving.get(name)
-        if leaving is not None and all(log.stage is Stage.RELEASED and log.job is None for log in leaving):
+        if leaving is not None and all(log.stage is LogStage.RELEASED and log.job is None for log in leaving):
             self._trash.take(f"{self.path}/logs/{name}")
             del self._leaving[name]
 
     def empty_trash(self) -> None:
         """Remove what was deleted. May run on any thread."""
         self._trash.empty()
-
-    def reopen(self, name: str) -> Recovered:
-        """Read again what the disk holds of a log that is fenced or could not be opened."""
-        self._refuse_if_closed()
-        if name in self.unopened:
-            self._open(name, None)
-            del self.unopened[name]
-            return self.recovered[name]
-        log = self.log(name)
-        assert log.fence is not None, "only a fenced log is read again"
-        if not log.is_settled or log.job is not None:
-            raise LogFenced(f"log {name} is still at work", hint="try again in a moment", log=name)
-        found = self.recovered[name] = recover(self._disk, log.directory)
-        log.adopt(found)
-        return found
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
@@ -285,24 +267,24 @@ class Store:
         self.resources.flusher.flush()
 
     def settle(self) -> None:
-        """Hand the flusher's reports to the logs. All state is right before anybody is told."""
-        settled: list[Chunk] = []
+        """Hand the flusher's reports to the logs. All state is updated before any caller is called."""
+        settled: list[PendingAppend] = []
         while self._reports:
             for log, outcome in self._reports.popleft():
                 assert isinstance(log, Log)
                 if outcome.released:
-                    log.advance(Stage.RELEASED)
+                    log.advance(LogStage.RELEASED)
                 else:
                     if outcome.failure is not None or self.refused:
                         self._note_refusal(log, outcome)
                     settled += log.settle(outcome)
-        answer(settled)
+        acknowledge_appends(settled)
         self.finish_deletions()
         if (failure := self.resources.flusher.failure) is not None:
             raise RuntimeError("the flusher's thread has died") from failure
 
-    def _note_refusal(self, log: Log, outcome: Outcome) -> None:
-        """Whether the last write of the log was refused; a fence says more than that."""
+    def _note_refusal(self, log: Log, outcome: WriteResult) -> None:
+        """Record whether the log's last write was refused; a fenced log is not among the refused."""
         self.failures += outcome.failure is not None
         if outcome.failure is not None and not outcome.fenced and not log.is_closed:
             self.refused[log.name] = outcome.failure
@@ -317,7 +299,7 @@ class Store:
             return "the disk is full"
         return reasons[-1].sentence if reasons else None
 
-    def look_for_room(self) -> None:
+    def probe_disk_space(self) -> None:
         """See whether the disk takes writes, and make the reserve if there is none. Raises if not. On any thread."""
         self.reserve.make()
 
@@ -327,7 +309,7 @@ class Store:
             return
         self._is_closed = True
         for log in self.logs.values():
-            log.advance(Stage.STOPPING)
+            log.advance(LogStage.STOPPING)
         try:
             self.resources.flusher.stop()
             self.settle()
@@ -342,13 +324,13 @@ class Store:
                 for log in self.logs.values()
                 if log.fence is None
             }
-            answer([chunk for log in self.logs.values() for chunk in log.close()])
+            acknowledge_appends([chunk for log in self.logs.values() for chunk in log.close()])
             self.resources.flusher.flush()
-            write_note(self._disk, f"{self.path}/clean", logs=states, stopped_ns=self.resources.clock.now_ns())
+            write_checkpoint(self._disk, f"{self.path}/clean", logs=states, stopped_ns=self.resources.clock.now_ns())
         finally:
             self._lock.release()
 
-    def _report(self, report: Report) -> None:
+    def _report(self, report: FlushReport) -> None:
         """From the flusher's thread, if it has one. While closing the owner looks for itself."""
         self._reports.append(report)
         if self._is_closed:
@@ -363,11 +345,11 @@ class Store:
 
 
 def process_name(program: str, process_id: int) -> str:
-    """How a process that holds a data directory is named to whoever wants it as well."""
+    """Return the name of this process for the error that a second one gets."""
     return f"{program} (process {process_id})"
 
 
-def missing(name: str, sentence: str) -> RangeDamaged:
+def log_missing(name: str, sentence: str) -> RangeDamaged:
     """The reason why a log that is gone is not made anew: its offsets would be given out again."""
     return RangeDamaged(
         f"log {name} is gone: {sentence}",

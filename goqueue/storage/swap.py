@@ -5,26 +5,26 @@
     3. their indexes go, `.cleaned` takes the name of the first, the other logs go;
     4. `{base}.swap` goes.
 
-Recovery repeats from step 3 where a `.swap` stands, and removes a `.cleaned` that nobody decided
-for. Each step may be repeated.
+Recovery repeats from step 3 where a `.swap` stands, and removes a `.cleaned` without a
+decision. Each step may be repeated.
 """
 
 from goqueue.errors import PathInvalid
-from goqueue.storage.disk import Disk, Entry, discard, read_all
-from goqueue.storage.note import NOTES_OF_LOGS, decode_note, write_note
+from goqueue.storage.disk import DirectoryEntry, Disk, read_all, remove_files
+from goqueue.storage.layout import LOG_CHECKPOINTS, decode_checkpoint, write_checkpoint
 from goqueue.storage.segment import Segment, base_offset_of
 
 
-def decide(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
+def commit_swap(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
     """Step 2, for a `.cleaned` whose content is on the device.
 
     A decision for a file whose name is lost would take the messages with it, so that name comes first.
     """
     disk.sync_directory(directory)
-    write_note(disk, _path(directory, base_offset, "swap"), replaces=replaced)
+    write_checkpoint(disk, _path(directory, base_offset, "swap"), replaces=replaced)
 
 
-def is_decided(disk: Disk, directory: str, base_offset: int) -> bool:
+def is_swap_committed(disk: Disk, directory: str, base_offset: int) -> bool:
     return disk.kind(_path(directory, base_offset, "swap")) != "absent"
 
 
@@ -32,14 +32,14 @@ def cleaned_path(directory: str, base_offset: int) -> str:
     return _path(directory, base_offset, "cleaned")
 
 
-def finish_swap(disk: Disk, directory: str, entries: list[Entry]) -> bool:
+def finish_swap(disk: Disk, directory: str, entries: list[DirectoryEntry]) -> bool:
     """Finish or undo what a crash interrupted; True if there was anything."""
     changed = False
     for entry in entries:
         base = base_offset_of(entry.name, "swap")
         replaced = _replaced(disk, f"{directory}/{entry.name}", base) if base is not None else None
         if base is not None and replaced is not None:
-            carry_out(disk, directory, base, replaced)
+            apply_swap(disk, directory, base, replaced)
             changed = True
     for entry in disk.entries(directory) if changed else entries:
         base = base_offset_of(entry.name, "cleaned")
@@ -49,8 +49,8 @@ def finish_swap(disk: Disk, directory: str, entries: list[Entry]) -> bool:
     return changed
 
 
-def decisions(disk: Disk, directory: str, entries: list[Entry]) -> dict[int, list[int]]:
-    """What has been decided and may not be carried out yet: by base, the segments that one takes the place of."""
+def committed_swaps(disk: Disk, directory: str, entries: list[DirectoryEntry]) -> dict[int, list[int]]:
+    """Return the swaps that are decided but perhaps not done: by base offset, the segments that are replaced."""
     bases = [base for entry in entries if (base := base_offset_of(entry.name, "swap")) is not None]
     found = {base: _replaced(disk, _path(directory, base, "swap"), base) for base in bases}
     return {base: replaced for base, replaced in found.items() if replaced is not None}
@@ -65,9 +65,9 @@ def content_path(disk: Disk, directory: str, base_offset: int) -> str:
 
 
 def _replaced(disk: Disk, path: str, base: int) -> list[int] | None:
-    """What a swap file decides, or None where it says nothing that could be meant: then nothing is removed."""
+    """Return what a swap file decides, or None where it makes no sense: then nothing is removed."""
     try:
-        note = decode_note(read_all(disk, path)) or {}
+        note = decode_checkpoint(read_all(disk, path)) or {}
     except PathInvalid:  # it was carried out since it was listed, by a broker at work
         return None
     replaced = note.get("replaces")
@@ -76,19 +76,19 @@ def _replaced(disk: Disk, path: str, base: int) -> list[int] | None:
     return None
 
 
-def carry_out(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
+def apply_swap(disk: Disk, directory: str, base_offset: int, replaced: list[int]) -> None:
     """Steps 3 and 4."""
     segments = [Segment(directory, base) for base in replaced]
     for segment in segments:
-        discard(disk, *segment.companions)
+        remove_files(disk, *segment.companions)
     disk.sync_directory(directory)
     cleaned = cleaned_path(directory, base_offset)
     if disk.kind(cleaned) == "file":
         disk.rename(cleaned, segments[0].path)
     for segment in segments[1:]:
-        discard(disk, segment.path)
+        remove_files(disk, segment.path)
     disk.sync_directory(directory)
-    discard(disk, _path(directory, base_offset, "swap"))
+    remove_files(disk, _path(directory, base_offset, "swap"))
     disk.sync_directory(directory)
 
 
@@ -96,13 +96,13 @@ def _path(directory: str, base_offset: int, suffix: str) -> str:
     return f"{Segment(directory, base_offset).stem}.{suffix}"
 
 
-def is_left_over(name: str) -> bool:
-    """Whether a file of this name stands only while something is changed, or after that was interrupted."""
+def is_temporary_file(name: str) -> bool:
+    """Return whether a file of this name exists only during a change, or after an interrupted one."""
     return _is_temporary(name) or any(base_offset_of(name, kind) is not None for kind in ("swap", "cleaned"))
 
 
 def _is_temporary(name: str) -> bool:
-    """What `replace` leaves behind when it is interrupted."""
+    """Return whether this is a file that an interrupted `replace_file` leaves behind."""
     stem = name.removesuffix(".tmp")
     kinds = ("index", "timeindex", "lanes", "aborted", "swap", "copy", "log")
-    return stem != name and (stem in NOTES_OF_LOGS or any(base_offset_of(stem, kind) is not None for kind in kinds))
+    return stem != name and (stem in LOG_CHECKPOINTS or any(base_offset_of(stem, kind) is not None for kind in kinds))

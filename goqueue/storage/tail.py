@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from goqueue.storage import frame, scan
-from goqueue.storage.chunk import Chunk
-from goqueue.storage.extent import Read
+from goqueue.storage.reads import ReadResult
 from goqueue.storage.scan import Bytes, Positions
+from goqueue.storage.writer import PendingAppend
 
 SMALL_BYTES = 16 * 1024
 """What is smaller is joined: a block costs two kilobytes and as much care whatever is in it."""
@@ -22,7 +22,7 @@ BLOCK_OVERHEAD_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TailBlock:
     """Frames with offsets that rise by one."""
 
     first_offset: int
@@ -41,11 +41,11 @@ class Block:
     def cost_bytes(self) -> int:
         return len(self.buffer) + self.positions.nbytes + BLOCK_OVERHEAD_BYTES
 
-    def since(self, offset: int) -> "Block":
+    def since(self, offset: int) -> "TailBlock":
         """The part of it that begins there."""
         positions = self.positions[offset - self.first_offset :]
         start = int(positions[0])
-        return Block(offset, self.buffer[start:], positions - start)
+        return TailBlock(offset, self.buffer[start:], positions - start)
 
     def first_since(self, time: int) -> int:
         """The first offset with this time or a later one; the next offset if all are older."""
@@ -63,18 +63,18 @@ class Block:
         return self.buffer.data[start:end], self.first_offset + last
 
 
-class Tail:
+class LogTail:
     """Blocks that follow each other without a gap, numbered in the order of their arrival."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[int, TailBlock] = {}
         self._numbers = range(0)
 
     @property
     def first_offset(self) -> int | None:
         return self._blocks[self._numbers.start].first_offset if self._numbers else None
 
-    def add(self, block: Block) -> int:
+    def add(self, block: TailBlock) -> int:
         """Take a block, and return the number under which it can be dropped: joined to the last if that is small."""
         numbers = self._numbers
         if numbers and len(self._blocks[numbers[-1]].buffer) < SMALL_BYTES > len(block.buffer):
@@ -107,7 +107,7 @@ class Tail:
         place = bisect_left(self._numbers, time, key=lambda number: self._blocks[number].first_time)
         return self._blocks[self._numbers[place - 1]].first_since(time) if place else None
 
-    def read(self, offset: int, limit: int, max_bytes: int) -> Read:
+    def read(self, offset: int, limit: int, max_bytes: int) -> ReadResult:
         """The frames from `offset` on, which must be here."""
         place = bisect_right(self._numbers, offset, key=lambda number: self._blocks[number].first_offset) - 1
         views: list[memoryview] = []
@@ -122,22 +122,22 @@ class Tail:
             offset, max_bytes = after, max_bytes - len(view)
             if offset < block.next_offset:
                 break
-        return Read(tuple(views), offset)
+        return ReadResult(tuple(views), offset)
 
 
 class TailBudget:
-    """What all tails together may hold."""
+    """The memory that all tails together may use."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._held = 0
-        self._queue: deque[tuple[Tail, int, int]] = deque()
+        self._queue: deque[tuple[LogTail, int, int]] = deque()
 
     @property
     def held_bytes(self) -> int:
         return self._held
 
-    def keep(self, tail: Tail, chunks: Sequence[Chunk]) -> None:
+    def keep(self, tail: LogTail, chunks: Sequence[PendingAppend]) -> None:
         """Add what readers may see now, and let the oldest of all go where that is too much."""
         for block in _blocks(chunks):
             cost = block.cost_bytes
@@ -149,13 +149,13 @@ class TailBudget:
             self._held -= cost
 
 
-def _blocks(chunks: Sequence[Chunk]) -> Iterator[Block]:
+def _blocks(chunks: Sequence[PendingAppend]) -> Iterator[TailBlock]:
     """The chunks as blocks, neighbours joined until they are no longer small."""
-    group: list[Block] = []
+    group: list[TailBlock] = []
     gathered = 0
     for chunk in chunks:
         if len(chunk.frames):
-            group.append(Block(chunk.first_offset, chunk.frames.buffer, chunk.frames.positions))
+            group.append(TailBlock(chunk.first_offset, chunk.frames.buffer, chunk.frames.positions))
             gathered += chunk.size
         if gathered >= SMALL_BYTES:
             yield _joined(group)
@@ -164,10 +164,10 @@ def _blocks(chunks: Sequence[Chunk]) -> Iterator[Block]:
         yield _joined(group)
 
 
-def _joined(group: list[Block]) -> Block:
+def _joined(group: list[TailBlock]) -> TailBlock:
     if len(group) == 1:
         return group[0]
     content = np.concatenate([block.buffer for block in group])
     ends = np.cumsum([len(block.buffer) for block in group]).tolist()
     shifted = [block.positions + start for block, start in zip(group, [0, *ends], strict=False)]
-    return Block(group[0].first_offset, content, np.concatenate(shifted))
+    return TailBlock(group[0].first_offset, content, np.concatenate(shifted))

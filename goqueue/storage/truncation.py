@@ -9,13 +9,13 @@ from typing import Literal
 
 from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.storage.compaction import lower_progress
-from goqueue.storage.copies import renew
-from goqueue.storage.disk import Disk, discard
+from goqueue.storage.disk import Disk, remove_files
 from goqueue.storage.index import Index
 from goqueue.storage.log import Log
-from goqueue.storage.recovery import Recovered
+from goqueue.storage.recovery import RecoveredLog
 from goqueue.storage.segment import Segment, last_time, last_time_of, store_index
-from goqueue.storage.survey import Damage, Stretch, survey, true_entry
+from goqueue.storage.segment_copies import update_copies
+from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment, true_entry
 
 
 def truncate(log: Log, disk: Disk, offset: int) -> None:
@@ -36,7 +36,7 @@ def truncate(log: Log, disk: Disk, offset: int) -> None:
         lower_progress(disk, log.directory, offset)
         recovered = _cut_back(log, disk, offset)
         if log.writer.keeps_copies:
-            renew(disk, recovered.segments)
+            update_copies(disk, recovered.segments)
             recovered.has_copies = True
     except GoQueueError as error:
         log.fence_off(error)
@@ -44,13 +44,13 @@ def truncate(log: Log, disk: Disk, offset: int) -> None:
     log.adopt(recovered)
 
 
-def _cut_back(log: Log, disk: Disk, offset: int) -> Recovered:
+def _cut_back(log: Log, disk: Disk, offset: int) -> RecoveredLog:
     segments = list(log.segments)
     while len(segments) > 1 and segments[-1].base_offset >= offset:
         _remove(disk, segments.pop(), "log")
-    discard(disk, *(one.aborted_path for one in segments))  # what they say may follow from markers that go
+    remove_files(disk, *(one.aborted_path for one in segments))  # what they say may follow from markers that go
     segments[-1] = _shortened(log, disk, segments[-1], offset)
-    return Recovered(log.directory, segments, offset, last_time(disk, segments))
+    return RecoveredLog(log.directory, segments, offset, last_time(disk, segments))
 
 
 def _shortened(log: Log, disk: Disk, old: Segment, offset: int) -> Segment:
@@ -73,7 +73,7 @@ def _shortened(log: Log, disk: Disk, old: Segment, offset: int) -> Segment:
 
 def _remove(disk: Disk, segment: Segment, what: Literal["log", "index"]) -> None:
     """The index first and durably: an index with a mark but without its log is the proof of a loss."""
-    discard(disk, *segment.companions)
+    remove_files(disk, *segment.companions)
     disk.sync_directory(segment.directory)
     if what == "log":
         disk.remove(segment.path)
@@ -85,7 +85,7 @@ def _position_of(disk: Disk, segment: Segment, index: Index, offset: int) -> int
     file = disk.open(segment.path, "read")
     entry = true_entry(file, index, index.before_offset(offset), segment.size)
     start, first_offset = (index.positions[entry], index.offsets[entry]) if entry >= 0 else (0, segment.base_offset)
-    for piece in survey(file, Stretch(start, segment.size, first_offset), index):
+    for piece in scan_segment(file, ScanRange(start, segment.size, first_offset), index):
         if isinstance(piece, Damage):
             if piece.next_offset >= offset:
                 return piece.position

@@ -1,7 +1,6 @@
-"""The disk side of one log: what the flusher does with the chunks that the owner handed over.
+"""The writer of one log's files, on the flusher's thread.
 
-A writer lives on the flusher's thread. The owner gives it chunks through a deque and gets outcomes
-back, nothing else is shared.
+The log's owner gives it appends through a deque and gets results back; nothing else is shared.
 
 What must stay true:
 
@@ -10,12 +9,12 @@ What must stay true:
 * a copy gets what its log has got, never before; one that cannot be written is removed, and never fails an append;
 * the mark in the index moves only after the sync that it speaks of, and is itself synced only with the end of
   the segment;
-* after a failure nothing more is written until the owner has seen it: chunks that were handed over
-  meanwhile are dropped up to the `RESUME` that the owner puts behind them.
+* after a failure nothing more is written until the owner has seen it: appends that were queued meanwhile are
+  dropped, up to the `RESUME` that the owner puts behind them.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,12 +22,59 @@ from operator import attrgetter
 from typing import Final
 
 from goqueue.errors import DiskFailed, DiskFull, GoQueueError, PathInvalid, TransientError
-from goqueue.storage.chunk import Chunk
-from goqueue.storage.copies import drop_copy, make_copy, renew
-from goqueue.storage.disk import Buffer, Disk, File, discard, file_size
+from goqueue.storage.deletion import ReservedSpace
+from goqueue.storage.disk import Buffer, Disk, File, file_size, remove_files
 from goqueue.storage.index import PAIR_BYTES, mark
-from goqueue.storage.reserve import Reserve
+from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Segment
+from goqueue.storage.segment_copies import drop_copy, make_copy, update_copies
+
+AppendCallback = Callable[[GoQueueError | None], None]
+"""Called once: with None when the messages are durable, otherwise with the reason why they are not."""
+
+
+@dataclass(slots=True, eq=False)
+class PendingAppend:
+    """Frames that were appended together, with everything that the flusher needs to write them."""
+
+    segment: Segment
+    position: int
+    first_offset: int
+    frames: Frames
+    entry_number: int
+    """How many entries the segment's index has before this append."""
+    entries: bytes
+    times: bytes
+    """What `.index` and `.timeindex` gain from that entry on."""
+    acknowledge: AppendCallback | None
+    settled: bool = False
+    verdict: GoQueueError | None = None
+
+    @property
+    def next_offset(self) -> int:
+        return self.first_offset + len(self.frames)
+
+    @property
+    def size(self) -> int:
+        return len(self.frames.buffer)
+
+    def settle(self, verdict: GoQueueError | None) -> None:
+        """Record the result. The appender is called later, when all state is updated."""
+        self.settled, self.verdict = True, verdict
+
+
+def acknowledge_appends(chunks: Iterable[PendingAppend]) -> None:
+    """Call every appender, even if the callback of one raises."""
+    failures: list[Exception] = []
+    for chunk in chunks:
+        acknowledge, chunk.acknowledge = chunk.acknowledge, None
+        if acknowledge is not None:
+            try:
+                acknowledge(chunk.verdict)
+            except Exception as failure:
+                failures.append(failure)
+    if failures:
+        raise ExceptionGroup("acknowledgements failed", failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +83,17 @@ class Resume:
 
 
 RESUME: Final = Resume()
-Queue = deque[Chunk | Resume]
+WriteQueue = deque[PendingAppend | Resume]
 
 
 @dataclass(slots=True)
-class Outcome:
-    """How far a log has come in a round, and what stopped it."""
+class WriteResult:
+    """The progress of a log in a flush round, and what stopped it."""
 
-    written: Chunk | None = None
-    """The last chunk that is in the file."""
-    durable: Chunk | None = None
-    """The last chunk that is on the device."""
+    written: PendingAppend | None = None
+    """The last append that is in the file."""
+    durable: PendingAppend | None = None
+    """The last append that is on the device."""
     failure: GoQueueError | None = None
     fenced: bool = False
     """Whether the disk's content is unknown now; otherwise the refused chunks were taken back cleanly."""
@@ -55,10 +101,10 @@ class Outcome:
     """The log was closed, and its files have been let go of."""
 
 
-class Writer:
+class LogWriter:
     """Appends to the files of one log."""
 
-    def __init__(self, disk: Disk, queue: Queue) -> None:
+    def __init__(self, disk: Disk, queue: WriteQueue) -> None:
         self._disk = disk
         self._queue = queue
         self._segment: Segment | None = None
@@ -72,10 +118,10 @@ class Writer:
         self._entry_number = 0  # the first of the entries that wait for the sync
         self._entries = b""
         self._times = b""
-        self._last: Chunk | None = None  # written
+        self._last: PendingAppend | None = None  # written
         self._paused = False
         self.unsynced = False
-        self.reserve: Reserve | None = None
+        self.reserve: ReservedSpace | None = None
         """What to give up for a deletion when the disk is full, if this log records deletions."""
 
     @property
@@ -85,10 +131,10 @@ class Writer:
     def keep_copies(self, segments: list[Segment]) -> None:
         """Have a copy of each segment from now on. On the owner's thread, before it appends."""
         if not self.keeps_copies:
-            renew(self._disk, segments)
+            update_copies(self._disk, segments)
             self.keeps_copies = True
 
-    def write(self, outcome: Outcome) -> None:
+    def write(self, outcome: WriteResult) -> None:
         """Write all that waits, without a sync. `outcome` is that of the round so far."""
         for segment, group in self._waiting():
             try:
@@ -99,7 +145,7 @@ class Writer:
                 break
             outcome.written = self._last
 
-    def _write_group(self, segment: Segment, group: list[Chunk], outcome: Outcome) -> None:
+    def _write_group(self, segment: Segment, group: list[PendingAppend], outcome: WriteResult) -> None:
         """Write it all, or leave no trace of it and raise; once more where the reserve makes room."""
         while True:
             try:
@@ -119,12 +165,12 @@ class Writer:
             return self.reserve is not None and self.reserve.give_up()
         return False
 
-    def give_up(self, outcome: Outcome, error: Exception) -> None:
-        """After a mistake of our own nobody knows what the disk holds."""
+    def give_up(self, outcome: WriteResult, error: Exception) -> None:
+        """Fence the log after a bug of ours: what the disk holds is unknown."""
         outcome.failure, outcome.fenced = DiskFailed(f"the flusher made a mistake: {error!r}"), True
         self._pause(outcome)
 
-    def sync(self, outcome: Outcome) -> None:
+    def sync(self, outcome: WriteResult) -> None:
         """Make durable what was written. A failure is final: the kernel may have dropped the pages."""
         if self._file is None or not self.unsynced or outcome.fenced:
             return
@@ -161,9 +207,9 @@ class Writer:
         self._entries, self._times = b"", b""
         self.unsynced = False
 
-    def _waiting(self) -> Iterator[tuple[Segment, list[Chunk]]]:
-        """What waits, in order, a list a segment."""
-        chunks: list[Chunk] = []
+    def _waiting(self) -> Iterator[tuple[Segment, list[PendingAppend]]]:
+        """Yield what waits, in order, with a list for each segment."""
+        chunks: list[PendingAppend] = []
         while self._queue:
             item = self._queue.popleft()
             if isinstance(item, Resume):
@@ -173,7 +219,7 @@ class Writer:
         for segment, group in groupby(chunks, attrgetter("segment")):
             yield segment, list(group)
 
-    def _append(self, group: list[Chunk]) -> None:
+    def _append(self, group: list[PendingAppend]) -> None:
         assert self._file is not None
         assert self._follows(group[0]), "chunks are written one behind the other"
         buffers = [chunk.frames.buffer.data for chunk in group]
@@ -187,11 +233,11 @@ class Writer:
         self._times += b"".join([chunk.times for chunk in group])
         self._last = group[-1]
 
-    def _follows(self, chunk: Chunk) -> bool:
+    def _follows(self, chunk: PendingAppend) -> bool:
         last = self._last
         return last is None or last.segment is not chunk.segment or last.position + last.size == chunk.position
 
-    def _turn_to(self, segment: Segment, outcome: Outcome, *, position: int) -> None:
+    def _turn_to(self, segment: Segment, outcome: WriteResult, *, position: int) -> None:
         """Finish the segment before, and open this one, which ends at this position."""
         self.sync(outcome)
         if outcome.failure is not None:
@@ -240,7 +286,7 @@ class Writer:
                 drop_copy(self._disk, self._segment)
 
     def _make(self, segment: Segment) -> None:
-        """The files of a segment without frames. What stands there is left from appends that nobody was told of.
+        """The files of a segment without frames. What stands there is left from appends that were never answered.
 
         An empty log is kept: it may be the only one, and without it the log would begin anew.
         """
@@ -249,7 +295,7 @@ class Writer:
             self._disk.open(segment.path, "create").close()
         elif size := file_size(self._disk, segment.path):
             raise PathInvalid(f"{segment.path} should be a new file, and has {size} bytes")
-        discard(self._disk, *segment.companions)
+        remove_files(self._disk, *segment.companions)
         for path in segment.index_paths:
             self._disk.open(path, "create").close()
         if self.keeps_copies:
@@ -275,7 +321,7 @@ class Writer:
         self._entries, self._times = b"", b""
 
     def _sync_index(self) -> None:
-        """Of a segment that is complete: one that a loss of power takes would have to be made from all of the log."""
+        """Sync the index of a complete segment: a lost one would have to be rebuilt from the whole log."""
         if self._index_files is None or self._segment is None:
             return
         try:
@@ -299,9 +345,9 @@ class Writer:
             if self._created is segment:
                 self._created = None
                 self.close()
-                discard(self._disk, segment.path)
+                remove_files(self._disk, segment.path)
                 self._disk.sync_directory(segment.directory)
-                discard(self._disk, *segment.companions)
+                remove_files(self._disk, *segment.companions)
             elif self._file is not None:
                 self._file.truncate(position)
                 self._file.sync()
@@ -309,7 +355,7 @@ class Writer:
             return False
         return True
 
-    def _pause(self, outcome: Outcome) -> None:
+    def _pause(self, outcome: WriteResult) -> None:
         self._paused = True
         if outcome.fenced:
             self._let_go()  # without a sync: what was refused is not to come back from the copy

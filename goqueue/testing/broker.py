@@ -60,6 +60,3 @@ class LocalBroker:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def __repr__(self) -> str:
-        return f"<LocalBroker {self.url or 'not started'}>"

@@ -34,14 +34,14 @@ another disk, and leaves those before it alone. `after_crash` does the same to a
 **A failed sync** behaves as on Linux. It raises once, and the pages count as clean from then on:
 the cache goes on showing the new bytes, the device does not have them, and the next sync succeeds
 without writing them. Only the size is remembered, so that this sync may leave zeros where data
-should be. `forget_cache` drops the clean pages and shows what is really there. A failed
+should be. `drop_cache` drops the clean pages and shows what is really there. A failed
 `sync_directory` leaves the names unsynced, and the next one brings them to the device.
 
 **Faults.** Every operation that changes the disk is counted and has a name: `create`, `write`,
 `truncate`, `sync`, `rename`, `remove`, `make_directory`, `remove_directory`, `sync_directory`,
 `lock`. With `crash_at` the process dies at one of them, which is not carried out, or of a write
 only so many bytes. With `fail` the matching ones raise; it also reaches those that change nothing
-and are not counted: `open`, `read`, `size`, `forget_cache`, `entries`, `kind`, `free_bytes`. Faults
+and are not counted: `open`, `read`, `size`, `drop_cache`, `entries`, `kind`, `free_bytes`. Faults
 end with the process.
 
 **Space.** A file takes up its size, holes included. A write beyond the capacity writes what fits
@@ -58,11 +58,9 @@ from posixpath import dirname
 from random import Random
 from typing import Literal
 
-from goqueue.storage.disk import Entry, Mode, Space, in_use, oserror
-from goqueue.testing.faults import Crashed, Fault, Operations
-from goqueue.testing.inode import Content
-from goqueue.testing.kernel import FaultyFile, FaultyLock, Kernel
-from goqueue.testing.tree import Directory
+from goqueue.storage.disk import DirectoryEntry, DiskSpace, Mode, directory_in_use, oserror
+from goqueue.testing.filesystem import Directory, FileContent
+from goqueue.testing.kernel import Crashed, DiskFault, FaultyFile, FaultyLock, Operations, SimulatedKernel
 
 __all__ = ["Crashed", "FaultyDisk", "FaultyFile", "FaultyLock", "Keep"]
 
@@ -78,24 +76,26 @@ class FaultyDisk:
         self.seed = seed
         self.block_bytes = block_bytes
         self._random = Random(seed)
-        self._kernel = Kernel(capacity_bytes)
+        self._kernel = SimulatedKernel(capacity_bytes)
 
     # --- what every disk does ---
 
     def open(self, path: str, mode: Mode) -> FaultyFile:
         if mode == "create":
             with self._kernel.change("create", path):
-                content = Content()
+                content = FileContent()
                 self._kernel.tree.add(path, content)
                 return FaultyFile(self._kernel, path, content, writable=True)
         with self._kernel.look("open", path):
             return FaultyFile(self._kernel, path, self._kernel.tree.file(path), writable=mode == "write")
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         with self._kernel.look("entries", path):
             names = self._kernel.tree.directory(path).names
             return [
-                Entry(name, "file", len(node.cache)) if isinstance(node, Content) else Entry(name, "directory", 0)
+                DirectoryEntry(name, "file", len(node.cache))
+                if isinstance(node, FileContent)
+                else DirectoryEntry(name, "directory", 0)
                 for name, node in sorted(names.items())
             ]
 
@@ -105,7 +105,7 @@ class FaultyDisk:
 
     def _kind(self, path: str) -> Literal["file", "directory", "absent"]:
         try:
-            return "file" if isinstance(self._kernel.tree.find(path), Content) else "directory"
+            return "file" if isinstance(self._kernel.tree.find(path), FileContent) else "directory"
         except FileNotFoundError:
             return "absent"
 
@@ -125,7 +125,7 @@ class FaultyDisk:
     def rename(self, old: str, new: str) -> None:
         with self._kernel.change("rename", old, new):
             replaced = self._kernel.tree.rename(old, new)
-            if isinstance(replaced, Content):
+            if isinstance(replaced, FileContent):
                 self._kernel.lose_name(replaced)
 
     def remove(self, path: str) -> None:
@@ -140,30 +140,27 @@ class FaultyDisk:
     def lock(self, path: str, owner: str) -> FaultyLock:
         with self._kernel.change("lock", path):
             if self._kind(path) == "absent":
-                self._kernel.tree.add(path, Content())
+                self._kernel.tree.add(path, FileContent())
             content = self._kernel.tree.file(path)
             if content in self._kernel.held:
-                raise in_use(path, self._kernel.held[content] or "another process")
+                raise directory_in_use(path, self._kernel.held[content] or "another process")
             self._kernel.resize(content, 0)
             if self._kernel.write(content, 0, owner.encode()) < len(owner.encode()):
                 raise oserror(errno.ENOSPC)
             self._kernel.held[content] = owner
             return FaultyLock(self._kernel, content)
 
-    def free_bytes(self, path: str) -> int:
-        return self.space(path).free_bytes
-
-    def space(self, path: str) -> Space:
+    def space(self, path: str) -> DiskSpace:
         with self._kernel.look("free_bytes", path):
             self._kernel.tree.find(path)
             free = self._kernel.room_bytes()
-            return Space(self._kernel.used_bytes + free, free)
+            return DiskSpace(self._kernel.used_bytes + free, self._kernel.used_bytes, free)
 
     # --- what goes wrong ---
 
     @property
     def capacity_bytes(self) -> int | None:
-        """How much fits, for all files together; may be changed at any time."""
+        """Return how much fits, for all files together; may be changed at any time."""
         return self._kernel.capacity_bytes
 
     @capacity_bytes.setter
@@ -172,12 +169,12 @@ class FaultyDisk:
 
     @property
     def operations(self) -> int:
-        """How many operations have changed this disk, or tried to, since the process began."""
+        """Return how many operations have changed this disk, or tried to, since the process began."""
         return self._kernel.script.operations
 
     @property
     def journal(self) -> list[str]:
-        """The last operations, those before a crash included, for whoever reads a failure."""
+        """The last operations, those before a crash included, to read after a failure."""
         return self._kernel.script.journal()
 
     def fail(
@@ -195,11 +192,11 @@ class FaultyDisk:
         `operation` and `path` are patterns such as `"sync*"` and `"*.index"`; a function of an operation and its
         path decides alone. A rename has two paths, and either may match.
         """
-        self._kernel.script.faults.append(Fault(operation, path, error, times, skip, after_bytes))
+        self._kernel.script.faults.append(DiskFault(operation, path, error, times, skip, after_bytes))
 
-    def heal(self) -> None:
+    def end_faults(self) -> None:
         """Forget all faults and the planned crash; the capacity stays."""
-        self._kernel.script.heal()
+        self._kernel.script.end_faults()
 
     def crash_at(self, operation: int, *, after_bytes: int = 0) -> None:
         """Die when the count of operations gets there; if that is a write, after so many of its bytes."""
@@ -212,7 +209,7 @@ class FaultyDisk:
             return self.after_crash(keep, torn=torn)
 
     def after_crash(self, keep: Keep = "synced", *, torn: bool = False) -> "FaultyDisk":
-        """What `crash` would return, while this process lives on: to look at what would be left."""
+        """Return what `crash` would return, while this process lives on: to look at what would be left."""
         with self._kernel.mutex:
             after = FaultyDisk(
                 self._random.getrandbits(64), block_bytes=self.block_bytes, capacity_bytes=self.capacity_bytes
@@ -253,14 +250,14 @@ class FaultyDisk:
             parts = path.strip("/").split("/")
             for depth in range(1, len(parts)):
                 self._place("/".join(parts[:depth]), Directory())
-            self._place(path, Content())
+            self._place(path, FileContent())
             file = self._kernel.tree.file(path)
             self._kernel.resize(file, 0)
             self._kernel.used_bytes += len(content)
             file.write(0, content)
             file.sync()
 
-    def _place(self, path: str, node: Content | Directory) -> None:
+    def _place(self, path: str, node: FileContent | Directory) -> None:
         if self._kind(path) == "absent":
             self._kernel.tree.add(path, node)
         self._kernel.tree.sync_name(path)

@@ -1,29 +1,130 @@
-"""The kernel below one process on the faulty disk: its operations, the space, open files and locks.
+"""The kernel below one process on the faulty disk: its operations and their faults, the space, open files and locks.
 
 `goqueue.testing.disk` tells the whole fault model.
 """
 
 import errno
-from collections.abc import Iterator, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from threading import RLock
+from typing import Literal, NamedTuple
 
-from goqueue.storage.disk import Buffer, oserror, refuse
-from goqueue.testing.faults import Crashed, Script
-from goqueue.testing.inode import Content
-from goqueue.testing.tree import Tree
+from goqueue.storage.disk import Buffer, oserror, raise_translated
+from goqueue.testing.filesystem import FileContent, Tree
+
+JOURNAL_ENTRIES_MAX = 1000
+
+Operations = str | Callable[[str, str], bool]
+"""A pattern for the names of operations, or a function of an operation's name and path."""
+
+
+class Crashed(BaseException):
+    """The process died here. Not an `Exception`, so that no handler takes it for one and carries on."""
+
+
+class DiskInterruption(NamedTuple):
+    """The early end of an operation: an exception, and the bytes of a write before it."""
+
+    exception: OSError | Crashed
+    after_bytes: int = 0
+
+
+@dataclass(slots=True)
+class DiskFault:
+    """Something that goes wrong whenever a matching operation comes by."""
+
+    operation: Operations
+    path: str
+    error: int
+    times: int | Literal["forever"]
+    skip: int
+    after_bytes: int
+
+    def strikes(self, operation: str, paths: tuple[str, ...]) -> bool:
+        if self.times == 0 or not any(self._matches(operation, path) for path in paths):
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        if self.times != "forever":
+            self.times -= 1
+        return True
+
+    def _matches(self, operation: str, path: str) -> bool:
+        if callable(self.operation):
+            return self.operation(operation, path)
+        return fnmatchcase(operation, self.operation) and fnmatchcase(path, self.path)
+
+
+class FaultPlan:
+    """Counts and journals the operations of one process, and says which of them fail."""
+
+    def __init__(self) -> None:
+        self.operations = 0
+        self.faults: list[DiskFault] = []
+        self._crash: tuple[int, int] | None = None
+        self._journal: deque[tuple[object, ...]] = deque(maxlen=JOURNAL_ENTRIES_MAX)
+
+    def successor(self, keep: str) -> "FaultPlan":
+        """For the next process: nothing fails, nothing is counted yet, and the journal goes on."""
+        script = FaultPlan()
+        script._journal = self._journal.copy()
+        script.note("-- crash, keeping", keep, "--")
+        return script
+
+    def crash_at(self, operation: int, after_bytes: int) -> None:
+        if operation <= self.operations:
+            raise ValueError(f"operation {operation} is over: {self.operations} have been made")
+        self._crash = operation, after_bytes
+
+    def end_faults(self) -> None:
+        self.faults.clear()
+        self._crash = None
+
+    def note(self, *words: object) -> None:
+        self._journal.append(words)
+
+    def journal(self) -> list[str]:
+        return [" ".join(map(str, words)) for words in self._journal]
+
+    def change(self, operation: str, *paths: str, detail: tuple[object, ...] = ()) -> DiskInterruption | None:
+        """Count an operation that changes the disk; None if it shall go well."""
+        self.operations += 1
+        if self._crash and self.operations == self._crash[0]:
+            self.note(self.operations, operation, *paths, *detail, "CRASHED")
+            return DiskInterruption(Crashed(f"at operation {self.operations}: {operation} {paths[0]}"), self._crash[1])
+        stop = self.look(operation, *paths)
+        self.note(self.operations, operation, *paths, *detail, *(_reason(stop) if stop else ()))
+        return stop
+
+    def look(self, operation: str, *paths: str) -> DiskInterruption | None:
+        """An operation that changes nothing is not counted, but it may fail."""
+        for fault in self.faults:
+            if fault.strikes(operation, paths):
+                return DiskInterruption(OSError(fault.error, os.strerror(fault.error)), fault.after_bytes)
+        return None
+
+
+def _reason(stop: DiskInterruption) -> tuple[str, ...]:
+    code = getattr(stop.exception, "errno", None)
+    return (errno.errorcode.get(code, str(code)),) if code else ()
+
 
 _UNLIMITED_BYTES = 2**40  # what a disk without a capacity says it has
 
 
-class Kernel:
-    """What all handles of one process share. It ends with the process."""
+class SimulatedKernel:
+    """The kernel's state of one process on the simulated disk; it ends with the process."""
 
     def __init__(self, capacity_bytes: int | None) -> None:
         self.capacity_bytes = capacity_bytes
         self.tree = Tree()
-        self.script = Script()
-        self.held: dict[Content, str] = {}
+        self.script = FaultPlan()
+        self.held: dict[FileContent, str] = {}
         self.used_bytes = 0
         self.ended = False
         self.mutex = RLock()
@@ -34,7 +135,7 @@ class Kernel:
             try:
                 yield
             except OSError as error:
-                refuse(error, path)
+                raise_translated(error, path)
 
     @contextmanager
     def alive(self, path: str) -> Iterator[None]:
@@ -44,7 +145,7 @@ class Kernel:
             try:
                 yield
             except OSError as error:
-                refuse(error, path)
+                raise_translated(error, path)
             except Crashed:
                 self.ended = True
                 raise
@@ -68,7 +169,7 @@ class Kernel:
         capacity = _UNLIMITED_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return max(0, capacity - self.used_bytes)
 
-    def resize(self, content: Content, size: int) -> None:
+    def resize(self, content: FileContent, size: int) -> None:
         if size < 0:
             raise oserror(errno.EINVAL)
         growth = size - len(content.cache)
@@ -77,7 +178,7 @@ class Kernel:
         self.used_bytes += growth
         content.resize(size)
 
-    def write(self, content: Content, position: int, data: bytes) -> int:
+    def write(self, content: FileContent, position: int, data: bytes) -> int:
         """Write what fits, and return how much that was."""
         if position < 0:
             raise oserror(errno.EINVAL)
@@ -87,24 +188,24 @@ class Kernel:
         self.used_bytes += len(content.cache) - size
         return len(fitting)
 
-    def lose_name(self, content: Content) -> None:
+    def lose_name(self, content: FileContent) -> None:
         content.named = False
         self.give_back(content)
 
-    def give_back(self, content: Content) -> None:
+    def give_back(self, content: FileContent) -> None:
         """Free the space of a file that nothing leads to."""
         if not content.named and not content.handles:
             self.used_bytes -= len(content.cache)
 
-    def files(self) -> dict[str, Content]:
+    def files(self) -> dict[str, FileContent]:
         with self.mutex:
-            return {path: node for path, node in self.tree.walk() if isinstance(node, Content)}
+            return {path: node for path, node in self.tree.walk() if isinstance(node, FileContent)}
 
 
 class FaultyFile:
     """An open file of a faulty disk; like a descriptor it closes itself when its last user lets go."""
 
-    def __init__(self, kernel: Kernel, path: str, content: Content, *, writable: bool) -> None:
+    def __init__(self, kernel: SimulatedKernel, path: str, content: FileContent, *, writable: bool) -> None:
         self._kernel = kernel
         self._path = path
         self._content = content
@@ -151,10 +252,10 @@ class FaultyFile:
             self._check()
             return len(self._content.cache)
 
-    def forget_cache(self) -> None:
-        with self._kernel.look("forget_cache", self._path):
+    def drop_cache(self) -> None:
+        with self._kernel.look("drop_cache", self._path):
             self._check()
-            self._content.forget_cache()
+            self._content.drop_cache()
 
     def close(self) -> None:
         with self._kernel.mutex:
@@ -175,9 +276,9 @@ class FaultyFile:
 
 
 class FaultyLock:
-    def __init__(self, kernel: Kernel, content: Content) -> None:
+    def __init__(self, kernel: SimulatedKernel, content: FileContent) -> None:
         self._kernel = kernel
-        self._content: Content | None = content
+        self._content: FileContent | None = content
 
     def release(self) -> None:
         with self._kernel.mutex:

@@ -1,1 +1,1 @@
-"""The dashboard: what a broker does, seen in a terminal. Textual is loaded here and nowhere else."""
+"""The terminal dashboard. Only this package imports Textual."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goqueue.console import exits, terminal
-from goqueue.console.groups import UsageInvalid
+from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import UsageInvalid
 from goqueue.console.session import Session, session_flags
 from goqueue.quantities import parse_duration
 
@@ -19,34 +19,34 @@ _EVERY_SECONDS_MIN = 0.2
 
 @session_flags
 def dashboard(
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer nothing that changes anything.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Hide everything that changes the broker.")] = False,
     theme: Annotated[
-        str, typer.Option(metavar="NAME", help="The colours: goqueue-dark, goqueue-light, …")
+        str, typer.Option(metavar="NAME", help="Color theme: goqueue-dark, goqueue-light, …")
     ] = "goqueue-dark",
-    every: Annotated[str, typer.Option(metavar="DURATION", help="How often the broker is asked.")] = "2s",
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Refresh interval.")] = "2s",
     *,
     session: Session,
 ) -> None:
-    """Show the broker on a screen that is always current.
+    """Show the broker in a live terminal dashboard.
 
     \b
       goqueue-admin dashboard
       goqueue-admin dashboard --read-only --every 5s
       goqueue-admin dashboard --server http://broker:8080 --theme goqueue-light
 
-    ? shows the keys, : goes to a screen, q leaves. It needs a terminal.
+    Press ? for the keys, : to go to a screen, q to quit. Needs a terminal.
     """
     seconds = _seconds(every)
-    if not terminal.may_ask() or not sys.stderr.isatty():  # Textual draws on stderr
-        raise UsageInvalid("the dashboard needs a terminal", hint="`goqueue-admin doctor` tells the same in lines")
+    if not terminal.can_prompt() or not sys.stderr.isatty():  # Textual draws on stderr
+        raise UsageInvalid("the dashboard needs a terminal", hint="`goqueue-admin doctor` prints the findings as text")
     app = _app(session, read_only, theme, seconds)
     run(app)
     if app.return_code:
-        raise typer.Exit(exits.OUR_BUG)
+        raise typer.Exit(exit_codes.INTERNAL_ERROR)
 
 
 def run(app: "Dashboard") -> None:
-    """Until somebody leaves it. What is loaded by now stays: to collect it would hold the screen for 70 ms."""
+    """Run the application. Objects loaded so far are frozen: collecting them would block the screen for 70 ms."""
     gc.freeze()
     app.run()
 
@@ -62,13 +62,13 @@ def _seconds(text: str) -> float:
 
 
 def _app(session: Session, read_only: bool, theme: str, every: float) -> "Dashboard":
-    """What is loaded here takes longer than all other commands do."""
+    """Load Textual and create the application."""
     from goqueue_admin.dashboard.app import Dashboard  # noqa: PLC0415
-    from goqueue_admin.dashboard.service import connect  # noqa: PLC0415
-    from goqueue_admin.dashboard.themes import known  # noqa: PLC0415
+    from goqueue_admin.dashboard.broker.service import connect  # noqa: PLC0415
+    from goqueue_admin.dashboard.themes import theme_names  # noqa: PLC0415
 
-    if theme not in known():
-        raise UsageInvalid(f"there is no theme {theme!r}", hint=f"known are {', '.join(known())}")
+    if theme not in theme_names():
+        raise UsageInvalid(f"there is no theme {theme!r}", hint=f"known are {', '.join(theme_names())}")
     service = connect(session.server, session.timeout, session.api_key)
     return Dashboard(
         service,

@@ -1,4 +1,4 @@
-"""The two palettes of the house: slate with a cold blue for the night, paper for the day."""
+"""The dark and the light theme."""
 
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -53,6 +53,6 @@ LIGHT = Theme(
 THEMES = (DARK, LIGHT)
 
 
-def known() -> list[str]:
-    """The names of all themes, ours first."""
+def theme_names() -> list[str]:
+    """Return the names of all themes, GoQueue's first."""
     return [*(theme.name for theme in THEMES), *sorted(BUILTIN_THEMES)]

@@ -1,4 +1,4 @@
-"""`goqueue-cli bench consume`: how many messages a second somebody gets who reads a topic."""
+"""`goqueue-cli bench consume`: measure the rate of reading."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,20 +8,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.danger import ConfirmFlag, DryRunFlag
+from goqueue.console.flags import Consent
 from goqueue.console.session import Session, session_flags
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.limits import MIB
 from goqueue.quantities import format_count, format_size
 from goqueue_cli.bench import results
-from goqueue_cli.bench.flags import MessagesFlag, PartitionsFlag, SaveFlag, SizeFlag, TopicName
-from goqueue_cli.bench.ground import Ground, agree_to_load, ground, new_name, place_of, values
+from goqueue_cli.bench.target import (
+    BenchTarget,
+    MessagesFlag,
+    PartitionsFlag,
+    SaveFlag,
+    SizeFlag,
+    TopicName,
+    bench_target,
+    confirm_load,
+    describe_target,
+    new_name,
+    values,
+)
 
 if TYPE_CHECKING:
     from goqueue.client import Batch, Message
 
 _IDLE = "1s"
-"""What a group gives up after, should there be fewer messages than the topic seemed to have."""
+"""Time after which a member stops, if there are fewer messages than expected."""
 
 
 @session_flags
@@ -32,11 +43,10 @@ def consume(  # noqa: PLR0913 - flags, each given by name
     size: SizeFlag = 100,
     partitions: PartitionsFlag = 3,
     group: Annotated[
-        bool, typer.Option("--group", help="Read as the only member of a new group, and acknowledge everything.")
+        bool, typer.Option("--group", help="Read as the only member of a new group, and ack all messages.")
     ] = False,
     save: SaveFlag = None,
-    confirm: ConfirmFlag = None,
-    dry_run: DryRunFlag = False,
+    consent: Consent,
     session: Session,
 ) -> None:
     """Measure how fast messages are read.
@@ -46,27 +56,27 @@ def consume(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli bench consume --group --messages 200000
       goqueue-cli bench consume orders --save before.json
 
-    A new topic is filled first; one that is named is read from its beginning, up to --messages, and --size and
-    --partitions mean nothing then. Every value is looked at. A twentieth of the messages is read before the clock
-    starts; with --group it stops when the last acknowledgement is durable.
+    A new topic is filled first. A named topic is read from its beginning, up to --messages, without --size and
+    --partitions. The first twentieth of the messages is a warm-up. With --group the time ends when the last ack is
+    durable.
     """
     results.check_place(save)
-    filling = "" if topic else f"fill {place_of(topic, partitions)}, and "
+    filling = "" if topic else f"fill {describe_target(topic, partitions)}, and "
     plan = f"{filling}read {format_count(messages, 'message')}" + (
-        f" of {place_of(topic, partitions)}" if topic else ""
+        f" of {describe_target(topic, partitions)}" if topic else ""
     )
-    if not agree_to_load(session, plan, confirm=confirm, dry_run=dry_run):
+    if not confirm_load(session, plan, consent=consent):
         return
-    with ground(session, topic, partitions) as place:
+    with bench_target(session, topic, partitions) as place:
         if place.is_own:
-            from goqueue_cli.bench.load import Load  # noqa: PLC0415 - with the SDK
+            from goqueue_cli.bench.load import PublishLoad  # noqa: PLC0415 - with the SDK
 
             terminal.say(f"filling {place.topic} with {format_count(messages, 'message')} of {format_size(size)}")
-            Load(place.client, place.topic, values(size), batch_messages=10_000).run(messages)
+            PublishLoad(place.client, place.topic, values(size), batch_messages=10_000).run(messages)
         held = min(messages, place.client.topic(place.topic).total_messages)
         if not held:
             raise RequestInvalid(
-                f"topic {place.topic} has no messages", hint="without a topic, a new one is filled and read"
+                f"topic {place.topic} has no messages", hint="leave out the topic to fill and read a new one"
             )
         terminal.say(f"reading {format_count(held, 'message')} of {place.topic}")
         settings = {"messages": held, "partitions": place.partitions, "group": group}
@@ -77,18 +87,18 @@ def consume(  # noqa: PLR0913 - flags, each given by name
     found = results.result(
         "consume", place.topic, settings, results.rates(count, counted // count, seconds), seconds=seconds
     )
-    results.tell(session, found, save)
+    results.write_result(session, found, save)
 
 
-def _read(place: Ground, messages: int) -> tuple[int, int, float]:
-    """The bytes and the number of what was read after the warm-up, and the seconds that took."""
+def _read(place: BenchTarget, messages: int) -> tuple[int, int, float]:
+    """Return the bytes and the number of messages after the warm-up, and the seconds."""
     with place.client.reader(place.topic, until="now", max_bytes=4 * MIB) as reader:
         measured = _Measured(messages)
         measured.read(reader.batches())
     return measured.size, measured.count, measured.seconds
 
 
-def _read_by_group(place: Ground, messages: int) -> tuple[int, int, float]:
+def _read_by_group(place: BenchTarget, messages: int) -> tuple[int, int, float]:
     with (
         _new_group(place) as group,
         place.client.consumer(group, [place.topic], start="earliest", max_messages=5_000, until_idle=_IDLE) as member,
@@ -107,17 +117,17 @@ def _acknowledged(batches: "Iterable[Batch]") -> "Iterator[Sequence[Message]]":
 
 
 @contextmanager
-def _new_group(place: Ground) -> Iterator[str]:
+def _new_group(place: BenchTarget) -> Iterator[str]:
     name = new_name()
     try:
         yield name
     finally:
-        with suppress(GoQueueError):  # there is none yet, or it keeps a member whose farewell got lost
+        with suppress(GoQueueError):  # it does not exist yet, or still has a member
             place.client.delete_group(name)
 
 
 class _Measured:
-    """Reads up to a number of messages; the clock starts behind the first twentieth."""
+    """Reads up to a number of messages, and measures without the first twentieth."""
 
     def __init__(self, messages: int) -> None:
         self._messages = messages

@@ -1,4 +1,4 @@
-"""Publishing at full speed, or at a rate: by one producer or by several, each with a thread and a connection."""
+"""Publishing at full speed or at a rate, by one or several producers, each with a thread and a connection."""
 
 import threading
 import time
@@ -8,16 +8,16 @@ from typing import Any
 
 from goqueue.client import Client
 from goqueue.errors import GoQueueError
-from goqueue_cli.publishing.pace import paced
-from goqueue_cli.publishing.sources import Chunk, Shared, limited
-from goqueue_cli.publishing.stream import Progress
+from goqueue_cli.publishing.rate import paced
+from goqueue_cli.publishing.sources import MessageChunk, Shared, limited
+from goqueue_cli.publishing.stream import PublishProgress
 
-_TIMES = 10  # so often the values are in what is handed over at once
-_WAIT_SECONDS = 0.2  # between two looks at what there is to show
+_TIMES = 10  # how often the values are repeated in one call
+_WAIT_SECONDS = 0.2  # between two updates of the status
 
 
-class Load:
-    """Messages on their way into a topic. `run` may be called again, for a warm-up first."""
+class PublishLoad:
+    """Publishes messages to a topic; `run` may be called several times, first for a warm-up."""
 
     def __init__(self, client: Client, topic: str, values: list[bytes], *, producers: int = 1, **options: Any) -> None:
         self._client = client
@@ -30,7 +30,7 @@ class Load:
         self._failure: GoQueueError | None = None
 
     def run(self, messages: int, rate: float | None = None) -> float:
-        """The seconds until all of them were durable."""
+        """Publish, and return the seconds until all messages were durable."""
         share, rest = divmod(messages, self._producers)
         self._sent = [0] * self._producers
         each = None if rate is None else rate / self._producers
@@ -38,7 +38,7 @@ class Load:
             threading.Thread(target=self._publish, args=(place, share + (place < rest), each), daemon=True)
             for place in range(self._producers)
         ]
-        progress = Progress("published", lambda sent: sent / messages)
+        progress = PublishProgress("published", lambda sent: sent / messages)
         start = time.perf_counter()
         try:
             for thread in threads:
@@ -68,13 +68,13 @@ class Load:
             self._failure = error
             self._stopped.set()
 
-    def _chunks(self) -> Iterator[Chunk]:
-        chunk = Chunk(self._values * _TIMES, None, Shared())
+    def _chunks(self) -> Iterator[MessageChunk]:
+        chunk = MessageChunk(self._values * _TIMES, None, Shared())
         return (chunk for _ in counting())
 
 
 def warm_up(messages: int, run: Callable[[int], float]) -> int:
-    """A twentieth more, before anything is counted: connections are made and memory is found."""
+    """Publish a twentieth more before the measurement, and return how many."""
     extra = max(1, min(messages // 20, 50_000))
     run(extra)
     return extra

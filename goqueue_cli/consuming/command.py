@@ -4,92 +4,90 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from goqueue.console import exits, terminal
-from goqueue.console.choices import Kind
-from goqueue.console.danger import agree
-from goqueue.console.failure import doing
-from goqueue.console.groups import UsageInvalid
-from goqueue.console.names import refuse_empty, short
-from goqueue.console.session import Session, stream_flags, suggesting
+from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import UsageInvalid, doing, suggesting
+from goqueue.console.flags import Consent, PartitionsFlag, WhereFlag, parse_duration_flag
+from goqueue.console.names import reject_empty_names, shorten_name
+from goqueue.console.options import OptionOrigin
+from goqueue.console.session import Session, require_confirmation, stream_flags
 from goqueue.errors import GoQueueError, RangeDamaged
 from goqueue.limits import MIB
 from goqueue.limits import OFFSET_MAX as LIMIT_MAX
-from goqueue.quantities import format_count, parse_duration
+from goqueue.quantities import format_count
 
 if TYPE_CHECKING:
     from goqueue.client import Client
-    from goqueue_cli.consuming.outlet import Outlet
-    from goqueue_cli.consuming.reading import Reading
+    from goqueue_cli.consuming.output import MessageOutput
+    from goqueue_cli.consuming.topic_reading import TopicReading
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
-_ANSWER_BYTES = 4 * MIB  # of a request: few enough to be shown at once, enough that asking costs nothing
+_ANSWER_BYTES = 4 * MIB  # of one request: small enough to be shown at once, large enough to keep overhead low
 
-_Partitions = Annotated[
-    list[int] | None,
-    typer.Option("--partition", metavar="N", min=0, help="Read only this one; may be given more than once."),
-]
-_From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="PLACE", help="Begin at earliest, latest, an offset, a time, a day, or -1h."),
-]
-_To = Annotated[
-    str | None, typer.Option("--to", metavar="PLACE", help="End before now, an offset, a time, a day, or -1h.")
-]
-_Last = Annotated[
-    int | None, typer.Option("--last", "-n", metavar="N", min=0, max=LIMIT_MAX, help="Begin with the last N messages.")
-]
-_Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with messages as they come.")]
-_Limit = Annotated[int | None, typer.Option(metavar="N", min=0, max=LIMIT_MAX, help="End after N messages.")]
-_Where = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FILTER", help="Only messages like key=tea or json.total>40; all of several must hold."),
-]
-_Group = Annotated[str | None, typer.Option(metavar="NAME", help="Join this group, and acknowledge what was written.")]
-_Visibility = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="How long the group waits for an acknowledgement, with --group.")
-]
-_Confirm = Annotated[
-    str | None,
-    typer.Option("--confirm", metavar="GROUP", help="Do not ask in a protected context, with --group: its name again."),
-]
-_UntilIdle = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="End when nothing has come for so long, with --group.")
-]
-_Format = Annotated[
-    str | None, typer.Option("--format", metavar="TEXT", help="How to print a message; '%v\\n' unless told.")
-]
-_Isolation = Annotated[
-    Isolation,
-    typer.Option(
-        "--isolation", metavar="LEVEL", help="read_uncommitted shows messages of open and aborted transactions too."
-    ),
-]
-_SkipDamage = Annotated[bool, typer.Option("--skip-damage", help="Read around what cannot be read.")]
+
+@dataclass(frozen=True, slots=True)
+class ReadFlags:
+    """Flags for reading without a group."""
+
+    partitions: PartitionsFlag = None
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="PLACE", help="End before now, an offset, a time, a day, or -1h.")
+    ] = None
+    last: Annotated[
+        int | None,
+        typer.Option("--last", "-n", metavar="N", min=0, max=LIMIT_MAX, help="Start with the last N messages."),
+    ] = None
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new messages as they arrive.")] = False
+    where: WhereFlag = None
+    isolation: Annotated[
+        Isolation,
+        typer.Option(
+            "--isolation", metavar="LEVEL", help="read_uncommitted includes messages of open and aborted transactions."
+        ),
+    ] = "read_committed"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFlags:
+    """Flags for reading as a member of a group."""
+
+    group: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Join this group, and ack the messages that were written.")
+    ] = None
+    visibility: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Visibility timeout of the group's leases, with --group.")
+    ] = None
+    until_idle: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="End when no message arrived for this long, with --group.")
+    ] = None
+    confirm: Annotated[
+        str | None,
+        typer.Option("--confirm", metavar="GROUP", help="Confirm by name in a protected context, with --group."),
+    ] = None
 
 
 @stream_flags
 def consume(  # noqa: PLR0913 - flags, each given by name
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
     *,
-    partitions: _Partitions = None,
-    start: _From = None,
-    until: _To = None,
-    last: _Last = None,
-    follow: _Follow = False,
-    limit: _Limit = None,
-    where: _Where = None,
-    group: _Group = None,
-    visibility: _Visibility = None,
-    until_idle: _UntilIdle = None,
-    confirm: _Confirm = None,
-    text: _Format = None,
-    isolation: _Isolation = "read_committed",
-    skip_damage: _SkipDamage = False,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="PLACE", help="Start at earliest, latest, an offset, a time, a day, or -1h."),
+    ] = None,
+    reading: ReadFlags,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=LIMIT_MAX, help="Maximum number of messages.")
+    ] = None,
+    member: MemberFlags,
+    text: Annotated[
+        str | None, typer.Option("--format", metavar="TEXT", help="Format of a message. Default: '%v\\n'.")
+    ] = None,
+    skip_damage: Annotated[bool, typer.Option("--skip-damage", help="Skip damaged messages.")] = False,
     session: Session,
 ) -> None:
     """Read the messages of a topic.
@@ -103,90 +101,109 @@ def consume(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli consume orders --format '%T %k %h{source} %v\\n'
 
     A format has %t topic, %p partition, %o offset, %k key, %v value, %h{name} header, %T time, %P priority,
-    %a attempt in a group, %%, and \\n, \\t, \\r, \\0. Messages of one partition come in their order. Whatever -o says,
-    a pipe gets values as they were published, and a terminal nothing that it would obey.
+    %a attempt in a group, %%, and \\n, \\t, \\r, \\0. Messages of one partition keep their order. A pipe gets values as
+    they were published; a terminal gets no control characters.
 
-    Reading changes nothing, unless it is done with --group: then what was written is acknowledged, and ^C gives the
-    rest back. What a pipe has taken was written: use --limit, and not head. With --follow, a broker that goes away is
-    waited for, as long as --timeout says or for ever. In a protected context --group wants the name of the group.
+    Reading changes nothing, except with --group: then written messages are acked, and ^C releases the rest. A pipe
+    counts as written: use --limit, not head. With --follow, an unreachable broker is retried for --timeout, or without
+    end. In a protected context --group needs --confirm with the name of the group.
     """
-    refuse_empty(topic)
+    reject_empty_names(topic)
     if text is not None and session.chose_output:
-        raise UsageInvalid("--format and --output both say how to print", hint="give one of the two")
-    for_members = {"--visibility": visibility, "--until-idle": until_idle}
-    if group is not None:
-        if sys.stdout is None:
-            raise UsageInvalid("stdout is closed, and --group acknowledges what was written", hint="write to /dev/null")
-        alone = {"--partition": partitions, "--to": until, "--last": last, "--where": where}
-        _check_for_groups(alone | {"--isolation": isolation if isolation != "read_committed" else None})
-        options = _member_options(start, for_members) | {"skip_damage": skip_damage}
+        raise UsageInvalid("--format and --output exclude each other", hint="use one of them")
+    if member.group is not None:
+        options = _member_options(start, reading, member) | {"skip_damage": skip_damage}
         if session.protected:
-            what = f"take messages of topic {short(topic)} as a member of group {short(group)}"
-            agree(session, what, name=group, yes=False, confirm=confirm)
-        _show_as_member(topic, group, options, limit, _outlet(text, session, leased=True), session)
+            what = f"consume messages of topic {shorten_name(topic)} as a member of group {shorten_name(member.group)}"
+            require_confirmation(session, what, name=member.group, consent=Consent(confirm=member.confirm))
+        _consume_as_member(topic, member.group, options, limit, _output(text, session, leased=True), session)
         return
-    _check_without_group(for_members | {"--confirm": confirm})
-    wish = _wish(start, until, last, follow=follow) | {
-        "partitions": partitions or None,
-        "skip_damage": skip_damage,
-        "filters": where or [],
-        "isolation": isolation,
-    }
-    _show(topic, wish, last, limit, _outlet(text, session, leased=False), session)
+    _check_without_group(member)
+    options = _reader_options(start, reading) | {"skip_damage": skip_damage}
+    _read(topic, options, reading.last, limit, _output(text, session, leased=False), session)
 
 
-def _wish(start: str | None, until: str | None, last: int | None, *, follow: bool) -> dict[str, Any]:
-    """What `client.reader` takes, as far as it is about places."""
+def _output(text: str | None, session: Session, *, leased: bool) -> "MessageOutput":
+    from goqueue_cli.consuming.output import MessageOutput, form_of  # noqa: PLC0415 - with the SDK, as below
+
+    return MessageOutput(form_of(text, session, leased=leased))
+
+
+@contextmanager
+def _reporting(client: "Client", topic: str, output: "MessageOutput") -> Iterator[None]:
+    """Complete the output before an error is reported, and add hints in terms of this command."""
+    try:
+        with suggesting(client):
+            yield
+    except GoQueueError as error:
+        output.give_up()
+        if isinstance(error, RangeDamaged):
+            error.hint = _skip_hint(topic, error)
+        raise
+
+
+def _skip_hint(topic: str, error: RangeDamaged) -> str:
+    """Name the flags that continue behind the damage; only the path of the file tells the partition."""
+    behind = error.details.get("next_offset")
+    found = re.search(rf"/{re.escape(topic)}/([0-9]+)/", error.sentence)
+    partition = f"--partition {found[1]} " if found else ""
+    return "`--skip-damage` skips it" + ("" if behind is None else f", `{partition}--from {behind}` starts behind it")
+
+
+# --- without a group ---
+
+
+def _reader_options(start: str | None, reading: ReadFlags) -> dict[str, Any]:
+    """Return the arguments of `client.reader`."""
+    last, follow, until = reading.last, reading.follow, reading.until
     if last is not None and (start or until):
-        raise UsageInvalid("--last says where reading begins and ends", hint="leave out --from and --to")
-    from goqueue.console.places import is_past, parse_end, parse_start  # noqa: PLC0415 - with the SDK, as what follows
+        raise UsageInvalid("--last excludes --from and --to", hint="leave out --from and --to")
+    from goqueue.console.positions import is_past, parse_end, parse_start  # noqa: PLC0415
 
     if follow and until is not None and is_past(until):
         raise UsageInvalid(
-            f"--follow waits for what comes, and --to {until} ends before it", hint="give one of the two"
+            f"--follow waits for new messages, and --to {until} ends before them", hint="use one of them"
         )
     begin, end = parse_start(start or "earliest"), None if until is None else parse_end(until)
     if isinstance(begin, int) and type(begin) is type(end) and end <= begin:
-        raise UsageInvalid(f"--to {until} is not behind --from {start}", hint="there is nothing between the two")
+        raise UsageInvalid(f"--to {until} is not behind --from {start}", hint="the range is empty")
     return {
         "start": begin,
         "until": end,
         "follow": follow,
         "max_bytes": _ANSWER_BYTES,
+        "partitions": reading.partitions or None,
+        "filters": reading.where or [],
+        "isolation": reading.isolation,
     }
 
 
-def _outlet(text: str | None, session: Session, *, leased: bool) -> "Outlet":
-    from goqueue_cli.consuming.outlet import Outlet, form_of  # noqa: PLC0415
-
-    return Outlet(form_of(text, session, leased=leased))
-
-
-def _show(
-    topic: str, wish: dict[str, Any], last: int | None, limit: int | None, outlet: "Outlet", session: Session
+def _read(
+    topic: str, options: dict[str, Any], last: int | None, limit: int | None, output: "MessageOutput", session: Session
 ) -> None:
-    """Until there is no more, there is enough, or somebody interrupts it."""
-    from goqueue_cli.consuming.reading import Reading, limited  # noqa: PLC0415
+    from goqueue_cli.consuming.topic_reading import TopicReading, limited  # noqa: PLC0415
 
-    reading: Reading | None = None
+    reading: TopicReading | None = None
     held_back = 0
     try:
-        with doing(f"consume topic {short(topic)}"), session.client() as client, _told(client, topic, outlet):
-            reading = Reading(client, topic, wish, _patience(session))
-            with _watched(reading, outlet):
+        with (
+            doing(f"consume topic {shorten_name(topic)}"),
+            session.client() as client,
+            _reporting(client, topic, output),
+        ):
+            reading = TopicReading(client, topic, options, _retry_seconds(session))
+            with _search_status(reading, output):
                 for messages in limited(reading.all() if last is None else reading.last(last), limit):
-                    outlet.put(messages)
-            if limit is None and wish["until"] is None and wish["isolation"] == "read_committed":
+                    output.put(messages)
+            if limit is None and options["until"] is None and options["isolation"] == "read_committed":
                 held_back = reading.held_back()
     except KeyboardInterrupt:
-        outlet.finish()
         found = f", {reading.found}" if reading is not None and reading.searches else ""
-        terminal.say(f"interrupted: {format_count(outlet.count, 'message')}{found}")
-        raise typer.Exit(exits.INTERRUPTED) from None
-    outlet.finish()
+        _exit_interrupted(output, found)
+    output.finish()
     if reading.searches:
         terminal.say(reading.found)
-    elif not outlet.count:
+    elif not output.count:
         terminal.say("no messages")
     if held_back:
         terminal.say(
@@ -195,103 +212,85 @@ def _show(
         )
 
 
-def _patience(session: Session) -> float | None:
-    """An outage is waited out by who follows, unless it was said for how long."""
+def _exit_interrupted(output: "MessageOutput", more: str = "") -> NoReturn:
+    output.finish()
+    terminal.say(f"interrupted: {format_count(output.count, 'message')}{more}")
+    raise typer.Exit(exit_codes.INTERRUPTED) from None
+
+
+def _retry_seconds(session: Session) -> float | None:
+    """Return how long --follow retries an unreachable broker: without end, unless a timeout was chosen."""
     chosen = session.choices
-    return session.timeout if chosen is not None and chosen.timeout.kind is not Kind.DEFAULT else None
-
-
-def _show_as_member(
-    topic: str, group: str, options: dict[str, Any], limit: int | None, outlet: "Outlet", session: Session
-) -> None:
-    from goqueue_cli.consuming.member import show_as_member  # noqa: PLC0415
-
-    what = f"consume topic {short(topic)} as a member of group {short(group)}"
-    try:
-        with doing(what), session.client() as client, _told(client, topic, outlet):
-            show_as_member(client, topic, group, options, limit, outlet)
-    except KeyboardInterrupt:
-        outlet.finish()
-        terminal.say(f"interrupted: {format_count(outlet.count, 'message')}")
-        raise typer.Exit(exits.INTERRUPTED) from None
-    outlet.finish()
-    if not outlet.count:
-        terminal.say("no messages")
+    return session.timeout if chosen is not None and chosen.timeout.kind is not OptionOrigin.DEFAULT else None
 
 
 @contextmanager
-def _watched(reading: "Reading", outlet: "Outlet") -> Iterator[None]:
-    """A search may take a while before it finds anything, and a person may want to know that it goes on."""
+def _search_status(reading: "TopicReading", output: "MessageOutput") -> Iterator[None]:
+    """Show the progress of a search, which may take long before it finds anything."""
     if not reading.searches:
         yield
         return
-    from goqueue_cli.consuming.status import Status  # noqa: PLC0415
+    from goqueue_cli.consuming.output import SearchStatus  # noqa: PLC0415
 
-    status = Status(lambda: reading.found)
-    outlet.beside = status.beside
+    status = SearchStatus(lambda: reading.found)
+    output.beside = status.beside
     with status.shown():
         yield
 
 
-@contextmanager
-def _told(client: "Client", topic: str, outlet: "Outlet") -> Iterator[None]:
-    """A failure leaves whole what was shown before it, and says how to go on in the words of this command."""
+# --- with a group ---
+
+
+def _consume_as_member(
+    topic: str, group: str, options: dict[str, Any], limit: int | None, output: "MessageOutput", session: Session
+) -> None:
+    from goqueue_cli.consuming.group_member import show_as_member  # noqa: PLC0415
+
+    what = f"consume topic {shorten_name(topic)} as a member of group {shorten_name(group)}"
     try:
-        with suggesting(client):
-            yield
-    except GoQueueError as error:
-        outlet.give_up()
-        if isinstance(error, RangeDamaged):
-            error.hint = _around(topic, error)
-        raise
+        with doing(what), session.client() as client, _reporting(client, topic, output):
+            show_as_member(client, topic, group, options, limit, output)
+    except KeyboardInterrupt:
+        _exit_interrupted(output)
+    output.finish()
+    if not output.count:
+        terminal.say("no messages")
 
 
-def _around(topic: str, error: RangeDamaged) -> str:
-    """The flags that go on. Which partition it is, only the path of the file tells."""
-    behind = error.details.get("next_offset")
-    found = re.search(rf"/{re.escape(topic)}/([0-9]+)/", error.sentence)
-    place = f"--partition {found[1]} " if found else ""
-    return "`--skip-damage` reads around it" + (
-        "" if behind is None else f", `{place}--from {behind}` begins behind it"
+def _member_options(start: str | None, reading: ReadFlags, member: MemberFlags) -> dict[str, Any]:
+    """Return the arguments of `client.consumer`."""
+    if sys.stdout is None:
+        raise UsageInvalid("stdout is closed, and --group acks messages that were written", hint="write to /dev/null")
+    _refuse(
+        {
+            "--partition": reading.partitions,
+            "--to": reading.until,
+            "--last": reading.last,
+            "--where": reading.where,
+            "--isolation": reading.isolation if reading.isolation != "read_committed" else None,
+        },
+        "{flag} cannot be used with --group: a member receives what the group has not finished",
+        "leave out {flag}, or --group",
     )
+    options: dict[str, Any] = {"visibility_timeout": member.visibility, "until_idle": member.until_idle}
+    for flag, given in (("--visibility", member.visibility), ("--until-idle", member.until_idle)):
+        if given is not None:
+            parse_duration_flag(flag, given)
+    if start not in {None, "earliest", "latest"}:
+        raise UsageInvalid(
+            f"--from {start}: a new group starts at earliest or latest, and any other at its offsets",
+            hint="`goqueue-cli group reset` moves a group",
+        )
+    options["start"] = start
+    return {name: value for name, value in options.items() if value is not None}
 
 
-# --- groups ---
+def _check_without_group(member: MemberFlags) -> None:
+    flags = {"--visibility": member.visibility, "--until-idle": member.until_idle, "--confirm": member.confirm}
+    _refuse(flags, "{flag} needs --group", "name a group, or leave it out")
 
 
-def _check_for_groups(flags: Mapping[str, Any]) -> None:
+def _refuse(flags: Mapping[str, Any], sentence: str, hint: str) -> None:
     for flag, given in flags.items():
         if given is not None:
-            raise UsageInvalid(
-                f"{flag} is for reading without a group: a member gets what the group has not done yet",
-                hint=f"leave out {flag}, or --group",
-            )
-
-
-def _check_without_group(flags: Mapping[str, str | None]) -> None:
-    for flag, given in flags.items():
-        if given is not None:
-            raise UsageInvalid(f"{flag} means something with --group alone", hint="name a group, or leave it out")
-
-
-def _member_options(start: str | None, durations: Mapping[str, str | None]) -> dict[str, Any]:
-    """What `client.consumer` takes."""
-    options: dict[str, Any] = {}
-    for flag, given in durations.items():
-        if given is not None:
-            try:
-                parse_duration(given)
-            except ValueError as error:
-                raise UsageInvalid(f"{flag}: {error}") from None
-    if durations["--visibility"] is not None:
-        options["visibility_timeout"] = durations["--visibility"]
-    if durations["--until-idle"] is not None:
-        options["until_idle"] = durations["--until-idle"]
-    if start is not None:
-        if start not in {"earliest", "latest"}:
-            raise UsageInvalid(
-                f"--from {start}: a new group begins at earliest or latest, and any other goes on where it is",
-                hint="`goqueue-cli group reset` moves a group",
-            )
-        options["start"] = start
-    return options
+            raise UsageInvalid(sentence.format(flag=flag), hint=hint.format(flag=flag))

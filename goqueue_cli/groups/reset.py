@@ -1,55 +1,67 @@
-"""`goqueue-cli group reset`: have a group read on from elsewhere."""
+"""`goqueue-cli group reset`: move a group to other offsets."""
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag
-from goqueue.console.failure import doing
-from goqueue.console.groups import UsageInvalid
-from goqueue.console.names import refuse_empty, short
-from goqueue.console.resets import summary
-from goqueue.console.session import Session, session_flags
-from goqueue.errors import GroupNotFound
+from goqueue.console.consumer_groups import UNSURE_CODES, reset_row, reset_summary, topics_of
+from goqueue.console.failure import UsageInvalid, doing, suggesting
+from goqueue.console.flags import Consent, PartitionsFlag
+from goqueue.console.names import reject_empty_names, shorten_name
+from goqueue.console.rows import Column
+from goqueue.console.session import Session, require_confirmation, session_flags
+from goqueue.console.undo import undo_command
+from goqueue.errors import GoQueueError, GroupNotFound
 from goqueue.quantities import format_count
-from goqueue_cli.groups import resets
-from goqueue_cli.groups.resets import Consent, Step
-from goqueue_cli.nearest import naming
 
 if TYPE_CHECKING:
     from goqueue.client import Client
 
 _SHIFT = re.compile(r"[+-][0-9]+")
 
+_Row = dict[str, Any]
+
+COLUMNS = (
+    Column("PARTITION", "name", lambda name: name.partition("/")[2]),
+    Column("BEFORE", "before", format_count),
+    Column("AFTER", "after", format_count),
+    Column("READ-AGAIN", "again", format_count),
+    Column("SKIPPED", "skipped", format_count),
+)
+
+
+class _Step(NamedTuple):
+    """One request: a topic, the target, and its parameters."""
+
+    topic: str
+    to: str
+    options: Mapping[str, Any]
+
 
 @session_flags
 def reset(  # noqa: PLR0913 - flags, each given by name
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the group.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.")],
     *,
     topics: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this one; may be given more than once. Else all it reads."),
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated. Default: all that it reads."),
     ] = None,
-    partitions: Annotated[
-        list[int] | None,
-        typer.Option("--partition", metavar="N", min=0, help="Only this one; may be given more than once."),
-    ] = None,
+    partitions: PartitionsFlag = None,
     to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="PLACE", help="To earliest, latest, an offset, a time, a day, or -1h."),
+        str | None, typer.Option("--to", metavar="PLACE", help="Earliest, latest, an offset, a time, a day, or -1h.")
     ] = None,
     shift: Annotated[
-        int | None, typer.Option("--shift", metavar="N", help="So many messages forward, or back with a minus.")
+        int | None,
+        typer.Option("--shift", metavar="N", help="Number of messages to move forward, or back if negative."),
     ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Make the group, where there is none yet.")] = False,
-    dry_run: DryRunFlag = False,
-    yes: YesFlag = False,
-    confirm: ConfirmFlag = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the group if it does not exist.")] = False,
+    consent: Consent,
     session: Session,
 ) -> None:
-    """Have a group read on from elsewhere.
+    """Reset the offsets of a group.
 
     \b
       goqueue-cli group reset billing --to earliest --dry-run
@@ -57,67 +69,112 @@ def reset(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli group reset billing --topic orders --partition 3 --to 1200
       goqueue-cli group reset billing --shift -100 --yes
 
-    It says how many messages are read again or skipped at most, and asks, where somebody can answer; elsewhere it
-    needs --yes, and in a protected context --confirm. Then it says how to undo it. What was done above the new
-    offset is forgotten, and read again too. The group may be at work: what its members have in hand is theirs no
-    more, and attempts begin at 1 again.
+    The command shows how many messages are read again or skipped at most, asks for confirmation (--yes without a
+    terminal, --confirm in a protected context), and names the command that undoes it. Acks above the new offset are
+    dropped, so those messages are read again too. The group may have members: their leases end, and delivery counts
+    start at 1 again.
     """
-    refuse_empty(name, noun="group")
-    refuse_empty(*(topics or ()))
-    word, wishes = _target(to, shift)
-    wishes |= {"partitions": partitions} if partitions else {}
-    with doing(f"reset group {short(name)}"), session.client() as client, naming(client):
-        group = _group(client, name, topics if create else None)
-        steps = [Step(topic, word, wishes) for topic in dict.fromkeys(topics or _topics_of(group))]
+    reject_empty_names(name, noun="group")
+    reject_empty_names(*(topics or ()))
+    target, options = _target(to, shift)
+    options |= {"partitions": partitions} if partitions else {}
+    with doing(f"reset group {shorten_name(name)}"), session.client() as client, suggesting(client):
+        group = _group(client, name, create=bool(create and topics))
+        steps = [_Step(topic, target, options) for topic in dict.fromkeys(topics or topics_of(group))]
         if not steps:
             raise UsageInvalid(f"group {name} reads no topic", hint="`--topic TOPIC` names the one to reset")
-        rows = resets.plan(client, name, steps, group["lag"])
-        what, consent = _what(name, group, rows), Consent(dry_run, yes, confirm)
-        path = resets.reset_if_agreed(client, session, name, steps, rows, what, consent)
-    if path is not None:
-        session.write(rows, resets.COLUMNS)
-        terminal.say(f"`{resets.undoing(path, session)}` undoes it")
+        rows = _plan(client, name, steps, group["lag"])
+        if consent.dry_run:
+            session.write(rows, COLUMNS)
+            terminal.say(f"that would mean {reset_summary(rows)}")
+            return
+        if consent.must_ask and terminal.can_prompt():
+            terminal.say(*_plan_lines(rows))
+        require_confirmation(session, _describe(name, group, rows), name=name, consent=consent)
+        _carry_out(client, session, name, steps, rows)
 
 
-def _group(client: "Client", name: str, creates: list[str] | None) -> dict[str, Any]:
-    """As it is. Without this look, a name that was mistyped would make a group."""
+def _group(client: "Client", name: str, *, create: bool) -> _Row:
+    """Fetch the group; the reset of a mistyped name would create one."""
     try:
         return client.group(name)
     except GroupNotFound:
-        if not creates:
+        if not create:
             raise
         return {"members": [], "lag": {}}
 
 
-def _topics_of(group: dict[str, Any]) -> list[str]:
-    """What it has read, or is about to."""
-    return sorted({*group["lag"], *(topic for member in group["members"] for topic in member["topics"])})
-
-
-def _what(name: str, group: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def _describe(name: str, group: _Row, rows: list[_Row]) -> str:
     members = len(group["members"])
-    at_work = f", while {format_count(members, 'member')} {'is' if members == 1 else 'are'} at work" if members else ""
-    return f"reset group {name}, {summary(rows)}{at_work}"
+    active = f", while it has {format_count(members, 'active member')}" if members else ""
+    return f"reset group {name}, {reset_summary(rows)}{active}"
 
 
 def _target(to: str | None, shift: int | None) -> tuple[str, dict[str, Any]]:
-    """The request's `to`, and what it needs."""
-    if (to is None) == (shift is None):
-        said = "nothing says where to" if to is None else "--to and --shift both say where to"
-        raise UsageInvalid(said, hint="give one of the two, as in --to earliest, --to -1h or --shift -100")
-    if to is None:
-        if shift == 0:
-            raise UsageInvalid("--shift 0 moves nothing", hint="--shift -100 goes back by 100 messages")
-        return "shift", {"shift": shift}
+    """Return the `to` of the request, and the fields that it needs."""
+    if to is None or shift is not None:
+        if to is None and shift is not None:
+            if shift == 0:
+                raise UsageInvalid("--shift 0 moves nothing", hint="--shift -100 goes back by 100 messages")
+            return "shift", {"shift": shift}
+        problem = "no target: give --to or --shift" if to is None else "--to and --shift exclude each other"
+        raise UsageInvalid(problem, hint="use one of them, as in --to earliest, --to -1h or --shift -100")
     if _SHIFT.fullmatch(to):
         back = f", `--to {to}s` goes to what came {to[1:]} seconds ago" if to.startswith("-") else ""
         raise UsageInvalid(f"--to: {to!r} has no unit", hint=f"`--shift {to}` counts messages{back}")
     if to == "earliest":
         return "earliest", {}
-    from goqueue.client import Nanoseconds  # noqa: PLC0415 - once the flags make sense
-    from goqueue.console.places import parse_end  # noqa: PLC0415
+    from goqueue.client import Nanoseconds  # noqa: PLC0415 - once the flags are valid
+    from goqueue.console.positions import parse_end  # noqa: PLC0415
 
     place = parse_end(to)
     if isinstance(place, str):
         return "latest", {}
     return ("time", {"time": place}) if isinstance(place, Nanoseconds) else ("offset", {"offset": place})
+
+
+# --- steps ---
+
+
+def _plan(client: "Client", group: str, steps: Sequence[_Step], lag: Mapping[str, Mapping[str, Any]]) -> list[_Row]:
+    """Return a row for each partition that would move; `lag` is the current lag of the group."""
+    return [
+        reset_row(group, step.topic, found, lag)
+        for step in steps
+        for found in client.reset_offsets(group, step.topic, step.to, **step.options, dry_run=True)["partitions"]
+    ]
+
+
+def _carry_out(client: "Client", session: Session, group: str, steps: Sequence[_Step], rows: Sequence[_Row]) -> None:
+    """Reset topic by topic, as one operation."""
+    number: int | None = None
+    try:
+        for step in steps:
+            done = client.reset_offsets(group, step.topic, step.to, **step.options, operation=number)
+            number = done["operation"]
+            _add_result(rows, step.topic, done["partitions"])
+    except GoQueueError as error:
+        if error.code in UNSURE_CODES:
+            error.hint = f"`goqueue-cli undo --subject {group}` shows whether it was done"
+        elif number is not None:
+            terminal.say(f"`{undo_command(session, number)}` undoes what was done until then")
+        raise
+    session.write(rows, COLUMNS)
+    if number is not None:
+        terminal.say(f"`{undo_command(session, number)}` undoes it")
+
+
+def _add_result(rows: Sequence[_Row], topic: str, resets: Sequence[Mapping[str, Any]]) -> None:
+    found = {reset["partition"]: reset for reset in resets}
+    for row in rows:
+        if row["topic"] == topic and row["partition"] in found:
+            row.update(found[row["partition"]], result="reset")
+
+
+def _plan_lines(rows: Sequence[_Row], most: int = 20) -> Iterator[str]:
+    for row in rows[:most]:
+        before = "-" if row["before"] is None else format_count(row["before"])
+        line = f"  {row['topic']}/{row['partition']}: {before} -> {format_count(row['after'])}"
+        yield line + "".join(f", {format_count(row[word])} {word}" for word in ("again", "skipped") if row[word])
+    if len(rows) > most:
+        yield f"  and {format_count(len(rows) - most, 'more partition')}"

@@ -1,36 +1,36 @@
-"""A stream of messages on its way to a topic: how much of it is durable, how fast, and how long it will take."""
+"""Publishing a stream of messages, with progress, and publishing them in one transaction."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import typer
 
-from goqueue.console import exits, terminal
-from goqueue.errors import GoQueueError
+from goqueue.console import exit_codes, terminal
+from goqueue.console.interruption import after_this_step
+from goqueue.errors import GoQueueError, TransientError
 from goqueue.quantities import format_count, format_duration
-from goqueue_cli.publishing.sources import Chunk
-from goqueue_cli.publishing.transaction import in_one_transaction
+from goqueue_cli.publishing.sources import MessageChunk
 
 if TYPE_CHECKING:
-    from goqueue.client import Deliveries, Producer
+    from goqueue.client import Deliveries, Producer, Transaction
 
 Share = Callable[[int], float | None]
-"""Of so many messages that are handed over: which part of all that is. None where nobody knows."""
+"""Returns the share of all messages for the number of sent ones, or None if it is unknown."""
 
 _GRACE_SECONDS = 5.0
-"""For what was read already when somebody presses ^C."""
+"""Time for messages that were read before ^C."""
 
 _QUIET_SECONDS = 1.0
 _STATUS_SECONDS = 0.5
 
 
-def publish_stream(producer: "Producer", topic: str, chunks: Iterator[Chunk], share: Share) -> int:
-    """Narrates how many messages there were, and returns it."""
+def publish_stream(producer: "Producer", topic: str, chunks: Iterator[MessageChunk], share: Share) -> int:
+    """Publish, report how many messages were published, and return the number."""
     tally = _Tally()
-    progress = Progress("published", share)
+    progress = PublishProgress("published", share)
     try:
         for chunk in chunks:
             tally.add(chunk.send(producer, topic))
@@ -40,7 +40,7 @@ def publish_stream(producer: "Producer", topic: str, chunks: Iterator[Chunk], sh
     except KeyboardInterrupt:
         _give_up(producer, tally, progress)
         terminal.say(f"interrupted: {tally} published to {topic}")
-        raise typer.Exit(exits.INTERRUPTED) from None
+        raise typer.Exit(exit_codes.INTERRUPTED) from None
     except BaseException as error:
         _give_up(producer, tally, progress)
         if isinstance(error, GoQueueError) and tally.published:
@@ -52,10 +52,10 @@ def publish_stream(producer: "Producer", topic: str, chunks: Iterator[Chunk], sh
 
 
 def publish_whole(
-    producer: "Producer", topic: str, chunks: Iterator[Chunk], share: Share, transactional_id: str
+    producer: "Producer", topic: str, chunks: Iterator[MessageChunk], share: Share, transactional_id: str
 ) -> int:
-    """The same as one transaction, of which nothing is published unless all is."""
-    tally, progress = _Tally(), Progress("sent", share)
+    """Do the same in one transaction."""
+    tally, progress = _Tally(), PublishProgress("sent", share)
     try:
         with in_one_transaction(producer, topic, transactional_id) as transaction:
             for chunk in chunks:
@@ -68,8 +68,8 @@ def publish_whole(
     return tally.published
 
 
-def _give_up(producer: "Producer", tally: "_Tally", progress: "Progress") -> None:
-    """What was handed over is delivered all the same, if that is possible soon."""
+def _give_up(producer: "Producer", tally: "_Tally", progress: "PublishProgress") -> None:
+    """Deliver what was handed over to the producer, if that is possible soon."""
     progress.clear()
     with suppress(GoQueueError):
         producer.close(_GRACE_SECONDS)
@@ -79,7 +79,7 @@ def _give_up(producer: "Producer", tally: "_Tally", progress: "Progress") -> Non
 
 
 class _Tally:
-    """How many messages are acknowledged. The first failure is raised as soon as it is known."""
+    """The number of acknowledged messages; the first failure is raised as soon as it is known."""
 
     def __init__(self) -> None:
         self.published = 0
@@ -97,7 +97,7 @@ class _Tally:
             self._count(self._under_way.popleft())
 
     def settle(self) -> None:
-        """When the producer is closed, and so nothing is under way any more."""
+        """Count the rest, after the producer was closed."""
         while self._under_way:
             self._count(self._under_way.popleft())
 
@@ -111,8 +111,8 @@ class _Tally:
         return format_count(self.published, "message")
 
 
-class Progress:
-    """A line on stderr for long work, where a person watches."""
+class PublishProgress:
+    """A status line on stderr, for long work on a terminal."""
 
     def __init__(self, verb: str, share: Share) -> None:
         self._verb = verb
@@ -137,3 +137,43 @@ class Progress:
         if self._shown:
             terminal.show_status("")
             self._shown = False
+
+
+# --- transactions ---
+
+
+@contextmanager
+def in_one_transaction(producer: "Producer", topic: str, name: str) -> Iterator["Transaction"]:
+    """Open a transaction that is committed at the end of the block, and aborted by any failure before.
+
+    Once the commit is requested, ^C waits for the answer.
+    """
+    is_open = is_committing = False
+    try:
+        with producer, producer.transaction() as transaction:
+            is_open = True
+            yield transaction
+            producer.flush()
+            with after_this_step():
+                is_committing = True
+                transaction.commit()
+    except KeyboardInterrupt as error:
+        terminal.say(f"interrupted: {_unsure(name) if is_committing else _aborted(topic, error)}")
+        raise typer.Exit(exit_codes.INTERRUPTED) from None
+    except Exception as error:
+        if is_committing and isinstance(error, TransientError):
+            error.hint = f"it may have been committed: `goqueue-cli transaction describe {name}` shows it"
+        elif is_open and isinstance(error, GoQueueError):
+            terminal.say(_aborted(topic, error))
+        raise
+
+
+def _unsure(name: str) -> str:
+    return f"the transaction may have been committed; `goqueue-cli transaction describe {name}` shows it"
+
+
+def _aborted(topic: str, error: BaseException) -> str:
+    """Describe the abort; the client adds a note to the error if its request to abort failed."""
+    failed = any("could not be aborted" in note for note in getattr(error, "__notes__", ()))
+    how = "the timeout aborts the transaction" if failed else "the transaction was aborted"
+    return f"nothing was published to {topic}: {how}"

@@ -1,4 +1,4 @@
-"""Messages that are made: a text with counters and chance in it, compiled once and filled many at a time."""
+"""Generated messages: a template with counters and random fields, compiled once and filled in batches."""
 
 import re
 import time
@@ -7,15 +7,15 @@ from itertools import count as counting
 from random import Random
 from typing import Any
 
-from goqueue.console.groups import UsageInvalid
+from goqueue.console.failure import UsageInvalid
 from goqueue.quantities import format_time, quoted
-from goqueue_cli.publishing.sources import Chunk, Shared
+from goqueue_cli.publishing.sources import MessageChunk, Shared
 
 _AT_ONCE = 1_000
 _AHEAD_SECONDS = 0.01
-"""Of a rate so much is made ahead, so that times and what goes out agree."""
+"""With a rate, messages are generated this much ahead, so that their times are right."""
 
-_SPAN_MAX = 2**53  # what a float between 0 and 1 tells apart
+_SPAN_MAX = 2**53  # the resolution of a float between 0 and 1
 _RUN_MAX = 1_000_000
 
 FIELDS = "%n number, %r{1,6} random whole number, %x{8} random hexadecimal digits, %u UUID, %T time"
@@ -25,7 +25,7 @@ _Column = Callable[[range, Random], list[Any]]
 
 
 class Template:
-    """A text of which many are made."""
+    """A compiled template."""
 
     def __init__(self, text: str, flag: str = "--template") -> None:
         parts, self._columns = [], []
@@ -49,14 +49,14 @@ class Template:
 
 def chunks(
     value: Template, key: Template | None, shared: Shared, *, first: int, seed: int | None, rate: float | None
-) -> Iterator[Chunk]:
-    """Without an end: values, and the keys that belong to the same numbers."""
+) -> Iterator[MessageChunk]:
+    """Yield chunks without end: values, and keys with the same numbers."""
     random = Random(seed)  # noqa: S311 - made up data
     size = _AT_ONCE if rate is None else max(1, min(_AT_ONCE, int(rate * _AHEAD_SECONDS)))
     for start in counting(first, size):
         numbers = range(start, start + size)
         values = value.fill(numbers, random)
-        yield Chunk(values, None if key is None else key.fill(numbers, random), shared)
+        yield MessageChunk(values, None if key is None else key.fill(numbers, random), shared)
 
 
 def _column(flag: str, braced: str | None, inside: str, field: str, rest: str) -> _Column:
@@ -68,9 +68,9 @@ def _column(flag: str, braced: str | None, inside: str, field: str, rest: str) -
         return _PLAIN[field]
     if field in {"r", "x"}:
         example = "%r{1,1000}" if field == "r" else "%x{8}"
-        what = f"{quoted(rest)} is not closed" if rest[2:3] == "{" else f"%{field} does not say how much"
-        raise UsageInvalid(f"{flag}: {what}", hint=f"write it as in {example}")
-    what = f"%{field} stands for nothing" if field else "nothing stands behind the last %"
+        what = f"{quoted(rest)} is not closed" if rest[2:3] == "{" else f"%{field} has no range"
+        raise UsageInvalid(f"{flag}: {what}", hint=f"use {example}")
+    what = f"%{field} is not a field" if field else "the last % has no field"
     raise UsageInvalid(f"{flag}: {what}", hint=f"there are {FIELDS}, and %% for a percent sign")
 
 
@@ -79,7 +79,7 @@ def _whole_numbers(flag: str, inside: str) -> _Column:
     least, most = (int(found[1]), int(found[2])) if found else (1, 0)
     span = most - least + 1
     if not 1 <= span <= _SPAN_MAX:
-        raise UsageInvalid(f"{flag}: %r{{{inside}}} is no range of numbers", hint="write it as in %r{1,1000}")
+        raise UsageInvalid(f"{flag}: %r{{{inside}}} is not a range of numbers", hint="use %r{1,1000}")
 
     def column(numbers: range, random: Random) -> list[int]:
         draw = random.random
@@ -91,7 +91,7 @@ def _whole_numbers(flag: str, inside: str) -> _Column:
 def _digits(flag: str, inside: str) -> _Column:
     length = int(inside) if inside.isascii() and inside.isdecimal() and len(inside) < 8 else 0
     if not 1 <= length <= _RUN_MAX:
-        raise UsageInvalid(f"{flag}: %x{{{inside}}} is no number of digits", hint="write it as in %x{8}")
+        raise UsageInvalid(f"{flag}: %x{{{inside}}} is not a number of digits", hint="use %x{8}")
 
     def column(numbers: range, random: Random) -> list[bytes]:
         size = (length + 1) // 2
@@ -105,7 +105,7 @@ def _uuids(numbers: range, random: Random) -> list[bytes]:
 
 
 def _uuid(bits: int) -> bytes:
-    """Version 4, variant 1: random in all other bits."""
+    """Format as a UUID of version 4, variant 1."""
     bits = bits & ~(0xF000 << 64) | 4 << 76
     text = f"{bits & ~(3 << 62) | 2 << 62:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}".encode()

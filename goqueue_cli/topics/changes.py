@@ -6,17 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.danger import ConfirmFlag, DryRunFlag, YesFlag, agree
-from goqueue.console.each import each
-from goqueue.console.failure import doing
-from goqueue.console.groups import UsageInvalid
-from goqueue.console.names import refuse_empty, short
-from goqueue.console.rows import Column, of_fields
-from goqueue.console.session import Session, session_flags
+from goqueue.console.failure import UsageInvalid, doing
+from goqueue.console.flags import Consent
+from goqueue.console.names import for_each_name, in_table, reject_empty_names, shorten_name
+from goqueue.console.rows import Column, struct_to_row
+from goqueue.console.session import Session, require_confirmation, session_flags
+from goqueue.console.topic_settings import (
+    FIXED,
+    changed_settings,
+    expires_sooner,
+    explaining,
+    lossy_settings,
+    parse_setting,
+    refuse_unknown,
+)
+from goqueue.console.undo import say_undo
 from goqueue.errors import RequestInvalid, TopicNameInvalid, TopicNotFound
 from goqueue.quantities import format_count, format_size
-from goqueue_cli.topics.listing import Names, Row, delayed_count, setting_text
-from goqueue_cli.topics.settings import EXPIRY, FIXED, expires_sooner, judged, losing, parse_setting, refuse_unknown
+from goqueue_cli.topics.listing import Names, Row, delayed_count, in_changes
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -24,13 +31,6 @@ if TYPE_CHECKING:
 _TOPIC = Column("TOPIC", "name")
 _PARTITIONS = Column("PARTITIONS", "partitions")
 _RESULT = Column("RESULT", "result")
-_CHANGE = (
-    _TOPIC,
-    Column("SETTING", "setting"),
-    Column("BEFORE", "before"),
-    Column("AFTER", "after"),
-    _RESULT,
-)
 _COMPACTION = (
     _TOPIC,
     _RESULT,
@@ -42,8 +42,7 @@ _DELAYED = Column("DELAYED", "delayed", format_count)
 _LOSS = (_TOPIC, Column("MESSAGES", "total_messages", format_count), Column("SIZE", "total_size_bytes", format_size))
 
 _Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting of each topic; may be given more than once."),
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of each topic; may be repeated.")
 ]
 
 
@@ -66,17 +65,17 @@ def create(
       goqueue-cli topic create facts --set retention_hours=null
       goqueue-cli topic create images --set max_message_bytes=8MiB
       goqueue-cli topic create jobs --set lane_weights=50,25,15,7,3
+      goqueue-cli topic create mails --set max_retries=10 --set retry_delay=30s
 
-    `topic describe` shows which settings a topic has. A size and a duration in seconds may have a unit, and null means
-    without an end.
+    `topic describe` shows the settings of a topic. Sizes and durations in seconds may have a unit; null means no limit.
     """
     given = dict(map(parse_setting, settings or ()))
 
     def work(client: "Client", name: str) -> Row:
-        with judged(client, given):
-            return {"result": "created", **of_fields(client.create_topic(name, partitions, **given))}
+        with explaining(client, given):
+            return {"result": "created", **struct_to_row(client.create_topic(name, partitions, **given))}
 
-    each(session, names, "create topic", work, _write_results)
+    for_each_name(session, names, "create topic", work, _write_results)
 
 
 def _write_results(rows: list[Row], session: Session) -> None:
@@ -88,92 +87,66 @@ def _write_results(rows: list[Row], session: Session) -> None:
 
 
 @session_flags
-def edit(
-    names: Names,
-    settings: _Settings = None,
-    dry_run: DryRunFlag = False,
-    yes: YesFlag = False,
-    confirm: ConfirmFlag = None,
-    *,
-    session: Session,
-) -> None:
+def edit(names: Names, settings: _Settings = None, *, consent: Consent, session: Session) -> None:
     """Change settings of topics.
 
     \b
       goqueue-cli topic edit orders --set retention_hours=24
       goqueue-cli topic edit orders payments --set retention_bytes=10GiB --dry-run
       goqueue-cli topic edit prices --set cleanup=compact,delete
+      goqueue-cli topic edit mails --set max_retries=10
 
-    It shows what each setting was and what it is now. Where a topic with messages keeps less than before - a shorter
-    retention, or another cleanup - some go soon, and nothing brings them back: it asks before, and where nobody can
-    answer it needs --yes. In a protected context every change needs the name, or --confirm. A dry run does not ask
-    the broker whether it takes the values. The number of partitions stays.
+    The output has each setting before and after. A shorter retention or another cleanup deletes messages, and with
+    dead_letter_topic=none failed ones are dropped: if the topic has any, the command asks for confirmation, and without
+    a terminal it needs --yes. In a protected context every change needs --confirm. A dry run does not validate values.
+    The number of partitions cannot be changed.
     """
     given = dict(parse_setting(text, FIXED) for text in settings or ())
     if not given:
-        raise UsageInvalid("there is nothing to change", hint="say what: `--set retention_hours=24`")
-    refuse_empty(*names)
-    if not dry_run:
-        _agree_to_edit(session, names, given, yes=yes, confirm=confirm)
+        raise UsageInvalid("there is nothing to change", hint="use `--set retention_hours=24`")
+    reject_empty_names(*names)
+    if not consent.dry_run:
+        _confirm_edit(session, names, given, consent)
 
     def work(client: "Client", name: str) -> Row:
         before = client.topic(name).config
         refuse_unknown(given, before)
-        after = before | given if dry_run else client.alter_topic(name, **given).config
-        changes = {
-            setting: {"before": value, "after": after[setting]}
-            for setting, value in before.items()
-            if after[setting] != value
-        }
-        done = "would be changed" if dry_run else "changed"
-        return {"result": done if changes else "as it was", "changes": changes}
+        altered = None if consent.dry_run else client.alter_topic(name, **given)
+        after = before | given if altered is None else altered.config
+        changes = changed_settings(before, after)
+        done = "would be changed" if consent.dry_run else "changed"
+        number = altered.operation if altered is not None and changes else None
+        return {"result": done if changes else "as it was", "changes": changes, "operation": number}
 
-    each(session, names, "edit topic", work, _write_changes)
+    def write(rows: list[Row], session: Session) -> None:
+        in_changes("TOPIC")(rows, session)
+        say_undo(session, rows)
+
+    for_each_name(session, names, "edit topic", work, write)
 
 
-def _agree_to_edit(
-    session: Session, names: list[str], given: dict[str, Any], *, yes: bool, confirm: str | None
-) -> None:
-    """Once for all topics, before the first of them is changed."""
+def _confirm_edit(session: Session, names: list[str], given: dict[str, Any], consent: Consent) -> None:
+    """Ask once for all topics, before the first one is changed."""
     what = f"change topic{'s' if len(names) > 1 else ''} {', '.join(names)}"
     losses = _losses(session, names, given)
     if losses:
-        told = ", ".join(f"{setting} of {name}" for name, settings in losses.items() for setting in settings)
-        what = f"{what} and lose messages to {told}"
+        reasons = ", ".join(f"{setting} of {name}" for name, settings in losses.items() for setting in settings)
+        what = f"{what} and lose messages to {reasons}"
     if losses or session.protected:
-        agree(session, what, name=" ".join(names), yes=yes, confirm=confirm)
+        require_confirmation(session, what, name=" ".join(names), consent=consent)
 
 
 def _losses(session: Session, names: list[str], given: dict[str, Any]) -> dict[str, list[str]]:
-    """Which topics would keep less, by which settings. A topic that is not there is told when its turn comes."""
+    """Return the settings by which each topic would keep less. An unknown topic is reported later."""
     found: dict[str, list[str]] = {}
-    with doing(f"edit topic {', '.join(map(short, names))}"), session.client() as client:
+    with doing(f"edit topic {', '.join(map(shorten_name, names))}"), session.client() as client:
         for name in names:
             with suppress(TopicNotFound, TopicNameInvalid):
                 info = client.topic(name)
-                settings = losing(info.config, given) if info.total_messages else []
-                if expires_sooner(info.config, given) and delayed_count(client, name):
-                    settings.append(EXPIRY)
-                if settings:
+                delayed = delayed_count(client, name) if expires_sooner(info.config, given) else 0
+                if settings := lossy_settings(info.config, given, messages=info.total_messages, delayed=delayed):
                     found[name] = settings
     return found
-
-
-def _write_changes(rows: list[Row], session: Session) -> None:
-    """For people a line for each setting."""
-    people = session.for_people
-    session.write([line for row in rows for line in _lines(row)] if people else rows, _CHANGE if people else ())
-
-
-def _lines(row: Row) -> list[Row]:
-    changes: dict[str, dict[str, Any]] = row.get("changes", {})
-    if not changes:
-        return [{"name": row["name"], "result": row["result"]}]
-    return [
-        {"name": row["name"], "setting": setting, "result": row["result"]}
-        | {when: setting_text(value) for when, value in change.items()}
-        for setting, change in changes.items()
-    ]
 
 
 # --- compact ---
@@ -187,7 +160,7 @@ def compact(names: Names, *, session: Session) -> None:
       goqueue-cli topic compact prices
       goqueue-cli topic compact prices stocks -o json
 
-    The broker does it by itself now and then; this waits until it is done. It is for topics with cleanup=compact.
+    The broker compacts in the background as well; this command waits until it is done. It needs cleanup=compact.
     """
 
     def work(client: "Client", name: str) -> Row:
@@ -195,7 +168,7 @@ def compact(names: Names, *, session: Session) -> None:
         try:
             partitions = client.compact_topic(name)["partitions"]
         except RequestInvalid as error:
-            error.hint = f"`goqueue-cli topic edit {name} --set cleanup=compact` makes it one that is"
+            error.hint = f"`goqueue-cli topic edit {name} --set cleanup=compact` enables it"
             raise
         finally:
             terminal.show_status("")
@@ -204,21 +177,14 @@ def compact(names: Names, *, session: Session) -> None:
         }
         return {"result": "compacted", **totals, "partitions": partitions}
 
-    each(session, names, "compact topic", work, lambda rows, session: session.write(rows, _COMPACTION))
+    for_each_name(session, names, "compact topic", work, in_table(_COMPACTION))
 
 
 # --- delete ---
 
 
 @session_flags
-def delete(
-    names: Names,
-    dry_run: DryRunFlag = False,
-    yes: YesFlag = False,
-    confirm: ConfirmFlag = None,
-    *,
-    session: Session,
-) -> None:
+def delete(names: Names, *, consent: Consent, session: Session) -> None:
     """Delete topics and all of their messages.
 
     \b
@@ -226,35 +192,35 @@ def delete(
       goqueue-cli topic delete orders payments --yes
       goqueue-cli topic delete orders --dry-run
 
-    It asks before, where somebody can answer; elsewhere it needs --yes, and in a protected context --confirm. A dry
-    run says how much would go. Delayed messages that are still to be delivered go with their topic.
+    The command asks for confirmation; without a terminal it needs --yes, and in a protected context --confirm. A dry
+    run shows what would be deleted. Pending delayed messages are deleted with their topic.
     """
-    refuse_empty(*names)
-    if not dry_run:
+    reject_empty_names(*names)
+    if not consent.dry_run:
         what = f"delete topic{'s' if len(names) > 1 else ''} {', '.join(names)} with all messages"
-        if terminal.may_ask() and not yes and confirm is None:
-            what += _undelivered(session, names)
-        agree(session, what, name=" ".join(names), yes=yes, confirm=confirm)
+        if terminal.can_prompt() and consent.must_ask:
+            what += _pending_text(session, names)
+        require_confirmation(session, what, name=" ".join(names), consent=consent)
 
     def work(client: "Client", name: str) -> Row:
-        if dry_run:
+        if consent.dry_run:
             info = client.topic(name)
             sizes = {"total_messages": info.total_messages, "total_size_bytes": info.total_size_bytes}
             return {"result": "would be deleted", **sizes, "delayed": delayed_count(client, name)}
         return {"result": "deleted", "delayed": client.delete_topic(name)["delayed_deleted"]}
 
     def write(rows: list[Row], session: Session) -> None:
-        columns = _LOSS if dry_run else (_TOPIC,)
+        columns = _LOSS if consent.dry_run else (_TOPIC,)
         delayed = (_DELAYED,) if any(row.get("delayed") for row in rows) else ()
         session.write(rows, (*columns, *delayed, _RESULT))
 
-    each(session, names, "delete topic", work, write)
+    for_each_name(session, names, "delete topic", work, write)
 
 
-def _undelivered(session: Session, names: list[str]) -> str:
-    """What is not to be seen by reading the topics; of one that is not there nothing is said yet."""
+def _pending_text(session: Session, names: list[str]) -> str:
+    """Count the delayed messages, which reading the topics does not show; unknown topics are reported later."""
     count = 0
-    with doing(f"delete topic {', '.join(map(short, names))}"), session.client() as client:
+    with doing(f"delete topic {', '.join(map(shorten_name, names))}"), session.client() as client:
         for name in dict.fromkeys(names):
             with suppress(TopicNotFound, TopicNameInvalid):
                 count += delayed_count(client, name)

@@ -1,58 +1,45 @@
-"""`goqueue-cli topic`: list, watch and describe topics."""
+"""`goqueue-cli topic`: list, watch and describe topics, and show their priorities."""
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.each import each, write_blocks
-from goqueue.console.failure import doing
-from goqueue.console.figures import ago, rate, size_rate
-from goqueue.console.rows import Column, of_fields
+from goqueue.console.flags import EveryFlag, WatchOptions
+from goqueue.console.formatting import PRIORITIES, format_ago, format_rate, format_size_rate
+from goqueue.console.names import Results, Write, for_each_name, in_blocks
+from goqueue.console.rows import Column, struct_to_row
 from goqueue.console.session import Session, session_flags
-from goqueue.console.watch import EveryFlag, WatchFlag, watch
+from goqueue.console.topic_settings import setting_text, settings_of
+from goqueue.console.watch import show_rows
 from goqueue.errors import DiskFailed, LogClosed, LogFenced
-from goqueue.quantities import format_count, format_size
+from goqueue.quantities import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
     from goqueue.client import Client
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="The names of the topics.")]
-_Glob = Annotated[str | None, typer.Argument(metavar="GLOB", help="Only topics whose names fit, such as 'ord*'.")]
-_Internal = Annotated[
-    bool, typer.Option("--internal", help="List the topics too that the broker keeps for itself.")
-]  # fmt: skip
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of topics.")]
+_Glob = Annotated[str | None, typer.Argument(metavar="GLOB", help="Only topics that match, such as 'ord*'.")]
+_Internal = Annotated[bool, typer.Option("--internal", help="Include the broker's internal topics.")]
 
 Row = dict[str, Any]
 
 
-def settings_of(config: Row) -> Iterator[str]:
-    """As `--set` takes them."""
-    return (f"{name}={setting_text(value)}" for name, value in config.items())
-
-
-def setting_text(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(setting_text, value))
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-_SUMMARY = (
+_COLUMNS = (
     Column("TOPIC", "name"),
     Column("PARTITIONS", "partitions"),
     Column("MESSAGES", "total_messages", format_count),
+    Column("OTHER", "other_records", format_count, wide=True),
     Column("SIZE", "total_size_bytes", format_size),
-    Column("IN/S", "published_per_second", rate),
-    Column("BYTES/S", "bytes_per_second", size_rate, wide=True),
-    Column("OUT/S", "read_per_second", rate, wide=True),
+    Column("IN/S", "published_per_second", format_rate),
+    Column("BYTES/S", "bytes_per_second", format_size_rate, wide=True),
+    Column("OUT/S", "read_per_second", format_rate, wide=True),
     Column("FAULTS", "faults", format_count, wide=True),
     Column("HELD-BACK", "held_back", format_count, wide=True),
-    Column("CREATED", "created_at", ago, wide=True),
+    Column("CREATED", "created_at", format_ago, wide=True),
     Column("CONFIG", "config", lambda config: " ".join(settings_of(config)), wide=True),
 )
 _PARTITION = (
@@ -66,18 +53,16 @@ _PARTITION = (
 )
 _HELD_BACK = Column("HELD-BACK", "held_back", format_count)
 _FAULT = Column("FAULT", "fault")
-_ADVISED = 3  # topics that a list says the same of
+_ADVISED = 3  # topics that the notes below a list mention
+
+
+# --- list ---
 
 
 @session_flags
 def list_topics(
-    glob: _Glob = None,
-    internal: _Internal = False,
-    watched: WatchFlag = False,
-    every: EveryFlag = 2.0,
-    *,
-    session: Session,
-) -> None:
+    glob: _Glob = None, internal: _Internal = False, *, options: WatchOptions, session: Session
+) -> None:  # fmt: skip
     """List the topics, with their sizes and rates.
 
     \b
@@ -86,59 +71,52 @@ def list_topics(
       goqueue-cli topic list --internal -o wide
       goqueue-cli topic list --watch
 
-    Rates are those of the last five seconds; - is of a topic beyond the thousand whose rates the broker counts. The
-    forms for programs (json, jsonl, yaml, csv) hold all that is known of each.
+    Rates are averages of the last five seconds; - means that the broker counts no rate, as beyond the first thousand
+    topics. json, jsonl, yaml and csv have all fields of each topic.
     """
-    if watched:
-        _follow(session, glob, internal, every)
-        return
-    with doing("list the topics"), session.client() as client:
-        rows = _known(client, glob, internal)
-    session.write(rows, _SUMMARY)
-    if session.for_people:
-        terminal.say(*_advice(rows))
-        if not rows:
-            terminal.say("there are no topics" if glob is None else f"there are no topics like {glob}")
+    _show(session, glob, internal, options)
 
 
 @session_flags
 def watch_topics(
     glob: _Glob = None, internal: _Internal = False, every: EveryFlag = 2.0, *, session: Session
 ) -> None:  # fmt: skip
-    """Watch the topics: what comes in, and how they grow.
+    """Watch the topics: their rates and how they grow.
 
     \b
       goqueue-cli topic watch
       goqueue-cli topic watch 'ord*' --every 5s
       goqueue-cli topic watch -o jsonl >> topics.log
 
-    A terminal shows the table as it is now; anything else gets a line for each change. ^C ends it.
+    A terminal shows the table in place; any other output gets a line for each change. ^C ends it.
     """
-    _follow(session, glob, internal, every)
+    _show(session, glob, internal, WatchOptions(watch=True, every=every))
 
 
-def _follow(session: Session, glob: str | None, internal: bool, every: float) -> None:
-    with doing("watch the topics"), session.client() as client:
-        watch(session, lambda: _known(client, glob, internal), _SUMMARY, every=every)
+def _show(session: Session, glob: str | None, internal: bool, options: WatchOptions) -> None:
+    def fetch(client: "Client") -> list[Row]:
+        found = client.topic_details(internal)
+        return [struct_to_row(one) for one in found if glob is None or fnmatchcase(one.name, glob)]
+
+    rows = show_rows(session, "list the topics", fetch, _COLUMNS, options)
+    session.note(*_advice(rows))
+    if not rows:
+        session.note("there are no topics" if glob is None else f"there are no topics like {glob}")
 
 
-def _known(client: "Client", glob: str | None, internal: bool) -> list[Row]:
-    """In one request."""
-    return [of_fields(one) for one in client.topic_details(internal) if glob is None or fnmatchcase(one.name, glob)]
-
-
-def _advice(rows: list[Row]) -> Iterator[str]:
+def _advice(rows: Any) -> Iterator[str]:
     for row in rows:
         if row["faults"]:
             verb = "takes" if row["faults"] == 1 else "take"
             yield (
                 f"{row['name']}: {format_count(row['faults'], 'partition')} {verb} no messages; "
-                f"`goqueue-cli topic describe {row['name']}` says why"
+                f"`goqueue-cli topic describe {row['name']}` shows why"
             )
-    yield from (_behind(row["name"], row["held_back"]) for row in [one for one in rows if one["held_back"]][:_ADVISED])
+    for row in [one for one in rows if one["held_back"]][:_ADVISED]:
+        yield _held_back_note(row["name"], row["held_back"])
 
 
-def _behind(topic: str, count: int) -> str:
+def _held_back_note(topic: str, count: int) -> str:
     return (
         f"{topic}: {format_count(count, 'message')} held back by open transactions; "
         f"`goqueue-cli transaction list --topic {topic}` shows which"
@@ -150,60 +128,135 @@ def _behind(topic: str, count: int) -> str:
 
 @session_flags
 def describe(names: Names, *, session: Session) -> None:
-    """Show all about topics.
+    """Show all details of topics.
 
     \b
       goqueue-cli topic describe orders
       goqueue-cli topic describe orders payments -o json
 
-    For people: the settings, and a line for each partition with the offsets it holds, its size, and why it takes no
-    messages where that is so. The other forms have an entry for each topic.
+    A table has the settings, and a line for each partition with its offsets, its size, and the reason if it takes no
+    messages. The other formats have an entry for each topic.
     """
 
     def work(client: "Client", name: str) -> Row:
-        facts = of_fields(client.topic(name))
-        places = [{**one, "held_back": _held_back(one)} for one in client.partitions(name)]
-        return {**facts, "delayed": _delayed_if_known(client, name), "partition_details": places}
+        facts = struct_to_row(client.topic(name))
+        partitions = [
+            {**one, "held_back": one["high_watermark"] - one["last_stable"]} for one in client.partitions(name)
+        ]
+        return {**facts, "delayed": _delayed_if_known(client, name), "partition_details": partitions}
 
-    each(session, names, "describe topic", work, partial(write_blocks, write_one=_write_description))
-
-
-def _held_back(place: Row) -> int:
-    """What readers do not see because a transaction is open in front of it."""
-    count: int = place["high_watermark"] - place["last_stable"]
-    return count
+    for_each_name(session, names, "describe topic", work, in_blocks(_write_description))
 
 
 def delayed_count(client: "Client", topic: str) -> int:
-    """How many messages wait to be delivered to it."""
+    """Return how many messages of a topic are pending."""
     count: int = client.delayed(topic, limit=1)["total"]
     return count
 
 
 def _delayed_if_known(client: "Client", topic: str) -> int | None:
-    """What is wrong with their log must not hide what else there is to say."""
+    """Count pending messages; a damaged delayed log must not hide the rest of the description."""
     with suppress(DiskFailed, LogFenced, LogClosed):
         return delayed_count(client, topic)
     return None
 
 
 def _write_description(row: Row, session: Session) -> None:
-    """Facts, and a table of partitions."""
-    terminal.write_lines(_facts(row))
     partitions = row["partition_details"]
     held_back = sum(one["held_back"] for one in partitions)
-    more = [_HELD_BACK] if held_back else []
-    more += [_FAULT] if any(one["fault"] for one in partitions) else []
-    session.write(partitions, (*_PARTITION, *more))
-    if held_back:
-        terminal.say(_behind(row["name"], held_back))
-
-
-def _facts(row: Row) -> Iterator[str]:
+    other = f"{format_count(row['other_records'], 'other record')}, " if row["other_records"] else ""
     delayed = f"{format_count(row['delayed'])} delayed, " if row["delayed"] else ""
-    yield (
+    headline = (
         f"{row['name']}: {format_count(row['partitions'], 'partition')}, "
-        f"{format_count(row['total_messages'], 'message')}, {format_size(row['total_size_bytes'])}, {delayed}"
-        f"created {ago(row['created_at'])}"
+        f"{format_count(row['total_messages'], 'message')}, {other}"
+        f"{format_size(row['total_size_bytes'])}, {delayed}"
+        f"created {format_ago(row['created_at'])}"
     )
-    yield from (f"  {setting}" for setting in settings_of(row["config"]))
+    terminal.write_lines([headline, *(f"  {setting}" for setting in settings_of(row["config"]))])
+    columns = [*_PARTITION, *([_HELD_BACK] if held_back else [])]
+    session.write(partitions, [*columns, *([_FAULT] if any(one["fault"] for one in partitions) else [])])
+    if held_back:
+        terminal.say(_held_back_note(row["name"], held_back))
+
+
+# --- priorities ---
+
+_COUNTS = ("ready", "in_flight", "waiting", "enqueued", "dequeued")
+_PRIORITIES = (
+    Column("PRIORITY", "name"),
+    *(Column(name.upper().replace("_", "-"), name, format_count) for name in _COUNTS),
+    Column("LAST-SERVED", "last_served", format_ago),
+    Column("WAIT", "avg_wait_time", lambda seconds: "-" if not seconds else format_duration(round(seconds, 3))),
+)
+
+
+@session_flags
+def priorities(
+    topics: Names,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", metavar="GROUP", help="Counts of this group, not of all groups.")
+    ] = None,
+    *,
+    session: Session,
+) -> None:
+    """Show what is ready, in flight and was delivered of each priority.
+
+    \b
+      goqueue-cli topic priorities orders
+      goqueue-cli topic priorities orders --group billing
+      goqueue-cli topic priorities orders -o json
+
+    READY can be delivered to a group now; without --group, to the group with the most. ENQUEUED and DEQUEUED count
+    since the broker started. WAIT is the average time from append to delivery.
+    """
+
+    def work(client: "Client", name: str) -> Row:
+        return {"partitions": client.priority_stats(name, group)["topics"].get(name, {})}
+
+    for_each_name(session, topics, "show the priorities of topic", work, in_blocks(_write_priorities))
+
+
+def _write_priorities(row: Row, session: Session) -> None:
+    partitions = row["partitions"].values()
+    terminal.write_lines([f"{row['name']}: {format_count(len(partitions), 'partition')}"])
+    session.write([_sum_lanes(name, [lanes[name] for lanes in partitions]) for name in PRIORITIES], _PRIORITIES)
+
+
+def _sum_lanes(name: str, lanes: list[Row]) -> Row:
+    """Add up the lanes of one priority over all partitions."""
+    moments = [lane["last_served"] for lane in lanes if lane["last_served"] is not None]
+    counts = {count: sum(lane[count] for lane in lanes) for count in _COUNTS}
+    waited = sum(lane["avg_wait_time"] * lane["dequeued"] for lane in lanes)
+    average = waited / counts["dequeued"] if counts["dequeued"] else 0.0
+    return {"name": name, **counts, "last_served": max(moments, default=None), "avg_wait_time": average}
+
+
+# --- changes ---
+
+
+def in_changes(title: str) -> Write:
+    """Return a function that writes each changed setting of topics or groups, before and after."""
+    columns = (
+        Column(title, "name"),
+        Column("SETTING", "setting"),
+        Column("BEFORE", "before"),
+        Column("AFTER", "after"),
+        Column("RESULT", "result"),
+    )
+
+    def write(rows: Results, session: Session) -> None:
+        people = session.for_people
+        session.write([line for row in rows for line in _lines(row)] if people else rows, columns if people else ())
+
+    return write
+
+
+def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
+    changes: dict[str, dict[str, Any]] = row.get("changes", {})
+    if not changes:
+        return [{"name": row["name"], "result": row["result"]}]
+    return [
+        {"name": row["name"], "setting": setting, "result": row["result"]}
+        | {when: setting_text(value, setting) for when, value in change.items()}
+        for setting, change in changes.items()
+    ]

@@ -1,7 +1,9 @@
 """`goqueue-admin broker`: what a broker is and has, and how fast it goes."""
 
 import csv
+import io
 import json
+import logging
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -9,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from goqueue import __version__
+from goqueue.observe.logs import configure_logging, fields
 from goqueue.testing.broker import LocalBroker
 from tests.admin.programs import admin, running
-from tests.brokers import broker, create, publish
-
-__all__ = ["broker"]
+from tests.brokers import create, publish
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +53,7 @@ def test_for_programs_a_broker_is_one_row_with_everything(url: str) -> None:
     assert admin(url, "broker", "describe", "-o", "name").out == f"{url}\n"
 
 
-def test_a_partition_that_takes_nothing_makes_its_health_degraded(
-    tmp_path: Path,
-) -> None:
+def test_a_partition_that_takes_nothing_makes_its_health_degraded(tmp_path: Path) -> None:
     place = tmp_path / "data"
     with LocalBroker(str(place)) as local:
         create(local.url, "orders")
@@ -70,7 +69,6 @@ def test_watching_writes_a_line_for_each_change(broker: LocalBroker) -> None:
     url = broker.url
     create(url, "orders")
     with running(url, "broker", "watch", "--every", "100ms", "-o", "jsonl") as process:
-        assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert (first["event"], first["name"], first["health"]) == ("added", url, "ok")
         assert first["disk_free_bytes"] > 0
@@ -83,3 +81,41 @@ def test_an_interval_that_is_none_is_refused(url: str) -> None:
     done = admin(url, "broker", "watch", "--every", "often")
     assert (done.code, done.out) == (2, "")
     assert "'often' is not a duration" in done.err
+
+
+# --- its log ---
+
+
+@pytest.fixture
+def log(broker: LocalBroker) -> Iterator[logging.Logger]:
+    """The log of the broker, which the daemon configures only as a program."""
+    output = configure_logging("info", "text", io.StringIO(), recent=broker.daemon.recent_logs)
+    yield logging.getLogger("goqueue.test")
+    output.close()
+
+
+def test_log_is_printed_as_the_broker_writes_it(broker: LocalBroker, log: logging.Logger) -> None:
+    log.info("topic created", extra=fields(topic="orders", partitions=3))
+    log.warning("member removed", extra=fields(group="billing", why="no \x1b[31mheartbeat"))
+    first, second = [line for line in admin(broker.url, "broker", "logs").out.splitlines() if "request" not in line]
+    assert first.split("Z ")[1] == "INFO    topic created topic=orders partitions=3"
+    assert second.split("Z ")[1] == 'WARNING member removed group=billing why="no \\x1b[31mheartbeat"'
+    (row,) = json.loads(admin(broker.url, "broker", "logs", "--level", "warning", "-o", "json").out)
+    assert (row["event"], row["level"], row["fields"]["group"]) == ("member removed", "warning", "billing")
+    nothing = admin(broker.url, "broker", "logs", "--level", "error")
+    assert (nothing.code, nothing.out, nothing.err) == (0, "", "the log has no lines of level error or above\n")
+
+
+def test_log_is_followed_from_line_to_line(broker: LocalBroker, log: logging.Logger) -> None:
+    log.warning("before")
+    with running(broker.url, "broker", "logs", "--level", "warning", "--follow", "-o", "jsonl") as process:
+        assert json.loads(process.stdout.readline())["event"] == "before"
+        log.info("a detail")
+        log.error("after")
+        assert json.loads(process.stdout.readline())["event"] == "after"
+
+
+def test_level_that_does_not_exist_is_refused(url: str) -> None:
+    done = admin(url, "broker", "logs", "--level", "loud")
+    assert (done.code, done.out) == (2, "")
+    assert "loud" in done.err

@@ -11,9 +11,8 @@ from goqueue.client import Client
 from goqueue.console import terminal
 from goqueue.testing.broker import LocalBroker
 from goqueue.testing.disk import FaultyDisk
-from goqueue_admin import symptoms
-from goqueue_admin.doctor import _wrapped
-from goqueue_admin.symptoms import Seen
+from goqueue_admin import doctor
+from goqueue_admin.doctor import BrokerProbe, _wrapped
 from tests.admin.programs import admin
 from tests.api.members import Member, receipts, told
 from tests.brokers import ask, create, publish
@@ -48,8 +47,8 @@ def test_notes_are_shown_and_are_no_failure(well: str) -> None:
     lines = done.out.splitlines()
     assert lines[0].split() == ["SEVERITY", "CODE", "SUBJECT"]
     assert lines[1].split() == ["note", "dead_letters_waiting", "orders.dlq"]
-    assert lines[2] == "  2 dead letters wait for somebody to look"
-    assert lines[3].startswith("  hint: `goqueue-cli dlq errors orders` says why they failed")
+    assert lines[2] == "  2 dead letters were not redriven"
+    assert lines[3].startswith("  hint: `goqueue-cli dlq errors orders` shows why they failed")
     assert done.err == "1 note; 15 checks, 15 of them ok\n"
 
 
@@ -62,7 +61,7 @@ def test_what_is_critical_comes_first_and_ends_with_1(ill: str) -> None:
     done = admin(ill, "doctor", "--no-headers", "--severity", "critical")
     assert done.code == 1
     assert done.out.splitlines()[0].split() == ["critical", "partition_fenced", "orders/1"]
-    assert "  the partition takes no messages: log orders/1 is fenced after a failure" in done.out
+    assert "  the partition accepts no messages: log orders/1 is fenced after a failure" in done.out
     assert done.err.startswith("1 critical, 1 warning; 15 checks, 13 of them ok")
 
 
@@ -94,39 +93,39 @@ def test_nothing_wrong_is_an_empty_list_and_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seen", "codes"),
     [
-        (Seen(0.001, 0.0, __version__), []),
-        (Seen(0.001, 1.9, __version__), []),
-        (Seen(0.001, -2.1, __version__), [("clock_differs", "warning")]),
-        (Seen(0.06, 0.0, __version__), [("round_trip_slow", "note")]),
-        (Seen(0.6, 3.0, __version__), [("clock_differs", "warning"), ("round_trip_slow", "warning")]),
-        (Seen(0.001, 0.0, "0.0.9"), [("version_differs", "note")]),
+        (BrokerProbe(0.001, 0.0, __version__), []),
+        (BrokerProbe(0.001, 1.9, __version__), []),
+        (BrokerProbe(0.001, -2.1, __version__), [("clock_differs", "warning")]),
+        (BrokerProbe(0.06, 0.0, __version__), [("round_trip_slow", "note")]),
+        (BrokerProbe(0.6, 3.0, __version__), [("clock_differs", "warning"), ("round_trip_slow", "warning")]),
+        (BrokerProbe(0.001, 0.0, "0.0.9"), [("version_differs", "note")]),
     ],
 )
-def test_the_way_to_the_broker_is_looked_at(seen: Seen, codes: list[tuple[str, str]]) -> None:
-    found = symptoms.findings(seen)
+def test_the_way_to_the_broker_is_looked_at(seen: BrokerProbe, codes: list[tuple[str, str]]) -> None:
+    found = doctor.client_findings(seen)
     assert [(one["code"], one["severity"]) for one in found] == codes
-    assert all(severity in symptoms.CODES[code] for code, severity in codes)
+    assert all(severity in doctor.CODES[code] for code, severity in codes)
     assert all(one["sentence"] and one["hint"] for one in found)
 
 
 def test_clocks_that_differ_are_told_by_how_much_and_which_way() -> None:
     (ahead,), (behind,) = (
-        symptoms.findings(Seen(0.001, 90.0, __version__)),
-        symptoms.findings(Seen(0.001, -3.0, __version__)),
+        doctor.client_findings(BrokerProbe(0.001, 90.0, __version__)),
+        doctor.client_findings(BrokerProbe(0.001, -3.0, __version__)),
     )
-    assert "the broker's clock is 1m30s ahead of the one of this machine" in ahead["sentence"]
-    assert "the broker's clock is 3s behind the one of this machine" in behind["sentence"]
+    assert "the broker's clock is 1m30s ahead of this machine's" in ahead["sentence"]
+    assert "the broker's clock is 3s behind this machine's" in behind["sentence"]
 
 
 def test_a_broker_on_this_machine_has_the_same_clock(well: str) -> None:
     with Client(well) as client:
-        seen = symptoms.look(client)
+        seen = doctor.probe_broker(client)
     assert (seen.clock_ahead, seen.version) == (0.0, __version__)
     assert seen.round_trip > 0
 
 
 def test_long_sentences_are_wrapped_where_a_terminal_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "width", lambda: 40)
-    lines = list(_wrapped("the partition takes no messages: log orders/1 is fenced after a failure"))
+    lines = list(_wrapped("the partition accepts no messages: log orders/1 is fenced after a failure"))
     assert len(lines) == 2
     assert all(len(line) <= 40 and line.startswith("  ") for line in lines)

@@ -8,9 +8,7 @@ import pytest
 from goqueue.testing.broker import LocalBroker
 from tests.admin.programs import admin, running
 from tests.api.members import Member
-from tests.brokers import broker, create
-
-__all__ = ["broker"]
+from tests.brokers import create
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +97,6 @@ def test_watching_writes_a_line_for_each_change(broker: LocalBroker) -> None:
     create(broker.url, "orders")
     Member(broker.url, session_timeout="30m").join()
     with running(broker.url, "rebalance", "watch", "--every", "100ms", "-o", "jsonl") as process:
-        assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert (first["event"], first["name"], first["members"]) == ("added", "billing", 1)
         Member(broker.url, session_timeout="30m").join()

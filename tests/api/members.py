@@ -12,16 +12,16 @@ from crc32c import crc32c
 
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
+from goqueue.wire.headers import LEASES
 from tests.api.wire import messages, until
 from tests.brokers import Answer, ask
 
-LEASES = "application/vnd.goqueue.leases"
 PATIENCE = "60s"
 """Of a poll that is to be answered long before: a request that takes so long is given up by who asks."""
 
 
 def told(answer: Answer) -> Any:
-    """What was answered, when all was well."""
+    """Return the JSON of a successful answer."""
     assert answer.status == 200, answer.body
     return answer.json
 
@@ -29,27 +29,27 @@ def told(answer: Answer) -> Any:
 class Member:
     """One member of one group. What it does is asked for in the order in which it is written."""
 
-    def __init__(self, url: str, group: str = "billing", *, cooperative: bool = False, **wishes: Any) -> None:
+    def __init__(self, url: str, group: str = "billing", *, cooperative: bool = False, **options: Any) -> None:
         self.url = url
         self.group = group
         self.id = ""
         self.generation = 0
         self._way = "/cooperative" if cooperative else ""
-        self._wishes = {"topics": ["orders"], "client_id": "till", **wishes}
+        self._options = {"topics": ["orders"], "client_id": "till", **options}
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         return ask(self.url, method, f"/groups/{self.group}{path}", body, headers)
 
     def say(self, path: str, **body: Any) -> Any:
-        """What is answered to this member."""
+        """Post a request as this member and return the answer."""
         return told(self.ask("POST", path, {"member_id": self.id, **body}))
 
-    def join(self, **wishes: Any) -> Self:
-        self.joined(**wishes)
+    def join(self, **options: Any) -> Self:
+        self.joined(**options)
         return self
 
-    def joined(self, **wishes: Any) -> Any:
-        answer = told(self.ask("POST", f"/join{self._way}", {**self._wishes, **wishes}))
+    def joined(self, **options: Any) -> Any:
+        answer = told(self.ask("POST", f"/join{self._way}", {**self._options, **options}))
         self.id, self.generation = answer["member_id"], answer["generation"]
         return answer
 
@@ -80,7 +80,7 @@ class Member:
         return self.say("/settle", **statements)
 
 
-def leases(answer: Answer) -> tuple[dict[str, Any], list[list[frame.Message]]]:
+def leases(answer: Answer) -> tuple[dict[str, Any], list[list[frame.StoredMessage]]]:
     """The head, and the messages of each lease; every byte of the body is accounted for."""
     assert (answer.status, answer.headers["content-type"]) == (200, LEASES), answer.body
     body = answer.body
@@ -96,7 +96,7 @@ def leases(answer: Answer) -> tuple[dict[str, Any], list[list[frame.Message]]]:
 
 
 def of(lease: dict[str, Any], *ranges: tuple[int, int], **more: Any) -> dict[str, Any]:
-    """What is said of ranges of a lease; of all of it where none is named."""
+    """Return a settle entry for ranges of a lease; without ranges, for all of it."""
     place = {name: lease[name] for name in ("topic", "partition", "lease")}
     return {**place, "ranges": ranges or [(lease["first"], lease["end"])], **more}
 
@@ -112,7 +112,7 @@ def receipts(found: list[dict[str, Any]]) -> list[str]:
 @contextmanager
 def waiting(broker: LocalBroker, member: Member, **query: Any) -> Iterator["Future[Answer]"]:
     """A poll that the broker lets wait."""
-    presence = broker.daemon.runtime.broker.coordinator.membership.presence(member.group, member.id)
+    presence = broker.daemon.runtime.broker.coordinator.membership.session(member.group, member.id)
     before = presence.polls
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(member.polled, **{"timeout": PATIENCE, **query})

@@ -1,7 +1,6 @@
 """Compaction on demand: of each key the latest stays, now, whatever the upkeep is at."""
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,7 @@ import pytest
 
 from goqueue.testing.broker import LocalBroker
 from tests.api.members import told
-from tests.brokers import Answer, ask, broker, create, publish, read
-
-__all__ = ["broker"]
+from tests.brokers import Answer, ask, create, publish, read
 
 
 def compact(url: str, topic: str) -> Answer:
@@ -32,25 +29,9 @@ def test_of_each_key_the_latest_stays(broker: LocalBroker) -> None:
     (row,) = answer["partitions"]
     assert (row["partition"], row["messages_removed"]) == (0, 2)
     assert row["size_after"] < row["size_before"]
-    assert kept(broker.url, "prices") == [("apple", "c"), ("pear", "d")]
-
-
-def test_asking_again_changes_nothing(broker: LocalBroker) -> None:
-    create(broker.url, "prices", cleanup="compact,delete")
-    publish(broker.url, "prices", "a", "b", key="apple")
-    (before,) = told(compact(broker.url, "prices"))["partitions"]
     (again,) = told(compact(broker.url, "prices"))["partitions"]
-    assert again == {**again, "size_before": before["size_after"], "size_after": before["size_after"]}
-    assert again["messages_removed"] == 0
-
-
-def test_messages_that_come_later_are_compacted_with_the_earlier_ones(broker: LocalBroker) -> None:
-    create(broker.url, "prices", cleanup="compact")
-    for value in "abc":
-        publish(broker.url, "prices", value, key="apple")
-        told(compact(broker.url, "prices"))
-    assert kept(broker.url, "prices") == [("apple", "c")]
-    assert publish(broker.url, "prices", "d", key="apple")[0]["offset"] == 3
+    assert (again["messages_removed"], again["size_before"], again["size_after"]) == (0, *[row["size_after"]] * 2)
+    assert kept(broker.url, "prices") == [("apple", "c"), ("pear", "d")]
 
 
 def test_every_partition_has_a_row(broker: LocalBroker) -> None:
@@ -65,15 +46,15 @@ def test_a_topic_that_is_not_compacted_is_refused_with_what_to_set(broker: Local
     create(broker.url, "orders")
     answer = compact(broker.url, "orders")
     assert (answer.status, answer.code) == (400, "request_invalid")
-    assert answer.json["error"] == "topic 'orders' is not compacted: its cleanup is delete"
+    assert answer.json["error"] == "topic 'orders' has no compaction: its cleanup is delete"
     assert "cleanup=compact" in answer.json["hint"]
 
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("nobody", "topic_not_found"), ("__metadata", "topic_not_found"), ("a%20b", "topic_name_invalid")],
+    [("unknown", "topic_not_found"), ("__metadata", "topic_not_found"), ("a%20b", "topic_name_invalid")],
 )
-def test_a_topic_that_is_not_there_or_not_ones_own_is_refused(broker: LocalBroker, name: str, code: str) -> None:
+def test_unknown_or_internal_topic_is_refused(broker: LocalBroker, name: str, code: str) -> None:
     assert compact(broker.url, name).code == code
     assert ask(broker.url, "POST", "/admin/topics/t/compact?now=true").code == "request_invalid"
 
@@ -88,22 +69,3 @@ def test_a_partition_that_cannot_be_compacted_keeps_no_other_from_it(tmp_path: P
         answer = compact(broker.url, "prices")
         assert (answer.status, answer.code) == (503, "log_fenced")
         assert kept(broker.url, "prices", 1) == [("apple", "b")]
-
-
-def test_compactions_and_upkeep_and_publishers_do_not_disturb_each_other(tmp_path: Path) -> None:
-    with LocalBroker(str(tmp_path / "data"), storage__upkeep_interval="100ms") as broker:
-        create(broker.url, "prices", partitions=2, cleanup="compact,delete")
-
-        def work(worker: int) -> list[int]:
-            done = []
-            for turn in range(12):
-                publish(broker.url, "prices", f"{worker}-{turn}", key=f"k{worker}", partition=turn % 2)
-                done.append(compact(broker.url, "prices").status)
-            return done
-
-        with ThreadPoolExecutor(4) as pool:
-            assert {status for done in pool.map(work, range(4)) for status in done} == {200}
-        told(compact(broker.url, "prices"))
-        for partition, last in ((0, 10), (1, 11)):
-            found = sorted(kept(broker.url, "prices", partition))
-            assert found == [(f"k{worker}", f"{worker}-{last}") for worker in range(4)]

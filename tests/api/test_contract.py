@@ -1,4 +1,4 @@
-"""What clients of groups rely on: the fields of every answer, at the root and under /v1, and what a simple one does."""
+"""The contract of group clients: the fields of every answer, at the root and under /v1, and what a simple one does."""
 
 from typing import Any
 
@@ -6,9 +6,7 @@ import pytest
 
 from goqueue.testing.broker import LocalBroker
 from tests.api.members import told
-from tests.brokers import Answer, ask, broker, create, publish
-
-__all__ = ["broker"]
+from tests.brokers import ask, create, publish
 
 _NUMBERS = {
     "total_rebalances", "successful_rebalances", "failed_rebalances", "total_partitions_revoked",
@@ -121,34 +119,3 @@ def test_every_answer_has_the_fields_that_clients_know(broker: LocalBroker, pref
     ask_everything(recorder)
     missing = {what: names - recorder.fields[what] for what, names in FIELDS.items() if names - recorder.fields[what]}
     assert missing == {}
-
-
-def test_a_simple_client_gets_along(broker: LocalBroker) -> None:
-    url = broker.url
-    create(url, "orders", partitions=3)
-    publish(url, "orders", *map(str, range(30)))
-    member = told(
-        ask(url, "POST", "/groups/g/join", {"client_id": "c-1", "topics": ["orders"], "session_timeout": "30s"})
-    )
-    name = member["member_id"]
-    beat = told(ask(url, "POST", "/groups/g/heartbeat", {"member_id": name, "generation": member["generation"]}))
-    assert (beat["rebalance_required"], beat["state"]) == (False, "stable")
-    seen: list[str] = []
-    offsets: dict[str, dict[str, int]] = {"orders": {}}
-    while len(seen) < 30:
-        answer = told(ask(url, "GET", f"/groups/g/poll?member_id={name}&limit=10&timeout=20s"))
-        for message in answer["messages"]:
-            seen.append(message["value"])
-            body = {"receipt_handle": message["receipt_handle"], "consumer_id": name}
-            assert told(ask(url, "POST", "/messages/ack", body))["acknowledged"] is True
-            offsets["orders"][str(message["partition"])] = message["offset"] + 1
-    assert sorted(map(int, seen)) == list(range(30))
-    assert told(ask(url, "POST", "/groups/g/offsets", {"member_id": name, "offsets": offsets}))["committed"] is True
-    assert told(ask(url, "GET", "/groups/g/offsets?topic=orders"))["offsets"] == offsets
-    assert told(ask(url, "POST", "/groups/g/leave", {"member_id": name})) == {"left": True}
-    assert told(ask(url, "GET", "/groups/g"))["state"] == "empty"
-
-
-def test_endpoints_tell_which_methods_they_know(broker: LocalBroker) -> None:
-    answer: Answer = ask(broker.url, "GET", "/groups/g/join")
-    assert (answer.status, answer.headers["allow"]) == (405, "POST")

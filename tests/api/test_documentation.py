@@ -7,11 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from goqueue.api.reference import renewed
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
-
-__all__ = ["broker"]
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
@@ -19,15 +15,10 @@ GIVEN_OUT = re.compile(r"\b(?:[0-9a-z]{33}|(?<=-)[0-9a-f]{16}|(?<!\.)[0-9]{13,16
 """Leases, producer ids, and what is unlike in the ids of members: the broker gives out others each time."""
 
 
-def test_the_table_of_endpoints_is_current() -> None:
-    page = (DOCS / "http.md").read_text(encoding="utf-8")
-    assert renewed(page) == page, "renew it: python -m goqueue.api.reference"
-
-
 @pytest.mark.parametrize(
     "name", ["http.md", "groups.md", "filters.md", "delayed.md", "priorities.md", "transactions.md"]
 )
-def test_the_examples_print_what_the_page_says(broker: LocalBroker, name: str) -> None:
+def test_documented_examples_print_the_documented_output(broker: LocalBroker, name: str) -> None:
     page = (DOCS / name).read_text(encoding="utf-8")
     examples = re.findall(r"^```sh\n(.*?)^```\n\n```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(examples) == page.count("```sh")

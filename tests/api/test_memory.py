@@ -1,4 +1,4 @@
-"""What a request occupied is free as soon as it is answered, without the garbage collector."""
+"""The memory of a request is freed when it is answered, without the garbage collector."""
 
 import gc
 import json
@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from goqueue.api.http import intake
+from goqueue.api.http import request_reader
 from goqueue.testing.broker import LocalBroker
-from tests.api.wire import FRAMES, frames, section, until
+from goqueue.wire.headers import FRAMES
+from tests.api.wire import frames, section, until
 from tests.brokers import ask, create
 
 
@@ -31,19 +32,19 @@ class Body(bytearray):
 
 
 def held() -> int:
-    """How many bytes of bodies there are in the process."""
+    """Return the bytes of all bodies in the process."""
     return sum(map(len, list(Body.live)))
 
 
 def comes_true(url: str, condition: Callable[[], bool]) -> bool:
-    """Whether it does within some turns of the broker's loop."""
+    """Return whether a condition becomes true within some turns of the broker's loop."""
     return any(ask(url, "GET", "/healthz").status == 200 and condition() for _ in range(100))
 
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A broker in a process that never collects garbage."""
-    monkeypatch.setattr(intake, "bytearray", Body, raising=False)
+    monkeypatch.setattr(request_reader, "bytearray", Body, raising=False)
     with LocalBroker(str(tmp_path / "data")) as broker:
         create(broker.url, "t", 2)
         gc.collect()

@@ -9,13 +9,14 @@ from msgspec import Meta
 from openapi_spec_validator import validate
 
 from goqueue.api.endpoint import Endpoint
-from goqueue.api.openapi import FRAMES, document
-from goqueue.api.scalars import Duration, Time
-from goqueue.errors import BrokerOverloaded, GoQueueError, OffsetOutOfRange, TopicNotFound, TransientError
+from goqueue.api.fields import Duration, Time
+from goqueue.api.openapi import openapi_document
+from goqueue.errors import BrokerOverloaded, OffsetOutOfRange, TopicNotFound
+from goqueue.wire.headers import FRAMES
 
 
 class Wait(Duration, most=60):
-    """How long a reader may wait."""
+    """The wait of a reader."""
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True):
@@ -78,13 +79,7 @@ ENDPOINTS = (
 )
 
 
-def status_of(kind: type[GoQueueError]) -> int:
-    if issubclass(kind, TransientError):
-        return 503
-    return 404 if kind in {TopicNotFound, OffsetOutOfRange} else 400
-
-
-MADE = document(ENDPOINTS, "1.2.3", status_of)
+MADE = openapi_document(ENDPOINTS, "1.2.3")
 
 
 def operation(method: str, path: str) -> dict[str, Any]:
@@ -101,7 +96,7 @@ def test_the_document_is_valid_and_can_be_written_as_json() -> None:
 
 
 def test_an_empty_table_makes_a_document_as_well() -> None:
-    validate(document((), "0", status_of))
+    validate(openapi_document((), "0"))
 
 
 def test_it_tells_the_version_and_that_every_path_is_also_below_v1() -> None:
@@ -150,7 +145,7 @@ def test_an_answer_may_be_json_text_bytes_or_nothing() -> None:
 
 
 def test_refusals_are_grouped_by_status_and_share_one_schema() -> None:
-    assert list(READING["responses"]) == ["200", "400", "404", "503"]
+    assert list(READING["responses"]) == ["200", "400", "403", "404", "408", "413", "415", "503"]
     schema = READING["responses"]["404"]["content"]["application/json"]["schema"]
     assert schema["allOf"][0] == {"$ref": "#/components/schemas/Error"}
     assert schema["allOf"][1]["properties"]["code"]["enum"] == ["offset_out_of_range", "topic_not_found"]
@@ -158,21 +153,24 @@ def test_refusals_are_grouped_by_status_and_share_one_schema() -> None:
     assert "Retry-After" not in PUBLISHING["responses"]["404"]["headers"]
 
 
-def test_what_the_server_refuses_of_any_request_stands_at_every_operation() -> None:
+def test_errors_of_any_request_are_documented_at_every_operation() -> None:
     responses = operation("get", "/metrics")["responses"]
     told = {status: found["description"] for status, found in responses.items() if status != "200"}
     assert told == {
-        "400": "Refused: "
-        "host_not_allowed, media_type_unsupported, origin_not_allowed, request_invalid, request_too_large",
-        "503": "Refused: broker_overloaded, request_timed_out",
+        "400": "Refused: request_invalid",
+        "403": "Refused: host_not_allowed, origin_not_allowed",
+        "408": "Refused: request_timed_out",
+        "413": "Refused: request_too_large",
+        "415": "Refused: media_type_unsupported",
+        "503": "Refused: broker_overloaded",
     }
 
 
-def test_an_answer_that_says_no_in_its_own_form_stands_beside_the_refusals() -> None:
+def test_unwell_answer_is_documented_beside_the_errors() -> None:
     row = Endpoint(
         method="GET", path="/", handler=handler, summary="", tag="", answer=Stored, unwell_status=503, errors=()
     )
-    media = document((row,), "0", status_of)["paths"]["/"]["get"]["responses"]["503"]["content"]["application/json"]
+    media = openapi_document((row,), "0")["paths"]["/"]["get"]["responses"]["503"]["content"]["application/json"]
     own, refusal = media["schema"]["anyOf"]
     assert own == {"$ref": "#/components/schemas/Stored"}
     assert refusal["allOf"][0] == {"$ref": "#/components/schemas/Error"}
@@ -191,11 +189,11 @@ def test_the_schema_of_refusals_takes_what_is_sent() -> None:
 
 def test_a_row_that_stands_there_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="GET /metrics stands in the table twice"):
-        document((ENDPOINTS[2], ENDPOINTS[2]), "0", status_of)
+        openapi_document((ENDPOINTS[2], ENDPOINTS[2]), "0")
 
 
 def test_a_type_may_not_take_the_name_of_refusals() -> None:
     named_error = msgspec.defstruct("Error", [("a", int)])
     row = Endpoint(method="GET", path="/", handler=handler, summary="", tag="", answer=named_error)
     with pytest.raises(ValueError, match="named Error"):
-        document((row,), "0", status_of)
+        openapi_document((row,), "0")

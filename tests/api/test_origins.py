@@ -39,20 +39,10 @@ def port(url: str) -> str:
 @pytest.mark.parametrize(
     "host",
     [
-        "127.0.0.1",
-        "127.0.0.1:{port}",
-        "localhost:{port}",
-        "LocalHost",
-        "localhost.",
-        "192.0.2.7:80",
-        "[::1]:{port}",
-        "[fe80::1%25eth0]",
-        "queue.example",
-        "QUEUE.example.:{port}",
-        "other.example",
-        "",
+        "127.0.0.1", "127.0.0.1:{port}", "localhost:{port}", "LocalHost", "localhost.", "192.0.2.7:80", "[::1]:{port}",
+        "[fe80::1%25eth0]", "queue.example", "QUEUE.example.:{port}", "other.example", "",
     ],
-)
+)  # fmt: skip
 def test_known_names_and_addresses_are_served(url: str, host: str) -> None:
     assert asks(url, host=host.format(port=port(url))).status == 200
 
@@ -60,20 +50,11 @@ def test_known_names_and_addresses_are_served(url: str, host: str) -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        "evil.example",
-        "evil.example:{port}",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example",
-        "evil-queue.example",
-        "a.queue.example",
-        "queue",
-        "localhost:80:80",
-        "evil.example@localhost",
-        "[evil.example]",
-        "localhost/evil.example",
-        "127.0.0.1, evil.example",
+        "evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "localhost.evil.example", "evil-queue.example",
+        "a.queue.example", "queue", "localhost:80:80", "evil.example@localhost", "[evil.example]",
+        "localhost/evil.example", "127.0.0.1, evil.example",
     ],
-)
+)  # fmt: skip
 def test_foreign_names_are_refused_with_the_setting_to_change(url: str, host: str) -> None:
     for _ in range(2):
         answer = asks(url, host=host.format(port=port(url)))

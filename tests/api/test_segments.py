@@ -12,9 +12,7 @@ from crc32c import crc32c
 
 from goqueue.testing.broker import LocalBroker
 from tests.api.wire import frames, messages, section, send, until
-from tests.brokers import Answer, ask, broker, create, publish, read
-
-__all__ = ["broker"]
+from tests.brokers import Answer, ask, create, publish, read
 
 AT = "/topics/t/partitions/0/segments"
 
@@ -51,16 +49,15 @@ def fill(url: str, count: int = 40, **settings: Any) -> None:
         publish(url, "t", f"{number:03d}" + "x" * 400, key=f"k{number % 2}")
 
 
-def test_an_empty_partition_is_one_segment_without_bytes(broker: LocalBroker) -> None:
-    create(broker.url, "t")
-    found = listed(broker.url)
+def test_an_empty_partition_is_one_segment_without_bytes(topic_broker: LocalBroker) -> None:
+    found = listed(topic_broker.url)
     (only,) = found.pop("segments")
     assert found == {"topic": "t", "partition": 0, "earliest": 0, "high_watermark": 0, "last_stable": 0}
     assert only | {"version": ""} == {
         "base_offset": 0, "next_offset": 0, "size_bytes": 0, "first_time_ns": None, "last_time_ns": None,
         "is_active": True, "version": "",
     }  # fmt: skip
-    assert content(broker.url, only) == get(broker.url, "/0/index").body == b""
+    assert content(topic_broker.url, only) == get(topic_broker.url, "/0/index").body == b""
 
 
 def test_the_bytes_are_those_of_the_files(broker: LocalBroker, tmp_path: Path) -> None:
@@ -77,15 +74,14 @@ def test_the_bytes_are_those_of_the_files(broker: LocalBroker, tmp_path: Path) -
     assert [one["is_active"] for one in segments] == [False] * (len(segments) - 1) + [True]
 
 
-def test_the_index_has_an_entry_for_each_block_of_what_is_listed(broker: LocalBroker) -> None:
-    create(broker.url, "t")
+def test_the_index_has_an_entry_for_each_block_of_what_is_listed(topic_broker: LocalBroker) -> None:
     for number in range(5):
-        publish(broker.url, "t", *(f"{number}" + "x" * 900 for _ in range(10)))
-    (one,) = listed(broker.url)["segments"]
-    answer = get(broker.url, f"/0/index?version={one['version']}")
+        publish(topic_broker.url, "t", *(f"{number}" + "x" * 900 for _ in range(10)))
+    (one,) = listed(topic_broker.url)["segments"]
+    answer = get(topic_broker.url, f"/0/index?version={one['version']}")
     entries = list(struct.iter_unpack(">qqq", answer.body))
     assert answer.headers["x-goqueue-checksum"] == f"{crc32c(answer.body):08x}"
-    whole = content(broker.url, one, 16 * 1024 * 1024)
+    whole = content(topic_broker.url, one, 16 * 1024 * 1024)
     starts = {message.offset: message.timestamp_ns for message in messages(whole)}
     assert len(entries) == -(-len(whole) // 4096)
     assert {position // 4096 for _, position, _ in entries} == set(range(len(entries)))
@@ -95,7 +91,7 @@ def test_the_index_has_an_entry_for_each_block_of_what_is_listed(broker: LocalBr
         assert starts[offset] == time
 
 
-def test_the_delayed_log_of_a_partition_is_served_by_wish(broker: LocalBroker, tmp_path: Path) -> None:
+def test_delayed_log_of_a_partition_is_served_on_request(broker: LocalBroker, tmp_path: Path) -> None:
     create(broker.url, "t", segment_bytes=4096)
     assert get(broker.url, "?delayed=true").json == {
         "topic": "t", "partition": 0, "earliest": 0, "high_watermark": 0, "last_stable": 0, "segments": [],
@@ -110,9 +106,9 @@ def test_the_delayed_log_of_a_partition_is_served_by_wish(broker: LocalBroker, t
     assert len(found["segments"]) > 2
     for one in found["segments"]:
         path = tmp_path / f"data/logs/t/0/delayed/{one['base_offset']:020d}.log"
-        wish = f"delayed=true&version={one['version']}"
-        assert get(broker.url, f"/{one['base_offset']}/log?{wish}").body == path.read_bytes()
-        entries = list(struct.iter_unpack(">qqq", get(broker.url, f"/{one['base_offset']}/index?{wish}").body))
+        query = f"delayed=true&version={one['version']}"
+        assert get(broker.url, f"/{one['base_offset']}/log?{query}").body == path.read_bytes()
+        entries = list(struct.iter_unpack(">qqq", get(broker.url, f"/{one['base_offset']}/index?{query}").body))
         assert entries[0][:2] == (one["base_offset"], 0)
     assert listed(broker.url)["high_watermark"] == 0
     assert get(broker.url, "?delayed=perhaps").status == 400
@@ -222,30 +218,25 @@ def test_after_a_restart_segments_are_the_same_in_another_version(tmp_path: Path
         ("/0", 404, "endpoint_not_found"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(broker: LocalBroker, rest: str, status: int, code: str) -> None:
-    create(broker.url, "t")
-    publish(broker.url, "t", "a")
-    answer = get(broker.url, rest)
+def test_contradictory_parameters_are_refused(unchanged: str, rest: str, status: int, code: str) -> None:
+    answer = get(unchanged, rest)
     assert (answer.status, answer.code) == (status, code)
 
 
-def test_a_position_behind_the_end_gets_nothing(broker: LocalBroker) -> None:
-    create(broker.url, "t")
-    publish(broker.url, "t", "a")
-    answer = get(broker.url, "/0/log?position=9223372036854775807")
+def test_position_after_the_end_returns_nothing(unchanged: str) -> None:
+    answer = get(unchanged, "/0/log?position=9223372036854775807")
     assert (answer.status, answer.body, answer.headers["x-goqueue-checksum"]) == (200, b"", "00000000")
 
 
 @pytest.mark.parametrize("rest", ["", "/0/log", "/0/index"])
-def test_what_is_not_there_is_refused(broker: LocalBroker, rest: str) -> None:
-    create(broker.url, "t")
-    assert get(broker.url, rest, "/topics/nobody/partitions/0/segments").code == "topic_not_found"
+def test_unknown_segment_is_refused(unchanged: str, rest: str) -> None:
+    assert get(unchanged, rest, "/topics/unknown/partitions/0/segments").code == "topic_not_found"
     for number in ("1", "-1", "x", "00"):
-        assert get(broker.url, rest, f"/topics/t/partitions/{number}/segments").code == "partition_not_found"
-    assert ask(broker.url, "POST", AT + rest).code == "method_not_allowed"
+        assert get(unchanged, rest, f"/topics/t/partitions/{number}/segments").code == "partition_not_found"
+    assert ask(unchanged, "POST", AT + rest).code == "method_not_allowed"
 
 
-def test_a_log_that_could_not_be_opened_says_why(tmp_path: Path) -> None:
+def test_unopened_log_reports_the_reason(tmp_path: Path) -> None:
     with LocalBroker(str(tmp_path / "data")) as broker:
         create(broker.url, "t")
         publish(broker.url, "t", "a")

@@ -6,15 +6,11 @@ from typing import Any
 import pytest
 
 from goqueue.limits import EPOCH_MAX
-from goqueue.runtime import notary
+from goqueue.runtime import transaction_runner
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
-from tests.api.members import PATIENCE, Member
-from tests.api.members import of as of_lease
 from tests.api.wire import frames, section, send, until
-from tests.brokers import Answer, ask, broker, create, publish
-
-__all__ = ["broker"]
+from tests.brokers import Answer, ask, create, publish
 
 Whose = dict[str, Any]
 
@@ -32,12 +28,18 @@ def init(url: str, name: str = "app-1", **fields: Any) -> Whose:
 
 
 def call_init(url: str, whose: Whose) -> Answer:
-    """By somebody who had this before."""
+    """Call init with a former identity."""
     return ask(url, "POST", "/producers/init", whose)
 
 
 def call(url: str, what: str, whose: Whose, **fields: Any) -> Answer:
     return ask(url, "POST", f"/transactions/{what}", {**whose, **fields})
+
+
+def begun(url: str, name: str = "app-1", **fields: Any) -> Whose:
+    whose = init(url, name, **fields)
+    done(call(url, "begin", whose))
+    return whose
 
 
 def done(answer: Answer) -> dict[str, Any]:
@@ -74,6 +76,23 @@ def position(url: str, partition: int = 0) -> dict[str, Any]:
 # --- its life ---
 
 
+def test_only_visible_messages_count_as_messages(url: str) -> None:
+    publish(url, "t", "plain", partition=0)
+    for end in ("commit", "abort"):
+        whose = init(url, end)
+        done(call(url, "begin", whose))
+        put(url, whose, "first")
+        put(url, whose, "second", partition=1)
+        done(call(url, end, whose))
+    whose = init(url, "open")
+    done(call(url, "begin", whose))
+    put(url, whose, "third", partition=2)
+    topic = done(ask(url, "GET", "/topics/t"))
+    offsets = sum(one["latest"] - one["earliest"] for one in topic["partition_offsets"].values())
+    assert (topic["total_messages"], topic["other_records"], offsets) == (3, 7, 10)
+    assert done(ask(url, "GET", "/stats"))["topic_stats"]["t"]["messages"] == 3
+
+
 def test_a_transaction_is_begun_written_to_and_committed(url: str) -> None:
     whose = init(url)
 
@@ -92,9 +111,8 @@ def test_a_transaction_is_begun_written_to_and_committed(url: str) -> None:
     assert of(url)["last"]["state"] == "complete_commit"
 
 
-def test_what_is_open_holds_back_what_comes_behind_it_until_it_ends(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+def test_open_transaction_holds_back_later_messages_until_it_ends(url: str) -> None:
+    whose = begun(url)
     put(url, whose, "one")
     put(url, whose, "two")
 
@@ -107,14 +125,13 @@ def test_what_is_open_holds_back_what_comes_behind_it_until_it_ends(url: str) ->
     assert (after["last_stable"], after["high_watermark"]) == (3, 3)  # with the marker
     assert listed["transactional_id"] == "app-1"
     assert listed["partitions"] == [
-        {"topic": "t", "partition": 0, "delayed": False, "first_offset": 0, "messages": 2, "held_back": 2},
+        {"topic": "t", "partition": 0, "delayed": False, "first_offset": 0, "messages": 2, "held_back": 2}
     ]
     assert done(ask(url, "GET", "/transactions"))["transactions"] == []
 
 
 def test_every_end_raises_the_epoch_so_a_late_call_does_not_touch_the_next_transaction(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+    whose = begun(url)
     following = next_of(done(call(url, "abort", whose)), whose)
     done(call(url, "begin", following))
     put(url, following, "of the next")
@@ -128,8 +145,7 @@ def test_every_end_raises_the_epoch_so_a_late_call_does_not_touch_the_next_trans
 
 
 def test_an_end_that_is_repeated_is_answered_as_the_first_time(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+    whose = begun(url)
     put(url, whose, "one")
 
     first, second = done(call(url, "commit", whose)), done(call(url, "commit", whose))
@@ -140,20 +156,18 @@ def test_an_end_that_is_repeated_is_answered_as_the_first_time(url: str) -> None
 
 
 def test_an_abort_may_be_repeated_and_is_no_commit(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+    whose = begun(url)
     assert done(call(url, "abort", whose)) == done(call(url, "abort", whose, reason="again"))
     assert refused(call(url, "commit", whose), 409, "transaction_aborted")["reason"] == "asked"
 
 
 def test_an_empty_transaction_ends_as_any_other(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+    whose = begun(url)
     assert done(call(url, "begin", whose))["state"] == "ongoing"  # repeated
     assert done(call(url, "commit", whose))["state"] == "complete_commit"
 
 
-def test_nothing_happens_in_a_transaction_that_was_not_begun(url: str) -> None:
+def test_transaction_that_was_not_begun_is_refused(url: str) -> None:
     whose = init(url)
     refused(call(url, "publish", whose, topic="t", value="x"), 409, "transaction_not_open", "begin")
     refused(call(url, "commit", whose), 409, "transaction_not_open")
@@ -162,8 +176,7 @@ def test_nothing_happens_in_a_transaction_that_was_not_begun(url: str) -> None:
 
 
 def test_a_partition_can_be_named_before_anything_is_written_there(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+    whose = begun(url)
     assert done(call(url, "add-partition", whose, topic="t", partition=1))["added"]
     assert of(url)["partitions"] == [
         {"topic": "t", "partition": 1, "delayed": False, "first_offset": None, "messages": 0, "held_back": 0}
@@ -177,9 +190,8 @@ def test_a_partition_can_be_named_before_anything_is_written_there(url: str) -> 
 # --- who ---
 
 
-def test_whoever_takes_the_id_aborts_what_its_predecessor_left_and_fences_it(url: str) -> None:
-    zombie = init(url)
-    done(call(url, "begin", zombie))
+def test_init_aborts_the_open_transaction_and_fences_its_producer(url: str) -> None:
+    zombie = begun(url)
     put(url, zombie, "lost")
 
     heir = init(url)
@@ -194,19 +206,8 @@ def test_whoever_takes_the_id_aborts_what_its_predecessor_left_and_fences_it(url
     done(call(url, "commit", heir))
 
 
-def test_a_zombie_whose_transaction_timed_out_does_not_take_the_id_back(url: str) -> None:
-    zombie = init(url)
-    done(call(url, "begin", zombie))
-    done(call(url, "abort", zombie, reason="timeout"))
-    heir = init(url)
-    refused(call_init(url, zombie), 409, "producer_fenced", "by now")
-    done(call(url, "begin", heir))
-    refused(call_init(url, zombie), 409, "producer_fenced")
-
-
-def test_who_names_the_epoch_that_it_had_goes_on_and_is_answered_the_same_again(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+def test_init_with_the_current_epoch_continues_and_can_be_repeated(url: str) -> None:
+    whose = begun(url)
     following = done(call_init(url, whose))  # what was open is aborted
     assert following["epoch"] == whose["epoch"] + 2
     assert of(url)["last"]["state"] == "complete_abort"
@@ -215,17 +216,10 @@ def test_who_names_the_epoch_that_it_had_goes_on_and_is_answered_the_same_again(
     refused(call_init(url, whose), 409, "producer_fenced")
 
 
-def test_who_had_an_epoch_that_has_ended_goes_on(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
-    ended = done(call(url, "commit", whose))
-    assert done(call_init(url, whose))["epoch"] == ended["epoch"] + 1
-
-
 @pytest.mark.parametrize("left_out", ["transactional_id", "producer_id", "epoch"])
-def test_half_of_what_a_producer_had_is_refused(url: str, left_out: str) -> None:
-    whose = {name: value for name, value in init(url).items() if name != left_out}
-    refused(call_init(url, whose), 400, "request_invalid")
+def test_incomplete_former_identity_is_refused(unchanged: str, left_out: str) -> None:
+    whose = {name: value for name, value in init(unchanged).items() if name != left_out}
+    refused(call_init(unchanged, whose), 400, "request_invalid")
 
 
 def test_an_epoch_that_was_never_given_out_is_refused(url: str) -> None:
@@ -247,7 +241,7 @@ def test_a_producer_with_a_transactional_id_publishes_in_transactions_only(url: 
     refused(send(url, body), 409, "transaction_not_open", "app-1")
 
 
-def test_a_heartbeat_is_for_whoever_has_the_epoch(url: str) -> None:
+def test_heartbeat_needs_the_current_epoch(url: str) -> None:
     whose = init(url)
     path = f"/producers/{whose['producer_id']}/heartbeat"
     assert done(ask(url, "POST", path, {"epoch": whose["epoch"]})) == {"ok": True}
@@ -262,33 +256,31 @@ def test_a_heartbeat_is_for_whoever_has_the_epoch(url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "ü", "\x1b[31m", "", "x" * 256, ".", "..", "stats"])
-def test_a_transactional_id_is_fit_for_a_path_and_a_terminal(url: str, name: str) -> None:
-    refused(ask(url, "POST", "/producers/init", {"transactional_id": name}), 400, "request_invalid", "transactional_id")
+def test_a_transactional_id_is_fit_for_a_path_and_a_terminal(unchanged: str, name: str) -> None:
+    refused(
+        ask(unchanged, "POST", "/producers/init", {"transactional_id": name}),
+        400,
+        "request_invalid",
+        "transactional_id",
+    )
 
 
 @pytest.mark.parametrize("timeout", [0, 999, 900_001, -5, 2**63, "1s"])
-def test_a_timeout_has_bounds(url: str, timeout: Any) -> None:
+def test_a_timeout_has_bounds(unchanged: str, timeout: Any) -> None:
     body = {"transactional_id": "a", "transaction_timeout_ms": timeout}
-    refused(ask(url, "POST", "/producers/init", body), 400, "request_invalid", "transaction_timeout_ms")
+    refused(ask(unchanged, "POST", "/producers/init", body), 400, "request_invalid", "transaction_timeout_ms")
 
 
 @pytest.mark.parametrize("fields", [{"epoch": -1}, {"epoch": EPOCH_MAX + 1}, {"producer_id": 2**63}, {"epoch": 1.5}])
-def test_numbers_that_are_none_are_refused(url: str, fields: dict[str, Any]) -> None:
-    refused(call(url, "begin", {**init(url), **fields}), 400, "request_invalid")
+def test_invalid_numbers_are_refused(unchanged: str, fields: dict[str, Any]) -> None:
+    refused(call(unchanged, "begin", {**init(unchanged), **fields}), 400, "request_invalid")
 
 
 # --- publishing ---
 
 
-def test_messages_without_a_sequence_follow_each_other(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
-    assert [put(url, whose, str(number))["offset"] for number in range(7)] == list(range(7))
-
-
 def test_with_a_sequence_a_retry_is_known_and_a_gap_is_refused(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+    whose = begun(url)
 
     first = put(url, whose, "a", sequence=0)
     again = put(url, whose, "a", sequence=0)
@@ -322,23 +314,23 @@ def test_frames_are_of_the_transaction_that_their_mark_names(url: str) -> None:
 
     assert (sent["first_offset"], sent["next_offset"], again["duplicate"]) == (0, 2, True)
     foreign = frames([b"a"], (number + 1, 0, 0), flags=frame.TRANSACTIONAL)
-    refused(send(url, section(1, foreign), query=query), 400, "frame_invalid", "is not of transaction")
+    refused(send(url, section(1, foreign), query=query), 400, "frame_invalid", "is not in transaction")
     for wrong in (frames([b"a"], (number, epoch, 2)), frames([b"a"], flags=frame.TRANSACTIONAL)):
         refused(send(url, section(1, wrong), query=query), 400, "frame_invalid")
-    refused(send(url, section(1, content)), 400, "frame_invalid", "published in one")
+    refused(send(url, section(1, content)), 400, "frame_invalid", "not published in a transaction")
 
 
-def test_half_a_transaction_is_not_named(url: str) -> None:
+def test_transaction_needs_producer_id_and_epoch(unchanged: str) -> None:
     body = {"messages": [{"value": "x"}]}
-    refused(ask(url, "POST", "/topics/t/messages?producer_id=1", body), 400, "request_invalid", "epoch")
-    refused(ask(url, "POST", "/topics/t/messages?epoch=1", body), 400, "request_invalid", "producer_id")
-    refused(ask(url, "POST", "/topics/t/messages?begin=true", body), 400, "request_invalid", "producer_id")
+    refused(ask(unchanged, "POST", "/topics/t/messages?producer_id=1", body), 400, "request_invalid", "epoch")
+    refused(ask(unchanged, "POST", "/topics/t/messages?epoch=1", body), 400, "request_invalid", "producer_id")
+    refused(ask(unchanged, "POST", "/topics/t/messages?begin=true", body), 400, "request_invalid", "producer_id")
 
 
 # --- members ---
 
 
-def test_what_members_have_written_counts_if_the_commit_names_them(url: str) -> None:
+def test_commit_keeps_only_messages_of_named_members(url: str) -> None:
     whose = init(url)
     winner = done(call(url, "join", whose, begin=True))["member_id"]
     loser = done(call(url, "join", whose))["member_id"]
@@ -358,12 +350,11 @@ def test_what_members_have_written_counts_if_the_commit_names_them(url: str) -> 
 # --- lists ---
 
 
-def test_numbers_of_transactions_are_told(url: str) -> None:
+def test_transaction_statistics_are_returned(url: str) -> None:
     for number, what in enumerate(("commit", "commit", "abort")):
-        whose = init(url, f"app-{number}")
-        done(call(url, "begin", whose))
+        whose = begun(url, f"app-{number}")
         done(call(url, what, whose))
-    done(call(url, "begin", init(url, "open")))
+    begun(url, "open")
 
     stats = done(ask(url, "GET", "/transactions/stats"))
 
@@ -375,7 +366,7 @@ def test_numbers_of_transactions_are_told(url: str) -> None:
     assert (len(listed["transactions"]), listed["total"]) == (2, 4)
     [one] = done(ask(url, "GET", "/transactions?transactional_id=open"))["transactions"]
     assert one["state"] == "ongoing"
-    refused(ask(url, "GET", "/transactions/nobody"), 404, "producer_not_found")
+    refused(ask(url, "GET", "/transactions/unknown"), 404, "producer_not_found")
 
 
 # --- what operators see ---
@@ -414,10 +405,9 @@ def test_a_transaction_tells_how_long_it_has_and_what_is_its_own(url: str) -> No
     ]  # fmt: skip
 
 
-def test_what_groups_acknowledge_in_it_is_counted_where_one_is_asked_for(url: str) -> None:
+def test_transaction_description_counts_its_acks(url: str) -> None:
     publish(url, "t", "a", "b", partition=0)
-    whose = init(url)
-    done(call(url, "begin", whose))
+    whose = begun(url)
     done(call(url, "offsets", whose, group="billing", offsets={"t": {"0": 2}}))
     assert of(url)["pledged"] == {"billing": 2}
     [listed] = done(ask(url, "GET", "/transactions"))["transactions"]
@@ -428,51 +418,8 @@ def test_what_groups_acknowledge_in_it_is_counted_where_one_is_asked_for(url: st
     assert of(url)["pledged"] == {}
 
 
-@pytest.mark.parametrize("settled_in", ["no transaction", "a transaction"])
-def test_lease_that_ran_out_is_refused_after_another_lease_has_settled_its_messages(url: str, settled_in: str) -> None:
-    publish(url, "t", "a", "b", partition=0)
-    member, whose, other = Member(url).join(topics=["t"]), init(url), init(url, "app-2")
-    (lost,) = member.lease(visibility_timeout="200ms")
-    done(call(url, "begin", whose))
-    put(url, whose, "made of a and b", partition=1)
-    (again,) = member.lease(timeout=PATIENCE)
-    if settled_in == "no transaction":
-        assert member.settle(acks=[of_lease(again)])["acks"] == [{}]
-    else:
-        done(call(url, "begin", other))
-        assert acked(url, other, member, again) == [None]
-        done(call(url, "commit", other))
-    assert acked(url, whose, member, lost) == ["lease_expired"]
-    assert of(url)["pledged"] == {member.group: 0}
-
-
-def test_acks_of_a_transaction_may_be_repeated_until_it_ends(url: str) -> None:
-    publish(url, "t", "a", "b", partition=0)
-    member, whose = Member(url).join(topics=["t"]), init(url)
-    (lease,) = member.lease()
-    done(call(url, "begin", whose))
-    for _ in range(2):
-        assert acked(url, whose, member, lease) == [None]
-    assert of(url)["pledged"] == {member.group: 2}
-    following = next_of(done(call(url, "commit", whose)), whose)
-    refused(call(url, "acks", whose, **of_member(member, lease)), 409, "transaction_not_open")
-    done(call(url, "begin", following))
-    assert acked(url, following, member, lease) == ["lease_expired"]
-
-
-def of_member(member: Member, lease: dict[str, Any]) -> dict[str, Any]:
-    return {"group": member.group, "member_id": member.id, "acks": [of_lease(lease)]}
-
-
-def acked(url: str, whose: Whose, member: Member, lease: dict[str, Any]) -> list[str | None]:
-    """The code of each refusal."""
-    results = done(call(url, "acks", whose, **of_member(member, lease)))["results"]
-    return [result.get("error", {}).get("code") for result in results]
-
-
 def test_lists_of_topics_say_what_is_held_back(url: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+    whose = begun(url)
     put(url, whose, "one", partition=1)
     publish(url, "t", "of another", partition=1)
     [row] = done(ask(url, "GET", "/topics?details=true"))["details"]
@@ -482,33 +429,9 @@ def test_lists_of_topics_say_what_is_held_back(url: str) -> None:
     assert row["held_back"] == 0
 
 
-# --- topics that come and go meanwhile ---
-
-
-@pytest.mark.parametrize("fields", [{}, {"delay": "10ms"}])
-def test_a_topic_that_was_made_anew_in_the_middle_is_another_one_of_the_transaction(
-    url: str, fields: dict[str, Any]
-) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
-    put(url, whose, "lost with its topic", **fields)
-    done(ask(url, "DELETE", "/topics/t"))
-    create(url, "t")
-    put(url, whose, "kept", **fields)
-
-    open_before = of(url)["partitions"]
-    done(call(url, "commit", whose))
-
-    assert [one["messages"] for one in open_before] == [0, 1]
-    assert done(ask(url, "GET", "/transactions/stats"))["held_back"] == 0
-    found = done(ask(url, "GET", "/topics/t/partitions/0/messages?wait=5"))["messages"]
-    assert [one["value"] for one in found] == ["kept"]
-
-
-@pytest.mark.parametrize("reason", ["asked", "fenced", "timeout", "restart"])
-def test_a_reason_in_words_of_the_broker_is_somebody_s_words_all_the_same(url: str, reason: str) -> None:
-    whose = init(url)
-    done(call(url, "begin", whose))
+@pytest.mark.parametrize("reason", ["asked", "restart"])
+def test_reason_of_a_client_is_quoted_even_if_it_is_a_word_of_the_broker(url: str, reason: str) -> None:
+    whose = begun(url)
     ended = done(call(url, "abort", whose, reason=reason))
 
     again = done(call(url, "abort", whose, reason=reason))
@@ -519,7 +442,7 @@ def test_a_reason_in_words_of_the_broker_is_somebody_s_words_all_the_same(url: s
     assert done(ask(url, "GET", "/transactions/stats"))["aborted_by_reason"] == {"asked": 1}
 
 
-def test_no_topic_is_made_for_a_producer_that_nobody_knows(tmp_path: Path) -> None:
+def test_unknown_producer_does_not_create_a_topic(tmp_path: Path) -> None:
     with LocalBroker(str(tmp_path / "data"), topics__auto_create="true") as broker:
         message = {"messages": [{"value": "x"}]}
         path = "/topics/new/messages?producer_id=99&epoch=0&begin=true"
@@ -527,13 +450,10 @@ def test_no_topic_is_made_for_a_producer_that_nobody_knows(tmp_path: Path) -> No
         refused(ask(broker.url, "GET", "/topics/new"), 404, "topic_not_found")
 
 
-def test_many_that_run_into_their_timeout_together_are_ended_some_at_a_time(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notary, "_TOGETHER", 2)
+def test_many_timed_out_transactions_are_aborted_in_parts(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_runner, "_TOGETHER", 2)
     for number in range(7):
-        whose = init(url, f"app-{number}", transaction_timeout_ms=1000)
-        done(call(url, "begin", whose))
+        whose = begun(url, f"app-{number}", transaction_timeout_ms=1000)
         put(url, whose, "never seen")
 
     until(url, lambda: done(ask(url, "GET", "/transactions"))["total"] == 0)

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 from crc32c import crc32c
 
 from goqueue.storage import frame
+from goqueue.wire.headers import FRAMES
 from tests.brokers import Answer, ask
-
-FRAMES = "application/vnd.goqueue.frames"
 
 
 def mark(producer: int, epoch: int, sequence: int, count: int) -> bytes:
@@ -45,13 +44,13 @@ def fetch(url: str, query: str = "", topic: str = "t", partition: int = 0) -> An
     return ask(url, "GET", f"/topics/{topic}/partitions/{partition}/messages?{query}", headers={"accept": FRAMES})
 
 
-def messages(body: bytes) -> list[frame.Message]:
+def messages(body: bytes) -> list[frame.StoredMessage]:
     """The frames of an answer, each verified."""
     return [frame.decode(body, position) for position in frame.walk(body)]
 
 
 def raw(url: str, request: bytes) -> bytes:
-    """What comes back for these bytes, up to the end of the connection."""
+    """Send these bytes and return everything up to the end of the connection."""
     address = urlsplit(url)
     with socket.create_connection((address.hostname or "", address.port or 0), timeout=30) as connection:
         connection.sendall(request)

@@ -1,32 +1,38 @@
-"""What the tests of the rules need to speak briefly: a broker on a faulty disk, publishes, and what they were told."""
+"""Helpers for tests of the rules: a broker on a faulty disk, publishes, and their reports."""
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Callable, Iterable
 from itertools import chain, repeat
 from random import Random
 from typing import Any, Generic, TypeVar
 
 from goqueue.broker.broker import Broker
-from goqueue.broker.partition import Partition, Placement
-from goqueue.broker.producers import MARK_NAME, Mark
-from goqueue.broker.topic import Topic, TopicSettings, TopicSpec
-from goqueue.broker.work import run
+from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
+from goqueue.broker.core.upkeep import maintain_partition
+from goqueue.broker.core.work import Job, Promise, Work, run_work
 from goqueue.errors import GoQueueError
 from goqueue.limits import MESSAGE_BYTES
 from goqueue.storage import frame
-from goqueue.storage.flusher import Mode
+from goqueue.storage.compaction import plan_compaction
+from goqueue.storage.flusher import FlushMode
 from goqueue.storage.frame import NORMAL
 from goqueue.storage.log import LogSettings
+from goqueue.storage.retention import plan_retention
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk, Keep
+from goqueue.wire.sections import PRODUCER_HEADER
 from tests.storage.stores import open_store
 
 SEGMENT_BYTES = 4096
+KEEPS: tuple[Keep, ...] = ("everything", "synced", "some")
 
 T = TypeVar("T")
 
 
 class Told(Generic[T]):
-    """Collects what somebody is told."""
+    """Collects the reports of a callback."""
 
     def __init__(self) -> None:
         self.all: list[T | GoQueueError] = []
@@ -50,14 +56,14 @@ class Told(Generic[T]):
 
 
 class Running:
-    """A broker without threads: `flush` is when the disk works and everybody is told."""
+    """A broker without threads: `flush` makes the disk work and calls back."""
 
     def __init__(
-        self, disk: FaultyDisk | None = None, clock: ManualClock | None = None, flush: Mode = "always"
+        self, disk: FaultyDisk | None = None, clock: ManualClock | None = None, flush: FlushMode = "always"
     ) -> None:
         self.disk = disk or FaultyDisk()
         self.clock = clock or ManualClock()
-        self.mode: Mode = flush
+        self.mode: FlushMode = flush
         self.store = open_store(self.disk, self.clock, flush=flush, segment_bytes=SEGMENT_BYTES, tail_bytes=1)
         chance = Random(0).getrandbits
         self.broker = Broker(self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES), chance)
@@ -70,6 +76,10 @@ class Running:
     def crash(self, keep: Keep = "synced") -> "Running":
         """The next broker, after the power went."""
         return Running(self.disk.crash(keep), self.clock, self.mode)
+
+    def after_crash(self, keep: Keep) -> "Running":
+        """The next broker after a power loss; this one can crash again in another way."""
+        return Running(self.disk.after_crash(keep), self.clock, self.mode)
 
     def restart(self) -> "Running":
         """The next broker, after a clean stop."""
@@ -108,7 +118,7 @@ class Running:
         """With its producers loaded, as the runtime has it before a batch comes."""
         partition = self.broker.topics[name].partition(number)
         if partition.producers is None:
-            run(partition.load_producers(self.disk))
+            run_work(partition.load_producers(self.disk))
         return partition
 
     def publish(self, content: bytes, name: str = "orders") -> Placement:
@@ -116,6 +126,33 @@ class Running:
         told = offer_batch(self.partition(name), content)
         self.flush()
         return told.result
+
+    def maintain(self, settings: TopicSettings | None = None, name: str = "orders") -> None:
+        """One look of the upkeep at a partition."""
+        topic = self.broker.topics[name]
+        run_work(maintain_partition(topic.partition(0), settings or topic.settings, self.disk, self.clock.now_ns()))
+
+    def expire(self, bytes_kept: int, name: str = "orders", number: int = 0) -> None:
+        """Let retention remove sealed segments."""
+        job = plan_retention(self.partition(name, number).log, self.disk, bytes_kept=bytes_kept)
+        job.run()
+        job.apply()
+
+    def compact(self, name: str = "orders") -> int:
+        """Compact the sealed segments of a partition; return how many messages that removed."""
+        job = plan_compaction(self.partition(name).log, self.disk, now_ns=self.clock.now_ns())
+        while not job.is_done:
+            job.run()
+            job.apply()
+        return job.messages_removed
+
+    def refuse_writes(self, path: str = "*") -> None:
+        """Let the next write fail, as on a full disk."""
+        self.disk.fail("write", errno.ENOSPC, path=path)
+
+    def roll(self, name: str = "orders") -> None:
+        self.partition(name).log.roll()
+        self.flush()
 
     def names(self) -> set[str]:
         return {name for name in self.broker.topics if not name.startswith("__")}
@@ -128,10 +165,15 @@ def offer_batch(partition: Partition, content: bytes) -> Told[Placement]:
 
 
 def frames_of(
-    values: Iterable[bytes], mark: Mark | None = None, key: bytes | None = None, lanes: Iterable[int] = repeat(NORMAL)
+    values: Iterable[bytes],
+    mark: ProducerMark | None = None,
+    key: bytes | None = None,
+    lanes: Iterable[int] = repeat(NORMAL),
 ) -> bytes:
     """A batch as a client sends it."""
-    headers = chain([frame.encode_headers([(MARK_NAME, mark.encode())] if mark else [])], repeat(frame.NO_HEADERS))
+    headers = chain(
+        [frame.encode_headers([(PRODUCER_HEADER, mark.encode())] if mark else [])], repeat(frame.NO_HEADERS)
+    )
     return b"".join(
         frame.encode(value, key, encoded, priority=lane)
         for value, encoded, lane in zip(values, headers, lanes, strict=False)
@@ -140,15 +182,53 @@ def frames_of(
 
 def marked(sequence: int, *values: bytes, producer: int = 7, epoch: int = 0) -> bytes:
     """A batch of a producer whose retries are known again."""
-    return frames_of(values, Mark(producer, epoch, sequence, len(values)))
+    return frames_of(values, ProducerMark(producer, epoch, sequence, len(values)))
 
 
-def messages(partition: Partition) -> list[frame.Message]:
+def before_each_job(work: Work[T], happens: Callable[[], object]) -> Work[T]:
+    """The same work, with something that happens on the owner's thread before each job is done."""
+    try:
+        job = next(work)
+        while True:
+            happens()
+            job = work.send((yield job))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def going_on(work: Work[T], job: Any, meanwhile: Callable[[], object] = lambda: None) -> Work[T]:
+    """Work that has begun with this job, during which something happens."""
+    answer = yield job
+    meanwhile()
+    try:
+        while True:
+            answer = yield work.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def next_job(work: Work[Any]) -> Job:
+    """The first job of the work, which needs a file."""
+    job = next(work)
+    assert not isinstance(job, Promise)
+    return job
+
+
+def begin(work: Work[Any]) -> None:
+    """Do the jobs of the work up to where it waits for something to be durable."""
+    job = next(work)
+    while not isinstance(job, Promise):
+        job = work.send(job())
+
+
+def messages(partition: Partition) -> list[frame.StoredMessage]:
     """All that readers see."""
-    found: list[frame.Message] = []
+    found: list[frame.StoredMessage] = []
     offset = partition.earliest
     while offset < partition.high_watermark:
-        read = run(partition.read(offset, 10_000))
+        read = run_work(partition.read(offset, 10_000))
         for buffer in read.buffers:
             found += (frame.decode(buffer, position) for position in frame.walk(buffer))
         offset = read.next_offset

@@ -1,34 +1,33 @@
-"""What the tests of groups need to speak briefly: members of one group at work on a broker without threads."""
+"""Helpers for tests of groups: a team of members on a broker without threads."""
 
 from collections.abc import Iterable
 from itertools import repeat
 from typing import Any, TypeVar
 
-from goqueue.broker.delivery.changes import Place, Range
-from goqueue.broker.delivery.claims import Statement, Verb
-from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.delivery.settlement import Outcome, Verdict
-from goqueue.broker.delivery.taking import Handed, PollWish, Portion
-from goqueue.broker.groups.coordinator import Coordinator
-from goqueue.broker.groups.group import Group
-from goqueue.broker.groups.membership import Wish
-from goqueue.broker.groups.offsets import Reset, ResetWish, Target
-from goqueue.broker.transactions.whose import Whose
-from goqueue.broker.work import Work, run
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.work import Work, run_work
+from goqueue.broker.groups.coordinator import GroupCoordinator
+from goqueue.broker.groups.cursor import Cursor
+from goqueue.broker.groups.membership import JoinOptions
+from goqueue.broker.groups.offsets import ResetOffset, ResetOptions, ResetTarget
+from goqueue.broker.groups.poll import LeasedBatch, PollOptions, PollResult
+from goqueue.broker.groups.records import Group, Range
+from goqueue.broker.groups.settle_commands import SettleAction, SettleCommand
+from goqueue.broker.groups.settlement import SettleCommandReply, SettleCommandResult
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.storage import frame
 from goqueue.storage.frame import NORMAL
-from goqueue.storage.retention import plan_expiry
 from goqueue.testing.disk import Keep
 from tests.broker.brokers import Running, Told, frames_of, messages
 
 GATHERED = 0.03
 """Seconds after which a rebalance that was called for has been held."""
 
-ORDERS = ("orders", 0)
+ORDERS = PartitionRef("orders", 0)
 
-TRANSACTION = Whose(7, 1)
+TRANSACTION = TransactionId(7, 1)
 
 _DRAWN_IN_A_LIFE = 1 << 17  # bits: more than the ids of any test here
 
@@ -42,27 +41,34 @@ def nanoseconds(seconds: float) -> int:
 class Team:
     """One group. Whatever is asked is durable when it returns, unless its name begins with `ask`."""
 
-    def __init__(self, running: Running | None = None, name: str = "team", partitions: int = 1, life: int = 0) -> None:
+    def __init__(
+        self,
+        running: Running | None = None,
+        name: str = "team",
+        partitions: int = 1,
+        life: int = 0,
+        **topic: Any,
+    ) -> None:
         self.running = running or Running()
         self.name = name
         self.life = life
         if running is None:
-            self.running.create("orders", partitions)
+            self.running.create("orders", partitions, **topic)
         if life:  # every broker begins with the same chance: what it draws is to be different from the lives before
             self.running.broker._chance(_DRAWN_IN_A_LIFE * life)
 
     @property
-    def coordinator(self) -> Coordinator:
+    def coordinator(self) -> GroupCoordinator:
         return self.running.broker.coordinator
 
     @property
     def group(self) -> Group:
-        found = self.coordinator.ledger.group(self.name)
+        found = self.coordinator.store.group(self.name)
         assert found is not None
         return found
 
-    def cursor(self, place: Place = ORDERS) -> Cursor:
-        found = self.coordinator.ledger.cursor(self.name, place)
+    def cursor(self, ref: PartitionRef = ORDERS) -> Cursor:
+        found = self.coordinator.store.cursor(self.name, ref)
         assert found is not None
         return found
 
@@ -73,10 +79,13 @@ class Team:
         self.running.flush()
 
     def do(self, work: Work[T]) -> T:
-        return run(work, self.running.flush)
+        return run_work(work, self.running.flush)
 
     def crash(self, keep: Keep = "synced") -> "Team":
         return Team(self.running.crash(keep), self.name, life=self.life + 1)
+
+    def after_crash(self, keep: Keep) -> "Team":
+        return Team(self.running.after_crash(keep), self.name, life=self.life + 1)
 
     def restart(self) -> "Team":
         return Team(self.running.restart(), self.name, life=self.life + 1)
@@ -84,38 +93,37 @@ class Team:
     # --- topics ---
 
     def publish(
-        self, *values: str, place: Place = ORDERS, key: str | None = None, lanes: Iterable[int] = repeat(NORMAL)
+        self, *values: str, ref: PartitionRef = ORDERS, key: str | None = None, lanes: Iterable[int] = repeat(NORMAL)
     ) -> None:
         content = frames_of((value.encode() for value in values), None, None if key is None else key.encode(), lanes)
         told: Told[Any] = Told()
-        self.running.partition(*place).publish(bytearray(content), 1 << 20, told)
+        self.running.partition(*ref).publish(bytearray(content), 1 << 20, told)
         self.running.flush()
         assert told.result
 
-    def messages(self, topic: str = "orders.dlq", number: int = 0) -> list[frame.Message]:
+    def messages(self, topic: str = "orders.dlq", number: int = 0) -> list[frame.StoredMessage]:
         return messages(self.running.partition(topic, number))
 
-    def expire(self, place: Place = ORDERS) -> None:
+    def expire(self, ref: PartitionRef = ORDERS) -> None:
         """Retention removes everything but what comes from now on."""
-        log = self.running.partition(*place).log
-        log.roll()
+        self.running.partition(*ref).log.roll()
         self.running.flush()
-        job = plan_expiry(log, self.running.disk, bytes_kept=0)
-        job.run()
-        job.apply()
+        self.running.expire(0, *ref)
 
     # --- members ---
 
     def ask_to_join(
-        self, client: str = "one", topics: Iterable[str] = ("orders",), session: float = 30.0, **wish: Any
+        self, client: str = "one", topics: Iterable[str] = ("orders",), session: float = 30.0, **options: Any
     ) -> Told[tuple[str, Group]]:
         told: Told[tuple[str, Group]] = Told()
-        wished = {"in_flight_max": 1000, "session_ns": nanoseconds(session), **wish}
-        self.coordinator.membership.join(self.name, Wish(topics=tuple(topics), client_id=client, **wished), told)
+        settings = {"in_flight_max": 1000, "session_ns": nanoseconds(session), **options}
+        self.coordinator.membership.join(
+            self.name, JoinOptions(topics=tuple(topics), client_id=client, **settings), told
+        )
         return told
 
-    def join(self, client: str = "one", topics: Iterable[str] = ("orders",), **wish: Any) -> str:
-        told = self.ask_to_join(client, topics, **wish)
+    def join(self, client: str = "one", topics: Iterable[str] = ("orders",), **options: Any) -> str:
+        told = self.ask_to_join(client, topics, **options)
         self.due(GATHERED)
         return told.result[0]
 
@@ -129,180 +137,212 @@ class Team:
         self.due(GATHERED)
         assert told.result is None
 
+    def ask_to_delete(self) -> Told[GoQueueError | None]:
+        told: Told[GoQueueError | None] = Told()
+        self.coordinator.membership.delete(self.name, told)
+        return told
+
+    def delete(self) -> GoQueueError | None:
+        told = self.ask_to_delete()
+        self.running.flush()
+        (result,) = told.all
+        return result
+
+    def alter(self, **changes: Any) -> None:
+        """Change delivery settings of the group."""
+        told: Told[GoQueueError | None] = Told()
+        self.coordinator.membership.alter(self.name, changes, told)
+        self.running.flush()
+        assert told.result is None
+
     def heartbeat(self, member: str, generation: int | None = None) -> bool:
-        """Whether it has something to do, or to learn."""
+        """Return True when the member must revoke or learn something."""
         return self.coordinator.membership.heartbeat(self.name, member, generation)[1]
 
-    def revoke(self, member: str, *places: Place, generation: int | None = None) -> Group:
+    def watch(self, member: str) -> list[str]:
+        """Return a list that has the member's name once a waiting poll of it is woken."""
+        woken: list[str] = []
+        self.coordinator.membership.session(self.name, member).waiting[lambda: woken.append(member)] = None
+        return woken
+
+    def revoke(self, member: str, *refs: PartitionRef, generation: int | None = None) -> Group:
         told: Told[tuple[str, Group]] = Told()
-        self.coordinator.membership.give_up(self.name, member, generation, places, told)
+        self.coordinator.membership.revoke(self.name, member, generation, refs, told)
         self.running.flush()
         return told.result[1]
 
-    def has(self, member: str) -> list[Place]:
-        return self.group.to_work_on(member)
+    def has(self, member: str) -> list[PartitionRef]:
+        return self.group.partitions_to_process(member)
 
     # --- messages ---
 
-    def poll(
-        self,
-        member: str,
-        messages: int = 100,
-        *,
-        visibility: float = 30.0,
-        generation: int | None = None,
-        bytes_max: int = 1 << 20,
-    ) -> list[Portion]:
-        return self.ask_poll(member, messages, visibility, generation, bytes_max).portions
+    def poll(self, member: str, messages: int = 100, **options: Any) -> list[LeasedBatch]:
+        return self.ask_poll(member, messages, **options).batches
 
-    def ask_poll(
-        self,
-        member: str,
-        messages: int = 100,
-        visibility: float = 30.0,
-        generation: int | None = None,
-        bytes_max: int = 1 << 20,
-    ) -> Handed:
-        return self.do(self.polling(member, messages, visibility, generation, bytes_max))
+    def ask_poll(self, member: str, messages: int = 100, **options: Any) -> PollResult:
+        return self.do(self.polling(member, messages, **options))
 
     def polling(
         self,
         member: str,
         messages: int = 100,
-        visibility: float = 30.0,
+        *,
+        visibility: float | None = 30.0,
         generation: int | None = None,
         bytes_max: int = 1 << 20,
-    ) -> Work[Handed]:
-        wish = PollWish(messages, bytes_max, nanoseconds(visibility))
-        return self.coordinator.polls.poll(self.name, member, generation, wish)
+    ) -> Work[PollResult]:
+        options = PollOptions(messages, bytes_max, None if visibility is None else nanoseconds(visibility))
+        return self.coordinator.polling.poll(self.name, member, generation, options)
 
-    def take(self, member: str, messages: int = 100, **options: Any) -> Portion:
+    def take(self, member: str, messages: int = 100, **options: Any) -> LeasedBatch:
         """The only lease of a poll."""
-        (portion,) = self.poll(member, messages, **options)
-        return portion
+        (batch,) = self.poll(member, messages, **options)
+        return batch
 
-    def statement(
-        self, verb: Verb, portion: Portion, ranges: Iterable[Range] = (), *, delay: float | None = None, **more: Any
-    ) -> Statement:
+    def command(
+        self,
+        action: SettleAction,
+        batch: LeasedBatch,
+        ranges: Iterable[Range] = (),
+        *,
+        delay: float | None = None,
+        **more: Any,
+    ) -> SettleCommand:
         """About all of the lease, unless ranges are given."""
-        grant = portion.grant
+        grant = batch.grant
         delay_ns = None if delay is None else nanoseconds(delay)
         said = tuple(ranges) or ((grant.first, grant.end),)
-        return Statement(verb, portion.topic, portion.partition, grant.id, said, delay_ns, **more)
+        return SettleCommand(action, batch.topic, batch.partition, grant.id, said, delay_ns, **more)
 
-    def ask_to_settle(self, member: str, *statements: Statement) -> Told[list[Verdict]]:
-        told: Told[list[Verdict]] = Told()
-        self.coordinator.settlement.settle(self.name, member, statements, told)
+    def ask_to_settle(self, member: str, *commands: SettleCommand) -> Told[list[SettleCommandReply]]:
+        told: Told[list[SettleCommandReply]] = Told()
+        self.coordinator.settlement.settle(self.name, member, commands, told)
         return told
 
-    def say(
+    def settle(
         self,
-        verb: Verb,
-        portion: Portion,
+        action: SettleAction,
+        batch: LeasedBatch,
         *ranges: Range,
         delay: float | None = None,
         reason: str | None = None,
         timeout: float = 0.0,
         member: str | None = None,
-    ) -> Outcome:
-        """What came of a statement of who has the lease, or of somebody else; raises what was refused."""
-        statement = self.statement(verb, portion, ranges, delay=delay, reason=reason, timeout_ns=nanoseconds(timeout))
-        told = self.ask_to_settle(member or portion.grant.member, statement)
+    ) -> SettleCommandResult:
+        """Settle a lease, by default as its member; raise what was refused."""
+        command = self.command(action, batch, ranges, delay=delay, reason=reason, timeout_ns=nanoseconds(timeout))
+        told = self.ask_to_settle(member or batch.grant.member, command)
         self.running.flush()
-        (verdict,) = told.result
-        if isinstance(verdict, GoQueueError):
-            raise verdict
-        return verdict
+        (reply,) = told.result
+        if isinstance(reply, GoQueueError):
+            raise reply
+        return reply
 
-    def ack(self, portion: Portion, *ranges: Range, member: str | None = None) -> Outcome:
-        return self.say("ack", portion, *ranges, member=member)
+    def ack(self, batch: LeasedBatch, *ranges: Range, member: str | None = None) -> SettleCommandResult:
+        return self.settle("ack", batch, *ranges, member=member)
 
-    def nack(self, portion: Portion, *ranges: Range, delay: float | None = None, reason: str | None = None) -> Outcome:
-        return self.say("nack", portion, *ranges, delay=delay, reason=reason)
+    def nack(
+        self, batch: LeasedBatch, *ranges: Range, delay: float | None = None, reason: str | None = None
+    ) -> SettleCommandResult:
+        return self.settle("nack", batch, *ranges, delay=delay, reason=reason)
 
-    def carry(self) -> None:
-        self.do(self.coordinator.undertaker.carry())
+    def move_dead_letters(self) -> None:
+        self.do(self.coordinator.dead_letter_mover.move_all())
 
     # --- offsets ---
 
     def ask_to_commit(
-        self, member: str, offset: int, place: Place = ORDERS, generation: int | None = None
+        self, member: str, offset: int, ref: PartitionRef = ORDERS, generation: int | None = None
     ) -> Told[GoQueueError | None]:
         told: Told[GoQueueError | None] = Told()
-        self.coordinator.offsets.commit(self.name, member, generation, {place: offset}, told)
+        self.coordinator.offsets.commit(self.name, member, generation, {ref: offset}, told)
         return told
 
-    def commit(self, member: str, offset: int, place: Place = ORDERS, generation: int | None = None) -> None:
-        told = self.ask_to_commit(member, offset, place, generation)
+    def commit(self, member: str, offset: int, ref: PartitionRef = ORDERS, generation: int | None = None) -> None:
+        told = self.ask_to_commit(member, offset, ref, generation)
         self.running.flush()
         assert told.result is None
 
     # --- transactions ---
 
-    def ask_to_pledge(self, member: str, *statements: Statement, whose: Whose = TRANSACTION) -> Told[list[Verdict]]:
-        told: Told[list[Verdict]] = Told()
-        self.coordinator.pledges.acks(self.name, member, statements, whose, told)
+    def ask_to_ack_in_transaction(
+        self, member: str, *commands: SettleCommand, transaction_id: TransactionId = TRANSACTION
+    ) -> Told[list[SettleCommandReply]]:
+        told: Told[list[SettleCommandReply]] = Told()
+        self.coordinator.transaction_acks.acks(self.name, member, commands, transaction_id, told)
         return told
 
-    def pledge(self, portion: Portion, *ranges: Range, whose: Whose = TRANSACTION, member: str | None = None) -> None:
+    def ack_in_transaction(
+        self, batch: LeasedBatch, *ranges: Range, transaction_id: TransactionId = TRANSACTION, member: str | None = None
+    ) -> None:
         """Acknowledge in a transaction; raises what was refused."""
-        said = self.statement("ack", portion, ranges)
-        told = self.ask_to_pledge(member or portion.grant.member, said, whose=whose)
+        said = self.command("ack", batch, ranges)
+        told = self.ask_to_ack_in_transaction(member or batch.grant.member, said, transaction_id=transaction_id)
         self.running.flush()
-        (verdict,) = told.result
-        if isinstance(verdict, GoQueueError):
-            raise verdict
+        (reply,) = told.result
+        if isinstance(reply, GoQueueError):
+            raise reply
 
-    def pledge_offset(
+    def commit_in_transaction(
         self,
         offset: int,
-        place: Place = ORDERS,
+        ref: PartitionRef = ORDERS,
         *,
         member: str | None = None,
         generation: int | None = None,
-        whose: Whose = TRANSACTION,
+        transaction_id: TransactionId = TRANSACTION,
     ) -> None:
         told: Told[GoQueueError | None] = Told()
-        self.coordinator.pledges.offsets(self.name, member, generation, {place: offset}, whose, told)
+        self.coordinator.transaction_acks.offsets(self.name, member, generation, {ref: offset}, transaction_id, told)
         self.running.flush()
         assert told.result is None
 
-    def ask_to_redeem(
-        self, *, is_commit: bool, failed: bool = True, whose: Whose = TRANSACTION
+    def ask_to_end_transaction(
+        self, *, is_commit: bool, failed: bool = True, transaction_id: TransactionId = TRANSACTION
     ) -> Told[GoQueueError | None]:
         told: Told[GoQueueError | None] = Told()
-        self.coordinator.pledges.redeem(self.name, whose, is_commit, failed, told)
+        self.coordinator.transaction_acks.end_transaction(self.name, transaction_id, is_commit, failed, told)
         return told
 
-    def redeem(self, *, is_commit: bool, failed: bool = True, whose: Whose = TRANSACTION) -> None:
-        told = self.ask_to_redeem(is_commit=is_commit, failed=failed, whose=whose)
+    def end_transaction(
+        self, *, is_commit: bool, failed: bool = True, transaction_id: TransactionId = TRANSACTION
+    ) -> None:
+        told = self.ask_to_end_transaction(is_commit=is_commit, failed=failed, transaction_id=transaction_id)
         self.running.flush()
         assert told.result is None
 
     def reset(
         self,
-        to: Target,
+        to: ResetTarget,
         value: int = 0,
         *,
         topic: str = "orders",
         partitions: tuple[int, ...] | None = None,
         is_dry: bool = False,
-    ) -> list[Reset]:
-        wish = ResetWish(topic, to, value, partitions, is_dry)
-        return self.do(self.coordinator.offsets.reset(self.name, wish))
+    ) -> list[ResetOffset]:
+        options = ResetOptions(topic, to, value, partitions, is_dry)
+        return self.do(self.coordinator.offsets.reset(self.name, options))
 
 
-def offsets_of(portion: Portion) -> list[int]:
-    return [message.offset for message in decoded(portion)]
+def team_with(*values: str, partitions: int = 1, **options: Any) -> tuple[Team, str]:
+    """A group with one member, and messages in its first partition."""
+    team = Team(partitions=partitions)
+    if values:
+        team.publish(*values)
+    return team, team.join(**options)
 
 
-def values_of(portions: Iterable[Portion]) -> list[str]:
-    """What was handed out, lease by lease."""
-    return [message.value.decode() for portion in portions for message in decoded(portion)]
+def offsets_of(batch: LeasedBatch) -> list[int]:
+    return [message.offset for message in decoded(batch)]
 
 
-def decoded(portion: Portion) -> list[frame.Message]:
+def values_of(batches: Iterable[LeasedBatch]) -> list[str]:
+    """Return the delivered values, lease by lease."""
+    return [message.value.decode() for batch in batches for message in decoded(batch)]
+
+
+def decoded(batch: LeasedBatch) -> list[frame.StoredMessage]:
     """As clients do it: control records are no messages."""
-    buffers = portion.content.buffers
+    buffers = batch.content.buffers
     found = [frame.decode(buffer, position) for buffer in buffers for position in frame.walk(buffer)]
     return [message for message in found if not message.flags & frame.CONTROL]

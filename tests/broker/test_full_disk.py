@@ -1,4 +1,4 @@
-"""What a full disk still allows: deleting topics, and with that everything else again."""
+"""A full disk still allows deleting topics."""
 
 from goqueue.errors import DiskFull
 from tests.broker.brokers import Running, frames_of
@@ -12,13 +12,13 @@ def filled(*, reserve: bool) -> Running:
         running.create(name)
         running.publish(frames_of([b"x" * 20_000]), name)
     if reserve:
-        running.store.look_for_room()
+        running.store.probe_disk_space()
     space = running.disk.space(DATA)
     running.disk.capacity_bytes = space.total_bytes - space.free_bytes
     return running
 
 
-def test_a_topic_is_deleted_on_a_full_disk_and_its_space_returns() -> None:
+def test_deleting_a_topic_on_a_full_disk_frees_its_space() -> None:
     running = filled(reserve=True)
     running.delete("orders")
     running.store.empty_trash()
@@ -28,7 +28,7 @@ def test_a_topic_is_deleted_on_a_full_disk_and_its_space_returns() -> None:
     assert running.crash().names() == {"prices"}
 
 
-def test_without_a_reserve_a_deletion_is_refused_and_the_topic_stays() -> None:
+def test_deletion_is_refused_on_a_full_disk_without_reserve() -> None:
     running = filled(reserve=False)
     told = running.ask_to_delete("orders")
     running.flush()
@@ -37,7 +37,7 @@ def test_without_a_reserve_a_deletion_is_refused_and_the_topic_stays() -> None:
     assert running.store.reserve.deletions == 0
 
 
-def test_a_new_topic_does_not_take_the_reserve() -> None:
+def test_creating_a_topic_does_not_use_the_reserve() -> None:
     running = filled(reserve=True)
     told = running.ask_to_create("more")
     running.flush()

@@ -48,8 +48,8 @@ def state(running: Running) -> list[object]:
     """All that the internal logs say."""
     broker = running.broker
     records = [*broker._catalog.records()]
-    shelves = [record for shelf in broker.coordinator.ledger.shelves for record in shelf.state.records()]
-    return [msgspec.to_builtins(record) for record in (*records, *shelves, *broker.transactions.register.records())]
+    group_logs = [record for group_log in broker.coordinator.store.group_logs for record in group_log.state.records()]
+    return [msgspec.to_builtins(record) for record in (*records, *group_logs, *broker.transactions.register.records())]
 
 
 def internal_logs(disk: FaultyDisk) -> Iterator[str]:
@@ -61,7 +61,7 @@ def internal_logs(disk: FaultyDisk) -> Iterator[str]:
 
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 @pytest.mark.parametrize("name", INTERNAL)
-def test_a_flipped_bit_anywhere_in_an_internal_log_costs_nothing(name: str, end: str) -> None:
+def test_flipped_bit_in_internal_log_is_repaired_from_its_copy(name: str, end: str) -> None:
     before = lived(end)
     expected = state(Running(before.after_crash("everything")))
     paths = [path for path in internal_logs(before) if f"/{name}/" in path]
@@ -72,11 +72,11 @@ def test_a_flipped_bit_anywhere_in_an_internal_log_costs_nothing(name: str, end:
             disk.flip(path, position, position % 8)
             running = Running(disk)
             assert state(running) == expected, (path, position)
-            assert any(found.healed for found in running.store.recovered.values())
+            assert any(found.restored for found in running.store.recovered.values())
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped"])
-def test_a_bad_block_of_any_internal_log_costs_nothing(end: str) -> None:
+def test_bad_block_in_internal_log_is_repaired_from_its_copy(end: str) -> None:
     before = lived(end)
     expected = state(Running(before.after_crash("everything")))
     for path in internal_logs(before):
@@ -116,13 +116,13 @@ def shown(scene: Scene) -> list[bytes]:
 
 
 def floors(running: Running) -> dict[tuple[str, str, int], int]:
-    ledger = running.broker.coordinator.ledger
+    ledger = running.broker.coordinator.store
     groups = ("team", "other")
     return {(name, *place): one.floor for name in groups for place, one in ledger.cursors(name).items()}
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped"])
-def test_a_broker_starts_whatever_record_is_lost(end: str) -> None:
+def test_broker_starts_after_loss_of_any_internal_record(end: str) -> None:
     before = lived(end)
     expected = floors(Running(before.after_crash("everything")))
     for path in internal_logs(before):
@@ -137,7 +137,7 @@ def test_a_broker_starts_whatever_record_is_lost(end: str) -> None:
             assert floors(again.running) == floors(scene.running), "what was mended stays so"
 
 
-def test_a_topic_whose_record_is_lost_is_named_and_its_groups_keep_their_places() -> None:
+def test_logs_of_topic_with_lost_record_are_unclaimed_and_its_cursors_stay() -> None:
     disk = lived("killed").after_crash("everything")
     lose_topic(disk, b"orders")
     running = Running(disk)
@@ -149,25 +149,25 @@ def test_a_topic_whose_record_is_lost_is_named_and_its_groups_keep_their_places(
         running.ask_to_create("orders")
 
 
-def test_groups_that_may_have_lost_something_are_named_and_have_to_join_again() -> None:
+def test_members_rejoin_after_loss_of_a_group_record() -> None:
     disk = lived("killed").after_crash("everything")
     intact = Team(Running(disk.after_crash("everything")))
-    number = intact.coordinator.ledger.number("team")
+    number = intact.coordinator.store.number("team")
     path = next(path for path in internal_logs(disk) if f"{GROUPS}/{number}/" in path)
     last = frames_in(disk.read_file(path))[-1]
     damage_both(disk, path, last + 20)
     team = Team(Running(disk), life=1)
-    shelf = team.coordinator.ledger.shelf("team")
-    assert shelf.hit == ["team"]
+    group_log = team.coordinator.store.group_log("team")
+    assert group_log.affected_groups == ["team"]
     team.running.flush()
     assert team.group.generation > intact.group.generation
     assert not team.group.members
     team.due(60)  # what others had in hand
-    portions = team.poll(team.join("new"))
-    assert min(portion.grant.first for portion in portions) == intact.cursor().floor
+    batches = team.poll(team.join("new"))
+    assert min(portion.grant.first for portion in batches) == intact.cursor().floor
 
 
-def test_a_lost_decision_is_found_in_the_markers_and_a_zombie_is_fenced() -> None:
+def test_lost_commit_record_is_rebuilt_from_partition_markers() -> None:
     scene = Scene()
     whose = scene.init()
     scene.send(whose, b"one")
@@ -177,7 +177,7 @@ def test_a_lost_decision_is_found_in_the_markers_and_a_zombie_is_fenced() -> Non
     next(ended)
     scene._settle()
     scene.is_carrying = True
-    scene.do(scene.running.broker.ending.carry_out(NAME))
+    scene.do(scene.running.broker.completer.complete(NAME))
     disk = scene.running.disk.crash("everything")
     path = next(path for path in internal_logs(disk) if TRANSACTIONS in path)
     ongoing = [start for start in frames_in(disk.read_file(path)) if b'"ongoing"' in disk.read_file(path)[start:]][-1]
@@ -185,7 +185,7 @@ def test_a_lost_decision_is_found_in_the_markers_and_a_zombie_is_fenced() -> Non
     behind = next((start for start in frames_in(disk.read_file(path)) if start > ongoing), size)
     damage_both(disk, path, behind, size - behind)
     again = Scene(Running(disk)).recover()
-    assert again.coordinator.remains.hit == [NAME]
+    assert again.coordinator.lost.hit == [NAME]
     assert again.known().state == "complete_commit"
     assert shown(again) == [b"one"]
     assert again.known().epoch > whose.epoch + 1
@@ -193,7 +193,7 @@ def test_a_lost_decision_is_found_in_the_markers_and_a_zombie_is_fenced() -> Non
         again.begin(whose)
 
 
-def test_messages_of_a_transaction_that_is_lost_are_not_shown() -> None:
+def test_messages_of_a_lost_transaction_stay_invisible() -> None:
     scene = Scene()
     whose = scene.init("lost")
     scene.send(whose, b"one", b"two")
@@ -209,7 +209,7 @@ def test_messages_of_a_transaction_that_is_lost_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("name", INTERNAL)
-def test_a_broker_starts_without_an_internal_log_and_says_why_it_refuses(name: str) -> None:
+def test_broker_starts_without_an_internal_log_and_refuses_its_requests(name: str) -> None:
     disk = lived("stopped").after_crash("everything")
     for path in [path for path in disk.paths() if f"/{name}/" in path]:
         disk.remove(path)
@@ -217,8 +217,7 @@ def test_a_broker_starts_without_an_internal_log_and_says_why_it_refuses(name: s
     assert any(log.startswith(name) for log in running.store.unopened)
     if name == CATALOG:
         assert running.broker.unclaimed == ["events/0", "events/1", "orders/0"]
-        with pytest.raises(LogFenced):
-            running.ask_to_create("new")
+        assert isinstance(running.ask_to_create("new").refusal, LogFenced)
     elif name == GROUPS:
         with pytest.raises(LogFenced):
             running.broker.coordinator.membership.group("team")

@@ -5,16 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
+from goqueue.broker.core.work import run_work
 from goqueue.broker.offline_catalog import read_noted_ends
-from goqueue.broker.work import run
 from goqueue.errors import GoQueueError, LogFenced, RangeDamaged
-from goqueue.limits import LOST_OFFSETS
+from goqueue.limits import LOST_LOG_OFFSETS_SKIPPED
 from goqueue.storage import check
 from goqueue.storage.disk import read_all
-from goqueue.storage.flusher import Mode
+from goqueue.storage.flusher import FlushMode
 from goqueue.testing.disk import FaultyDisk
 from tests.broker.brokers import Running, Told, frames_of, offer_batch
-from tests.runtime.test_upkeep import upkeep_of
+from tests.runtime.test_upkeep_runner import upkeep_of
 from tests.storage.stores import DATA
 
 LOGS = f"{DATA}/logs"
@@ -35,7 +35,7 @@ def remove_logs(disk: FaultyDisk, path: str) -> None:
             disk.remove(f"{path}/{entry.name}")
 
 
-def killed(*values: bytes, partitions: int = 2, flush: Mode = "always") -> FaultyDisk:
+def killed(*values: bytes, partitions: int = 2, flush: FlushMode = "always") -> FaultyDisk:
     """The disk of a broker that was killed a moment after it had published to partition 0."""
     running = Running(flush=flush)
     running.create(partitions=partitions)
@@ -52,16 +52,16 @@ def noted(running: Running) -> Running:
 
 
 def repair(disk: FaultyDisk, name: str) -> None:
-    """What `goqueue fsck --repair` does to one log."""
+    """The repair of one log, as `goqueue fsck --repair` does it."""
     directory, end = f"{LOGS}/{name}", read_noted_ends(disk, LOGS)[name]
-    tasks, strangers = check.plan(disk, name, directory)
+    tasks, strangers = check.plan_check(disk, name, directory)
     reports = [check.check_segment(disk, task) for task in tasks]
     known = check.KnownEnd(end, is_exact=False)
-    check.repair(disk, directory, check.summarise(name, directory, reports, strangers, known))
+    check.repair_log(disk, directory, check.summarize_log(name, directory, reports, strangers, known))
 
 
 @pytest.mark.parametrize("remove", [remove_tree, remove_logs])
-def test_partition_whose_log_is_gone_after_a_kill_is_refused(remove: Callable[[FaultyDisk, str], None]) -> None:
+def test_partition_with_missing_log_is_refused_after_a_kill(remove: Callable[[FaultyDisk, str], None]) -> None:
     disk = killed(b"a", b"b")
     remove(disk, f"{LOGS}/orders/0")
     running = Running(disk)
@@ -70,7 +70,7 @@ def test_partition_whose_log_is_gone_after_a_kill_is_refused(remove: Callable[[F
         offer_batch(running.partition(), frames_of([b"c"]))
     assert "fsck --repair" in str(refused.value.hint)
     with pytest.raises(LogFenced, match="orders/0 is gone"):
-        run(running.partition().read(0, 1000))
+        run_work(running.partition().read(0, 1000))
     offer_batch(running.partition(number=1), frames_of([b"c"]))
 
 
@@ -81,13 +81,13 @@ def test_lost_log_is_still_refused_after_more_starts() -> None:
     assert "orders/0" in again.store.unopened
 
 
-def test_topic_whose_directory_is_gone_is_refused_as_a_whole() -> None:
+def test_all_partitions_are_refused_when_the_topic_directory_is_missing() -> None:
     disk = killed(b"a")
     remove_tree(disk, f"{LOGS}/orders")
     assert list(Running(disk).store.unopened) == ["orders/0", "orders/1"]
 
 
-def test_log_that_is_put_back_is_served_again() -> None:
+def test_restored_log_directory_is_served_again() -> None:
     disk = killed(b"a")
     disk.rename(f"{LOGS}/orders", f"{DATA}/elsewhere")
     running = Running(disk)
@@ -97,17 +97,17 @@ def test_log_that_is_put_back_is_served_again() -> None:
     assert Running(disk).publish(frames_of([b"b"])).first_offset == 1
 
 
-def test_lost_log_that_is_repaired_goes_on_behind_every_offset_it_may_have_given_out() -> None:
+def test_repaired_log_reuses_no_offset() -> None:
     disk = noted(Running(killed(b"a", b"b"))).disk.crash("everything")
     remove_tree(disk, f"{LOGS}/orders/0")
     repair(disk, "orders/0")
     running = Running(disk)
     assert running.store.unopened == {}
-    assert running.publish(frames_of([b"c"])).first_offset == 2 + LOST_OFFSETS
-    assert running.crash().partition().earliest == 2 + LOST_OFFSETS
+    assert running.publish(frames_of([b"c"])).first_offset == 2 + LOST_LOG_OFFSETS_SKIPPED
+    assert running.crash().partition().earliest == 2 + LOST_LOG_OFFSETS_SKIPPED
 
 
-def test_topic_with_a_lost_log_can_be_deleted_and_created_anew() -> None:
+def test_topic_with_a_lost_log_can_be_deleted_and_recreated() -> None:
     disk = killed(b"a")
     remove_tree(disk, f"{LOGS}/orders/0")
     running = Running(disk)
@@ -119,7 +119,7 @@ def test_topic_with_a_lost_log_can_be_deleted_and_created_anew() -> None:
 
 
 @pytest.mark.parametrize("flush", ["always", "interval"])
-def test_log_that_ends_before_the_noted_end_goes_on_at_that_end(flush: Mode) -> None:
+def test_log_shorter_than_its_noted_end_continues_at_that_end(flush: FlushMode) -> None:
     running = Running(killed(b"a", flush=flush), flush=flush)
     directory = f"{LOGS}/orders/0"
     backup = {one.name: read_all(running.disk, f"{directory}/{one.name}") for one in running.disk.entries(directory)}
@@ -133,7 +133,7 @@ def test_log_that_ends_before_the_noted_end_goes_on_at_that_end(flush: Mode) -> 
     assert running.publish(frames_of([b"d"])).first_offset == 3
 
 
-def test_only_what_is_on_the_device_is_noted() -> None:
+def test_noted_ends_cover_only_synced_messages() -> None:
     running = Running(flush="interval")
     running.create()
     offer_batch(running.partition(), frames_of([b"a"]))
@@ -145,9 +145,7 @@ def test_only_what_is_on_the_device_is_noted() -> None:
     assert read_noted_ends(running.disk, LOGS) == {"orders/0": 0}
 
 
-def test_log_that_a_clean_stop_left_empty_is_made_anew() -> None:
-    running = Running()
-    running.create()
+def test_missing_log_that_was_empty_at_clean_stop_is_created_again(running: Running) -> None:
     disk = running.restart().restart().disk
     again = Running(disk.crash("everything"))
     again.broker.close()
@@ -157,18 +155,14 @@ def test_log_that_a_clean_stop_left_empty_is_made_anew() -> None:
     assert Running(disk).publish(frames_of([b"first"])).first_offset == 0
 
 
-def test_log_that_was_made_and_never_noted_to_be_empty_by_a_stop_is_not_made_anew() -> None:
-    running = Running()
-    running.create()
+def test_missing_log_without_clean_stop_is_not_created_again(running: Running) -> None:
     running.flush()
     disk = running.disk.crash("everything")
     remove_tree(disk, f"{LOGS}/orders/0")
     assert list(Running(disk).store.unopened) == ["orders/0"]
 
 
-def test_delayed_log_that_is_gone_is_refused_and_the_partition_itself_is_not() -> None:
-    running = Running()
-    running.create()
+def test_missing_delayed_log_does_not_block_its_partition(running: Running) -> None:
     delays = running.broker.scheduling(running.partition()).delays
     running.flush()
     disk = running.disk.crash("everything")
@@ -176,25 +170,21 @@ def test_delayed_log_that_is_gone_is_refused_and_the_partition_itself_is_not() -
     again = Running(disk)
     assert list(again.store.unopened) == [delays.name]
     with pytest.raises(LogFenced, match="orders/0/delayed is gone"):
-        again.broker.scheduling(again.partition()).delays.inbox.log.refuse_unless_open()
+        again.broker.scheduling(again.partition()).delays.delayed_log.log.refuse_unless_open()
     assert again.publish(frames_of([b"now"])).first_offset == 0
 
 
-def test_repaired_delayed_log_takes_messages_again() -> None:
-    running = Running()
-    running.create()
+def test_repaired_delayed_log_takes_messages_again(running: Running) -> None:
     running.broker.scheduling(running.partition())
     running.flush()
     disk = running.disk.crash("everything")
     remove_tree(disk, f"{LOGS}/orders/0/delayed")
     repair(disk, "orders/0/delayed")
     again = Running(disk)
-    assert again.broker.scheduling(again.partition()).delays.inbox.log_end == LOST_OFFSETS
+    assert again.broker.scheduling(again.partition()).delays.delayed_log.log_end == LOST_LOG_OFFSETS_SKIPPED
 
 
-def test_ends_of_a_topic_that_was_created_anew_are_its_own() -> None:
-    running = Running()
-    running.create()
+def test_recreated_topic_has_no_noted_ends_of_its_predecessor(running: Running) -> None:
     running.publish(frames_of([b"a", b"b"]))
     noted(running)
     running.delete()
@@ -205,9 +195,7 @@ def test_ends_of_a_topic_that_was_created_anew_are_its_own() -> None:
     assert running.crash("everything").store.unopened == {}
 
 
-def test_ends_are_noted_once_and_survive_the_compaction_of_the_catalog() -> None:
-    running = Running()
-    running.create()
+def test_noted_ends_survive_catalog_compaction(running: Running) -> None:
     catalog = running.broker.topics["__metadata"].partitions[0]
     for number in range(40):
         running.publish(frames_of([b"x"]))
@@ -219,7 +207,7 @@ def test_ends_are_noted_once_and_survive_the_compaction_of_the_catalog() -> None
     assert read_noted_ends(running.disk, LOGS) == {"orders/0": 40}
 
 
-def test_settings_that_are_changed_keep_the_noted_ends() -> None:
+def test_changing_topic_settings_keeps_noted_ends() -> None:
     running = noted(Running(killed(b"a")))
     told: Told[object] = Told()
     running.broker.alter_topic("orders", {"retention_hours": 2.0}, told)
@@ -227,7 +215,7 @@ def test_settings_that_are_changed_keep_the_noted_ends() -> None:
     assert read_noted_ends(running.disk, LOGS)["orders/0"] == 1
 
 
-def test_a_catalog_that_cannot_note_ends_keeps_nothing_else_from_working() -> None:
+def test_publishing_works_when_ends_cannot_be_noted() -> None:
     running = Running(killed(b"a"))
     running.flush()
     running.broker.topics["__metadata"].partitions[0].log.fence_off(GoQueueError("broken"))

@@ -1,18 +1,16 @@
-"""What a full disk refused stays refused, whenever the power goes afterwards: lives that the simulation has found."""
+"""Appends refused by a full disk stay refused after a power loss: lives that the simulation found."""
 
 import errno
 
 from goqueue.errors import DiskFull, GoQueueError
-from goqueue.testing.disk import Crashed
 from tests.broker.brokers import Running, Told, frames_of, offer_batch, values
+from tests.broker.crashes import crash_points
 
-POWER_LOSSES = 40
+POWER_LOSSES = 15
 LARGE, SMALL = bytes(3000), bytes(250)
 
 
-def test_a_refused_deletion_is_not_carried_out_by_a_loss_of_power() -> None:
-    running = Running()
-    running.create()
+def test_refused_deletion_does_not_happen_after_power_loss(running: Running) -> None:
     told = running.ask_to_delete()
     running.disk.fail("write", errno.ENOSPC, path="*/__metadata/*", after_bytes=10_000)  # all of it, and then no
     running.flush()
@@ -21,9 +19,7 @@ def test_a_refused_deletion_is_not_carried_out_by_a_loss_of_power() -> None:
         assert Running(running.disk.after_crash("some")).names() == {"orders"}
 
 
-def test_a_refused_message_is_not_stored_by_a_loss_of_power() -> None:
-    running = Running()
-    running.create()
+def test_refused_message_is_not_stored_after_power_loss(running: Running) -> None:
     running.publish(frames_of([b"kept"]))
     told = offer_batch(running.partition(), frames_of([b"refused"]))
     running.disk.fail("write", errno.ENOSPC, path="*/orders/*", after_bytes=10_000)
@@ -33,29 +29,24 @@ def test_a_refused_message_is_not_stored_by_a_loss_of_power() -> None:
         assert values(Running(running.disk.after_crash("some")).partition()) == [b"kept"]
 
 
-def test_a_refused_segment_leaves_no_damage_when_the_power_goes_while_it_is_removed() -> None:
-    operation, is_over = 0, False
-    while not is_over:
-        running, operation = Running(), operation + 1
+def test_power_loss_while_removing_a_refused_segment_leaves_no_damage() -> None:
+    for point in crash_points():
+        running = Running()
         running.create()
         running.publish(frames_of([b"kept" + LARGE]))
         offer_batch(running.partition(), frames_of([b"refused" + SMALL] * 10))
         running.disk.fail("write", errno.ENOSPC, path="*/orders/*", after_bytes=2500)
-        running.disk.crash_at(running.disk.operations + operation)
-        try:
+        with point.during(running.disk):
             running.flush()
-            is_over = True
-        except Crashed:
-            pass
         for _ in range(POWER_LOSSES):
             after = Running(running.disk.after_crash("some", torn=True))
             assert after.store.recovered["orders/0"].damages == []
             found = [value[:4] for value in values(after.partition())]
             assert found[:1] == [b"kept"]
-            assert not is_over or found == [b"kept"], "who was refused must not find it stored"
+            assert not point.is_over or found == [b"kept"], "a refused message must not be stored"
 
 
-def test_whoever_waits_is_told_although_the_disk_cannot_even_be_read_any_more() -> None:
+def test_waiting_callers_are_refused_when_files_cannot_be_opened() -> None:
     running = Running().restart()
     told: Told[int] = Told()
     running.broker.producer_ids.give(told)
@@ -64,5 +55,5 @@ def test_whoever_waits_is_told_although_the_disk_cannot_even_be_read_any_more() 
     running.flush()
     assert isinstance(told.refusal, GoQueueError)
     assert isinstance(creation.refusal, GoQueueError)
-    running.disk.heal()
+    running.disk.end_faults()
     running.create()

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.forked import Program, run
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = (sys.executable, "-m", "goqueue_cli.main")
-NO_CONTEXTS = "/nonexistent/config.yaml"  # those of whoever runs the tests are none of their business
+NO_CONTEXTS = "/nonexistent/config.yaml"  # not the contexts of the user who runs the tests
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -22,9 +24,18 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"TERM": "xterm", "PYTHONUTF8": "1", "GOQUEUE_CONFIG": NO_CONTEXTS} | more
 
 
+def protecting(directory: str | Path, server: str) -> str:
+    """Write a file with a protected context of a broker, and return its path."""
+    config = Path(directory, "contexts.yaml")
+    config.write_text(
+        f"current-context: production\ncontexts: {{production: {{server: '{server}', protected: true}}}}\n"
+    )
+    return str(config)
+
+
 @dataclass
 class Done:
-    """How a process ended, and what it said."""
+    """The exit code and the output of a process."""
 
     code: int
     out: str
@@ -34,21 +45,14 @@ class Done:
 def cli(server: str, *words: str, given: str | bytes = "", command: Sequence[str] = COMMAND, **variables: str) -> Done:
     """Run to the end, with `given` on stdin."""
     content = given if isinstance(given, bytes) else given.encode()
-    done = subprocess.run(
-        [*command, *words],
-        input=content,
-        capture_output=True,
-        cwd=ROOT,
-        env=environment(GOQUEUE_SERVER=server, **variables),
-        check=False,
-    )
+    done = run([*command, *words], content, cwd=ROOT, env=environment(GOQUEUE_SERVER=server, **variables))
     return Done(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode())
 
 
 @contextmanager
-def running(server: str, *words: str, command: Sequence[str] = COMMAND) -> Iterator["subprocess.Popen[bytes]"]:
+def running(server: str, *words: str, command: Sequence[str] = COMMAND) -> Iterator[Program]:
     """A process that goes on until the end of the block at the latest."""
-    with subprocess.Popen(
+    with Program(
         [*command, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -67,7 +71,7 @@ def on_a_terminal(server: str, *words: str, typed: str = "", columns: int = 200,
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     try:
-        with subprocess.Popen(
+        with Program(
             [*COMMAND, *words],
             stdin=slave,
             stdout=slave,
@@ -78,7 +82,6 @@ def on_a_terminal(server: str, *words: str, typed: str = "", columns: int = 200,
             os.close(slave)
             os.write(master, typed.encode())
             shown = b"".join(_until_hangup(master))
-            assert process.stderr is not None
             said = process.stderr.read()
         return Done(process.returncode, shown.decode().replace("\r\n", "\n"), said.decode())
     finally:

@@ -11,20 +11,27 @@ from typing import Any
 import pytest
 import yaml
 
-from goqueue.console.places import parse_start
+from goqueue.console.positions import parse_start
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import ask, broker, create, publish
+from tests.brokers import ask, create, publish
 from tests.cli.programs import COMMAND, ROOT, cli, environment, on_a_terminal, running
 
-__all__ = ["broker"]
+
+def with_ten_messages(url: str) -> str:
+    create(url, "orders")
+    publish(url, "orders", *map(str, range(10)), key="k", headers={"source": "shop"})
+    return url
 
 
 @pytest.fixture
 def topic(broker: LocalBroker) -> str:
-    """Ten messages in one partition."""
-    create(broker.url, "orders")
-    publish(broker.url, "orders", *map(str, range(10)), key="k", headers={"source": "shop"})
-    return broker.url
+    return with_ten_messages(broker.url)
+
+
+@pytest.fixture(scope="module")
+def unchanged(module_broker: LocalBroker) -> str:
+    """A broker with ten messages, for tests that publish none."""
+    return with_ten_messages(module_broker.url)
 
 
 def shown(url: str, *words: str) -> list[str]:
@@ -33,8 +40,8 @@ def shown(url: str, *words: str) -> list[str]:
     return done.out.split()
 
 
-def test_without_anything_it_shows_all_values_a_line_each(topic: str) -> None:
-    done = cli(topic, "consume", "orders")
+def test_consume_prints_each_value_on_a_line(unchanged: str) -> None:
+    done = cli(unchanged, "consume", "orders")
     assert (done.code, done.out, done.err) == (0, "".join(f"{number}\n" for number in range(10)), "")
 
 
@@ -57,11 +64,11 @@ def test_without_anything_it_shows_all_values_a_line_each(topic: str) -> None:
         (["--limit", "0"], []),
     ],
 )
-def test_places_say_where_it_begins_and_ends(topic: str, words: list[str], numbers: list[int]) -> None:
-    assert shown(topic, *words) == list(map(str, numbers))
+def test_positions_select_the_messages_to_consume(unchanged: str, words: list[str], numbers: list[int]) -> None:
+    assert shown(unchanged, *words) == list(map(str, numbers))
 
 
-def test_the_last_messages_of_all_partitions_come_in_the_order_of_their_times(broker: LocalBroker) -> None:
+def test_last_orders_messages_of_all_partitions_by_time(broker: LocalBroker) -> None:
     create(broker.url, "orders", 2)
     for number in range(6):
         publish(broker.url, "orders", str(number), partition=number % 2)
@@ -69,18 +76,18 @@ def test_the_last_messages_of_all_partitions_come_in_the_order_of_their_times(br
     assert shown(broker.url, "--last", "2", "--partition", "1") == ["3", "5"]
 
 
-def test_a_format_says_what_is_shown_of_a_message(topic: str) -> None:
+def test_format_selects_the_fields_of_a_message(unchanged: str) -> None:
     text = r"%t/%p@%o\t%k=%v %h{source}%h{none} %P %%\n"
-    done = cli(topic, "consume", "orders", "--format", text, "--limit", "2")
+    done = cli(unchanged, "consume", "orders", "--format", text, "--limit", "2")
     assert done.out == "orders/0@0\tk=0 shop 2 %\norders/0@1\tk=1 shop 2 %\n"
-    (message,) = map(json.loads, cli(topic, "consume", "orders", "-o", "jsonl", "--limit", "1").out.splitlines())
-    assert cli(topic, "consume", "orders", "--format", "%T", "--limit", "1").out == message["timestamp"]
-    assert cli(topic, "consume", "orders", "--format", "x", "--limit", "3").out == "xxx"
+    (message,) = map(json.loads, cli(unchanged, "consume", "orders", "-o", "jsonl", "--limit", "1").out.splitlines())
+    assert cli(unchanged, "consume", "orders", "--format", "%T", "--limit", "1").out == message["timestamp"]
+    assert cli(unchanged, "consume", "orders", "--format", "x", "--limit", "3").out == "xxx"
 
 
-def test_every_form_tells_the_same(topic: str) -> None:
+def test_every_format_has_the_same_content(unchanged: str) -> None:
     def told(output: str) -> str:
-        return cli(topic, "consume", "orders", "-o", output, "--limit", "2").out
+        return cli(unchanged, "consume", "orders", "-o", output, "--limit", "2").out
 
     first, second = json.loads(told("json"))
     assert (first["key"], first["value"], first["offset"], second["offset"]) == ("k", "0", 0, 1)
@@ -100,7 +107,7 @@ def test_every_form_tells_the_same(topic: str) -> None:
     assert line.index("normal") == titles.index("PRIORITY")
 
 
-def test_an_empty_topic_is_no_failure(broker: LocalBroker) -> None:
+def test_consume_of_an_empty_topic_succeeds(broker: LocalBroker) -> None:
     create(broker.url, "orders")
     done = cli(broker.url, "consume", "orders")
     assert (done.code, done.out, done.err) == (0, "", "no messages\n")
@@ -108,7 +115,7 @@ def test_an_empty_topic_is_no_failure(broker: LocalBroker) -> None:
         assert cli(broker.url, "consume", "orders", "-o", output).out == "[]\n"
 
 
-def test_what_was_consumed_can_be_published_again(broker: LocalBroker) -> None:
+def test_consumed_json_can_be_published_again(broker: LocalBroker) -> None:
     create(broker.url, "orders")
     create(broker.url, "copies")
     fields: dict[str, Any] = {"key": "/w==", "key_encoding": "base64", "encoding": "base64", "priority": "high"}
@@ -129,23 +136,23 @@ def test_what_was_consumed_can_be_published_again(broker: LocalBroker) -> None:
     [
         (["--from", "yesterday"], 2, "error: --from: 'yesterday' is not a time"),
         (["--to", "-1x"], 2, "error: --to: '1x' has the unknown unit 'x'"),
-        (["--format", "%q"], 2, "error: --format: %q stands for nothing"),
-        (["--format", "\\q"], 2, "error: --format: \\q stands for nothing\n"),
-        (["--format", "%h{x"], 2, "error: --format: '%h{x' is not closed\nhint: write it as in %h{source}\n"),
-        (["--format", "50%"], 2, "error: --format: nothing stands behind the last %\nhint: %% prints one\n"),
+        (["--format", "%q"], 2, "error: --format: %q is not a field"),
+        (["--format", "\\q"], 2, "error: --format: \\q is not an escape\n"),
+        (["--format", "%h{x"], 2, "error: --format: '%h{x' is not closed\nhint: use %h{source}\n"),
+        (["--format", "50%"], 2, "error: --format: the last % has no field\nhint: %% prints one\n"),
         (["--from", "-5"], 2, "error: --from: '-5' has no unit\nhint: did you mean --from -5s? `--last 5` begins"),
         (["--from", "1h"], 2, "hint: did you mean --from -1h?\n"),
         (["--from", "2026-02-30"], 2, "error: --from: '2026-02-30' names a day that no calendar has"),
         (["--to", "earliest"], 2, "error: --to earliest leaves nothing to read\nhint: --to takes now, an offset,"),
-        (["--follow", "--to", "now"], 2, "error: --follow waits for what comes, and --to now ends before it\n"),
-        (["--from", "5000"], 5, "cause: offset_out_of_range: nothing is at offset 5000 yet: orders/0 at 10 will go on"),
+        (["--follow", "--to", "now"], 2, "error: --follow waits for new messages, and --to now ends before them\n"),
+        (["--from", "5000"], 5, "cause: offset_out_of_range: no message at offset 5000 yet: orders/0 at 10 is next"),
         (["--from", "-1h", "--to", "-2h"], 2, "error: --to -2h is not behind --from -1h\n"),
         (["--from", "7", "--to", "7"], 2, "error: --to 7 is not behind --from 7\n"),
         (["-x"], 2, "error: no such option: -x\n"),
         (["--last", "9" * 30], 2, "error: --last is "),
-        (["--from", "11", "--follow"], 5, "cause: offset_out_of_range: nothing is at offset 11 yet"),
-        (["--format", "%v", "-o", "json"], 2, "error: --format and --output both say how to print"),
-        (["--last", "3", "--from", "1"], 2, "error: --last says where reading begins and ends"),
+        (["--from", "11", "--follow"], 5, "cause: offset_out_of_range: no message at offset 11 yet"),
+        (["--format", "%v", "-o", "json"], 2, "error: --format and --output exclude each other"),
+        (["--last", "3", "--from", "1"], 2, "error: --last excludes --from and --to"),
         (["--partition", "7"], 5, "hint: `goqueue-cli topic describe` shows the partitions\n"),
         (
             ["--partition", "7", "--last", "1"],
@@ -154,8 +161,8 @@ def test_what_was_consumed_can_be_published_again(broker: LocalBroker) -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(topic: str, words: list[str], code: int, said: str) -> None:
-    done = cli(topic, "consume", "orders", *words)
+def test_invalid_flags_are_refused(unchanged: str, words: list[str], code: int, said: str) -> None:
+    done = cli(unchanged, "consume", "orders", *words)
     assert (done.code, done.out) == (code, "")
     assert said in done.err
 
@@ -163,14 +170,12 @@ def test_what_cannot_be_meant_is_refused(topic: str, words: list[str], code: int
 @pytest.mark.parametrize(
     "text", ["2026-03-01T12:30", "2026-03-01 12:30", "2026-03-01 12:30:00", "2026-03-01T12:30:00.0"]
 )
-def test_a_time_without_its_zone_is_one_of_utc(text: str) -> None:
+def test_time_without_zone_is_utc(text: str) -> None:
     assert parse_start(text) == parse_start("2026-03-01T12:30:00Z")
 
 
-def test_following_shows_a_message_when_it_comes_and_an_interruption_ends_it(topic: str) -> None:
+def test_follow_prints_new_messages_until_interrupted(topic: str) -> None:
     with running(topic, "consume", "orders", "--follow", "--last", "1") as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         assert process.stdout.readline() == b"9\n"
         publish(topic, "orders", "new")
         assert process.stdout.readline() == b"new\n"
@@ -179,33 +184,30 @@ def test_following_shows_a_message_when_it_comes_and_an_interruption_ends_it(top
         assert process.stderr.read() == b"interrupted: 2 messages\n"
 
 
-def test_following_from_the_latest_shows_only_what_comes(topic: str) -> None:
+def test_follow_from_latest_prints_only_new_messages(topic: str) -> None:
     with running(topic, "consume", "orders", "--follow", "--from", "latest", "--limit", "1") as process:
-        assert process.stdout is not None
         while not select.select([process.stdout], [], [], 0.1)[0]:  # it may not have begun yet
             publish(topic, "orders", "new")
         assert process.stdout.read() == b"new\n"
         assert process.wait() == 0
 
 
-def test_following_to_a_limit_ends_by_itself(topic: str) -> None:
-    assert shown(topic, "--follow", "--limit", "10") == list(map(str, range(10)))
+def test_follow_ends_at_the_limit(unchanged: str) -> None:
+    assert shown(unchanged, "--follow", "--limit", "10") == list(map(str, range(10)))
 
 
-def test_an_interrupted_array_is_whole(topic: str) -> None:
-    with running(topic, "consume", "orders", "--follow", "-o", "json") as process:
-        assert process.stdout is not None
+def test_json_array_is_complete_after_an_interruption(unchanged: str) -> None:
+    with running(unchanged, "consume", "orders", "--follow", "-o", "json") as process:
         lines = [process.stdout.readline() for _ in range(10)]
         process.send_signal(signal.SIGINT)
         lines.append(process.stdout.read())
     assert len(json.loads(b"".join(lines))) == 10
 
 
-def test_an_array_is_whole_when_the_broker_goes_away(broker: LocalBroker) -> None:
+def test_json_array_is_complete_when_the_broker_stops(broker: LocalBroker) -> None:
     create(broker.url, "orders")
     publish(broker.url, "orders", "a", "b")
     with running(broker.url, "consume", "orders", "--follow", "-o", "json", "--timeout", "1s") as process:
-        assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
         broker.stop()
         lines.append(process.stdout.read())
@@ -213,19 +215,17 @@ def test_an_array_is_whole_when_the_broker_goes_away(broker: LocalBroker) -> Non
     assert [message["value"] for message in json.loads(b"".join(lines))] == ["a", "b"]
 
 
-def test_who_follows_is_told_of_an_outage_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_follow_continues_after_an_outage(tmp_path: Path) -> None:
     with LocalBroker(str(tmp_path / "data")) as first:
         url = first.url
         create(url, "orders", 2)
         publish(url, "orders", "a", partition=0)
         with running(url, "consume", "orders", "--follow", "--limit", "3") as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
             assert process.stdout.readline() == b"a\n"
             first.stop()
-            assert process.stderr.readline().startswith(b"the broker is away, trying again: ")
+            assert process.stderr.readline().startswith(b"the broker is unreachable, retrying: ")
             with LocalBroker(str(tmp_path / "data"), server__port=url.rpartition(":")[2]):
-                assert process.stderr.readline().startswith(b"the broker is back after ")
+                assert process.stderr.readline().startswith(b"the broker answers again after ")
                 publish(url, "orders", "b", partition=1)
                 assert process.stdout.readline() == b"b\n"
                 publish(url, "orders", "c", partition=0)
@@ -233,20 +233,20 @@ def test_who_follows_is_told_of_an_outage_and_goes_on_where_it_was(tmp_path: Pat
                 assert process.wait() == 0
 
 
-def test_a_member_without_anybody_to_write_to_acknowledges_nothing(topic: str) -> None:
+def test_group_with_closed_stdout_acks_nothing(unchanged: str) -> None:
     with subprocess.Popen(
         ["bash", "-c", f"{' '.join(COMMAND)} consume orders --group g --until-idle 1s >&-"],
         cwd=ROOT,
-        env=environment(GOQUEUE_SERVER=topic),
+        env=environment(GOQUEUE_SERVER=unchanged),
         stderr=subprocess.PIPE,
     ) as process:
         _, said = process.communicate()
     assert process.returncode == 2
     assert said.startswith(b"error: stdout is closed")
-    assert "g" not in ask(topic, "GET", "/groups").json["groups"]
+    assert "g" not in ask(unchanged, "GET", "/groups").json["groups"]
 
 
-def test_damage_is_told_with_the_flags_that_lead_around_it(tmp_path: Path) -> None:
+def test_damage_is_reported_with_the_flags_that_skip_it(tmp_path: Path) -> None:
     with LocalBroker(str(tmp_path / "data")) as broker:
         create(broker.url, "orders", 2)
         for number in range(3):
@@ -258,29 +258,34 @@ def test_damage_is_told_with_the_flags_that_lead_around_it(tmp_path: Path) -> No
     with LocalBroker(str(tmp_path / "data")) as broker:
         done = cli(broker.url, "consume", "orders", "-o", "json", "--partition", "1")
         assert (done.code, [message["offset"] for message in json.loads(done.out)]) == (1, [0])
-        assert "hint: `--skip-damage` reads around it, `--partition 1 --from 2` begins behind it\n" in done.err
+        assert "hint: `--skip-damage` skips it, `--partition 1 --from 2` starts behind it\n" in done.err
         assert shown(broker.url, "--skip-damage") == ["0" * 100, "2" * 100]
 
 
-def test_a_pipe_that_is_closed_ends_it_quietly(broker: LocalBroker) -> None:
+def test_closed_pipe_ends_consume_quietly(broker: LocalBroker) -> None:
     create(broker.url, "orders")
     publish(broker.url, "orders", *["x" * 1000] * 1000)
     with running(broker.url, "consume", "orders") as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         assert process.stdout.readline() == b"x" * 1000 + b"\n"
         process.stdout.close()
         assert process.wait() == 0
         assert process.stderr.read() == b""
 
 
+HOSTILE = "\x1b]0;gotcha\x07\x1b[31mred\r\u202e\x9b5m"
+
+
+@pytest.fixture(scope="module")
+def hostile(module_broker: LocalBroker) -> str:
+    create(module_broker.url, "hostile")
+    publish(module_broker.url, "hostile", HOSTILE, key="k\x1bc", headers={"a": "\x1b[2J"})
+    return module_broker.url
+
+
 @pytest.mark.parametrize("words", [[], ["-o", "table"], ["-o", "json"], ["-o", "csv"], ["-o", "yaml"]])
-def test_nothing_that_a_terminal_would_obey_reaches_it(broker: LocalBroker, words: list[str]) -> None:
-    create(broker.url, "orders")
-    value = "\x1b]0;gotcha\x07\x1b[31mred\r\u202e\x9b5m"
-    publish(broker.url, "orders", value, key="k\x1bc", headers={"a": "\x1b[2J"})
-    terminal = on_a_terminal(broker.url, "consume", "orders", *words)
+def test_control_characters_are_escaped_on_a_terminal(hostile: str, words: list[str]) -> None:
+    terminal = on_a_terminal(hostile, "consume", "hostile", *words)
     assert terminal.code == 0
     assert all(letter.isprintable() or letter == "\n" for letter in terminal.out)
     assert "gotcha" in terminal.out
-    assert cli(broker.url, "consume", "orders").out == f"{value}\n"
+    assert cli(hostile, "consume", "hostile").out == f"{HOSTILE}\n"

@@ -8,11 +8,9 @@ import pytest
 
 from goqueue.quantities import parse_time
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import ask, broker, create, publish, read
+from tests.brokers import ask, create, publish, read
 from tests.cli.days import day
-from tests.cli.programs import cli, on_a_terminal
-
-__all__ = ["broker"]
+from tests.cli.programs import cli, on_a_terminal, protecting
 
 
 @pytest.fixture
@@ -47,13 +45,13 @@ def test_a_cancelled_message_is_never_delivered(topic: str) -> None:
     assert list(pending(topic)) == [0, 2]
 
 
-def test_what_a_cancellation_writes_can_be_scheduled_again(topic: str) -> None:
+def test_cancelled_message_can_be_scheduled_again(topic: str) -> None:
     gone = cli(topic, "delayed", "cancel", "orders", "0@1", "--yes", "-o", "jsonl").out
     assert cli(topic, "publish", "orders", "--jsonl", given=gone).code == 0
     assert sorted(pending(topic).values()) == [f"{day(number)}T00:00:00" for number in (30, 31, 32, 33)]
 
 
-def test_a_settled_message_is_a_conflict_and_one_of_several_fails_alone(topic: str) -> None:
+def test_change_of_a_settled_message_fails_alone(topic: str) -> None:
     words = ("delayed", "cancel", "orders", "0@1", "--yes")
     assert cli(topic, *words).code == 0
     again = cli(topic, *words)
@@ -61,24 +59,23 @@ def test_a_settled_message_is_a_conflict_and_one_of_several_fails_alone(topic: s
     assert again.err == (
         "error: could not cancel delayed message orders/0@1\n"
         "cause: delayed_not_pending: message orders/0@1 is cancelled\n"
-        "hint: nothing changes it any more\n"
+        "hint: only pending messages can be changed\n"
     )
     several = cli(topic, "delayed", "deliver", "orders", "0@1", "0@2", "--no-headers")
     assert several.code == 1
     assert [line.split()[-1] for line in several.out.splitlines()] == ["failed", "delivered"]
 
 
-def test_cancelling_asks_nobody_where_nobody_is(topic: str) -> None:
+def test_cancel_requires_confirmation_without_a_terminal(topic: str) -> None:
     refused = cli(topic, "delayed", "cancel", "orders", "0@1", given="y\n")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err == (
-        "error: nobody can be asked whether to cancel delayed message 0@1 of topic orders\n"
-        "hint: `--yes` does it without asking\n"
+        "error: confirmation required to cancel delayed message 0@1 of topic orders\nhint: `--yes` confirms it\n"
     )
     assert len(pending(topic)) == 4
 
 
-def test_cancelling_asks_on_a_terminal(topic: str) -> None:
+def test_cancel_asks_on_a_terminal(topic: str) -> None:
     no = on_a_terminal(topic, "delayed", "cancel", "orders", "0@1", "0@2", typed="n\n")
     assert no.code == 1
     assert no.err == "cancel delayed messages 0@1, 0@2 of topic orders? [y/N] nothing was changed\n"
@@ -96,7 +93,7 @@ def test_cancelling_asks_on_a_terminal(topic: str) -> None:
         (["--shift", "-1d"], f"{day(30)}T00:00:00"),
     ],
 )
-def test_a_message_is_delivered_at_another_time(topic: str, flags: list[str], due: str) -> None:
+def test_reschedule_changes_the_due_time(topic: str, flags: list[str], due: str) -> None:
     words = ("delayed", "reschedule", "orders", "0@1", *flags, "-o", "json")
     for dry in (["--dry-run"], []):
         (row,) = rows(cli(topic, *words, *dry).out)
@@ -105,13 +102,13 @@ def test_a_message_is_delivered_at_another_time(topic: str, flags: list[str], du
         assert pending(topic)[1] == (f"{day(31)}T00:00:00" if dry else due)
 
 
-def test_a_delay_begins_anew(topic: str) -> None:
+def test_reschedule_with_delay_starts_from_now(topic: str) -> None:
     (row,) = rows(cli(topic, "delayed", "reschedule", "orders", "0@1", "--delay", "5m", "-o", "json").out)
     now = parse_time(ask(topic, "GET", "/health").json["timestamp"])
     assert 0 <= now + 300 * 10**9 - parse_time(row["deliver_at"]) < 60 * 10**9
 
 
-def test_a_delivered_message_is_in_the_topic(topic: str) -> None:
+def test_deliver_appends_the_message_to_the_topic(topic: str) -> None:
     dry = cli(topic, "delayed", "deliver", "orders", "0@2", "--dry-run", "--no-headers")
     assert (dry.code, dry.out.endswith("would be delivered\n"), read(topic, "orders")) == (0, True, [])
     done = cli(topic, "delayed", "deliver", "orders", "2")
@@ -120,7 +117,7 @@ def test_a_delivered_message_is_in_the_topic(topic: str) -> None:
     assert (message["value"], message["key"], message["delayed_offset"]) == ("2", "k0", 2)
 
 
-def test_what_was_delayed_once_is_published_again_as_any_message(topic: str) -> None:
+def test_delivered_message_is_published_again_without_delay(topic: str) -> None:
     cli(topic, "delayed", "deliver", "orders", "0@2")
     consumed = cli(topic, "consume", "orders", "-o", "jsonl").out
     assert cli(topic, "publish", "orders", "--jsonl", given=consumed).code == 0
@@ -131,7 +128,7 @@ def test_what_was_delayed_once_is_published_again_as_any_message(topic: str) -> 
 
 
 @pytest.mark.parametrize(("verb", "flags"), [("cancel", []), ("deliver", []), ("reschedule", ["--shift", "+1h"])])
-def test_chosen_messages_are_counted_and_somebody_is_asked(topic: str, verb: str, flags: list[str]) -> None:
+def test_matching_messages_are_counted_and_confirmed(topic: str, verb: str, flags: list[str]) -> None:
     words = ("delayed", verb, "orders", "--where", "key=k1", *flags)
     done = {"cancel": "cancelled", "deliver": "delivered", "reschedule": "rescheduled"}[verb]
     before = pending(topic)
@@ -140,7 +137,7 @@ def test_chosen_messages_are_counted_and_somebody_is_asked(topic: str, verb: str
     assert dry.err == f"2 delayed messages of orders would be {done}\n"
     refused = cli(topic, *words)
     assert (refused.code, refused.out) == (2, "")
-    assert f"nobody can be asked whether to {verb} 2 delayed messages of topic orders\n" in refused.err
+    assert f"confirmation required to {verb} 2 delayed messages of topic orders\n" in refused.err
     no = on_a_terminal(topic, *words, typed="n\n")
     assert (no.code, no.err) == (1, f"{verb} 2 delayed messages of topic orders? [y/N] nothing was changed\n")
     assert pending(topic) == before
@@ -149,7 +146,7 @@ def test_chosen_messages_are_counted_and_somebody_is_asked(topic: str, verb: str
     assert {offset for offset, due in before.items() if pending(topic).get(offset) != due} == {1, 3}
 
 
-def test_chosen_messages_may_be_few_or_all(topic: str) -> None:
+def test_cancel_with_limit_range_or_all(topic: str) -> None:
     words = ("delayed", "cancel", "orders", "--yes", "--no-headers")
     assert cli(topic, *words, "--all", "--limit", "1").out.split()[:2] == ["orders", "1"]
     assert cli(topic, *words, "--from", day(32), "--to", f"{day(32)}T12:00").out.split()[:2] == ["orders", "1"]
@@ -163,19 +160,22 @@ def test_chosen_messages_may_be_few_or_all(topic: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["cancel"], "error: nothing says which messages\nhint: name them as in 0@17, choose them as in"),
-        (["cancel", "--limit", "3"], "error: nothing says which messages\n"),
-        (["deliver", "0@1", "--all"], "error: places and filters both say which messages\n"),
-        (["deliver", "0@1", "--limit", "1"], "error: places and filters both say which messages\n"),
-        (["reschedule", "0@1"], "error: nothing says when to deliver\nhint: give --delay 5m, --at a time, or --shift"),
-        (["reschedule", "0@1", "--delay", "1m", "--shift", "1m"], "error: --delay and --shift contradict each other\n"),
+        (["cancel"], "error: no messages chosen\nhint: name messages as in 0@17, filter them as in"),
+        (["cancel", "--limit", "3"], "error: no messages chosen\n"),
+        (["deliver", "0@1", "--all"], "error: places and filters exclude each other\n"),
+        (["deliver", "0@1", "--limit", "1"], "error: places and filters exclude each other\n"),
+        (["reschedule", "0@1"], "error: no new due time\nhint: use --delay 5m, --at a time, or --shift"),
+        (["reschedule", "0@1", "--delay", "1m", "--shift", "1m"], "error: --delay and --shift exclude each other\n"),
         (["reschedule", "0@1", "--shift", "-soon"], "error: --shift: 'soon' is not a duration"),
-        (["reschedule", "0@1", "--delay", "400d"], "error: --delay '400d' is too far ahead\nhint: 366d are the most\n"),
+        (
+            ["reschedule", "0@1", "--delay", "400d"],
+            "error: --delay '400d' is too far ahead\nhint: the maximum is 366d\n",
+        ),
         (["reschedule", "0@1", "--at", "2099-01-01"], "error: --at '2099-01-01' is too far ahead\n"),
         (["reschedule", "0@1", "--at", "5m"], "hint: did you mean --at +5m?\n"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(topic: str, words: list[str], said: str) -> None:
+def test_invalid_flags_are_refused(topic: str, words: list[str], said: str) -> None:
     done = cli(topic, "delayed", words[0], "orders", *words[1:], "--yes")
     assert (done.code, done.out) == (2, "")
     assert said in done.err
@@ -185,14 +185,11 @@ def test_what_cannot_be_meant_is_refused(topic: str, words: list[str], said: str
 @pytest.mark.parametrize(
     "words", [["cancel", "0@1"], ["deliver", "0@1"], ["reschedule", "0@1", "--delay", "1h"], ["cancel", "--all"]]
 )
-def test_a_protected_context_wants_the_name_of_the_topic(topic: str, tmp_path: Path, words: list[str]) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        f"current-context: production\ncontexts:\n  production:\n    server: {topic}\n    protected: true\n"
-    )
+def test_protected_context_needs_confirm_with_the_topic(topic: str, tmp_path: Path, words: list[str]) -> None:
+    config = protecting(tmp_path, topic)
 
     def done(*more: str) -> int:
-        return cli(topic, "delayed", words[0], "orders", *words[1:], *more, GOQUEUE_CONFIG=str(config)).code
+        return cli(topic, "delayed", words[0], "orders", *words[1:], *more, GOQUEUE_CONFIG=config).code
 
     before = pending(topic)
     assert (done("--yes"), done("--confirm", "oders"), pending(topic) == before) == (2, 2, True)

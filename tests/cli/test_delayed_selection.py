@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from goqueue_cli.delayed.selection import Outcome, carry_out
+from goqueue_cli.delayed.changes import BulkChangeResult, change_all
 
 
 class Counted:
@@ -22,32 +22,32 @@ class Counted:
         return {"matched": done, "scanned": done, "changed": done, "complete": done == wanted}
 
 
-def carried_out(ask: Counted, limit: int | None = None, *, stops: int = 99, repeats: bool = True) -> Outcome:
-    outcome = Outcome()
-    carry_out(ask, limit, "cancelling", lambda: len(ask.asked) >= stops, outcome, repeats=repeats)
+def carried_out(ask: Counted, limit: int | None = None, *, stops: int = 99, repeats: bool = True) -> BulkChangeResult:
+    outcome = BulkChangeResult()
+    change_all(ask, limit, "cancelling", lambda: len(ask.asked) >= stops, outcome, repeats=repeats)
     return outcome
 
 
-def test_it_goes_on_until_all_are_done() -> None:
+def test_bulk_change_repeats_until_complete() -> None:
     outcome = carried_out(Counted(25, 10))
     assert (outcome.matched, outcome.changed, outcome.complete) == (25, 25, True)
 
 
-def test_a_limit_is_one_of_all_requests_together() -> None:
+def test_limit_applies_to_all_requests_together() -> None:
     ask = Counted(25, 10)
     assert (carried_out(ask, 12).changed, ask.asked) == (12, [12, 2])
 
 
-def test_it_stops_between_two_requests() -> None:
+def test_bulk_change_stops_between_requests() -> None:
     outcome = carried_out(Counted(25, 10), stops=1)
     assert (outcome.changed, outcome.complete, outcome.count) == (10, False, "at least 10 delayed messages")
 
 
-def test_what_may_fit_again_is_asked_for_once() -> None:
+def test_reschedule_is_requested_once() -> None:
     outcome = carried_out(Counted(25, 10), repeats=False)
     assert (outcome.changed, outcome.complete) == (10, False)
 
 
-def test_a_broker_that_gets_nowhere_is_asked_no_further() -> None:
+def test_bulk_change_ends_without_progress() -> None:
     ask = Counted(25, 0)
     assert (carried_out(ask).complete, ask.asked) == (False, [None])

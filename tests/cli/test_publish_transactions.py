@@ -7,12 +7,9 @@ import pytest
 
 from goqueue.testing.broker import LocalBroker
 from tests.api.wire import until
-from tests.brokers import ask, broker, create, read
+from tests.brokers import ask, create, read
 from tests.cli.programs import cli, on_a_terminal, running
-from tests.cli.test_transactions import described
-from tests.cli.transactions import Producer
-
-__all__ = ["broker"]
+from tests.cli.transactions import Producer, described
 
 
 @pytest.fixture
@@ -43,7 +40,7 @@ def test_a_line_that_cannot_be_published_keeps_all_others_from_being_so(url: str
     words = ("publish", "orders", "--key-separator", ":", "--transactional-id", "import-7")
     done = cli(url, *words, given="k:a\nk:b\nwrong\n")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("nothing is published to orders: the transaction was aborted\nerror: ")
+    assert done.err.startswith("nothing was published to orders: the transaction was aborted\nerror: ")
     assert "message 3 has no ':' between its key and its value" in done.err
     assert published(url) == []
     assert cli(url, *words, given="k:a\nk:b\n").code == 0
@@ -54,28 +51,24 @@ def test_a_message_that_the_broker_refuses_keeps_all_others_from_being_published
     large = "x" * 2_000_000
     done = cli(url, "publish", "orders", "--transactional-id", "import-7", given=f"a\n{large}\n")
     assert done.code == 1
-    assert done.err.startswith("nothing is published to orders: the transaction was aborted\n")
+    assert done.err.startswith("nothing was published to orders: the transaction was aborted\n")
     assert published(url) == []
 
 
 def test_an_interruption_aborts_it(broker: LocalBroker, url: str) -> None:
     with running(url, "publish", "orders", "--transactional-id", "import-7") as process:
-        assert process.stdin is not None
-        assert process.stderr is not None
         os.write(process.stdin.fileno(), b"a\nb\n")
         partition = broker.daemon.runtime.broker.topic("orders").partition(0)
         until(url, lambda: partition.high_watermark == 2)
         process.send_signal(signal.SIGINT)
         said = process.stderr.read().decode()
         assert process.wait() == 130
-    assert said == "interrupted: nothing is published to orders: the transaction was aborted\n"
+    assert said == "interrupted: nothing was published to orders: the transaction was aborted\n"
     assert (described(url, "import-7")["state"], published(url)) == ("complete_abort", [])
 
 
-def test_one_that_was_aborted_meanwhile_says_by_whom(broker: LocalBroker, url: str) -> None:
+def test_transaction_aborted_by_an_operator_reports_the_reason(broker: LocalBroker, url: str) -> None:
     with running(url, "publish", "orders", "--transactional-id", "import-7") as process:
-        assert process.stdin is not None
-        assert process.stderr is not None
         os.write(process.stdin.fileno(), b"a\nb\n")
         partition = broker.daemon.runtime.broker.topic("orders").partition(0)
         until(url, lambda: partition.high_watermark == 2)
@@ -83,7 +76,7 @@ def test_one_that_was_aborted_meanwhile_says_by_whom(broker: LocalBroker, url: s
         process.stdin.close()
         said = process.stderr.read().decode()
         assert process.wait() == 5
-    assert said.startswith("nothing is published to orders: the transaction was aborted\nerror: ")
+    assert said.startswith("nothing was published to orders: the transaction was aborted\nerror: ")
     assert "was aborted: not today" in said
     assert published(url) == []
 
@@ -105,11 +98,11 @@ def test_delayed_messages_are_a_part_of_it(url: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--template", "%n", "--rate", "5"], "error: --template with --rate goes on until ^C"),
-        (["x", "--transactional-id", "a b"], "which no transactional id is"),
+        (["--template", "%n", "--rate", "5"], "error: --template with --rate continues until ^C"),
+        (["x", "--transactional-id", "a b"], "which is not a valid transactional id"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(url: str, flags: list[str], said: str) -> None:
+def test_invalid_flags_are_refused(url: str, flags: list[str], said: str) -> None:
     done = cli(url, "publish", "orders", "--transactional-id", "import-7", *flags)
     assert (done.code, done.out) == (2, "")
     assert said in done.err

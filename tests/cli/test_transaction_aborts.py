@@ -1,4 +1,4 @@
-"""`goqueue-cli transaction abort`: what it means is shown, somebody is asked, and nothing else is hit."""
+"""`goqueue-cli transaction abort`: consequences, confirmation, and protection of later transactions."""
 
 import json
 import os
@@ -10,12 +10,10 @@ import pytest
 
 from goqueue.testing.broker import LocalBroker
 from goqueue.testing.disk import FaultyDisk
-from tests.brokers import ask, broker, create, publish, read
-from tests.cli.programs import COMMAND, ROOT, cli, environment, on_a_terminal
-from tests.cli.test_transactions import described
-from tests.cli.transactions import Producer
-
-__all__ = ["broker"]
+from tests.brokers import ask, create, publish, read
+from tests.cli.programs import COMMAND, ROOT, cli, environment, on_a_terminal, protecting
+from tests.cli.transactions import Producer, described
+from tests.forked import Program
 
 
 @pytest.fixture
@@ -38,10 +36,10 @@ def till(url: str) -> Producer:
 
 
 MEANING = """\
-  3 messages of its own gone: orders/0-1
-  1 message of others behind it seen, unless an older transaction is in front
-  2 messages handed out again that group billing has acknowledged in it
-  its producer is told when it speaks next, and has to do all of it again
+  3 messages of the transaction discarded: orders/0-1
+  1 message behind it become visible, unless an older transaction is open
+  2 messages acked in it by group billing delivered again
+  its producer gets an error with its next request, and must repeat the transaction
 """
 
 
@@ -61,7 +59,7 @@ def test_an_aborted_transaction_is_gone_and_its_producer_is_told_why(url: str, t
 
 
 @pytest.mark.usefixtures("till")
-def test_who_gives_no_reason_is_called_an_operator(url: str) -> None:
+def test_abort_without_reason_has_a_default(url: str) -> None:
     assert cli(url, "transaction", "abort", "till-1", "--yes").code == 0
     assert described(url, "till-1")["last"]["reason"] == "an operator has ended it"
 
@@ -77,17 +75,16 @@ def test_a_dry_run_says_what_it_would_mean_and_does_nothing(url: str, till: Prod
     till.commit()
 
 
-def test_nobody_is_asked_where_nobody_is(url: str, till: Producer) -> None:
+def test_confirmation_is_required_without_a_terminal(url: str, till: Producer) -> None:
     refused = cli(url, "transaction", "abort", "till-1", given="y\n")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.endswith(
-        f"error: nobody can be asked whether to abort transaction {till.id} of till-1 for good\n"
-        "hint: `--yes` does it without asking\n"
+        f"error: confirmation required to abort transaction {till.id} of till-1 for good\nhint: `--yes` confirms it\n"
     )
     till.commit()
 
 
-def test_somebody_is_asked_on_a_terminal(url: str, till: Producer) -> None:
+def test_abort_asks_on_a_terminal(url: str, till: Producer) -> None:
     no = on_a_terminal(url, "transaction", "abort", "till-1", typed="n\n")
     assert no.code == 1
     assert MEANING in no.err
@@ -97,28 +94,26 @@ def test_somebody_is_asked_on_a_terminal(url: str, till: Producer) -> None:
 
 
 @pytest.mark.usefixtures("till")
-def test_a_protected_context_wants_the_name(url: str, tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(f"current-context: prod\ncontexts: {{prod: {{server: '{url}', protected: true}}}}\n")
+def test_protected_context_needs_confirm_with_the_name(url: str, tmp_path: Path) -> None:
+    config = protecting(tmp_path, url)
     words = ("transaction", "abort", "till-1")
-    refused = cli("", *words, "--yes", GOQUEUE_CONFIG=str(config))
+    refused = cli("", *words, "--yes", GOQUEUE_CONFIG=config)
     assert refused.code == 2
-    assert refused.err.endswith("hint: `--confirm till-1` does it without asking\n")
-    assert cli("", *words, "--confirm", "till-2", GOQUEUE_CONFIG=str(config)).code == 2
+    assert refused.err.endswith("hint: `--confirm till-1` confirms it\n")
+    assert cli("", *words, "--confirm", "till-2", GOQUEUE_CONFIG=config).code == 2
     assert described(url, "till-1")["state"] == "ongoing"
-    assert cli("", *words, "--confirm", "till-1", GOQUEUE_CONFIG=str(config)).code == 0
+    assert cli("", *words, "--confirm", "till-1", GOQUEUE_CONFIG=config).code == 0
 
 
 def test_only_the_transaction_that_was_shown_is_ended(url: str, till: Producer) -> None:
-    """While somebody thinks about the answer, the producer commits, and begins the next one."""
+    """The producer commits and begins the next transaction before the question is answered."""
     shown = till.id
     master, slave = pty.openpty()
     words = [*COMMAND, "transaction", "abort", "till-1"]
-    with subprocess.Popen(
+    with Program(
         words, stdin=slave, stdout=slave, stderr=subprocess.PIPE, cwd=ROOT, env=environment(GOQUEUE_SERVER=url)
     ) as process:
         os.close(slave)
-        assert process.stderr is not None
         asked = b""
         while not asked.endswith(b"[y/N] "):
             asked += os.read(process.stderr.fileno(), 4096)
@@ -134,36 +129,36 @@ def test_only_the_transaction_that_was_shown_is_ended(url: str, till: Producer) 
     till.commit()
 
 
-def test_who_names_the_transaction_hits_no_other(url: str, till: Producer) -> None:
+def test_abort_with_transaction_id_aborts_no_other(url: str, till: Producer) -> None:
     before = till.id
     till.commit()
     till.begin()
     refused = cli(url, "transaction", "abort", "till-1", "--transaction", before, "--yes")
     assert (refused.code, refused.out) == (5, "")
-    assert f"{before} is not the transaction of till-1: that is {till.id} by now\n" in refused.err
+    assert f"{before} is not the transaction of till-1: that is {till.id} now\n" in refused.err
     assert cli(url, "transaction", "abort", "till-1", "--transaction", till.id, "--yes").code == 0
     two = cli(url, "transaction", "abort", "till-1", "till-2", "--transaction", till.id, "--yes")
     assert two.code == 2
 
 
 @pytest.mark.usefixtures("till")
-def test_of_several_one_that_is_not_open_fails_alone(url: str) -> None:
+def test_abort_of_a_closed_transaction_fails_alone(url: str) -> None:
     Producer(url, "kept").commit()
     done = cli(url, "transaction", "abort", "kept", "till-1", "absent", "--yes", "--no-headers")
     assert done.code == 1
     assert [line.split()[-1] for line in done.out.splitlines()] == ["failed", "aborted", "failed"]
-    assert "cause: transaction_not_open: nothing is open under kept; " in done.err
+    assert "cause: transaction_not_open: no transaction of kept is open; " in done.err
     assert "cause: producer_not_found: there is no transactional id 'absent'\n" in done.err
 
 
-@pytest.mark.parametrize("reason", ["", " ", "x" * 501])
-def test_a_reason_says_something_and_not_too_much(url: str, till: Producer, reason: str) -> None:
-    refused = cli(url, "transaction", "abort", "till-1", "--yes", "--reason", reason)
-    assert (refused.code, refused.out) == (2, "")
+def test_a_reason_says_something_and_not_too_much(url: str, till: Producer) -> None:
+    for reason in ("", " ", "x" * 501):
+        refused = cli(url, "transaction", "abort", "till-1", "--yes", "--reason", reason)
+        assert (refused.code, refused.out) == (2, "")
     till.commit()
 
 
-def test_an_abort_that_a_log_does_not_take_is_decided_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_abort_blocked_by_a_failed_log_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk()
     monkeypatch.setattr("goqueue.daemon.SystemDisk", lambda: disk)
     with LocalBroker("/data") as local:
@@ -172,8 +167,8 @@ def test_an_abort_that_a_log_does_not_take_is_decided_all_the_same(monkeypatch: 
         disk.fail("sync", path="*/orders/0/*")
         done = cli(local.url, "transaction", "abort", "till-1", "--yes", "--timeout", "1s")
         assert done.code == 1
-        assert "cause: transaction_pending: how the transaction of till-1 ends is decided, and cannot be" in done.err
+        assert "cause: transaction_pending: the end of the transaction of till-1 is decided but not" in done.err
         assert done.err.endswith(
-            "hint: it will be: `goqueue-cli transaction describe till-1` says what that waits for\n"
+            "hint: the abort is decided: `goqueue-cli transaction describe till-1` shows what it waits for\n"
         )
         assert described(local.url, "till-1")["state"] == "prepare_abort"

@@ -2,18 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import yaml
 
 from goqueue.testing.broker import LocalBroker
 from goqueue.testing.disk import FaultyDisk
-from tests.brokers import ask, broker, create, publish
+from tests.brokers import ask, create, publish
 from tests.cli.programs import cli, on_a_terminal, running
 from tests.cli.transactions import Producer
-
-__all__ = ["broker"]
 
 
 @pytest.fixture
@@ -36,6 +33,24 @@ def tills(url: str) -> Producer:
     return producer
 
 
+@pytest.fixture(scope="module")
+def several(module_broker: LocalBroker) -> str:
+    """A broker with a transactional id in each state, for tests that leave them so."""
+    url = module_broker.url
+    create(url, "orders")
+    create(url, "payments")
+    later = Producer(url, "till-1", begins=False)
+    Producer(url, "till-2").put("orders")
+    gone = Producer(url, "gone")
+    kept = Producer(url, "kept")
+    later.begin()
+    later.put("payments")
+    gone.abort()
+    kept.commit()
+    Producer(url, "idle", begins=False)
+    return url
+
+
 def lines(out: str) -> list[list[str]]:
     return [line.split() for line in out.splitlines()]
 
@@ -44,12 +59,6 @@ def names(url: str, *flags: str) -> list[str]:
     done = cli(url, "transaction", "list", *flags, "-o", "name")
     assert done.code == 0, done.err
     return done.out.splitlines()
-
-
-def described(url: str, name: str) -> dict[str, Any]:
-    (row,) = json.loads(cli(url, "transaction", "describe", name, "-o", "json").out)
-    found: dict[str, Any] = row
-    return found
 
 
 # --- list ---
@@ -64,7 +73,7 @@ def test_open_transactions_are_listed_with_what_they_hold_back(url: str) -> None
     assert (done.code, done.err) == (0, "")
 
 
-def test_every_form_of_the_list_tells_the_same(url: str, tills: Producer) -> None:
+def test_every_format_of_the_list_has_the_same_content(url: str, tills: Producer) -> None:
     def told(output: str) -> str:
         return cli(url, "transaction", "list", "-o", output).out
 
@@ -106,21 +115,12 @@ def test_where_nothing_is_open_there_is_none(broker: LocalBroker) -> None:
     ],
 )
 def test_the_oldest_come_first_and_those_that_are_not_open_behind(
-    url: str, flags: Sequence[str], expected: list[str]
+    several: str, flags: Sequence[str], expected: list[str]
 ) -> None:
-    later = Producer(url, "till-1", begins=False)
-    Producer(url, "till-2").put("orders")
-    gone = Producer(url, "gone")
-    kept = Producer(url, "kept")
-    later.begin()
-    later.put("payments")
-    gone.abort()
-    kept.commit()
-    Producer(url, "idle", begins=False)
-    assert names(url, *flags) == expected
+    assert names(several, *flags) == expected
 
 
-def test_what_is_no_state_is_told_with_the_nearest(broker: LocalBroker) -> None:
+def test_unknown_state_gets_a_suggestion(broker: LocalBroker) -> None:
     done = cli(broker.url, "transaction", "list", "--state", "ongoin")
     assert (done.code, done.out) == (2, "")
     assert done.err == "error: --state: there is no 'ongoin'\nhint: did you mean ongoing?\n"
@@ -147,10 +147,9 @@ def test_a_long_id_gives_way_on_a_terminal_and_numbers_do_not(url: str, columns:
 def test_watching_tells_what_comes_and_goes_and_nothing_of_time(url: str) -> None:
     producer = Producer(url, "till-1")
     with running(url, "transaction", "list", "--watch", "--every", "100ms", "-o", "jsonl") as process:
-        assert process.stdout is not None
 
         def told() -> tuple[str, str, int]:
-            row = json.loads(process.stdout.readline())  # type: ignore[union-attr]
+            row = json.loads(process.stdout.readline())
             return row["event"], row["name"], row["messages"]
 
         assert told() == ("added", "till-1", 0)
@@ -170,9 +169,9 @@ def test_a_description_says_what_waits_and_what_happens_next(url: str, tills: Pr
     told = done.out.splitlines()
     assert told[0].startswith(f"till-1: transaction {tills.id} is open for ")
     assert told[1].startswith("  next       is aborted in ")
-    assert " unless something is heard of it, and in 1" in told[1]
-    assert "  messages   3 of its own, and 3 of others behind them, which no reader sees" in told
-    assert "  group      billing: 2 messages acknowledged in it, and nobody's until it ends" in told
+    assert " without a request of its producer, and in 1" in told[1]
+    assert "  messages   3 of its own, and 3 of others behind them, not visible to readers" in told
+    assert "  group      billing: 2 messages acked in it, and not delivered until it ends" in told
     assert lines(done.out)[-3:] == [
         ["PARTITION", "FIRST", "MESSAGES", "HELD-BACK"], ["orders/0", "0", "1", "1"], ["orders/1", "0", "2", "5"],
     ]  # fmt: skip
@@ -182,7 +181,7 @@ def test_a_description_says_what_waits_and_what_happens_next(url: str, tills: Pr
 def test_one_that_may_last_no_longer_than_its_timeout_says_so(url: str) -> None:
     Producer(url, "till-1", timeout=900.0)
     told = cli(url, "transaction", "describe", "till-1").out
-    assert ", whatever is heard of it: that is as long as one may last\n" in told
+    assert ", the maximum duration of a transaction\n" in told
 
 
 def test_what_is_to_be_delivered_later_is_named_as_such(url: str) -> None:
@@ -198,8 +197,8 @@ def test_where_nothing_is_open_the_latest_end_is_described(url: str) -> None:
     first = producer.id
     producer.commit(note="batch 17")
     told = cli(url, "transaction", "describe", "till-1").out
-    assert told.startswith(f"till-1: nothing is open; {first} was committed ")
-    assert f"  next       its next transaction is {producer.id}, which begins when its producer wants\n" in told
+    assert told.startswith(f"till-1: no transaction is open; {first} was committed ")
+    assert f"  next       its next transaction is {producer.id}, which its producer has to begin\n" in told
     assert "  note       batch 17\n" in told
     producer.begin()
     producer.abort("no such customer")
@@ -215,7 +214,7 @@ def test_descriptions_of_several_are_one_document(url: str) -> None:
 
 
 @pytest.mark.usefixtures("tills")
-def test_who_mistypes_an_id_is_told_the_nearest(url: str) -> None:
+def test_mistyped_transactional_id_gets_a_suggestion(url: str) -> None:
     done = cli(url, "transaction", "describe", "til-1")
     assert (done.code, done.out) == (5, "")
     assert done.err == (
@@ -238,10 +237,10 @@ def test_an_end_that_cannot_be_carried_out_says_what_is_in_its_way(monkeypatch: 
         assert producer.try_to("commit").code == "transaction_pending"
         listed = cli(local.url, "transaction", "list")
         assert lines(listed.out)[1][:2] == ["till-1", "prepare_commit"]
-        sentence = "how it ends is decided, and cannot be carried out: log orders/0 is fenced after a failure"
+        sentence = "its end is decided and blocked: log orders/0 is fenced after a failure"
         assert listed.err.startswith(f"till-1: {sentence}")
         told = cli(local.url, "transaction", "describe", "till-1")
-        assert "next       is to be committed, which is tried every second and cannot be carried out: log" in told.out
+        assert "next       will be committed; retried every second, and blocked now: log" in told.out
         assert told.err == ""
         refused = cli(local.url, "transaction", "abort", "till-1", "--yes")
         assert refused.code == 5
@@ -266,13 +265,13 @@ def test_topics_and_groups_say_what_transactions_hold_back(url: str) -> None:
     assert topic.err == hint
     assert "HELD-BACK" not in cli(url, "topic", "describe", "payments").out
     group = cli(url, "group", "describe", "billing")
-    assert "2 messages acknowledged in open transactions; `goqueue-cli transaction list` shows them\n" in group.err
+    assert "2 messages acked in open transactions; `goqueue-cli transaction list` shows them\n" in group.err
     title, row = lines(cli(url, "group", "lag", "billing", "-o", "wide").out)
     assert row[title.index("PLEDGED")] == "2"
 
 
 @pytest.mark.usefixtures("tills")
-def test_whoever_reads_what_is_not_committed_says_so(url: str) -> None:
+def test_consume_with_isolation_levels(url: str) -> None:
     committed = cli(url, "consume", "orders")
     assert (committed.code, committed.out) == (0, "")
     assert committed.err == (

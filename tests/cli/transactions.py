@@ -1,8 +1,10 @@
-"""Producers with transactional ids, as somebody writes them who has nothing but HTTP."""
+"""Transactional producers over plain HTTP, and the description of a transaction."""
 
+import json
 from typing import Any
 
 from tests.brokers import Answer, ask
+from tests.cli.programs import cli
 
 
 class Producer:
@@ -12,13 +14,13 @@ class Producer:
         self.url = url
         given = {"transactional_id": name, "transaction_timeout_ms": round(timeout * 1000)}
         found = ask(url, "POST", "/producers/init", given).json
-        self.whose = {name: found[name] for name in ("producer_id", "epoch", "transactional_id")}
+        self.identity = {name: found[name] for name in ("producer_id", "epoch", "transactional_id")}
         if begins:
             self.begin()
 
     @property
     def id(self) -> str:
-        return f"{self.whose['producer_id']}-{self.whose['epoch']}"
+        return f"{self.identity['producer_id']}-{self.identity['epoch']}"
 
     def begin(self) -> None:
         self.call("begin")
@@ -30,8 +32,8 @@ class Producer:
         """Acknowledge so many messages as the only member of this group."""
         member = ask(self.url, "POST", f"/groups/{group}/join", {"topics": [topic]}).json["member_id"]
         path = f"/groups/{group}/poll?member_id={member}&max_messages={count}"
-        lent = ask(self.url, "GET", path).json["messages"]
-        self.call("acks", receipts=[message["receipt_handle"] for message in lent])
+        leased = ask(self.url, "GET", path).json["messages"]
+        self.call("acks", receipts=[message["receipt_handle"] for message in leased])
 
     def commit(self, note: str = "") -> None:
         self._next(self.call("commit", note=note))
@@ -40,7 +42,7 @@ class Producer:
         self._next(self.call("abort", reason=reason))
 
     def _next(self, ended: Answer) -> None:
-        self.whose |= {"producer_id": ended.json["producer_id"], "epoch": ended.json["epoch"]}
+        self.identity |= {"producer_id": ended.json["producer_id"], "epoch": ended.json["epoch"]}
 
     def call(self, what: str, **fields: Any) -> Answer:
         answer = self.try_to(what, **fields)
@@ -48,4 +50,11 @@ class Producer:
         return answer
 
     def try_to(self, what: str, **fields: Any) -> Answer:
-        return ask(self.url, "POST", f"/transactions/{what}", {**self.whose, **fields})
+        return ask(self.url, "POST", f"/transactions/{what}", {**self.identity, **fields})
+
+
+def described(url: str, name: str) -> dict[str, Any]:
+    """Return the JSON description of a transactional id."""
+    (row,) = json.loads(cli(url, "transaction", "describe", name, "-o", "json").out)
+    found: dict[str, Any] = row
+    return found

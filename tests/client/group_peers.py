@@ -265,5 +265,5 @@ def group_of(group: Group) -> Iterator[Peer]:
             yield made
         finally:
             with group.news:
-                group.members.clear()  # nobody waits any longer
+                group.members.clear()  # polls end
                 group.news.notify_all()

@@ -31,7 +31,7 @@ def reply(content: object = b"", status: int = 200, **headers: str) -> bytes:
 
 
 def answered_bytes(answer: bytes) -> int:
-    """How long an answer says that it is."""
+    """Return the length that an answer states."""
     head, _, _ = answer.partition(b"\r\n\r\n")
     length = next((line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length: ")), b": 0")
     return len(head) + 4 + int(length.partition(b": ")[2])

@@ -1,4 +1,4 @@
-"""What stands between a client and a broker, and loses what a test wants to be lost."""
+"""A relay between a client and a broker that loses what a test chooses."""
 
 import http.client
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ class Relay:
             response = connection.getresponse()
             body = response.read()
         except OSError:
-            return None  # as if there were nobody
+            return None  # as if no broker listened
         finally:
             connection.close()
         if self.loses(asked):

@@ -1,17 +1,22 @@
-"""What a producer holds back, lets go and tries again: the rules, with a clock that moves by hand."""
+"""The batches of a producer: gathering, sending and retrying, with a clock that the test moves."""
 
 import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from goqueue.client import publications
-from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, SEQUENCES, Accumulator, Rules, Topic, topic_of
-from goqueue.client.delivery import Batch
-from goqueue.client.dispatch import Dispatch, Step
-from goqueue.client.outgoing import as_headers, origin_of
+from goqueue.client import publish_requests
+from goqueue.client.accumulator import (
+    OWN_HEADERS_BYTES_MAX,
+    SEQUENCES,
+    Accumulator,
+    BatchingRules,
+    TopicQueues,
+    topic_queues,
+)
+from goqueue.client.delivery import SendBatch
+from goqueue.client.message_encoding import as_headers, frame_fields
+from goqueue.client.sender import BatchSender, SendStep
 from goqueue.errors import (
     BrokerStopping,
     BrokerUnreachable,
@@ -26,29 +31,29 @@ from goqueue.partitioner import murmur3
 from goqueue.storage import frame
 from goqueue.testing.clock import ManualClock
 
-NEVER_DUE = Rules(batch_messages=10**9, batch_bytes=10**9, linger=3600, delivery_timeout=7200)
-AT_ONCE = Rules(linger=0)
+NEVER_DUE = BatchingRules(batch_messages=10**9, batch_bytes=10**9, linger=3600, delivery_timeout=7200)
+AT_ONCE = BatchingRules(linger=0)
 
 
 class Sender:
     """A producer without its thread."""
 
-    def __init__(self, rules: Rules = AT_ONCE, partitions: int = 2) -> None:
+    def __init__(self, rules: BatchingRules = AT_ONCE, partitions: int = 2) -> None:
         self.clock = ManualClock()
         self.accumulator = Accumulator(rules, self.clock)
-        self.dispatch = Dispatch(self.accumulator, self.clock, "leader")
-        self.topic = topic_of("t", partitions, murmur3, MIB)
+        self.dispatch = BatchSender(self.accumulator, self.clock, "leader")
+        self.topic = topic_queues("t", partitions, murmur3, MIB)
         self.accumulator.identity = (7, 1)
 
-    def add(self, value: bytes = b"x", partition: int | None = None, topic: Topic | None = None) -> Batch:
+    def add(self, value: bytes = b"x", partition: int | None = None, topic: TopicQueues | None = None) -> SendBatch:
         known = topic or self.topic
-        lane = known.sticky if partition is None else known.lanes[partition]
-        return self.accumulator.add(known, lane, frame.encode(value), origin_of(value))
+        queue = known.sticky if partition is None else known.queues[partition]
+        return self.accumulator.add(known, queue, frame.encode(value), frame_fields(frame.NO_HEADERS, value))
 
-    def take(self) -> list[Batch]:
+    def take(self) -> list[SendBatch]:
         return self.accumulator.take(self.clock.monotonic_ns())
 
-    def step(self) -> Step:
+    def step(self) -> SendStep:
         step, _, _ = self.dispatch.next()
         assert step is not None
         return step
@@ -59,7 +64,7 @@ class Sender:
         return seconds
 
 
-def messages(section: bytes | None) -> list[frame.Message]:
+def messages(section: bytes | None) -> list[frame.StoredMessage]:
     assert section is not None
     (length,) = struct.unpack_from(">I", section, 4)
     assert len(section) == 8 + length
@@ -77,7 +82,7 @@ def identity(section: bytes | None) -> tuple[int, ...]:
 
 
 def test_a_message_waits_for_others_until_it_lingered() -> None:
-    sender = Sender(Rules(linger=0.005))
+    sender = Sender(BatchingRules(linger=0.005))
     sender.add()
     assert sender.take() == []
     assert sender.idle() == pytest.approx(0.005)
@@ -85,8 +90,10 @@ def test_a_message_waits_for_others_until_it_lingered() -> None:
     assert len(sender.take()) == 1
 
 
-@pytest.mark.parametrize("rules", [Rules(batch_messages=3, linger=9), Rules(batch_bytes=3 * 37, linger=9)])
-def test_a_full_batch_does_not_wait(rules: Rules) -> None:
+@pytest.mark.parametrize(
+    "rules", [BatchingRules(batch_messages=3, linger=9), BatchingRules(batch_bytes=3 * 37, linger=9)]
+)
+def test_a_full_batch_does_not_wait(rules: BatchingRules) -> None:
     sender = Sender(rules, partitions=1)
     sender.add()
     sender.add()
@@ -95,7 +102,7 @@ def test_a_full_batch_does_not_wait(rules: Rules) -> None:
     assert [batch.count for batch in sender.take()] == [3]
 
 
-def test_whoever_waits_makes_a_batch_due() -> None:
+def test_batch_is_due_when_a_caller_waits() -> None:
     sender = Sender(NEVER_DUE)
     batch = sender.add()
     batch.wait_with(lambda: None)
@@ -110,14 +117,14 @@ def test_what_is_in_a_hurry_takes_everything() -> None:
 
 
 def test_what_is_due_takes_the_other_partitions_along() -> None:
-    sender = Sender(Rules(batch_messages=2, linger=9), partitions=3)
+    sender = Sender(BatchingRules(batch_messages=2, linger=9), partitions=3)
     for partition in (0, 1, 2, 0):
         sender.add(partition=partition)
     assert sorted(batch.partition for batch in sender.take()) == [0, 1, 2]
 
 
 def test_a_request_stays_within_its_size_unless_one_message_needs_more() -> None:
-    sender = Sender(Rules(linger=0, request_bytes=1000), partitions=1)
+    sender = Sender(BatchingRules(linger=0, request_bytes=1000), partitions=1)
     first, second = sender.add(bytes(600)), sender.add(bytes(600))
     large = sender.add(bytes(5000))
     for expected in (first, second, large):
@@ -126,7 +133,7 @@ def test_a_request_stays_within_its_size_unless_one_message_needs_more() -> None
 
 
 def test_a_request_is_for_one_topic_and_each_has_its_turn() -> None:
-    sender, other = Sender(partitions=1), topic_of("u", 1, murmur3, MIB)
+    sender, other = Sender(partitions=1), topic_queues("u", 1, murmur3, MIB)
     for _ in range(2):
         sender.add()
         sender.add(topic=other)
@@ -153,7 +160,7 @@ def test_messages_without_a_key_go_round() -> None:
 
 def test_a_section_holds_the_messages_and_who_sent_them() -> None:
     sender = Sender(partitions=1)
-    origin = origin_of(b"a", b"k", {"name": "value"}, "high")
+    origin = frame_fields(as_headers({"name": "value"}), b"a", b"k", "high")
     sender.accumulator.add(sender.topic, sender.topic.sticky, frame.encode(b"a", b"k", origin[2], priority=1), origin)
     sender.add(b"b")
     (batch,) = sender.take()
@@ -165,7 +172,7 @@ def test_a_section_holds_the_messages_and_who_sent_them() -> None:
 
 
 def test_without_idempotence_frames_go_as_they_are() -> None:
-    sender = Sender(Rules(linger=0, idempotent=False))
+    sender = Sender(BatchingRules(linger=0, idempotent=False))
     sender.add(b"a")
     (batch,) = sender.take()
     assert messages(batch.sealed)[0].headers == ()
@@ -187,33 +194,11 @@ def test_sequences_count_messages_of_each_partition_and_wrap() -> None:
 def test_headers_leave_room_for_the_producer() -> None:
     name = "n" * (OWN_HEADERS_BYTES_MAX - 6 - 10)
     sender = Sender(partitions=1)
-    origin = origin_of(b"", b"", {name: b"v" * 10})
+    origin = frame_fields(as_headers({name: b"v" * 10}), b"", b"")
     sender.accumulator.add(sender.topic, sender.topic.sticky, frame.encode(b"", b"", origin[2]), origin)
     assert len(messages(sender.take()[0].sealed)) == 1
     with pytest.raises(MessageTooLarge):
         as_headers({name: b"v" * 11})
-
-
-@given(st.lists(st.sampled_from(["lost", "stored", "more"]), max_size=20))
-def test_a_section_is_the_same_bytes_until_it_is_settled(story: list[str]) -> None:
-    sender, expected = Sender(partitions=1), 0
-    sealed: bytes | None = None
-    sender.add()
-    for event in story:
-        sender.clock.advance(10)
-        if event == "more" or sender.accumulator.is_empty:
-            sender.add()
-            continue
-        (batch,) = sender.take()
-        assert sealed in (None, batch.sealed)
-        sealed = batch.sealed
-        assert identity(sealed)[2:] == (expected, batch.count)
-        if event == "lost":
-            sender.accumulator.postpone(batch, BrokerUnreachable("x"), sender.clock.monotonic_ns())
-        else:
-            expected += batch.count
-            sealed = None
-            sender.accumulator.acknowledge(batch, 0, None)
 
 
 def test_after_a_failure_for_good_another_producer_begins_at_zero() -> None:
@@ -232,19 +217,14 @@ def test_after_a_failure_for_good_another_producer_begins_at_zero() -> None:
     assert other.sealed == before
 
 
-def test_the_lanes_of_a_topic_stay_when_its_facts_change() -> None:
-    before = topic_of("t", 2, murmur3, MIB)
-    after = topic_of("t", 4, murmur3, MIB, before)
-    assert after.lanes[:2] == before.lanes
-    assert [lane.partition for lane in after.lanes] == [0, 1, 2, 3]
-
-
 # --- what became of it ---
 
 
-def stored(step: Step, first_offset: int = 0) -> list[publications.Section]:
+def stored(step: SendStep, first_offset: int = 0) -> list[publish_requests.SectionResult]:
     return [
-        publications.Section(batch.partition, first_offset, first_offset + batch.count, "2026-01-01T00:00:00Z")
+        publish_requests.SectionResult(
+            batch.partition, first_offset, first_offset + batch.count, "2026-01-01T00:00:00Z"
+        )
         for batch in step.batches
     ]
 
@@ -277,7 +257,7 @@ def test_a_refused_section_does_not_hold_the_others_back() -> None:
     step = sender.step()
     results = stored(step)
     refused = {"error": "later", "code": "broker_overloaded", "details": {"retry_after": 1.0}}
-    results[0] = publications.Section(step.batches[0].partition, error=refused)
+    results[0] = publish_requests.SectionResult(step.batches[0].partition, error=refused)
     assert sender.dispatch.done(step, results) == [step.batches[1]]
     sender.add(partition=step.batches[1].partition)
     assert [batch.partition for batch in sender.step().batches] == [step.batches[1].partition]
@@ -305,14 +285,14 @@ def test_a_permanent_refusal_fails_the_batch_and_the_topic_is_asked_for_again() 
 
 
 def test_what_is_too_old_fails_and_says_why_it_waited() -> None:
-    sender = Sender(Rules(linger=0, delivery_timeout=10))
+    sender = Sender(BatchingRules(linger=0, delivery_timeout=10))
     batch = sender.add()
-    sender.dispatch.done(sender.step(), BrokerUnreachable("nobody there"))
+    sender.dispatch.done(sender.step(), BrokerUnreachable("not reachable"))
     sender.clock.advance(10)
     _, _, late = sender.dispatch.next()
     assert late == [batch]
     assert isinstance(batch.error, RequestTimedOut)
-    assert "nobody there" in batch.error.sentence
+    assert "not reachable" in batch.error.sentence
 
 
 def test_a_producer_id_that_is_refused_fails_what_waits_for_it() -> None:
@@ -328,7 +308,7 @@ def test_a_producer_id_that_is_refused_fails_what_waits_for_it() -> None:
 
 
 def test_a_step_may_take_as_long_as_its_oldest_batch_may_live() -> None:
-    sender = Sender(Rules(linger=0, delivery_timeout=10))
+    sender = Sender(BatchingRules(linger=0, delivery_timeout=10))
     sender.add()
     sender.clock.advance(4)
     assert sender.step().seconds == pytest.approx(6)
@@ -337,14 +317,14 @@ def test_a_step_may_take_as_long_as_its_oldest_batch_may_live() -> None:
 def test_closing_fails_what_is_left() -> None:
     sender = Sender(NEVER_DUE)
     batch = sender.add()
-    assert sender.dispatch.close() == [batch]
+    assert sender.dispatch.close("the producer was closed") == [batch]
     assert isinstance(batch.error, BrokerStopping)
 
 
-# --- failures that nobody looked at ---
+# --- unseen failures ---
 
 
-def failed(count: int) -> tuple[Dispatch, Batch]:
+def failed(count: int) -> tuple[BatchSender, SendBatch]:
     sender = Sender(partitions=1)
     for _ in range(count):
         batch = sender.add()
@@ -352,8 +332,8 @@ def failed(count: int) -> tuple[Dispatch, Batch]:
     return sender.dispatch, batch
 
 
-def told(dispatch: Dispatch) -> dict[str, Any]:
-    error = dispatch.failures.tell()
+def told(dispatch: BatchSender) -> dict[str, Any]:
+    error = dispatch.failures.report()
     assert isinstance(error, GoQueueError)
     return error.details
 
@@ -361,7 +341,7 @@ def told(dispatch: Dispatch) -> dict[str, Any]:
 def test_a_failure_is_told_once() -> None:
     dispatch, _ = failed(3)
     assert told(dispatch) == {"failed": 3, "log": "t/0"}
-    assert dispatch.failures.tell() is None
+    assert dispatch.failures.report() is None
 
 
 def test_a_failure_that_was_looked_at_is_not_told_again() -> None:
@@ -370,7 +350,7 @@ def test_a_failure_that_was_looked_at_is_not_told_again() -> None:
     assert told(dispatch)["failed"] == 2
     dispatch, batch = failed(2)
     batch.callbacks.append((0, 2, print))
-    assert dispatch.failures.tell() is None
+    assert dispatch.failures.report() is None
 
 
 def test_so_many_failures_are_counted_that_they_need_no_memory() -> None:

@@ -4,16 +4,15 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
-from goqueue.client import AsyncClient, Client
+from goqueue.client import AsyncClient, Client, ProducerArguments
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError, RequestInvalid, RequestTimedOut
 from tests.client.peers import Asked, Peer, Reply, peer, reply
 from tests.client.test_producer import TIME, Log
 
-NARROW = {"buffer_bytes": 200_000, "request_bytes": 100_000, "max_block": 0.02}
+NARROW: ProducerArguments = {"buffer_bytes": 200_000, "request_bytes": 100_000, "max_block": 0.02}
 MANY = [b"%03d" % number + bytes(997) for number in range(600)]
 """Three times what fits a narrow producer."""
 
@@ -56,17 +55,11 @@ def server(log: SlowLog) -> Iterator[Peer]:
         log.described.set()
 
 
-@pytest.fixture
-def client(server: Peer) -> Iterator[Client]:
-    with Client(server.url) as made:
-        yield made
-
-
 # --- a call that meets the end ---
 
 
 @pytest.mark.parametrize("call", ["send", "send_many"])
-def test_what_comes_too_late_is_refused_and_not_lost(client: Client, log: SlowLog, call: str) -> None:
+def test_send_during_close_is_refused(client: Client, log: SlowLog, call: str) -> None:
     log.described.clear()
     producer = client.producer()
     refusals: list[GoQueueError] = []
@@ -87,25 +80,7 @@ def test_what_comes_too_late_is_refused_and_not_lost(client: Client, log: SlowLo
     assert producer.buffered_bytes == 0
 
 
-@pytest.mark.parametrize("call", ["send", "send_many"])
-def test_in_a_loop_what_comes_too_late_is_refused_and_not_lost(server: Peer, log: SlowLog, call: str) -> None:
-    log.described.clear()
-
-    async def main() -> None:
-        async with AsyncClient(server.url) as client:
-            producer = client.producer()
-            sending = asyncio.create_task(getattr(producer, call)("t", b"x" if call == "send" else [b"x"]))
-            await asyncio.to_thread(log.asked_for.wait)
-            await producer.close()
-            log.described.set()
-            with pytest.raises(RequestInvalid, match="this producer is closed"):
-                await sending
-            assert producer.buffered_bytes == 0
-
-    asyncio.run(main())
-
-
-def test_in_a_loop_nobody_waits_for_a_task_that_has_ended(server: Peer, log: SlowLog) -> None:
+def test_wait_fails_when_the_producer_task_has_ended(server: Peer, log: SlowLog) -> None:
     async def main() -> None:
         async with AsyncClient(server.url) as client:
             producer = client.producer(linger=60)
@@ -123,7 +98,7 @@ def test_in_a_loop_nobody_waits_for_a_task_that_has_ended(server: Peer, log: Slo
 # --- a call of which only a part finds room ---
 
 
-def test_of_many_messages_those_without_room_have_failed(client: Client, log: SlowLog) -> None:
+def test_send_many_fails_messages_without_room(client: Client, log: SlowLog) -> None:
     told: list[bool] = []
     with client.producer(**NARROW) as producer:
         with log.holding():
@@ -141,7 +116,7 @@ def test_of_many_messages_those_without_room_have_failed(client: Client, log: Sl
     assert (told.count(True), told.count(False)) == (len(failed), taken)
 
 
-def test_messages_without_room_are_told_by_flush_when_nobody_looked(client: Client, log: SlowLog) -> None:
+def test_flush_reports_messages_that_found_no_room(client: Client, log: SlowLog) -> None:
     with client.producer(**NARROW) as producer:
         with log.holding():
             producer.send_many("t", MANY)
@@ -150,7 +125,7 @@ def test_messages_without_room_are_told_by_flush_when_nobody_looked(client: Clie
     assert error.value.details["failed"] == len(MANY) - len(log.values)
 
 
-def test_a_call_of_which_nothing_finds_room_is_refused(client: Client, log: SlowLog) -> None:
+def test_send_many_is_refused_when_nothing_fits(client: Client, log: SlowLog) -> None:
     with client.producer(**NARROW) as producer, log.holding():
         producer.send_many("t", MANY[:190])
         with pytest.raises(BrokerOverloaded):
@@ -158,30 +133,10 @@ def test_a_call_of_which_nothing_finds_room_is_refused(client: Client, log: Slow
     assert log.values == MANY[:190]
 
 
-def test_in_a_loop_messages_without_room_have_failed(server: Peer, log: SlowLog) -> None:
-    told: list[Any] = []
-
-    async def main() -> int:
-        async with AsyncClient(server.url) as client, client.producer(**NARROW) as producer:
-            await producer.send("t", b"first")
-            await producer.flush()
-            with log.holding():
-                deliveries = await producer.send_many("t", MANY, on_delivery=told.append)
-            failed = await deliveries.exceptions()
-            assert {type(error) for error in failed.values()} == {BrokerOverloaded}
-            await producer.send_many("t", [b"next"])
-        return len(MANY) - len(failed)
-
-    taken = asyncio.run(main())
-    assert 0 < taken < len(MANY)
-    assert log.values == [b"first", *MANY[:taken], b"next"]
-    assert len(told) == len(MANY)
-
-
 # --- what a delivery tells ---
 
 
-def test_receipts_follow_the_pieces_that_a_crash_has_left(client: Client, log: SlowLog) -> None:
+def test_receipts_follow_split_offset_ranges(client: Client, log: SlowLog) -> None:
     place = {"partition": 0, "first_offset": 10, "next_offset": 25, "timestamp": TIME, "duplicate": True}
     log.troubles = [reply({"results": [{**place, "pieces": [[10, 12], [20, 25]]}]})]
     with client.producer() as producer:
@@ -189,7 +144,7 @@ def test_receipts_follow_the_pieces_that_a_crash_has_left(client: Client, log: S
     assert [receipt.offset for receipt in receipts] == [10, 11, 20, 21, 22, 23, 24]
 
 
-def test_who_asks_again_and_again_leaves_nothing_behind(client: Client, log: SlowLog) -> None:
+def test_repeated_waits_leave_no_waiters(client: Client, log: SlowLog) -> None:
     with client.producer(linger=60) as producer:
         with log.holding():
             delivery = producer.send("t", b"x")
@@ -200,7 +155,7 @@ def test_who_asks_again_and_again_leaves_nothing_behind(client: Client, log: Slo
         assert delivery.result().offset == 0
 
 
-def test_who_has_waited_in_vain_has_it_sent_all_the_same(client: Client, log: SlowLog) -> None:
+def test_batch_is_sent_after_a_timed_out_wait(client: Client, log: SlowLog) -> None:
     delivered = threading.Event()
     with client.producer(linger=60) as producer:
         with log.holding():
@@ -208,17 +163,3 @@ def test_who_has_waited_in_vain_has_it_sent_all_the_same(client: Client, log: Sl
             with pytest.raises(RequestTimedOut):
                 delivery.result(timeout=0)
         assert delivered.wait(10)
-
-
-def test_in_a_loop_who_asks_again_and_again_leaves_nothing_behind(server: Peer, log: SlowLog) -> None:
-    async def main() -> None:
-        async with AsyncClient(server.url) as client, client.producer(linger=60) as producer:
-            with log.holding():
-                delivery = await producer.send("t", b"x")
-                for _ in range(100):
-                    with pytest.raises(RequestTimedOut):
-                        await delivery.result(timeout=0)
-                assert delivery._batch.waiters == []
-            assert (await delivery).offset == 0
-
-    asyncio.run(main())

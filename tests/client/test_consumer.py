@@ -1,11 +1,10 @@
 """A consumer for threads and a peer that plays the group: what is handed out, settled, kept and given back."""
 
+import asyncio
 import gc
 import os
-import signal
 import threading
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import islice
@@ -15,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from goqueue.client import Batch, Client, Consumer, Delivered, Refused
+from goqueue.client import AsyncClient, Batch, Client, Delivered, Refused
 from goqueue.errors import (
     BrokerUnreachable,
     GroupMismatch,
@@ -23,25 +22,9 @@ from goqueue.errors import (
     RequestInvalid,
     RequestTimedOut,
 )
+from tests.client.bridge import Interruption
 from tests.client.group_peers import Group, group_of
 from tests.client.peers import Asked, Peer, Reply, refusal, reply
-
-
-@pytest.fixture
-def group() -> Group:
-    return Group()
-
-
-@pytest.fixture
-def server(group: Group) -> Iterator[Peer]:
-    with group_of(group) as made:
-        yield made
-
-
-@pytest.fixture
-def client(server: Peer) -> Iterator[Client]:
-    with Client(server.url, timeout="5s") as made:
-        yield made
 
 
 def numbers(first: int, end: int) -> list[bytes]:
@@ -59,7 +42,7 @@ def many(group: Group, event: str) -> int:
 # --- handing out ---
 
 
-def test_every_message_is_handed_out_once_and_acked_once(group: Group, client: Client) -> None:
+def test_every_message_is_delivered_and_acked_once(group: Group, client: Client) -> None:
     group.publish(*numbers(0, 1000))
     with client.consumer("g", ["t"], until_idle=0, max_messages=90) as consumer:
         found = []
@@ -83,7 +66,7 @@ def test_a_batch_is_one_lease(group: Group, client: Client) -> None:
         assert group.offsets("acks") == [0, 1, 2, 3, 4]
 
 
-def test_a_message_says_where_it_is_from(group: Group, client: Client) -> None:
+def test_message_has_its_position_and_receipt_handle(group: Group, client: Client) -> None:
     group.publish(b"x")
     with client.consumer("g", ["t"]) as consumer:
         (message,) = islice(consumer, 1)
@@ -93,7 +76,7 @@ def test_a_message_says_where_it_is_from(group: Group, client: Client) -> None:
         assert repr(message) == "<Delivered t/0@0 attempt 1>"
 
 
-def test_an_iteration_goes_on_where_the_last_one_was_left(group: Group, client: Client) -> None:
+def test_new_iteration_continues_the_last_one(group: Group, client: Client) -> None:
     group.publish(*numbers(0, 10))
     with client.consumer("g", ["t"], until_idle=0) as consumer:
         assert values(islice(consumer, 3)) == numbers(0, 3)
@@ -101,7 +84,7 @@ def test_an_iteration_goes_on_where_the_last_one_was_left(group: Group, client: 
         assert values(consumer) == numbers(6, 10)
 
 
-def test_what_comes_later_is_handed_out_when_it_comes(group: Group, client: Client) -> None:
+def test_later_messages_are_delivered_when_published(group: Group, client: Client) -> None:
     with client.consumer("g", ["t"]) as consumer:
         later = threading.Thread(target=group.publish, args=(b"later",))
         later.start()
@@ -110,7 +93,7 @@ def test_what_comes_later_is_handed_out_when_it_comes(group: Group, client: Clie
         later.join()
 
 
-def test_the_next_answer_is_asked_for_before_the_first_is_read(group: Group, client: Client) -> None:
+def test_next_poll_is_sent_before_the_first_answer_is_read(group: Group, client: Client) -> None:
     group.publish(b"a")
     with client.consumer("g", ["t"]) as consumer:
         next(iter(consumer))
@@ -118,7 +101,7 @@ def test_the_next_answer_is_asked_for_before_the_first_is_read(group: Group, cli
         group.wait_for(lambda: many(group, "poll") == 2)
 
 
-def test_without_prefetch_one_answer_is_asked_for_at_a_time(group: Group, client: Client, server: Peer) -> None:
+def test_no_poll_ahead_without_prefetch(group: Group, client: Client, server: Peer) -> None:
     group.publish(b"a", b"b")
     with client.consumer("g", ["t"], prefetch=False, max_messages=1) as consumer:
         message = next(iter(consumer))
@@ -127,7 +110,7 @@ def test_without_prefetch_one_answer_is_asked_for_at_a_time(group: Group, client
         assert values(islice(consumer, 1)) == [b"b"]
 
 
-def test_offsets_that_are_missing_are_no_trouble(group: Group, client: Client) -> None:
+def test_acks_span_missing_offsets(group: Group, client: Client) -> None:
     group.publish(*numbers(0, 20), step=3)
     with client.consumer("g", ["t"], until_idle=0) as consumer:
         for message in consumer:
@@ -139,7 +122,7 @@ def test_offsets_that_are_missing_are_no_trouble(group: Group, client: Client) -
 # --- settling ---
 
 
-def test_an_ack_is_sent_although_nobody_asks_for_more(group: Group, client: Client) -> None:
+def test_ack_is_sent_without_a_further_poll(group: Group, client: Client) -> None:
     group.publish(b"a", b"b")
     with client.consumer("g", ["t"]) as consumer:
         message = next(iter(consumer))
@@ -147,7 +130,7 @@ def test_an_ack_is_sent_although_nobody_asks_for_more(group: Group, client: Clie
         group.wait_for(lambda: group.offsets("acks") == [0])
 
 
-def test_an_ack_that_waits_is_durable_when_it_returns(group: Group, client: Client) -> None:
+def test_waiting_ack_returns_when_durable(group: Group, client: Client) -> None:
     group.publish(*numbers(0, 3))
     with client.consumer("g", ["t"]) as consumer:
         for message in islice(consumer, 3):
@@ -155,7 +138,7 @@ def test_an_ack_that_waits_is_durable_when_it_returns(group: Group, client: Clie
             assert group.offsets("acks")[-1] == message.offset
 
 
-def test_what_was_nacked_comes_again(group: Group, client: Client) -> None:
+def test_nacked_message_is_redelivered(group: Group, client: Client) -> None:
     group.publish(b"a")
     with client.consumer("g", ["t"], until_idle=0) as consumer:
         attempts = []
@@ -170,7 +153,7 @@ def test_what_was_nacked_comes_again(group: Group, client: Client) -> None:
     assert (nack["delay"], nack["reason"]) == (0.0, "not yet")
 
 
-def test_a_block_that_raises_nacks_and_the_exception_goes_on(group: Group, client: Client) -> None:
+def test_exception_in_a_block_nacks_and_propagates(group: Group, client: Client) -> None:
     group.publish(b"a")
     with client.consumer("g", ["t"]) as consumer:
         message = next(iter(consumer))
@@ -181,7 +164,7 @@ def test_a_block_that_raises_nacks_and_the_exception_goes_on(group: Group, clien
         assert settlement["nacks"][0]["reason"] == "ZeroDivisionError: division by zero"
 
 
-def test_what_is_not_settled_is_given_back_by_leaving(group: Group, client: Client) -> None:
+def test_unsettled_messages_are_released_by_leaving(group: Group, client: Client) -> None:
     group.publish(*numbers(0, 3))
     with client.consumer("g", ["t"]) as consumer:
         first, _, third = islice(consumer, 3)
@@ -191,9 +174,9 @@ def test_what_is_not_settled_is_given_back_by_leaving(group: Group, client: Clie
     assert many(group, "leave") == 1
 
 
-def test_any_thread_may_settle(group: Group, client: Client) -> None:
+def test_any_thread_may_settle(group: Group, thread_client: Client) -> None:
     group.publish(*numbers(0, 2000))
-    with client.consumer("g", ["t"], until_idle=0, max_messages=100) as consumer, ThreadPoolExecutor(4) as pool:
+    with thread_client.consumer("g", ["t"], until_idle=0, max_messages=100) as consumer, ThreadPoolExecutor(4) as pool:
         for message in consumer:
             pool.submit(message.ack)
         pool.shutdown()
@@ -201,7 +184,7 @@ def test_any_thread_may_settle(group: Group, client: Client) -> None:
         assert sorted(group.offsets("acks")) == list(range(2000))
 
 
-def test_what_came_too_late_is_told(group: Group, client: Client) -> None:
+def test_late_settlement_is_reported(group: Group, client: Client) -> None:
     group.publish(b"a", b"b", b"c")
     told: list[Refused] = []
     with client.consumer("g", ["t"], max_messages=2, on_expired=told.extend) as consumer:
@@ -210,7 +193,7 @@ def test_what_came_too_late_is_told(group: Group, client: Client) -> None:
         with pytest.raises(LeaseExpired):
             first.ack(wait=True)
         second.ack()
-        with pytest.raises(LeaseExpired, match="2 messages were settled in vain") as error:
+        with pytest.raises(LeaseExpired, match="2 messages could not be settled") as error:
             consumer.flush()
         assert error.value.details["refused"] == 2
         consumer.flush()  # it is told once
@@ -221,7 +204,7 @@ def test_what_came_too_late_is_told(group: Group, client: Client) -> None:
         assert [(one.topic, one.ranges) for one in told] == [("t", [(0, 1)]), ("t", [(1, 2)])]
 
 
-def test_what_is_left_of_a_lost_lease_is_not_handed_out(group: Group, client: Client) -> None:
+def test_rest_of_a_lost_lease_is_not_delivered(group: Group, client: Client) -> None:
     group.publish(*numbers(0, 4))
     with client.consumer("g", ["t"], max_messages=3, until_idle=0) as consumer:
         messages = iter(consumer)
@@ -236,7 +219,7 @@ def test_what_is_left_of_a_lost_lease_is_not_handed_out(group: Group, client: Cl
 # --- the companion ---
 
 
-def test_slow_work_keeps_its_lease_and_what_was_fetched_ahead(group: Group, client: Client) -> None:
+def test_leases_are_extended_during_slow_processing(group: Group, client: Client) -> None:
     group.visibility = 0.2
     group.publish(b"a", b"b")
     with client.consumer("g", ["t"], max_messages=1) as consumer:
@@ -252,7 +235,7 @@ def test_slow_work_keeps_its_lease_and_what_was_fetched_ahead(group: Group, clie
         assert values(islice(consumer, 1)) == [b"b"]
 
 
-def test_heartbeats_go_on_while_the_application_is_busy(group: Group, client: Client) -> None:
+def test_heartbeats_continue_while_the_application_is_busy(group: Group, client: Client) -> None:
     group.publish(b"a")
     with client.consumer("g", ["t"], heartbeat_interval="10ms") as consumer:
         next(iter(consumer))
@@ -284,7 +267,7 @@ class Trouble:
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("action", ["/settle", "/join", "/leave"])
-def test_a_connection_that_breaks_costs_nothing(group: Group, client: Client, action: str, after: bool) -> None:
+def test_broken_connection_loses_no_settlement(group: Group, client: Client, action: str, after: bool) -> None:
     group.publish(*numbers(0, 50))
     group.before = Trouble(group, action, after=after)
     with client.consumer("g", ["t"], until_idle=0, max_messages=10) as consumer:
@@ -294,14 +277,14 @@ def test_a_connection_that_breaks_costs_nothing(group: Group, client: Client, ac
     assert group.offsets("acks") == list(range(50))
 
 
-def test_a_poll_that_breaks_is_asked_again(group: Group, client: Client) -> None:
+def test_broken_poll_is_retried(group: Group, client: Client) -> None:
     group.publish(*numbers(0, 5))
     group.before = Trouble(group, "/poll", after=False)
     with client.consumer("g", ["t"], until_idle=0) as consumer:
         assert values(consumer) == numbers(0, 5)
 
 
-def test_a_nack_whose_answer_was_lost_is_no_failure(group: Group, client: Client) -> None:
+def test_repeated_nack_after_a_lost_answer_counts_once(group: Group, client: Client) -> None:
     group.publish(b"a")
     group.before = Trouble(group, "/settle", after=True, times=1)
     with client.consumer("g", ["t"], prefetch=False) as consumer:
@@ -310,7 +293,7 @@ def test_a_nack_whose_answer_was_lost_is_no_failure(group: Group, client: Client
         assert (consumer.stats.nacked, consumer.stats.refused) == (1, 0)
 
 
-def test_a_broker_that_stays_away_is_told_to_who_waits(group: Group, server: Peer) -> None:
+def test_iteration_raises_when_the_broker_stays_away(group: Group, server: Peer) -> None:
     with Client(server.url, timeout="200ms") as client, client.consumer("g", ["t"]) as consumer:
         group.publish(b"a")
         group.before = lambda asked: None if "/poll" in asked.target else False
@@ -320,7 +303,7 @@ def test_a_broker_that_stays_away_is_told_to_who_waits(group: Group, server: Pee
         assert values(islice(consumer, 1)) == [b"a"]
 
 
-def test_a_broker_that_is_gone_lets_a_consumer_close(group: Group) -> None:
+def test_close_succeeds_without_a_broker(group: Group) -> None:
     group.publish(b"a")
     with group_of(group) as server:
         consumer = Client(server.url, timeout="200ms").consumer("g", ["t"])
@@ -330,7 +313,7 @@ def test_a_broker_that_is_gone_lets_a_consumer_close(group: Group) -> None:
     assert consumer.stats.acked == 0
 
 
-def test_a_broker_that_says_nothing_lets_a_consumer_close(group: Group, client: Client) -> None:
+def test_close_succeeds_when_the_broker_does_not_answer(group: Group, client: Client) -> None:
     group.publish(b"a")
     silent = threading.Event()
     consumer = client.consumer("g", ["t"])
@@ -347,7 +330,7 @@ def test_a_broker_that_says_nothing_lets_a_consumer_close(group: Group, client: 
         silent.set()
 
 
-def test_a_flush_ends_in_time(group: Group, client: Client) -> None:
+def test_flush_has_a_timeout(group: Group, client: Client) -> None:
     group.publish(b"a")
     group.before = lambda asked: None if "/settle" in asked.target else False
     with client.consumer("g", ["t"]) as consumer:
@@ -359,7 +342,7 @@ def test_a_flush_ends_in_time(group: Group, client: Client) -> None:
         assert group.offsets("acks") == [0]
 
 
-def test_what_the_broker_refuses_is_raised(group: Group, client: Client) -> None:
+def test_refused_join_is_raised(group: Group, client: Client) -> None:
     group.before = lambda asked: refusal("group_mismatch", 409) if "/join" in asked.target else False
     with pytest.raises(GroupMismatch), client.consumer("g", ["t"]):
         pass
@@ -372,33 +355,17 @@ def test_what_the_broker_refuses_is_raised(group: Group, client: Client) -> None
 # --- ending ---
 
 
-def test_an_interruption_gives_back_what_was_not_done(group: Group, client: Client) -> None:
+def test_interruption_releases_unsettled_messages(group: Group, thread_client: Client) -> None:
     group.publish(b"a", b"b")
-    with pytest.raises(KeyboardInterrupt), client.consumer("g", ["t"]) as consumer, next(iter(consumer)):
+    with pytest.raises(KeyboardInterrupt), thread_client.consumer("g", ["t"]) as consumer, next(iter(consumer)):
         raise KeyboardInterrupt
     assert [(action, offset) for action, _, _, offset in group.settled] == [("releases", 0)]
     assert many(group, "leave") == 1
 
 
-class Interruption(BaseException):
-    """What a signal's handler raises."""
-
-
-@pytest.fixture
-def interrupts() -> Iterator[int]:
-    """A signal that interrupts whatever the main thread does."""
-
-    def handle(*_: Any) -> None:
-        raise Interruption
-
-    before = signal.signal(signal.SIGUSR1, handle)
-    yield signal.SIGUSR1
-    signal.signal(signal.SIGUSR1, before)
-
-
-def test_who_waits_for_messages_can_be_interrupted(group: Group, client: Client, interrupts: int) -> None:
+def test_wait_for_messages_can_be_interrupted(group: Group, thread_client: Client, interrupts: int) -> None:
     group.publish(b"a")
-    with client.consumer("g", ["t"], prefetch=False) as consumer:
+    with thread_client.consumer("g", ["t"], prefetch=False) as consumer:
         messages = iter(consumer)
         next(messages).ack()
 
@@ -434,7 +401,7 @@ def test_nothing_of_a_closed_consumer_stays_in_memory(group: Group, client: Clie
     assert gone() is None
 
 
-def test_another_thread_may_end_the_iteration(group: Group, client: Client) -> None:
+def test_stop_from_another_thread_ends_the_iteration(group: Group, client: Client) -> None:
     group.publish(b"a")
     with client.consumer("g", ["t"]) as consumer:
         messages = iter(consumer)
@@ -446,7 +413,7 @@ def test_another_thread_may_end_the_iteration(group: Group, client: Client) -> N
     assert group.offsets("acks") == [0]
 
 
-def test_a_closed_consumer_says_so(client: Client) -> None:
+def test_closed_consumer_refuses_calls(client: Client) -> None:
     with client.consumer("g", ["t"]) as consumer:
         pass
     for use in (consumer.flush, lambda: next(iter(consumer)), consumer.__enter__):
@@ -455,14 +422,14 @@ def test_a_closed_consumer_says_so(client: Client) -> None:
     consumer.close()
 
 
-def test_a_consumer_that_was_never_used_asks_nothing(server: Peer, client: Client) -> None:
+def test_unused_consumer_sends_no_requests(server: Peer, client: Client) -> None:
     client.consumer("g", ["t"]).close()
     assert server.asked == []
 
 
-def test_a_child_of_a_fork_leaves_the_membership_alone(group: Group, client: Client) -> None:
+def test_forked_child_does_not_leave_the_group(group: Group, thread_client: Client) -> None:
     group.publish(b"a", b"b")
-    with client.consumer("g", ["t"], max_messages=1) as consumer:
+    with thread_client.consumer("g", ["t"], max_messages=1) as consumer:
         next(iter(consumer)).ack(wait=True)
         child = os.fork()
         if child == 0:
@@ -477,42 +444,11 @@ def test_a_child_of_a_fork_leaves_the_membership_alone(group: Group, client: Cli
     assert many(group, "leave") == 1
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"protocol": "lazy"},
-        {"order": "both"},
-        {"start": "now"},
-        {"assignment_strategy": "fair"},
-        {"max_messages": 0},
-        {"max_messages": 1_000_001},
-        {"max_bytes": 2**30},
-        {"max_in_flight": 0},
-        {"wait": "2m"},
-        {"wait": 0},
-        {"session_timeout": 0},
-        {"visibility_timeout": "soon"},
-        {"until_idle": -1},
-        {"client_id": ""},
-        {"colour": "blue"},
-    ],
-)
-def test_a_wrong_option_is_refused(client: Client, wrong: dict[str, Any]) -> None:
-    with pytest.raises(RequestInvalid):
-        client.consumer("g", ["t"], **wrong)
-
-
-def test_a_consumer_needs_a_topic(client: Client) -> None:
-    with pytest.raises(RequestInvalid, match="at least one topic"):
-        client.consumer("g", [])
-
-
-def test_a_wrong_word_is_refused_where_it_is_said(group: Group, client: Client) -> None:
+def test_invalid_settlement_is_refused_at_the_call(group: Group, client: Client) -> None:
     group.publish(b"a")
     with client.consumer("g", ["t"]) as consumer:
         (batch,) = islice(consumer.batches(), 1)
         assert isinstance(batch, Batch)
-        assert isinstance(consumer, Consumer)
         (message,) = batch
         assert isinstance(message, Delivered)
         for wrong in (
@@ -532,10 +468,10 @@ def test_a_wrong_word_is_refused_where_it_is_said(group: Group, client: Client) 
 # --- groups from outside ---
 
 
-def test_calls_about_groups_say_what_was_asked(client: Client, group: Group, server: Peer) -> None:
+def test_group_requests_have_their_arguments(client: Client, group: Group, server: Peer) -> None:
     group.before = lambda asked: reply({"moved": 3} if "redrive" in asked.target else {"partitions": []})
-    wishes = {"limit": 5, "header": {"a": "b"}, "from_time": 0}
-    assert client.redrive("t", dry_run=True, **wishes) == {"moved": 3}
+    options: Any = {"limit": 5, "header": {"a": "b"}, "from_time": 0}
+    assert client.redrive("t", dry_run=True, **options) == {"moved": 3}
     client.reset_offsets("g/h", "t", "time", time=datetime(2026, 1, 1, tzinfo=UTC), partitions=range(2))
     redrive, reset = server.asked
     assert redrive.target == "/topics/t/redrive"
@@ -555,7 +491,7 @@ def test_calls_about_groups_say_what_was_asked(client: Client, group: Group, ser
     }
 
 
-def test_what_a_consumer_asks_for_is_in_its_requests(client: Client, group: Group, server: Peer) -> None:
+def test_consumer_options_are_sent(client: Client, group: Group, server: Peer) -> None:
     group.publish(b"a")
     options: dict[str, Any] = {
         "client_id": "till-3",
@@ -593,3 +529,42 @@ def test_what_a_consumer_asks_for_is_in_its_requests(client: Client, group: Grou
         "visibility_timeout": ["60.000000000s"],
         "skip_damage": ["true"],
     }
+
+
+def test_a_cancelled_task_releases_its_message_and_leaves(group: Group, server: Peer) -> None:
+    async def main() -> None:
+        started = asyncio.Event()
+
+        async def consume() -> None:
+            async with AsyncClient(server.url) as client, client.consumer("g", ["t"]) as consumer:
+                async for message in consumer:
+                    with message:
+                        started.set()
+                        await asyncio.Event().wait()
+
+        task = asyncio.create_task(consume())
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    group.publish(b"a", b"b")
+    asyncio.run(main())
+    assert [(action, offset) for action, _, _, offset in group.settled] == [("releases", 0)]
+    assert many(group, "leave") == 1
+
+
+def test_a_cancelled_wait_loses_no_answer(group: Group, server: Peer) -> None:
+    async def main() -> None:
+        async with AsyncClient(server.url) as client, client.consumer("g", ["t"]) as consumer:
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(anext(aiter(consumer)), 0.05)
+            assert many(group, "poll") == 0  # one is under way, and was not repeated
+            group.publish(b"a")
+            message = await anext(aiter(consumer))
+            assert (message.value, message.attempt) == (b"a", 1)
+
+    asyncio.run(main())
+    assert many(group, "poll") <= 2

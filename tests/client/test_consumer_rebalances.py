@@ -1,7 +1,6 @@
 """Partitions come and go under a consumer: what is told when, what goes on, and what is not handed out any more."""
 
 import threading
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -9,8 +8,8 @@ import pytest
 
 from goqueue.client import Client, Delivered, TopicPartition
 from goqueue.errors import LeaseExpired
-from tests.client.group_peers import Group, group_of
-from tests.client.peers import Asked, Peer, Reply, refusal
+from tests.client.group_peers import Group
+from tests.client.peers import Asked, Reply, refusal
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -23,20 +22,8 @@ def group() -> Group:
     return made
 
 
-@pytest.fixture
-def server(group: Group) -> Iterator[Peer]:
-    with group_of(group) as made:
-        yield made
-
-
-@pytest.fixture
-def client(server: Peer) -> Iterator[Client]:
-    with Client(server.url, timeout="5s") as made:
-        yield made
-
-
 class Told:
-    """What the callbacks were told, in its order, among what the group heard."""
+    """The calls of the callbacks, in order, among the requests of the group."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -161,7 +148,7 @@ def test_a_stale_generation_is_looked_up(group: Group, client: Client, where: st
         assert consumer.assignment == [ZERO, ONE]
 
 
-def test_a_member_that_was_forgotten_joins_again(group: Group, client: Client) -> None:
+def test_unknown_member_joins_again(group: Group, client: Client) -> None:
     told = Told(group)
     with client.consumer("g", ["t"], heartbeat_interval=0.01, **told.options()) as consumer:
         messages = iter(consumer)
@@ -178,10 +165,10 @@ def test_a_member_that_was_forgotten_joins_again(group: Group, client: Client) -
 
 
 @pytest.mark.parametrize("protocol", ["cooperative", "eager"])
-def test_a_poll_that_does_not_end_by_itself_is_not_waited_for(group: Group, client: Client, protocol: str) -> None:
+def test_a_poll_that_does_not_end_by_itself_is_not_waited_for(group: Group, client: Client, protocol: Any) -> None:
     group.wakes = False
     told = Told(group)
-    options = {"until_idle": "200ms", "heartbeat_interval": 0.01, "protocol": protocol, "wait": "60s"}
+    options: Any = {"until_idle": "200ms", "heartbeat_interval": 0.01, "protocol": protocol, "wait": "60s"}
     with client.consumer("g", ["t"], **options, **told.options()) as consumer:
         for message in islice(consumer, 6):
             message.ack(wait=True)
@@ -225,11 +212,11 @@ def test_what_a_callback_raises_is_raised_when_all_is_done(group: Group, client:
         assert next(iter(consumer)).value == b"x"
 
 
-def test_a_callback_may_close(group: Group, client: Client) -> None:
+def test_a_callback_may_close(group: Group, thread_client: Client) -> None:
     def close(_: list[TopicPartition]) -> None:
         consumer.close()
 
-    with client.consumer("g", ["t"], on_revoked=close, heartbeat_interval=0.01) as consumer:
+    with thread_client.consumer("g", ["t"], on_revoked=close, heartbeat_interval=0.01) as consumer:
         messages = iter(consumer)
         next(messages)
         group.change(revoke=[("t", 0)])
@@ -241,14 +228,14 @@ def test_a_callback_may_close(group: Group, client: Client) -> None:
     ]
 
 
-def test_what_interrupts_a_callback_is_done_later(group: Group, client: Client) -> None:
+def test_what_interrupts_a_callback_is_done_later(group: Group, thread_client: Client) -> None:
     interruptions = [KeyboardInterrupt()]
 
     def interrupt(_: list[TopicPartition]) -> None:
         if interruptions:
             raise interruptions.pop()
 
-    with client.consumer("g", ["t"], on_revoked=interrupt, heartbeat_interval=0.01) as consumer:
+    with thread_client.consumer("g", ["t"], on_revoked=interrupt, heartbeat_interval=0.01) as consumer:
         messages = iter(consumer)
         next(messages)
         group.change(revoke=[("t", 0)])
@@ -257,3 +244,35 @@ def test_what_interrupts_a_callback_is_done_later(group: Group, client: Client) 
             next(messages)
         assert next(iter(consumer)).value == b"x"
         assert consumer.assignment == [ONE]
+
+
+# --- an eager member releases what it has, to join again ---
+
+EAGER: dict[str, Any] = {"protocol": "eager", "heartbeat_interval": 0.01, "until_idle": "200ms"}
+
+
+def test_what_was_given_back_comes_with_a_new_lease_and_once(group: Group, client: Client) -> None:
+    with client.consumer("g", ["t"], **EAGER) as consumer:
+        messages = iter(consumer)
+        next(messages).ack()
+        group.change()
+        group.wait_for(lambda: consumer._attention)
+        rest = []
+        for message in messages:
+            rest.append(message.value)
+            message.ack(wait=True)
+        assert sorted(map(bytes, filter(None, rest))) == [b"b", b"c", b"x", b"y", b"z"]
+        assert sorted(group.offsets("acks")) == sorted(group.offsets("acks", partition=1)) == [0, 1, 2]
+
+
+def test_ack_of_a_released_message_is_refused(group: Group, client: Client) -> None:
+    with client.consumer("g", ["t"], **EAGER) as consumer:
+        messages = iter(consumer)
+        acked, unsaid = next(messages), next(messages)
+        acked.ack()
+        group.change()
+        group.wait_for(lambda: consumer._attention)
+        next(messages)
+        acked.ack(wait=True)
+        with pytest.raises(LeaseExpired, match="t/0 were released"):
+            unsaid.ack(wait=True)

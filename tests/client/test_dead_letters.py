@@ -1,19 +1,14 @@
 """Dead letters through the clients: looked at, counted, and sent back by their keys."""
 
-import asyncio
 from itertools import islice
 from typing import Any
 
 import msgspec
 import pytest
 
-from goqueue.client import AsyncClient, Client, Nanoseconds
+from goqueue.client import Client, Nanoseconds
 from goqueue.errors import BrokerUnreachable
-from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
 from tests.client.peers import Asked, Reply, peer, reply
-
-__all__ = ["broker"]
 
 
 @pytest.mark.parametrize(
@@ -27,7 +22,9 @@ __all__ = ["broker"]
 def test_a_key_is_bytes_or_text(key: Any, written: dict[str, str]) -> None:
     with peer(lambda _: reply({"moved": 1})) as server, Client(server.url) as client:
         client.redrive("t", key=key, start={0: 17})
+        client.redrive("t", filters="json.id>=4")
         assert msgspec.json.decode(server.asked[0].body) == {**written, "start": {"0": 17}}
+        assert msgspec.json.decode(server.asked[1].body) == {"filter": ["json.id>=4"]}
 
 
 def test_a_redrive_without_an_answer_may_be_called_again() -> None:
@@ -42,7 +39,7 @@ def test_a_redrive_without_an_answer_may_be_called_again() -> None:
         assert len(server.asked) == 1
 
 
-def test_they_are_asked_for_as_wished() -> None:
+def test_dead_letter_query_has_the_options() -> None:
     found: dict[str, Any] = {"messages": [], "next": {"0": 17, "1": 4}, "complete": False}
     with peer(lambda _: reply(found)) as server, Client(server.url) as client:
         assert client.dead_letters("t") == found
@@ -67,26 +64,13 @@ def fill(client: Client) -> None:
             message.reject(reason=f"wrong {message.key!r}", wait=True)
 
 
-def test_they_are_looked_at_and_sent_back_by_their_key(broker: LocalBroker) -> None:
-    with Client(broker.url) as client:
-        fill(client)
-        first = client.dead_letters("t", limit=2)
-        assert (len(first["messages"]), first["complete"]) == (2, False)
-        rest = client.dead_letters("t", start=first["next"])
-        assert (len(rest["messages"]), rest["complete"]) == (1, True)
-        assert len(client.dead_letters("t", error="xff", group="g")["messages"]) == 1
-        assert client.dead_letter_errors("t")["errors"] == {"wrong b'k1'": 2, "wrong b'\\xff'": 1}
-        assert [client.redrive("t", key=key)["moved"] for key in (b"k1", b"k1", b"\xff", "k1")] == [2, 0, 1, 0]
-        assert client.dead_letters("t")["messages"] == []
-
-
-def test_a_loop_looks_at_them_as_well(broker: LocalBroker) -> None:
-    async def main() -> None:
-        async with AsyncClient(broker.url) as client:
-            assert len((await client.dead_letters("t", error="xff"))["messages"]) == 1
-            assert sum((await client.dead_letter_errors("t"))["errors"].values()) == 3
-            assert (await client.redrive("t", key=b"k1", group="g"))["moved"] == 2
-
-    with Client(broker.url) as client:
-        fill(client)
-    asyncio.run(main())
+def test_they_are_looked_at_and_sent_back_by_their_key(connected: Client) -> None:
+    fill(connected)
+    first = connected.dead_letters("t", limit=2)
+    assert (len(first["messages"]), first["complete"]) == (2, False)
+    rest = connected.dead_letters("t", start=first["next"])
+    assert (len(rest["messages"]), rest["complete"]) == (1, True)
+    assert len(connected.dead_letters("t", error="xff", group="g")["messages"]) == 1
+    assert connected.dead_letter_errors("t")["errors"] == {"wrong b'k1'": 2, "wrong b'\\xff'": 1}
+    assert [connected.redrive("t", key=key)["moved"] for key in (b"k1", b"k1", b"\xff", "k1")] == [2, 0, 1, 0]
+    assert connected.dead_letters("t")["messages"] == []

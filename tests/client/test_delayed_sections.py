@@ -1,8 +1,7 @@
-"""How a producer sends what is delayed: in sections of their own, which are repeated and counted as any others."""
+"""Delayed messages of a producer: they have sections of their own, which are repeated and counted like others."""
 
-import asyncio
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue import delay
-from goqueue.client import AsyncClient, Client, Delivery
-from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, Rules, topic_of
-from goqueue.client.delivery import Batch
-from goqueue.client.outgoing import origin_with
-from goqueue.client.publications import Section
-from goqueue.errors import BrokerUnreachable, LogFenced, MessageTooLarge, PartitionNotFound, RequestInvalid
+from goqueue.client import Client, Delivery
+from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, BatchingRules, topic_queues
+from goqueue.client.delivery import SendBatch
+from goqueue.client.message_encoding import frame_fields
+from goqueue.client.publish_requests import SectionResult
+from goqueue.errors import BrokerUnreachable, LogFenced, MessageTooLarge, RequestInvalid
 from goqueue.limits import MIB
 from goqueue.partitioner import murmur3
 from goqueue.storage import frame
@@ -29,30 +28,23 @@ from tests.client.test_producer import TIME, sections
 DELAYED = 0x8000_0000
 TIME_NS = 1_767_225_600_000_000_001
 SECOND = 10**9
-IN_A_SECOND = delay.deliver_in(SECOND)
+IN_A_SECOND = delay.deliver_in_header(SECOND)
 WHEN = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
 Place = tuple[int, bool]
 """A partition, and whether its delayed log is meant."""
 
 
-def add_later(sender: Sender, value: bytes = b"x", partition: int = 0) -> Batch:
-    lane = sender.topic.delayed.lanes[partition]
-    origin = origin_with(frame.encode_headers([IN_A_SECOND]), value, None, 2, shrink=False)
+def add_later(sender: Sender, value: bytes = b"x", partition: int = 0) -> SendBatch:
+    queue = sender.topic.delayed.queues[partition]
+    origin = frame_fields(frame.encode_headers([IN_A_SECOND]), value, None, 2, shrink=False)
     content = frame.encode(value, None, origin[2])
-    return sender.accumulator.add_many(sender.topic.delayed, lane, [content], len(content), origin, IN_A_SECOND)
+    return sender.accumulator.add_many(sender.topic.delayed, queue, [content], len(content), origin, IN_A_SECOND)
 
 
-def number_of(batch: Batch) -> int:
+def number_of(batch: SendBatch) -> int:
     assert batch.sealed is not None
     (number,) = struct.unpack_from(">I", batch.sealed)
     return int(number)
-
-
-def raw_sections(body: bytes) -> Iterator[bytes]:
-    while body:
-        end = 8 + int.from_bytes(body[4:8], "big")
-        yield body[:end]
-        body = body[end:]
 
 
 # --- the rules ---
@@ -96,24 +88,26 @@ def test_what_is_delayed_is_counted_as_if_it_were_another_partition() -> None:
 def test_what_is_delayed_and_has_no_key_goes_round_by_itself() -> None:
     sender, seen = Sender(partitions=3), []
     for _ in range(4):
-        lane = sender.topic.delayed.sticky
-        add_later(sender, partition=lane.partition)
+        queue = sender.topic.delayed.sticky
+        add_later(sender, partition=queue.partition)
         (batch,) = sender.take()
         seen.append(batch.partition)
         sender.accumulator.acknowledge(batch, 0, None)
     assert (seen, sender.topic.sticky.partition) == ([0, 1, 2, 0], 0)
 
 
-def test_the_delayed_lanes_of_a_topic_stay_when_its_facts_change() -> None:
-    before = topic_of("t", 2, murmur3, MIB)
-    after = topic_of("t", 4, murmur3, MIB, before)
-    assert after.delayed.lanes[:2] == before.delayed.lanes
-    assert [lane.section for lane in after.delayed.lanes] == [(number, True) for number in range(4)]
+def test_queues_of_a_topic_stay_when_its_facts_change() -> None:
+    before = topic_queues("t", 2, murmur3, MIB)
+    after = topic_queues("t", 4, murmur3, MIB, before)
+    assert after.queues[:2] == before.queues
+    assert [queue.partition for queue in after.queues] == [0, 1, 2, 3]
+    assert after.delayed.queues[:2] == before.delayed.queues
+    assert [queue.section for queue in after.delayed.queues] == [(number, True) for number in range(4)]
 
 
 def test_a_batch_knows_when_each_of_its_messages_is_due() -> None:
     batch = add_later(Sender(NEVER_DUE))
-    batch.dues.append(delay.deliver_at(17))
+    batch.dues.append(delay.deliver_at_header(17))
     assert [batch.receipt(index).deliver_at_ns for index in (0, 1)] == [None, 17]
     batch.settle(None, 5, TIME)
     assert [batch.receipt(index) for index in (0, 1)] == [
@@ -124,12 +118,12 @@ def test_a_batch_knows_when_each_of_its_messages_is_due() -> None:
 
 @dataclass
 class Logs:
-    """What a broker does with sections: it knows a repetition by its producer and sequence."""
+    """A broker that recognizes repeated sections by their producer and sequence."""
 
     stored: dict[Place, list[bytes]] = field(default_factory=dict)
     seen: dict[tuple[Place, int, int], bytes] = field(default_factory=dict)
 
-    def take(self, batch: Batch) -> Section:
+    def take(self, batch: SendBatch) -> SectionResult:
         place = (batch.partition, batch.delayed)
         assert number_of(batch) == (batch.partition | DELAYED if batch.delayed else batch.partition)
         producer, _, sequence, count = identity(batch.sealed)
@@ -140,7 +134,7 @@ class Logs:
         if sequence == len(log):  # one producer only, so this is the next one
             log += [message.value for message in messages(batch.sealed)]
         assert sequence + count <= len(log)
-        return Section(batch.partition, sequence, sequence + count, TIME)
+        return SectionResult(batch.partition, sequence, sequence + count, TIME)
 
 
 LATER = {"error": "later", "code": "broker_overloaded"}
@@ -155,7 +149,7 @@ STORIES = st.lists(
 
 @given(STORIES)
 def test_each_log_gets_its_messages_once_and_in_order_whatever_gets_lost(story: list[Any]) -> None:
-    sender, logs, sent = Sender(Rules(linger=0, delivery_timeout=10**6)), Logs(), dict[Place, list[bytes]]()
+    sender, logs, sent = Sender(BatchingRules(linger=0, delivery_timeout=10**6)), Logs(), dict[Place, list[bytes]]()
     for number, event in enumerate([*story, *["stored"] * 10]):
         if isinstance(event, tuple):
             partition, later = event
@@ -169,7 +163,7 @@ def test_each_log_gets_its_messages_once_and_in_order_whatever_gets_lost(story: 
         if step is None:
             continue
         refused = {"refused": len(step.batches), "first refused": 1}.get(event, 0)
-        results = [Section(batch.partition, error=LATER) for batch in step.batches[:refused]]
+        results = [SectionResult(batch.partition, error=LATER) for batch in step.batches[:refused]]
         results += [logs.take(batch) for batch in step.batches[refused:]]
         lost = event == "stored, not answered"
         sender.dispatch.done(step, BrokerUnreachable("lost") if lost else results)
@@ -193,7 +187,7 @@ def test_after_a_failure_what_is_delayed_begins_anew_as_well() -> None:
 class Topic:
     """A topic of a peer, whose delayed logs are logs beside the others."""
 
-    logs: dict[Place, list[frame.Message]] = field(default_factory=dict)
+    logs: dict[Place, list[frame.StoredMessage]] = field(default_factory=dict)
     troubles: list[Reply] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
 
@@ -238,12 +232,6 @@ def server(topic: Topic) -> Iterator[Peer]:
         yield made
 
 
-@pytest.fixture
-def client(server: Peer) -> Iterator[Client]:
-    with Client(server.url) as made:
-        yield made
-
-
 def test_what_is_sent_with_a_delay_lies_in_the_delayed_log(client: Client, topic: Topic) -> None:
     with client.producer() as producer:
         plain = producer.send("t", "plain", partition=1)
@@ -262,8 +250,8 @@ def test_what_is_sent_with_a_delay_lies_in_the_delayed_log(client: Client, topic
         assert (at.result().offset, at.result().deliver_at) == (1, WHEN)
     first, second = topic.logs[1, True]
     assert (first.value, first.key, first.priority) == (b"after", b"key", 1)
-    assert first.headers[1:] == (delay.deliver_in(300 * SECOND), ("own", b"1"))
-    assert second.headers == (delay.deliver_at(int(WHEN.timestamp()) * SECOND),)
+    assert first.headers[1:] == (delay.deliver_in_header(300 * SECOND), ("own", b"1"))
+    assert second.headers == (delay.deliver_at_header(int(WHEN.timestamp()) * SECOND),)
     assert topic.of((1, False)) == [b"plain"]
 
 
@@ -280,7 +268,7 @@ def test_many_are_sent_with_one_delay(client: Client, topic: Topic) -> None:
         assert topic.of((partition, True)) == topic.of((partition, False))  # a key is in one partition either way
     found = topic.logs[0, True] + topic.logs[1, True]
     assert {message.priority for message in found} == {3}
-    assert {message.headers[-2:] for message in found} == {(delay.deliver_in(5 * SECOND), ("own", b"1"))}
+    assert {message.headers[-2:] for message in found} == {(delay.deliver_in_header(5 * SECOND), ("own", b"1"))}
     assert {receipt[2:] for receipt in receipts} == {(TIME_NS, True, TIME_NS + 5 * SECOND)}
     assert len(told) == 5000
 
@@ -302,33 +290,12 @@ def test_no_delay_is_plain(client: Client, topic: Topic, nothing: dict[str, Any]
     assert {later for _, later in topic.logs} == {False}
 
 
-@pytest.mark.parametrize("trouble", [None, reply(b"", 503)])
-def test_what_got_lost_comes_again_byte_for_byte(client: Client, topic: Topic, trouble: Reply) -> None:
-    topic.troubles = [trouble, trouble]
-    with client.producer(linger=60) as producer:
-        for number in range(3):
-            producer.send("t", b"%d" % number, partition=0, delay=number)
-    assert len(topic.bodies) >= 3
-    assert len({section for body in topic.bodies for section in raw_sections(body)}) == 2
-    assert (topic.of((0, False)), topic.of((0, True))) == ([b"0"], [b"1", b"2"])
-
-
-def test_a_refusal_is_raised_where_it_is_looked_at(client: Client, topic: Topic) -> None:
-    refused = {"partition": 0, "error": {"error": "no", "code": "log_fenced"}}
-    topic.troubles = [reply({"results": [refused]})]
-    with client.producer() as producer:
-        deliveries = producer.send_many("t", ["a", "b"], partition=0, delay=5)
-        assert {index: type(error) for index, error in deliveries.exceptions().items()} == {0: LogFenced, 1: LogFenced}
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [
         ({"delay": 1, "deliver_at": WHEN}, RequestInvalid),
         ({"delay": -1}, RequestInvalid),
         ({"deliver_at": datetime(2026, 1, 1)}, RequestInvalid),  # noqa: DTZ001 - that is what is wrong
-        ({"delay": 1, "partition": 2}, PartitionNotFound),
-        ({"delay": 1, "priority": "urgent"}, RequestInvalid),
         ({"delay": 1, "headers": {"__deliver_at": b"12345678"}}, RequestInvalid),
         ({"delay": 1, "headers": {"n": bytes(OWN_HEADERS_BYTES_MAX - 7)}}, MessageTooLarge),
         ({"delay": 1, "headers": {"n": bytes(60_000)}, "key": bytes(40_000)}, MessageTooLarge),
@@ -346,22 +313,6 @@ def test_what_is_wrong_is_refused_at_the_call_and_nothing_is_taken(
         with pytest.raises(error):
             producer.send_many("t", [b"x", b"y"], None if key is None else [key] * 2, **rest)
     assert topic.bodies == []
-
-
-def test_a_loop_does_it_alike(server: Peer, topic: Topic) -> None:
-    async def main() -> None:
-        async with AsyncClient(server.url) as client, client.producer() as producer:
-            one = await producer.send("t", "one", partition=0, delay="5m")
-            many = await producer.send_many("t", [b"two", b"three"], partition=0, deliver_at=WHEN)
-            plain = await producer.send("t", "plain", partition=0, delay=0)
-            assert (await one).deliver_at == one.deliver_at == datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
-            assert [(found.offset, found.deliver_at) for found in await many] == [(1, WHEN), (2, WHEN)]
-            assert not (await plain).delayed
-            with pytest.raises(RequestInvalid, match="say one of them"):
-                await producer.send("t", "x", delay=1, deliver_at=WHEN)
-
-    asyncio.run(main())
-    assert (topic.of((0, True)), topic.of((0, False))) == ([b"one", b"two", b"three"], [b"plain"])
 
 
 def test_without_an_answer_a_delay_has_no_end_and_a_time_has() -> None:
@@ -386,16 +337,10 @@ def test_without_an_answer_a_delay_has_no_end_and_a_time_has() -> None:
     ],
 )
 def test_one_message_is_published_with_a_delay(
-    client: Client, server: Peer, topic: Topic, given: dict[str, Any], said: dict[str, Any]
+    client: Client, topic: Topic, given: dict[str, Any], said: dict[str, Any]
 ) -> None:
-    async def in_a_loop() -> Any:
-        async with AsyncClient(server.url) as other:
-            return await other.publish("t", "x", **given)
-
-    publish: list[Callable[[], Any]] = [lambda: client.publish("t", "x", **given), lambda: asyncio.run(in_a_loop())]
-    for call in publish:
-        stored = call()
-        assert (stored.partition, stored.offset, stored.delayed) == (1, 3, bool(said))
-        assert stored.deliver_at == (datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC) if said else None)
-        (message,) = msgspec.json.decode(topic.bodies[-1])["messages"]
-        assert message == {"value": "x", **said}
+    stored = client.publish("t", "x", **given)
+    assert (stored.partition, stored.offset, stored.delayed) == (1, 3, bool(said))
+    assert stored.deliver_at == (datetime(2026, 1, 1, 0, 0, 5, tzinfo=UTC) if said else None)
+    (message,) = msgspec.json.decode(topic.bodies[-1])["messages"]
+    assert message == {"value": "x", **said}

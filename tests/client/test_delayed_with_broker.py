@@ -1,29 +1,23 @@
 """Both clients and a broker that delivers later: what was scheduled arrives once and not before its time."""
 
-import asyncio
-import inspect
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goqueue.client import AsyncClient, Client, Nanoseconds
-from goqueue.client.endpoints import FRAMES
-from goqueue.client.publications import Section, publish_frames
-from goqueue.errors import DelayedAmbiguous, DelayedNotFound, DelayedNotPending, RequestInvalid, TopicNotFound
-from goqueue.limits import PRODUCER_IDS_CHOSEN
+from goqueue.client import Client, Nanoseconds
+from goqueue.client.publish_requests import SectionResult, publish_frames
+from goqueue.errors import DelayedNotFound, DelayedNotPending, RequestInvalid
+from goqueue.limits import CLIENT_PRODUCER_ID_MIN
 from goqueue.testing.broker import LocalBroker
+from goqueue.wire.headers import FRAMES
 from tests.brokers import ask as exchange
-from tests.brokers import broker
 from tests.client.peers import Asked, Reply, peer, reply
 from tests.client.test_accumulator import Sender
 from tests.client.test_delayed_sections import add_later
-from tests.client.test_with_broker import successor, values
-
-__all__ = ["broker"]
+from tests.client.test_with_broker import values
 
 SOON = "50ms"
 FAR = datetime.now(UTC) + timedelta(days=30)
@@ -36,24 +30,10 @@ def client(broker: LocalBroker) -> Iterator[Client]:
         yield made
 
 
-@pytest.fixture(params=[Client, AsyncClient], ids=["threads", "loop"])
-def ask(request: pytest.FixtureRequest, broker: LocalBroker) -> Any:
+@pytest.fixture
+def ask(connected: Client) -> Any:
     """Call one method of a client of either kind."""
-
-    def call(method: str, *given: Any, **wishes: Any) -> Any:
-        async def settled(found: Any) -> Any:
-            return await found if inspect.isawaitable(found) else found
-
-        async def main() -> Any:
-            other = request.param(broker.url)
-            try:
-                return await settled(getattr(other, method)(*given, **wishes))
-            finally:
-                await settled(other.close())
-
-        return asyncio.run(main())
-
-    return call
+    return lambda method, *given, **options: getattr(connected, method)(*given, **options)
 
 
 def arrived(client: Client, count: int) -> list[Any]:
@@ -87,25 +67,6 @@ def test_one_message_is_published_for_later(ask: Any, client: Client, when: dict
     assert (message.value, message.key, message.headers, message.priority) == (b"\xff\x00", b"k", [("a", b"b")], 3)
 
 
-def test_so_many_arrive_once_and_in_order(client: Client) -> None:
-    sent = [b"%d" % number for number in range(20_000)]
-    with client.producer() as producer:
-        receipts = producer.send_many("t", sent, delay=SOON).result()
-    assert [receipt.offset for receipt in receipts] == list(range(20_000))
-    assert values(arrived(client, 20_000)) == sent
-
-
-def test_a_loop_sends_for_later(client: Client, broker: LocalBroker) -> None:
-    async def main() -> None:
-        async with AsyncClient(broker.url) as other, other.producer() as producer:
-            delivery = await producer.send("t", "one", delay=SOON)
-            await producer.send_many("t", ["two", "three"], delay=SOON)
-            assert (await delivery).delayed
-
-    asyncio.run(main())
-    assert sorted(values(arrived(client, 3)), key=str) == [b"one", b"three", b"two"]
-
-
 def test_members_of_a_group_get_it_when_it_is_due(client: Client) -> None:
     client.publish("t", "soon", delay=SOON)
     with client.consumer("g", ["t"]) as consumer, next(iter(consumer)) as message:
@@ -114,7 +75,7 @@ def test_members_of_a_group_get_it_when_it_is_due(client: Client) -> None:
 
 def test_a_repeated_section_is_stored_once(client: Client) -> None:
     sender = Sender(partitions=1)
-    sender.accumulator.identity = (PRODUCER_IDS_CHOSEN, 0)
+    sender.accumulator.identity = (CLIENT_PRODUCER_ID_MIN, 0)
     for number in range(3):
         sender.add(b"plain %d" % number)
         add_later(sender, b"later %d" % number)
@@ -127,7 +88,7 @@ def test_a_repeated_section_is_stored_once(client: Client) -> None:
     assert later == [b"later 0", b"later 1", b"later 2"]
 
 
-def offsets(section: Section) -> tuple[int, int | None, int | None]:
+def offsets(section: SectionResult) -> tuple[int, int | None, int | None]:
     return section.partition, section.first_offset, section.next_offset
 
 
@@ -160,21 +121,6 @@ def test_a_line_that_loses_answers_neither_loses_nor_doubles(client: Client, bro
         assert values(client.reader("mixed", partition)) == sent[partition, False] + sent[partition, True]
 
 
-def test_a_producer_of_delayed_messages_survives_its_broker(tmp_path: Path) -> None:
-    first = LocalBroker(str(tmp_path)).start()
-    with Client(first.url) as client:
-        client.create_topic("t", partitions=1)
-        with client.producer() as producer:
-            before = producer.send("t", "before", deliver_at=FAR)
-            assert before.result().offset == 0
-            second = successor(first, str(tmp_path))
-            meanwhile = producer.send("t", "meanwhile", deliver_at=FAR)
-            with second:
-                assert meanwhile.result().offset == 1
-                found = client.delayed("t")
-                assert [message["offset"] for message in found["messages"]] == [0, 1]
-
-
 # --- what is pending ---
 
 
@@ -184,50 +130,32 @@ def test_pending_messages_are_listed_by_when_they_are_due(ask: Any, client: Clie
             producer.send("t", "v" * hours, key, deliver_at=FAR + timedelta(hours=hours))
     found = ask("delayed", "t", limit=2)
     assert ([one["key"] for one in found["messages"]], found["count"], found["total"]) == (["a", "b"], 2, 3)
-    assert {one["state"] for one in found["messages"]} == {"pending"}
     assert [one["key"] for one in ask("delayed", "t", skip=2)["messages"]] == ["c"]
     assert [one["key"] for one in ask("delayed", "t", filters="key=b")["messages"]] == ["b"]
     later = ask("delayed", "t", partition=0, due_from=FAR + timedelta(minutes=90), due_to=FAR + timedelta(minutes=150))
     assert [one["offset"] for one in later["messages"]] == [2]
-    with pytest.raises(TopicNotFound):
-        ask("delayed", "nobody")
+    assert (ask("delayed_timeline", "t")["pending"], ask("delay_stats")["topics"]) == (3, {"t": 3})
+    for partition in (0, None):
+        assert ask("delayed_message", "t", partition, 1)["value"] == "v"
+    with pytest.raises(DelayedNotFound):
+        ask("delayed_message", "t", 0, 7)
     with pytest.raises(RequestInvalid, match="limit"):
         ask("delayed", "t", limit=0)
 
 
-def test_one_is_looked_at_by_its_place(ask: Any, client: Client) -> None:
-    stored = client.publish("t", "value", "key", {"own": "1"}, deliver_at=FAR)
-    for partition in (stored.partition, None):
-        found = ask("delayed_message", "t", partition, stored.offset)
-        assert (found["value"], found["key"], found["headers"]) == ("value", "key", {"own": "1"})
-        assert (found["partition"], found["offset"], found["state"]) == (0, 0, "pending")
-    with pytest.raises(DelayedNotFound):
-        ask("delayed_message", "t", 0, 7)
-
-
-def test_what_is_cancelled_never_arrives(ask: Any, client: Client) -> None:
-    client.publish("t", "cancelled", deliver_at=FAR)
+def test_single_messages_are_cancelled_moved_and_delivered(ask: Any, client: Client) -> None:
+    for value in ("cancelled", "moved", "delivered"):
+        client.publish("t", value, deliver_at=FAR)
     assert ask("cancel_delayed", "t", 0, 0)["cancelled"] is True
-    for method, wishes in (("cancel_delayed", {}), ("deliver_delayed", {}), ("reschedule_delayed", {"delay": 1})):
+    for method, options in (("cancel_delayed", {}), ("deliver_delayed", {}), ("reschedule_delayed", {"delay": 1})):
         with pytest.raises(DelayedNotPending) as error:
-            ask(method, "t", 0, 0, **wishes)
+            ask(method, "t", 0, 0, **options)
         assert error.value.details["state"] == "cancelled"
-    assert ask("delayed", "t")["total"] == 0
-    assert [one["offset"] for one in ask("delayed", "t", state="cancelled")["messages"]] == [0]
-
-
-@pytest.mark.parametrize("when", [{"delay": timedelta(milliseconds=50)}, {"deliver_at": "2026-01-01T00:00:00Z"}])
-def test_what_is_rescheduled_arrives_at_another_time(ask: Any, client: Client, when: dict[str, Any]) -> None:
-    client.publish("t", "moved", deliver_at=FAR)
-    assert ask("reschedule_delayed", "t", 0, 0, delay="1h")["state"] == "pending"
-    assert ask("reschedule_delayed", "t", 0, 0, **when)["offset"] == 0
-    assert values(arrived(client, 1)) == [b"moved"]
-
-
-def test_what_is_delivered_by_hand_is_there_at_once(ask: Any, client: Client) -> None:
-    client.publish("t", "now", deliver_at=FAR)
-    assert ask("deliver_delayed", "t", 0, 0)["delivered"] is True
-    assert values(client.reader("t")) == [b"now"]
+    assert ask("deliver_delayed", "t", 0, 2)["delivered"] is True
+    assert values(client.reader("t")) == [b"delivered"]
+    assert ask("reschedule_delayed", "t", 0, 1, delay="1h")["state"] == "pending"
+    assert ask("reschedule_delayed", "t", 0, 1, deliver_at="2026-01-01T00:00:00Z")["offset"] == 1
+    assert values(arrived(client, 2)) == [b"delivered", b"moved"]
 
 
 def test_many_are_chosen_by_filters(ask: Any, client: Client) -> None:
@@ -242,21 +170,3 @@ def test_many_are_chosen_by_filters(ask: Any, client: Client) -> None:
     assert ask("deliver_delayed_where", "t", ["key=b"], limit=2, due_to=FAR)["changed"] == 2
     assert sorted(values(client.reader("t")), key=str) == [b"1", b"4"]
     assert ask("delayed", "t")["total"] == 4
-
-
-def test_an_offset_of_several_partitions_is_refused(ask: Any, client: Client) -> None:
-    client.create_topic("two", partitions=2)
-    for partition in (0, 1):
-        client.publish("two", "x", partition=partition, deliver_at=FAR)
-    with pytest.raises(DelayedAmbiguous) as error:
-        ask("delayed_message", "two", None, 0)
-    assert error.value.details["partitions"] == [0, 1]
-    assert ask("delete_topic", "two")["delayed_deleted"] == 2
-
-
-def test_the_timeline_and_the_numbers_tell_what_waits(ask: Any, client: Client) -> None:
-    client.publish("t", "far", deliver_at=FAR)
-    client.publish("t", "near", delay="30m")
-    timeline = ask("delayed_timeline", "t")
-    assert (timeline["pending"], sum(bucket["count"] for bucket in timeline["buckets"])) == (2, 2)
-    assert (ask("delay_stats")["pending_count"], ask("delay_stats")["topics"]) == (2, {"t": 2})

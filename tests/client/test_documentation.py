@@ -6,19 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from goqueue.client import AsyncClient, Client
-from goqueue.client.producing import Options
+from goqueue.client import AsyncClient, Batch, Client, ConsumerOptions, Delivered
+from goqueue.client.producer_core import Options
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
-
-__all__ = ["broker"]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sdk.md"
 
 
 def test_every_example_runs(broker: LocalBroker) -> None:
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(examples) == 12
+    assert len(examples) == 13
     for example in examples:
         environment = {**os.environ, "GOQUEUE_SERVER": broker.url}
         done = subprocess.run(
@@ -34,14 +31,29 @@ def test_every_example_runs(broker: LocalBroker) -> None:
 
 
 def test_every_option_of_a_producer_is_on_the_page() -> None:
-    _, _, sending = PAGE.read_text().partition("## Sending")
-    rows = "".join(re.findall(r"^\| (`.*?) \|", sending, re.MULTILINE))
+    _, _, sending = PAGE.read_text().partition("## Producer")
+    rows = "".join(re.findall(r"^\| (`.*?) \|", sending.partition("## Delayed")[0], re.MULTILINE))
     assert set(re.findall(r"`(\w+)`", rows)) == set(Options.__slots__)
 
 
+def test_every_option_of_a_consumer_is_on_the_page() -> None:
+    table = consumer_section().partition("| Options |")[2]
+    assert set(re.findall(r"`(\w+)`", table)) == {*ConsumerOptions.__slots__}
+
+
+def test_every_settlement_of_a_message_is_on_the_page() -> None:
+    table = consumer_section().partition("| Method | Effect |")[2].partition("\n\n")[0]
+    for kind in (Batch, Delivered):
+        assert set(re.findall(r"`(\w+)\(", table)) == {"ack", "nack", "reject", "release", "extend"} <= set(dir(kind))
+
+
+def consumer_section() -> str:
+    return PAGE.read_text().partition("## Consumer")[2].partition("\n## ")[0]
+
+
 def test_every_method_of_a_client_is_on_the_page() -> None:
-    _, _, section = PAGE.read_text().partition("## What a client does")
-    rows = "".join(re.findall(r"^\| (`.*?) \|", section.partition("## Sending")[0], re.MULTILINE))
+    _, _, section = PAGE.read_text().partition("## Client methods")
+    rows = "".join(re.findall(r"^\| (`.*?) \|", section.partition("## Producer")[0], re.MULTILINE))
     named = set(re.findall(r"`(\w+)\(", rows))
     for kind in (Client, AsyncClient):
         methods = {name for base in kind.__mro__[:-1] for name in vars(base) if not name.startswith("_")}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from goqueue import delay
 from goqueue.client import Nanoseconds
-from goqueue.client.due import fields_of, header_of, shift_text
+from goqueue.client.times import delay_fields, delay_header, shift_text
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import RequestInvalid
 from goqueue.limits import DELAY_SECONDS_MAX
@@ -21,7 +21,7 @@ YEAR = timedelta(seconds=DELAY_SECONDS_MAX)
 
 
 def header(after: Any = None, at: Any = None) -> tuple[str, bytes] | None:
-    return header_of(after, at, lambda: NOW_NS)
+    return delay_header(after, at, lambda: NOW_NS)
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def header(after: Any = None, at: Any = None) -> tuple[str, bytes] | None:
     ],
 )
 def test_a_delay_is_seconds_text_or_a_timedelta(after: Any, nanoseconds: int) -> None:
-    assert header(after) == delay.deliver_in(nanoseconds)
-    assert fields_of(after, None) == {"delay": nanoseconds / NANOSECONDS}
+    assert header(after) == delay.deliver_in_header(nanoseconds)
+    assert delay_fields(after, None) == {"delay": nanoseconds / NANOSECONDS}
 
 
 @pytest.mark.parametrize(
@@ -51,26 +51,26 @@ def test_a_delay_is_seconds_text_or_a_timedelta(after: Any, nanoseconds: int) ->
     ],
 )
 def test_a_time_is_a_datetime_text_or_nanoseconds(at: Any) -> None:
-    assert header(at=at) == delay.deliver_at(NOW_NS)
-    assert fields_of(None, at) == {"deliver_at": "2026-03-01T12:00:00.000000000Z"}
+    assert header(at=at) == delay.deliver_at_header(NOW_NS)
+    assert delay_fields(None, at) == {"deliver_at": "2026-03-01T12:00:00.000000000Z"}
 
 
 @pytest.mark.parametrize("after", [None, "", 0, 0.0, "0s", timedelta()])
 def test_no_delay_is_no_delay(after: Any) -> None:
     assert header(after) is None
     assert header(after, "") is None
-    assert not fields_of(after, None).get("delay")
+    assert not delay_fields(after, None).get("delay")
 
 
 def test_what_is_past_is_delayed_until_now() -> None:
-    assert header(at=NOW - YEAR) == delay.deliver_at(NOW_NS)
+    assert header(at=NOW - YEAR) == delay.deliver_at_header(NOW_NS)
 
 
 @pytest.mark.parametrize(
     ("after", "at", "why"),
     [
-        (1, NOW, "say one of them"),
-        (0, NOW, "say one of them"),
+        (1, NOW, "give one of them"),
+        (0, NOW, "give one of them"),
         (-1, None, "-1 is not a number of seconds"),
         (float("nan"), None, "nan is not"),
         (float("inf"), None, "inf is not"),
@@ -87,7 +87,7 @@ def test_what_is_past_is_delayed_until_now() -> None:
     ],
 )
 def test_what_can_not_be_meant_is_refused(after: Any, at: Any, why: str) -> None:
-    for say in (header, fields_of):
+    for say in (header, delay_fields):
         with pytest.raises(RequestInvalid, match=why):
             say(after, at)
 

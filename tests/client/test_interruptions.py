@@ -1,10 +1,8 @@
 """A call that is interrupted from outside, and a reader that is left alone for a while: what comes next is right."""
 
 import os
-import signal
 import socket
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,26 +12,8 @@ from goqueue.client import Client
 from goqueue.errors import BrokerUnreachable, RequestTimedOut
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
+from tests.client.bridge import Interruption
 from tests.client.peers import Asked, Reply, peer, reply
-
-__all__ = ["broker"]
-
-
-class Interruption(BaseException):
-    """What a signal's handler raises: neither an OSError nor one of ours."""
-
-
-@pytest.fixture
-def interrupts() -> Iterator[int]:
-    """A signal that interrupts whatever the main thread does."""
-
-    def handle(*_: Any) -> None:
-        raise Interruption
-
-    before = signal.signal(signal.SIGUSR1, handle)
-    yield signal.SIGUSR1
-    signal.signal(signal.SIGUSR1, before)
 
 
 def described(name: str, **more: Any) -> bytes:
@@ -64,7 +44,7 @@ def test_an_interrupted_call_leaves_no_answer_to_the_next_one(interrupts: int) -
 
 
 def be_busy(seconds: float) -> None:
-    """Do something else that takes so long: wait for somebody who says nothing."""
+    """Block for this long, as another library would."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with Client(f"http://127.0.0.1:{port}", timeout=seconds) as client, pytest.raises(RequestTimedOut):
@@ -136,9 +116,8 @@ def test_who_waits_for_an_answer_does_run_out_of_time() -> None:
 
 
 @pytest.mark.parametrize("wait", [1e-5, 1e-10, "250us", 59.5])
-def test_however_short_a_follower_waits_it_gets_what_is_there(broker: LocalBroker, wait: Any) -> None:
-    with Client(broker.url) as client:
-        client.create_topic("t", partitions=1)
-        client.publish("t", "x")
-        with client.reader("t", follow=True, wait=wait) as reader:
-            assert next(iter(reader)).value == b"x"
+def test_however_short_a_follower_waits_it_gets_what_is_there(blocking: Client, wait: Any) -> None:
+    blocking.create_topic("t", partitions=1)
+    blocking.publish("t", "x")
+    with blocking.reader("t", follow=True, wait=wait) as reader:
+        assert next(iter(reader)).value == b"x"

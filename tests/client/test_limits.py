@@ -1,4 +1,4 @@
-"""What a topic takes: the client counts as the broker does, so no batch fails for one of its messages."""
+"""Size limits of a topic: the client counts as the broker does, so no batch fails for one of its messages."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +10,6 @@ from goqueue.errors import MessageTooLarge
 from goqueue.limits import FRAME_HEADER_BYTES
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
-
-__all__ = ["broker"]
 
 MOST = 1024
 SHAPES: list[dict[str, Any]] = [
@@ -26,15 +23,16 @@ SHAPES: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def producer(broker: LocalBroker) -> Iterator[Producer]:
-    with Client(broker.url) as client:
+def producer(module_broker: LocalBroker) -> Iterator[Producer]:
+    with Client(module_broker.url) as client:
         client.create_topic("t", partitions=1, max_message_bytes=MOST)
         with client.producer(linger=60) as made:
             yield made
+        client.delete_topic("t")
 
 
 def longest(shape: dict[str, Any]) -> int:
-    """How long a value may be beside this key and these headers."""
+    """Return the length limit of a value with this key and these headers."""
     headers = frame.encode_headers([(name, value.encode()) for name, value in shape.get("headers", {}).items()])
     key = shape.get("key", b"")
     empty = frame.encode(b"", key if isinstance(key, bytes) else key.encode(), headers)
@@ -74,9 +72,8 @@ def test_a_long_key_and_a_long_value_of_two_messages_do_not_count_together(produ
     assert [receipt.offset for receipt in receipts] == [0, 1]
 
 
-def test_what_counts_is_the_compressed_value(broker: LocalBroker) -> None:
-    with Client(broker.url) as client:
-        client.create_topic("t", partitions=1, max_message_bytes=MOST)
-        with client.producer(compression="zstd") as producer:
-            assert producer.send("t", bytes(10_000)).result().offset == 0
-            assert producer.send_many("t", [bytes(10_000)]).result()[0].offset == 1
+def test_what_counts_is_the_compressed_value(blocking: Client) -> None:
+    blocking.create_topic("t", partitions=1, max_message_bytes=MOST)
+    with blocking.producer(compression="zstd") as producer:
+        assert producer.send("t", bytes(10_000)).result().offset == 0
+        assert producer.send_many("t", [bytes(10_000)]).result()[0].offset == 1

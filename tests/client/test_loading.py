@@ -5,9 +5,6 @@ import subprocess
 import sys
 
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
-
-__all__ = ["broker"]
 
 SCRIPT = """
 import sys

@@ -1,13 +1,16 @@
 """Messages out of answers, and frames in bulk: what comes out is what the plain codec says."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.client.message import check, decode
+from goqueue.client.message import Message, check, decode
 from goqueue.compression import compress, decompress
-from goqueue.errors import ChecksumMismatch, FrameInvalid, GoQueueError, MessageTooLarge
+from goqueue.errors import ChecksumMismatch, FrameInvalid, GoQueueError, MessageTooLarge, ValueUnreadable
 from goqueue.limits import OFFSET_MAX, VALUE_BYTES_MAX
 from goqueue.storage import frame
 
@@ -50,6 +53,50 @@ def test_a_tombstone_has_no_value_and_the_broker_keeps_its_headers() -> None:
     (message,) = decode("t", 0, frame.encode(b"", b"k", headers, flags=frame.TOMBSTONE), 0, END)
     assert (message.value, message.is_tombstone, message.key) == (None, True, b"k")
     assert message.headers == [("a", b"b")]
+
+
+# --- values as programs use them ---
+
+
+@dataclass
+class Order:
+    total: int
+
+
+def message_of(value: bytes, flags: int = 0) -> Message:
+    (message,) = decode("orders", 3, frame.encode(value, b"key", offset=7, flags=flags), 0, END)
+    return message
+
+
+def test_a_value_is_read_as_text_and_json() -> None:
+    assert message_of("süß".encode()).text == "süß"
+    assert message_of(b'{"total": 4}').json() == {"total": 4}
+    assert message_of(b'{"total": 4}').json(Order) == Order(4)
+    assert message_of(b"null").json() is None
+
+
+@pytest.mark.parametrize(
+    ("value", "read", "problem"),
+    [
+        (b"a\xff", lambda one: one.text, "is not UTF-8: byte 1 is 0xff"),
+        (b"{", lambda one: one.json(), "is not JSON: "),
+        (b'"\xff"', lambda one: one.json(), "is not JSON: "),
+        (b'{"total": "4"}', lambda one: one.json(Order), "is JSON that does not fit Order: "),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_its_place(
+    value: bytes, read: Callable[[Message], object], problem: str
+) -> None:
+    with pytest.raises(ValueUnreadable) as refusal:
+        read(message_of(value))
+    assert refusal.value.sentence.startswith(f"the value of orders/3@7 {problem}")
+    assert refusal.value.details == {"topic": "orders", "partition": 3, "offset": 7}
+
+
+@pytest.mark.parametrize("read", [lambda one: one.text, Message.json])
+def test_a_tombstone_is_neither_text_nor_json(read: Callable[[Message], object]) -> None:
+    with pytest.raises(ValueUnreadable, match="tombstone"):
+        read(message_of(b"", frame.TOMBSTONE))
 
 
 @given(st.binary(max_size=400))

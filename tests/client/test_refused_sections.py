@@ -39,7 +39,7 @@ class Sequenced:
             return reply({"name": "t", "partitions": 2})
         return reply({"results": [self._take(number, messages) for number, messages in sections(asked.body)]})
 
-    def _take(self, number: int, messages: list[frame.Message]) -> dict[str, object]:
+    def _take(self, number: int, messages: list[frame.StoredMessage]) -> dict[str, object]:
         producer, epoch, sequence, count = IDENTITY.unpack(dict(messages[0].headers)["__producer"])
         self.seen[number].append((producer, epoch, sequence, count))
         code = self.refuse[number].pop(0) if self.refuse[number] else ""
@@ -78,7 +78,7 @@ def test_what_comes_behind_a_section_that_waits_comes_behind_it(server: Peer, to
     assert len(set(topic.seen[1][:4])) == 1  # the very same section, until it is taken
 
 
-def test_what_failed_for_good_leaves_no_gap_and_nobody_takes_its_sequence(server: Peer, topic: Sequenced) -> None:
+def test_failed_section_leaves_no_gap_in_sequences(server: Peer, topic: Sequenced) -> None:
     with Client(server.url) as client, client.producer() as producer:
         for partition in (0, 1):
             producer.send("t", b"0", partition=partition).result()

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from goqueue.client import Client
-from goqueue.client.delivery import Batch
-from goqueue.client.dispatch import is_surely_not_stored
+from goqueue.client._sync.producer import Producer
+from goqueue.client._sync.transaction import TransactionalProducer
+from goqueue.client.delivery import SendBatch
+from goqueue.client.sender import is_certainly_not_stored
 from goqueue.errors import GoQueueError, ProducerFenced, SequenceOutOfOrder, TransactionAborted, UnknownProducer
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import read
-from tests.client.either import KINDS, entered, refused, run, settled
+from tests.client.bridge import refused
 
 
 class Place:
@@ -35,7 +37,7 @@ class Place:
         self.broker.stop()
 
     def copy(self) -> None:
-        """What a backup does while the broker is stopped."""
+        """Copy the directory as a backup does while the broker is stopped."""
         self.stop()
         copytree(self.data, self._copy)
         self.start()
@@ -58,101 +60,82 @@ class Place:
         self.stop()
 
 
-async def send(producer: Any, *values: str, partition: int = 0) -> Any:
-    return await settled(producer.send_many("t", list(values), partition=partition))
+def send(producer: Producer, *values: str, partition: int = 0) -> Any:
+    return producer.send_many("t", list(values), partition=partition)
 
 
-@KINDS
-def test_a_producer_goes_on_in_a_directory_that_was_made_anew(tmp_path: Path, kind: Any) -> None:
+def test_a_producer_goes_on_in_a_directory_that_was_made_anew(tmp_path: Path, client_class: type[Client]) -> None:
     with Place(tmp_path) as place:
-
-        async def scenario(client: Any) -> None:
-            async with entered(client.producer(batch_messages=2)) as producer:
-                await settled((await send(producer, "before", "it")).result())
-                place.wipe()
-                under_way = [
-                    await send(producer, f"{number}a", f"{number}b", partition=number % 2) for number in (0, 1)
-                ]
-                place.start()
-                with Client(place.broker.url) as other, other.producer() as first:
-                    first.send("t", "of another", partition=1).result()
-                for deliveries in under_way:
-                    await settled(deliveries.result())
-                await settled((await send(producer, "then")).result())
-
-        run(kind, place.broker.url, scenario)
+        with client_class(place.broker.url) as client, client.producer(batch_messages=2) as producer:
+            send(producer, "before", "it").result()
+            place.wipe()
+            under_way = [send(producer, f"{number}a", f"{number}b", partition=number % 2) for number in (0, 1)]
+            place.start()
+            with Client(place.broker.url) as other, other.producer() as first:
+                first.send("t", "of another", partition=1).result()
+            for deliveries in under_way:
+                deliveries.result()
+            send(producer, "then").result()
         assert place.values() == ["0a", "0b", "then"]
         assert sorted(place.values(1)) == ["1a", "1b", "of another"]
 
 
-@KINDS
-def test_a_producer_goes_on_in_a_directory_that_was_restored(tmp_path: Path, kind: Any) -> None:
+def test_a_producer_goes_on_in_a_directory_that_was_restored(tmp_path: Path, client_class: type[Client]) -> None:
     with Place(tmp_path) as place:
-
-        async def scenario(client: Any) -> None:
-            async with entered(client.producer()) as producer:
-                await settled((await send(producer, "saved")).result())
-                place.copy()
-                await settled((await send(producer, "lost", "with", "the directory")).result())
-                place.restore()
-                under_way = await send(producer, "sent meanwhile")
-                place.start()
-                await settled(under_way.result())
-                await settled((await send(producer, "then")).result())
-
-        run(kind, place.broker.url, scenario)
+        with client_class(place.broker.url) as client, client.producer() as producer:
+            send(producer, "saved").result()
+            place.copy()
+            send(producer, "lost", "with", "the directory").result()
+            place.restore()
+            under_way = send(producer, "sent meanwhile")
+            place.start()
+            under_way.result()
+            send(producer, "then").result()
         assert place.values() == ["saved", "sent meanwhile", "then"]
 
 
-@KINDS
-def test_a_producer_of_after_the_copy_goes_on_in_the_restored_directory(tmp_path: Path, kind: Any) -> None:
+def test_a_producer_of_after_the_copy_goes_on_in_the_restored_directory(
+    tmp_path: Path, client_class: type[Client]
+) -> None:
     with Place(tmp_path) as place:
         place.copy()
-
-        async def scenario(client: Any) -> None:
-            async with entered(client.producer()) as producer:
-                await settled((await send(producer, "lost")).result())
-                place.restore()
-                place.start()
-                await settled((await send(producer, "then")).result())
-
-        run(kind, place.broker.url, scenario)
+        with client_class(place.broker.url) as client, client.producer() as producer:
+            send(producer, "lost").result()
+            place.restore()
+            place.start()
+            send(producer, "then").result()
         assert place.values() == ["then"]
 
 
-@KINDS
 @pytest.mark.parametrize("is_restored", [False, True], ids=["wiped", "restored"])
 def test_a_transaction_that_the_directory_does_not_know_is_lost_and_the_next_one_counts(
-    tmp_path: Path, kind: Any, is_restored: bool
+    tmp_path: Path, client_class: type[Client], is_restored: bool
 ) -> None:
     with Place(tmp_path) as place:
 
-        async def write(producer: Any, value: str) -> None:
-            async with entered(producer.transaction()) as tx:
-                await settled(tx.send("t", value, partition=0))
+        def write(producer: TransactionalProducer, value: str) -> None:
+            with producer.transaction() as tx:
+                tx.send("t", value, partition=0)
 
-        async def scenario(client: Any) -> None:
-            async with entered(client.producer(transactional_id="till")) as producer:
-                await write(producer, "first")
-                if is_restored:
-                    place.copy()
-                for value in ("second", "third"):
-                    await write(producer, value)
-                lost = refused(TransactionAborted, "is lost: the broker's data directory")
-                async with lost as failure, entered(producer.transaction()) as tx:
-                    await settled((await settled(tx.send("t", "lost", partition=0))).result())
-                    place.restore() if is_restored else place.wipe()
-                    place.start()
-                    await settled(tx.send("t", "lost too", partition=0))
-                assert failure.value.details["reason"] == "unknown_producer"
-                await write(producer, "done again")
-
-        run(kind, place.broker.url, scenario)
+        with client_class(place.broker.url) as client, client.producer(transactional_id="till") as producer:
+            write(producer, "first")
+            if is_restored:
+                place.copy()
+            for value in ("second", "third"):
+                write(producer, value)
+            lost = refused(TransactionAborted, match="is lost: the broker's data directory")
+            with lost as failure, producer.transaction() as tx:
+                tx.send("t", "lost", partition=0).result()
+                place.restore() if is_restored else place.wipe()
+                place.start()
+                tx.send("t", "lost too", partition=0)
+            assert failure.value.details["reason"] == "unknown_producer"
+            write(producer, "done again")
         assert place.values() == (["first"] if is_restored else []) + ["done again"]
 
 
-def batch(sequence: int, *, unsure: bool = False) -> Batch:
-    made = Batch(None, "t", 0, (b"", b"", b"", 2, 0), 0)
+def batch(sequence: int, *, unsure: bool = False) -> SendBatch:
+    made = SendBatch(None, "t", 0, (b"", b"", b"", 2, 0), 0)
     made.identity, made.sequence, made.unsure = (7, 0), sequence, unsure
     return made
 
@@ -174,4 +157,4 @@ def batch(sequence: int, *, unsure: bool = False) -> Batch:
 def test_a_batch_is_sent_for_another_producer_only_where_the_broker_cannot_have_it(
     refusal: GoQueueError, sequence: int, unsure: bool, expected: bool
 ) -> None:
-    assert is_surely_not_stored(batch(sequence, unsure=unsure), refusal) is expected
+    assert is_certainly_not_stored(batch(sequence, unsure=unsure), refusal) is expected

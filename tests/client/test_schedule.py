@@ -1,163 +1,99 @@
-"""What both clients ask about delayed messages, word for word."""
+"""Schedules: the next time of each, compared with a search minute by minute."""
 
-import asyncio
-import inspect
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from goqueue.client import AsyncClient, Client, Nanoseconds, delays
-from goqueue.client.async_schedule import AsyncSchedule
-from goqueue.client.schedule import Schedule
-from goqueue.errors import BrokerUnreachable, RequestInvalid
-from goqueue.limits import DELAY_SECONDS_FOR_REQUEST
-from tests.client.peers import Asked, Reply, peer, reply
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NOON_TEXT = "2026-03-01T12:00:00.000000000Z"
-NOON_IN_URL = "2026-03-01T12%3A00%3A00.000000000Z"
+from goqueue.client.schedule import Cron, cron, every, parse_schedule
+from goqueue.clock import NANOSECONDS
+from goqueue.errors import RequestInvalid
 
 
-async def settled(found: Any) -> Any:
-    return await found if inspect.isawaitable(found) else found
-
-
-@pytest.fixture(params=[Client, AsyncClient], ids=["threads", "loop"])
-def ask(request: pytest.FixtureRequest) -> Any:
-    """Call one method of a client of either kind."""
-
-    def call(url: str, method: str, *given: Any, **wishes: Any) -> Any:
-        async def main() -> Any:
-            client = request.param(url, timeout=5)
-            try:
-                return await settled(getattr(client, method)(*given, **wishes))
-            finally:
-                await settled(client.close())
-
-        return asyncio.run(main())
-
-    return call
-
-
-CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Any]] = [
-    ("delayed", ("t",), {}, "GET /topics/t/delayed?limit=100&skip=0", None),
-    (
-        "delayed",
-        ("a b", 5, 10, 2, "cancelled"),
-        {"filters": ["key=x&y", "size>3"], "due_from": NOON, "due_to": Nanoseconds(0)},
-        "GET /topics/a%20b/delayed?limit=5&skip=10&partition=2&state=cancelled"
-        f"&from={NOON_IN_URL}&to=1970-01-01T00%3A00%3A00.000000000Z&filter=key%3Dx%26y&filter=size%3E3",
-        None,
-    ),
-    ("delayed", ("t", 1), {"filters": "key=x"}, "GET /topics/t/delayed?limit=1&skip=0&filter=key%3Dx", None),
-    ("delayed_message", ("t", 2, 7), {}, "GET /topics/t/delayed/2/7", None),
-    ("delayed_message", ("t", None, 7), {}, "GET /topics/t/delayed/7", None),
-    ("cancel_delayed", ("t", 2, 7), {}, "DELETE /topics/t/delayed/2/7", None),
-    ("reschedule_delayed", ("t", 2, 7), {"delay": "5m"}, "PATCH /topics/t/delayed/2/7", {"delay": 300.0}),
-    ("reschedule_delayed", ("t", 2, 7), {"delay": 0}, "PATCH /topics/t/delayed/2/7", {"delay": 0.0}),
-    ("reschedule_delayed", ("t", 2, 7), {"deliver_at": NOON}, "PATCH /topics/t/delayed/2/7", {"deliver_at": NOON_TEXT}),
-    ("deliver_delayed", ("t", 2, 7), {}, "POST /topics/t/delayed/2/7/deliver", {}),
-    (
-        "cancel_delayed_where",
-        ("t", ["key=x"]),
-        {"partition": 0, "due_from": NOON_TEXT, "limit": 3, "dry_run": True},
-        "POST /topics/t/delayed/cancel",
-        {"filter": ["key=x"], "partition": 0, "from": NOON_TEXT, "limit": 3, "dry_run": True},
-    ),
-    (
-        "reschedule_delayed_where",
-        ("t", "key=x"),
-        {"shift": timedelta(minutes=-5), "due_to": NOON},
-        "POST /topics/t/delayed/reschedule",
-        {"filter": ["key=x"], "to": NOON_TEXT, "dry_run": False, "shift": "-5m"},
-    ),
-    (
-        "reschedule_delayed_where",
-        ("t",),
-        {"deliver_at": NOON},
-        "POST /topics/t/delayed/reschedule",
-        {"filter": [], "dry_run": False, "deliver_at": NOON_TEXT},
-    ),
-    (
-        "deliver_delayed_where",
-        ("t",),
-        {"filters": ("priority=high",)},
-        "POST /topics/t/delayed/deliver",
-        {"filter": ["priority=high"], "dry_run": False},
-    ),
-    ("delayed_timeline", ("t",), {}, "GET /topics/t/delayed/timeline", None),
-    ("delayed_timeline", ("t", 5), {}, "GET /topics/t/delayed/timeline?buckets=5", None),
-    ("delay_stats", (), {}, "GET /delay/stats", None),
-]
-
-
-@pytest.mark.parametrize(("method", "given", "wishes", "asked", "body"), CALLS)
-def test_a_call_is_what_the_broker_understands(
-    ask: Any, method: str, given: tuple[Any, ...], wishes: dict[str, Any], asked: str, body: Any
-) -> None:
-    with peer(lambda _: reply({"answered": 1})) as server:
-        assert ask(server.url, method, *given, **wishes) == {"answered": 1}
-        (seen,) = server.asked
-    assert f"{seen.method} {seen.target}" == asked
-    assert (msgspec.json.decode(seen.body) if seen.body else None) == body
-
-
-def test_what_may_look_at_all_messages_waits_as_long_as_the_broker_may_look() -> None:
-    patient = [
-        delays.listed("t", 1, 0, {}, "key=x"),
-        delays.cancel_where("t", (), {}),
-        delays.deliver_where("t", (), {}),
-        delays.reschedule_where("t", (), {}, 1, None, None),
-    ]
-    assert {call.patience for call in patient} == {DELAY_SECONDS_FOR_REQUEST}
-    assert delays.listed("t", 1, 0, {}, ()).patience == delays.cancel("t", 0, 0).patience == 0
-
-
-def test_every_call_is_tried_above() -> None:
-    for kind in (Schedule, AsyncSchedule):
-        assert {call[0] for call in CALLS} | {"call"} == {name for name in vars(kind) if not name.startswith("_")}
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * NANOSECONDS
 
 
 @pytest.mark.parametrize(
-    ("method", "given", "wishes", "why"),
+    ("fields", "after", "following"),
     [
-        ("reschedule_delayed", ("t", 0, 0), {}, "nothing says when"),
-        ("reschedule_delayed", ("t", 0, 0), {"delay": 1, "deliver_at": NOON}, "say one of them"),
-        ("reschedule_delayed_where", ("t",), {}, "nothing says when"),
-        ("reschedule_delayed_where", ("t",), {"shift": "1h", "delay": 1}, "shifted, or all moved"),
-        ("reschedule_delayed_where", ("t",), {"shift": "an hour"}, "shift"),
-        ("cancel_delayed_where", ("t",), {"due_to": datetime(2026, 1, 1)}, "no time zone"),  # noqa: DTZ001
+        ("0 3 * * *", "2026-03-01T02:59:59", "2026-03-01T03:00:00"),
+        ("0 3 * * *", "2026-03-01T03:00:00", "2026-03-02T03:00:00"),
+        ("*/15 * * * *", "2026-03-01T10:44:00", "2026-03-01T10:45:00"),
+        ("5/20 8-9 * * *", "2026-03-01T08:46:00", "2026-03-01T09:05:00"),
+        ("30 9 * * mon-fri", "2026-02-27T10:00:00", "2026-03-02T09:30:00"),
+        ("0 0 13 * fri", "2026-03-07T00:00:00", "2026-03-13T00:00:00"),  # both are restricted: either is enough
+        ("0 0 1,15 * 3", "2026-03-02T00:00:00", "2026-03-04T00:00:00"),
+        ("0 12 * * 7", "2026-03-02T00:00:00", "2026-03-08T12:00:00"),
+        ("0 0 29 feb *", "2096-03-01T00:00:00", "2104-02-29T00:00:00"),
+        ("@monthly", "2026-12-01T00:00:00", "2027-01-01T00:00:00"),
     ],
 )
-def test_what_can_not_be_meant_is_not_asked(
-    ask: Any, method: str, given: tuple[Any, ...], wishes: dict[str, Any], why: str
-) -> None:
-    with peer(lambda _: reply({})) as server:
-        with pytest.raises(RequestInvalid, match=why):
-            ask(server.url, method, *given, **wishes)
-        assert server.asked == []
+def test_next_time_of_cron_fields(fields: str, after: str, following: str) -> None:
+    assert cron(fields).next_after(at(after)) == at(following)
+
+
+def field(least: int, most: int) -> st.SearchStrategy[str]:
+    number = st.integers(least, most)
+    span = st.tuples(number, number).map(lambda pair: f"{min(pair)}-{max(pair)}")
+    step = st.tuples(st.one_of(st.just("*"), span), st.integers(1, 30)).map(lambda pair: f"{pair[0]}/{pair[1]}")
+    part = st.one_of(number.map(str), span, step)
+    return st.one_of(st.just("*"), st.lists(part, min_size=1, max_size=3).map(",".join))
+
+
+def matches(schedule: Cron, time: datetime) -> bool:
+    days = [time.day in schedule.days, time.isoweekday() % 7 in schedule.weekdays]
+    of_day = any(days) if schedule.either_day else all(days)
+    return of_day and (
+        time.minute in schedule.minutes and time.hour in schedule.hours and time.month in schedule.months
+    )
+
+
+@given(st.tuples(field(0, 59), field(0, 23), field(1, 28), st.just("*"), field(0, 7)), st.integers(0, 2**31))
+def test_no_time_between_is_left_out(fields: tuple[str, ...], second: int) -> None:
+    schedule = cron(" ".join(fields))
+    following = schedule.next_after(second * NANOSECONDS)
+    found = datetime.fromtimestamp(following // NANOSECONDS, UTC)
+    minute = datetime.fromtimestamp(second // 60 * 60 + 60, UTC)
+    assert matches(schedule, found)
+    assert found >= minute
+    for _ in range(3_000):  # two days
+        if minute == found:
+            break
+        assert not matches(schedule, minute)
+        minute += timedelta(minutes=1)
+    assert schedule.next_after(following - 1) == following
+    assert parse_schedule(str(schedule)) == schedule
+
+
+@given(st.integers(1, 365 * 86_400), st.integers(0, 2**62))
+def test_interval_is_kept_from_one_time_to_the_next(seconds: int, time_ns: int) -> None:
+    schedule = every(seconds)
+    following = schedule.next_after(time_ns)
+    assert 0 < following - time_ns <= seconds * NANOSECONDS
+    assert schedule.next_after(following) - following == seconds * NANOSECONDS
+    assert parse_schedule(str(schedule)) == schedule
 
 
 @pytest.mark.parametrize(
-    ("method", "given", "wishes", "hint"),
+    ("fields", "sentence"),
     [
-        ("cancel_delayed", ("t", 0, 0), {}, "refused with delayed_not_pending if that was done"),
-        ("deliver_delayed", ("t", 0, 0), {}, "refused with delayed_not_pending if that was done"),
-        ("reschedule_delayed", ("t", 0, 0), {"delay": 1}, "look at the due times"),
-        ("reschedule_delayed_where", ("t",), {"shift": 1}, "look at the due times"),
-        ("cancel_delayed_where", ("t",), {}, "the rest goes on"),
+        ("0 3 * *", "the schedule '0 3 * *' has 4 fields, and needs 5"),
+        ("60 * * * *", "the minute '60' of a schedule is not in 0 to 59"),
+        ("0 5-3 * * *", "the hour '5-3' of a schedule is not in 0 to 23"),
+        ("*/0 * * * *", "the minute '*/0' of a schedule is not in 0 to 59"),
+        ("0 0 * * funday", "the day of week 'funday' of a schedule is not understood"),
+        ("0 0 30 2 *", "the schedule '0 0 30 2 *' never occurs"),
     ],
 )
-def test_without_an_answer_nothing_is_done_twice_and_the_hint_says_what_to_do(
-    ask: Any, method: str, given: tuple[Any, ...], wishes: dict[str, Any], hint: str
-) -> None:
-    def silence(_: Asked) -> Reply:
-        return None
+def test_fields_that_mean_nothing_are_refused(fields: str, sentence: str) -> None:
+    with pytest.raises(RequestInvalid) as refusal:
+        cron(fields)
+    assert refusal.value.sentence == sentence
 
-    with peer(silence) as server:
-        with pytest.raises(BrokerUnreachable) as error:
-            ask(server.url, method, *given, **wishes)
-        assert hint in str(error.value.hint)
-        assert len(server.asked) == 1
+
+@pytest.mark.parametrize("seconds", [0, 0.5, 1.5, 366 * 86_400])
+def test_interval_out_of_range_is_refused(seconds: float) -> None:
+    with pytest.raises(RequestInvalid, match="a schedule cannot run every"):
+        every(seconds)

@@ -1,4 +1,4 @@
-"""What a producer with transactions asks the broker and what it makes of the answers: the rules, without a broker."""
+"""The rules of a producer with transactions: its requests, and what answers mean, without a broker."""
 
 import struct
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from goqueue.client.accumulator import Accumulator, topic_of
-from goqueue.client.calls import Call
-from goqueue.client.delivery import Batch
-from goqueue.client.dispatch import Step
-from goqueue.client.outgoing import origin_of
-from goqueue.client.pledges import Pledges
-from goqueue.client.producing import Options
-from goqueue.client.publications import Section
-from goqueue.client.transacting import Phase, TransactionalDispatch
+from goqueue.client.accumulator import Accumulator, topic_queues
+from goqueue.client.api_request import ApiRequest
+from goqueue.client.delivery import SendBatch
+from goqueue.client.message_encoding import frame_fields
+from goqueue.client.producer_core import Options
+from goqueue.client.publish_requests import SectionResult
+from goqueue.client.sender import SendStep
+from goqueue.client.transaction_acks import TransactionAcks
+from goqueue.client.transaction_core import TransactionalSender, TransactionPhase
 from goqueue.errors import (
     BrokerOverloaded,
     BrokerUnreachable,
@@ -38,10 +38,10 @@ from tests.client.test_accumulator import identity, messages
 
 ABORTED = TransactionAborted("it was aborted", reason="restart")
 FENCED = ProducerFenced("there is another one")
-LOST = BrokerUnreachable("nobody there", unsure=True)
+LOST = BrokerUnreachable("not reachable", unsure=True)
 
 
-def asked(call: Call[Any]) -> tuple[str, Any]:
+def asked(call: ApiRequest[Any]) -> tuple[str, Any]:
     """The path and the query or body of a call."""
     url = urlsplit(call.path)
     if url.query:
@@ -54,24 +54,24 @@ class Sender:
     """A producer with transactions without its thread; it has an epoch and an open transaction."""
 
     def __init__(self, *, identified: bool = True, opened: bool = True, **options: Any) -> None:
-        wishes = Options(linger=0, transactional_id="orders-1", transaction_timeout="30s", **options)
+        chosen = Options(linger=0, transactional_id="orders-1", transaction_timeout="30s", **options)
         self.clock = ManualClock()
-        self.accumulator = Accumulator(wishes.rules(), self.clock)
-        self.dispatch = TransactionalDispatch(self.accumulator, self.clock, wishes)
-        self.topic = topic_of("t", 2, murmur3, MIB)
+        self.accumulator = Accumulator(chosen.rules(), self.clock)
+        self.dispatch = TransactionalSender(self.accumulator, self.clock, chosen)
+        self.topic = topic_queues("t", 2, murmur3, MIB)
         if identified:
             self.dispatch.done(self.step(), (7, 3))
         if opened:
-            self.dispatch.open(Pledges())
+            self.dispatch.open(TransactionAcks())
 
-    def add(self, value: bytes = b"x", partition: int = 0, *, delayed: bool = False) -> Batch:
+    def add(self, value: bytes = b"x", partition: int = 0, *, delayed: bool = False) -> SendBatch:
         topic = self.topic.delayed if delayed else self.topic
         due = ("__deliver_in", struct.pack(">Q", 10**9)) if delayed else None
         content = frame.encode(value, flags=frame.TRANSACTIONAL)
-        origin = origin_of(value, flags=frame.TRANSACTIONAL)
-        return self.accumulator.add_many(topic, topic.lanes[partition], [content], len(content), origin, due)
+        origin = frame_fields(frame.NO_HEADERS, value, flags=frame.TRANSACTIONAL)
+        return self.accumulator.add_many(topic, topic.queues[partition], [content], len(content), origin, due)
 
-    def step(self) -> Step:
+    def step(self) -> SendStep:
         step, _, _ = self.dispatch.next()
         assert step is not None
         return step
@@ -81,9 +81,9 @@ class Sender:
         assert step is None
         return seconds
 
-    def deliver(self, outcome: Any = None) -> Step:
+    def deliver(self, outcome: Any = None) -> SendStep:
         step = self.step()
-        results = [Section(batch.partition, 0, batch.count) for batch in step.batches]
+        results = [SectionResult(batch.partition, 0, batch.count) for batch in step.batches]
         self.dispatch.done(step, results if outcome is None else outcome)
         return step
 
@@ -113,12 +113,20 @@ class Sender:
         return self.end(self.dispatch.abort("no more"), *outcomes)
 
 
+def delivered() -> Sender:
+    """One with a message of its transaction at the broker."""
+    sender = Sender()
+    sender.add()
+    sender.deliver()
+    return sender
+
+
 WHOSE = {"transactional_id": "orders-1", "producer_id": 7, "epoch": 3}
 
 # --- who it is ---
 
 
-def test_it_asks_for_its_epoch_before_anybody_sends() -> None:
+def test_epoch_is_requested_before_the_first_send() -> None:
     sender = Sender(identified=False, opened=False)
     step = sender.step()
     assert asked(step.call) == ("/producers/init", {"transactional_id": "orders-1", "transaction_timeout_ms": 30_000})
@@ -127,7 +135,7 @@ def test_it_asks_for_its_epoch_before_anybody_sends() -> None:
     assert sender.idle() is None
 
 
-def test_while_nobody_gives_an_epoch_it_asks_again() -> None:
+def test_epoch_request_is_retried() -> None:
     sender = Sender(identified=False, opened=False)
     sender.deliver(LOST)
     assert not sender.dispatch.is_ready
@@ -139,13 +147,13 @@ def test_while_nobody_gives_an_epoch_it_asks_again() -> None:
 def test_who_waits_in_vain_for_an_epoch_is_told_why() -> None:
     sender = Sender(identified=False, opened=False)
     with pytest.raises(RequestTimedOut, match="orders-1"):
-        sender.dispatch.open(Pledges())
+        sender.dispatch.open(TransactionAcks())
     sender.deliver(LOST)
-    with pytest.raises(BrokerUnreachable, match="nobody there"):
-        sender.dispatch.open(Pledges())
+    with pytest.raises(BrokerUnreachable, match="not reachable"):
+        sender.dispatch.open(TransactionAcks())
 
 
-def test_a_refused_epoch_is_asked_for_again_when_somebody_wants_it() -> None:
+def test_refused_epoch_is_requested_again_for_the_next_transaction() -> None:
     sender = Sender(identified=False, opened=False)
     sender.deliver(TransactionFull("too many ids"))
     assert sender.dispatch.is_ready
@@ -153,10 +161,10 @@ def test_a_refused_epoch_is_asked_for_again_when_somebody_wants_it() -> None:
     sender.dispatch.want()
     sender.deliver(TransactionFull("too many ids"))
     with pytest.raises(TransactionFull):
-        sender.dispatch.open(Pledges())
+        sender.dispatch.open(TransactionAcks())
     sender.dispatch.want()
     sender.deliver((7, 3))
-    sender.dispatch.open(Pledges())
+    sender.dispatch.open(TransactionAcks())
 
 
 # --- what it sends ---
@@ -193,7 +201,7 @@ def test_sequences_begin_anew_with_each_epoch_also_in_the_delayed_log() -> None:
     for epoch in (3, 4):
         if epoch == 4:
             sender.commit((7, 4))
-            sender.dispatch.open(Pledges())
+            sender.dispatch.open(TransactionAcks())
         for sequence in (0, 1):
             sender.add(delayed=False)
             sender.add(delayed=True)
@@ -219,7 +227,7 @@ def test_the_answer_to_the_end_has_the_next_epoch() -> None:
         ((asked_path, body),) = end(sender, (7, 4))
         assert (asked_path, {**body, **WHOSE}) == (f"/transactions/{path}", body)
         assert sender.accumulator.identity == (7, 4)
-        assert sender.dispatch.phase is Phase.IDLE
+        assert sender.dispatch.phase is TransactionPhase.IDLE
 
 
 def test_what_failed_aborts_the_transaction_and_is_raised_by_the_commit() -> None:
@@ -237,17 +245,15 @@ def test_one_refused_partition_fails_all_of_it() -> None:
     sender = Sender()
     sender.add(partition=0)
     sender.add(partition=1)
-    refused = Section(1, error={"error": "full", "code": "message_too_large"})
-    sender.deliver([Section(0, 0, 1), refused])
+    refused = SectionResult(1, error={"error": "full", "code": "message_too_large"})
+    sender.deliver([SectionResult(0, 0, 1), refused])
     with pytest.raises(GoQueueError, match="full"):
         sender.commit((7, 4))
     assert [path for path, _ in sender.calls] == ["/transactions/abort"]
 
 
 def test_what_was_not_delivered_is_never_committed() -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     late = sender.add()
     with pytest.raises(TransactionAborted):
         sender.commit((7, 4))
@@ -256,9 +262,7 @@ def test_what_was_not_delivered_is_never_committed() -> None:
 
 @pytest.mark.parametrize("error", [ABORTED, TransactionNotOpen("nothing is open")])
 def test_an_abort_of_what_is_over_already_is_no_failure(error: GoQueueError) -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     assert len(sender.abort(error)) == 1
     assert sender.accumulator.identity is None
 
@@ -275,9 +279,7 @@ def test_what_the_broker_has_aborted_is_not_aborted_again() -> None:
 
 @pytest.mark.parametrize("outcome", [LOST, RequestTimedOut("no answer")])
 def test_a_commit_whose_outcome_is_not_known_says_where_to_look(outcome: GoQueueError) -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     with pytest.raises(type(outcome)) as error:
         sender.commit(outcome)
     assert "client.transaction('orders-1')" in (error.value.hint or "")
@@ -285,9 +287,7 @@ def test_a_commit_whose_outcome_is_not_known_says_where_to_look(outcome: GoQueue
 
 
 def test_after_an_abort_that_was_lost_the_next_epoch_is_asked_for() -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     former = sender.accumulator.identity
     with pytest.raises(BrokerUnreachable):
         sender.abort(LOST)
@@ -301,8 +301,8 @@ def test_what_comes_back_late_is_of_no_transaction() -> None:
     late = sender.step()
     sender.abort((7, 4))
     assert sender.dispatch.done(late, FENCED) == []
-    sender.dispatch.open(Pledges())
-    assert sender.dispatch.done(late, [Section(0, 0, 1)]) == []
+    sender.dispatch.open(TransactionAcks())
+    assert sender.dispatch.done(late, [SectionResult(0, 0, 1)]) == []
     assert sender.dispatch.refusal is None
     sender.add()
     assert asked(sender.step().call)[1]["begin"] == "true"
@@ -369,7 +369,7 @@ def test_one_transaction_is_open_at_a_time() -> None:
         sender.dispatch.want()
     sender.dispatch.ending()
     with pytest.raises(RequestInvalid, match="one at a time"):
-        sender.dispatch.open(Pledges())
+        sender.dispatch.open(TransactionAcks())
 
 
 def test_outside_of_a_transaction_nothing_is_sent() -> None:
@@ -384,14 +384,12 @@ def test_outside_of_a_transaction_nothing_is_sent() -> None:
 def test_what_the_broker_does_not_know_needs_no_heartbeat() -> None:
     sender = Sender(opened=False)
     assert sender.idle() is None
-    sender.dispatch.open(Pledges())
+    sender.dispatch.open(TransactionAcks())
     assert sender.idle() is None
 
 
 def test_after_a_third_of_the_timeout_in_silence_it_beats() -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     assert sender.idle() == pytest.approx(10)
     sender.clock.advance(9)
     sender.add()
@@ -405,9 +403,7 @@ def test_after_a_third_of_the_timeout_in_silence_it_beats() -> None:
 
 
 def test_a_heartbeat_that_is_lost_is_repeated_soon() -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     sender.clock.advance(10)
     sender.deliver(BrokerOverloaded("busy"))
     assert (sender.idle() or 0) < 1
@@ -415,9 +411,7 @@ def test_a_heartbeat_that_is_lost_is_repeated_soon() -> None:
 
 
 def test_a_heartbeat_learns_that_the_transaction_was_aborted() -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     sender.clock.advance(10)
     sender.deliver(ABORTED)
     assert sender.dispatch.refusal is ABORTED
@@ -425,9 +419,7 @@ def test_a_heartbeat_learns_that_the_transaction_was_aborted() -> None:
 
 
 def test_while_it_ends_nothing_beats() -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     sender.dispatch.ending()
     sender.clock.advance(100)
     assert sender.idle() is None
@@ -438,18 +430,16 @@ def test_while_it_ends_nothing_beats() -> None:
 
 @pytest.mark.parametrize("timeout", [30, "30s", timedelta(seconds=30)])
 def test_a_timeout_is_said_as_everywhere(timeout: Any) -> None:
-    wishes = Options(transactional_id="x", transaction_timeout=timeout)
+    chosen = Options(transactional_id="x", transaction_timeout=timeout)
     clock = ManualClock()
-    dispatch = TransactionalDispatch(Accumulator(wishes.rules(), clock), clock, wishes)
+    dispatch = TransactionalSender(Accumulator(chosen.rules(), clock), clock, chosen)
     step, _, _ = dispatch.next()
     assert step is not None
     assert asked(step.call)[1]["transaction_timeout_ms"] == 30_000
 
 
 def test_a_reason_is_no_longer_than_the_broker_takes() -> None:
-    sender = Sender()
-    sender.add()
-    sender.deliver()
+    sender = delivered()
     ((_, body),) = sender.end(sender.dispatch.abort("x" * 100_000), (7, 4))
     assert len(body["reason"]) == REASON_CHARACTERS_MAX
 

@@ -5,11 +5,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from goqueue import errors
-from goqueue.client import refusals, times
+from goqueue.client import api_request, times
 from goqueue.client.address import Address, parse, quote
-from goqueue.client.attempts import Attempts
-from goqueue.client.calls import Answer, Call
-from goqueue.client.retry import LONGEST_SECONDS, Backoff, may_repeat
+from goqueue.client.api_request import LONGEST_SECONDS, ApiRequest, ApiResponse, Backoff, RequestAttempts, may_repeat
 
 # --- addresses ---
 
@@ -90,20 +88,20 @@ def test_durations_are_text_or_seconds() -> None:
 # --- refusals ---
 
 
-def answer(body: bytes, status: int, **headers: bytes) -> Answer:
-    return Answer(status, {name.replace("_", "-").encode(): value for name, value in headers.items()}, body)
+def answer(body: bytes, status: int, **headers: bytes) -> ApiResponse:
+    return ApiResponse(status, {name.replace("_", "-").encode(): value for name, value in headers.items()}, body)
 
 
 def test_a_refusal_becomes_the_error_with_its_code() -> None:
     body = b'{"error":"no topic x","code":"topic_not_found","hint":"make it","details":{"name":"x"}}'
-    error = refusals.of_answer(answer(body, 404))
+    error = api_request.error_of_response(answer(body, 404))
     assert type(error) is errors.TopicNotFound
     assert (error.sentence, error.hint, error.details) == ("no topic x", "make it", {"name": "x"})
 
 
 def test_every_code_has_its_class() -> None:
-    for code, kind in refusals.kinds().items():
-        assert type(refusals.of_record({"error": "x", "code": code})) is kind
+    for code, kind in api_request.error_classes().items():
+        assert type(api_request.error_of_record({"error": "x", "code": code})) is kind
 
 
 @pytest.mark.parametrize(
@@ -116,7 +114,7 @@ def test_every_code_has_its_class() -> None:
     ],
 )
 def test_an_unknown_code_becomes_a_general_error(status: int, kind: type[errors.GoQueueError]) -> None:
-    error = refusals.of_answer(answer(b'{"error":"odd","code":"brand_new"}', status))
+    error = api_request.error_of_response(answer(b'{"error":"odd","code":"brand_new"}', status))
     assert type(error) is kind
     assert (error.sentence, error.details["code"], error.details["status"]) == ("odd", "brand_new", status)
 
@@ -126,7 +124,7 @@ UNREADABLE = [b"", b"<html>", b"[]", b'{"detail":"Not Found"}', b'{"error":7,"de
 
 @pytest.mark.parametrize("body", UNREADABLE)
 def test_a_refusal_without_a_code_is_none_of_a_broker(body: bytes) -> None:
-    error = refusals.of_answer(answer(body, 404))
+    error = api_request.error_of_response(answer(body, 404))
     assert type(error) is errors.BrokerUnreachable
     assert "this address is not a GoQueue broker" in error.sentence
     assert "status 404" in error.sentence
@@ -134,13 +132,13 @@ def test_a_refusal_without_a_code_is_none_of_a_broker(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", UNREADABLE)
 def test_what_a_proxy_says_of_a_broker_that_is_away_passes(body: bytes) -> None:
-    error = refusals.of_answer(answer(body, 502))
+    error = api_request.error_of_response(answer(body, 502))
     assert (type(error), error.sentence) == (errors.BrokerUnreachable, "the answer is 502")
-    assert may_repeat(Call("GET", "/", lambda _: None), error)
+    assert may_repeat(ApiRequest("GET", "/", lambda _: None), error)
 
 
 def test_details_cannot_take_the_place_of_the_sentence() -> None:
-    error = refusals.of_record(
+    error = api_request.error_of_record(
         {"error": "x", "code": "topic_busy", "details": {"sentence": 1, "hint": 2, "self": 3, "a": 4}}
     )
     assert (error.sentence, error.details) == ("x", {"a": 4})
@@ -159,12 +157,12 @@ def test_waits_grow_and_are_spread() -> None:
 
 def test_the_broker_may_ask_for_more_time() -> None:
     assert Backoff().next(errors.BrokerOverloaded("x", retry_after=3), 0.0) == 3.0
-    assert refusals.of_answer(answer(b"{}", 429, retry_after=b"7")).details["retry_after"] == 7.0
+    assert api_request.error_of_response(answer(b"{}", 429, retry_after=b"7")).details["retry_after"] == 7.0
 
 
 def test_only_what_does_no_harm_is_repeated() -> None:
-    safe: Call[None] = Call("GET", "/", lambda _: None)
-    unsafe: Call[None] = Call("POST", "/", lambda _: None, idempotent=False)
+    safe: ApiRequest[None] = ApiRequest("GET", "/", lambda _: None)
+    unsafe: ApiRequest[None] = ApiRequest("POST", "/", lambda _: None, idempotent=False)
     passing, unsure = errors.BrokerStopping("x"), errors.BrokerUnreachable("x", unsure=True)
     assert may_repeat(safe, unsure)
     assert may_repeat(unsafe, passing)
@@ -174,8 +172,8 @@ def test_only_what_does_no_harm_is_repeated() -> None:
 
 
 def test_an_attempt_that_no_time_is_left_for_raises_what_went_wrong_before() -> None:
-    safe: Call[None] = Call("GET", "/", lambda _: None)
-    attempts = Attempts(safe, 0.0)
+    safe: ApiRequest[None] = ApiRequest("GET", "/", lambda _: None)
+    attempts = RequestAttempts(safe, 0.0)
     assert attempts.left() <= 0
     wrong = errors.BrokerUnreachable("x")
     with pytest.raises(errors.BrokerUnreachable):
@@ -185,15 +183,15 @@ def test_an_attempt_that_no_time_is_left_for_raises_what_went_wrong_before() -> 
     assert error.value is wrong
 
 
-def test_patience_is_for_an_answer_and_not_for_finding_somebody() -> None:
-    patient: Call[None] = Call("POST", "/", lambda _: None, patience=3600.0)
+def test_patience_extends_the_wait_for_an_answer_only() -> None:
+    patient: ApiRequest[None] = ApiRequest("POST", "/", lambda _: None, patience=3600.0)
     away, broken = errors.BrokerUnreachable("x", unsent=True), errors.BrokerUnreachable("x", unsure=True)
-    assert Attempts(patient, 1.0).left() > 3600.0
+    assert RequestAttempts(patient, 1.0).left() > 3600.0
     with pytest.raises(errors.BrokerUnreachable):
-        Attempts(patient, 0.0).after(away)
-    attempts = Attempts(patient, 30.0)
+        RequestAttempts(patient, 0.0).after(away)
+    attempts = RequestAttempts(patient, 30.0)
     attempts.after(broken)
     assert 3600.0 < attempts.left() <= 3630.0
-    impatient: Call[None] = Call("GET", "/", lambda _: None)
+    impatient: ApiRequest[None] = ApiRequest("GET", "/", lambda _: None)
     with pytest.raises(errors.BrokerUnreachable):
-        Attempts(impatient, 0.0).after(broken)
+        RequestAttempts(impatient, 0.0).after(broken)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.config import SETTINGS, Config, load
+from tests.forked import run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BROKEN = "data_dir: ~/q\nstorage:\n  flsh: always\n  segment_bytes: 64mib\n"
@@ -22,14 +23,8 @@ def _without_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def config(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "goqueue.commands.main", "config", *words],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "goqueue.commands.main", "config", *words]
+    return run(command, cwd=cwd, env=os.environ | environment, text=True)
 
 
 def test_check_prints_every_problem_with_its_place(tmp_path: Path) -> None:
@@ -37,7 +32,7 @@ def test_check_prints_every_problem_with_its_place(tmp_path: Path) -> None:
     done = config("check", "q.yaml", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, "found 3 problems\n")
     assert done.stdout.splitlines() == [
-        "q.yaml:1:11: data_dir: '~/q' begins with ~, which only a shell replaces: write the whole path",
+        "q.yaml:1:11: data_dir: '~/q' begins with ~, which only a shell expands: write the full path",
         "q.yaml:3:3: storage.flsh: is not a setting (did you mean storage.flush?)",
         "q.yaml:4:18: storage.segment_bytes: '64mib' has the unknown unit 'mib': write MiB",
     ]
@@ -63,7 +58,7 @@ def test_check_gives_programs_the_same_as_json(tmp_path: Path) -> None:
 
 def test_check_shows_what_is_in_effect_when_all_is_well() -> None:
     done = config("check", "configs/production.yaml", GOQUEUE_STORAGE_FLUSH="interval")
-    assert (done.returncode, done.stderr) == (0, "configs/production.yaml is fine\n")
+    assert (done.returncode, done.stderr) == (0, "configs/production.yaml is valid\n")
     rows = [line.split() for line in done.stdout.splitlines()]
     assert rows[:2] == [
         ["SETTING", "VALUE", "ORIGIN"],
@@ -75,18 +70,14 @@ def test_check_shows_what_is_in_effect_when_all_is_well() -> None:
 def test_check_counts_a_broken_environment_as_well() -> None:
     done = config("check", "configs/dev.yaml", GOQUEUE_STORAGE_FLSH="x")
     assert done.returncode == 2
-    assert done.stdout == "GOQUEUE_STORAGE_FLSH: names no setting (did you mean GOQUEUE_STORAGE_FLUSH?)\n"
+    assert done.stdout == "GOQUEUE_STORAGE_FLSH: is not a setting (did you mean GOQUEUE_STORAGE_FLUSH?)\n"
 
 
 def test_show_needs_no_file_and_gives_json_with_raw_values() -> None:
     shown = json.loads(config("show", "-o", "json", "--storage-tail-bytes", "1MiB").stdout)
     assert [row["key"] for row in shown] == [setting.key for setting in SETTINGS]
     tail = next(row for row in shown if row["key"] == "storage.tail_bytes")
-    assert (tail["value"], tail["text"], tail["origin"]["name"]) == (
-        2**20,
-        "1MiB",
-        "--storage-tail-bytes",
-    )
+    assert (tail["value"], tail["text"], tail["origin"]["name"]) == (2**20, "1MiB", "--storage-tail-bytes")
 
 
 def test_show_writes_yaml_that_gives_the_same_settings_again(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The daemon as operators meet it: what keeps it from starting, how it ends, and what is there afterwards."""
 
 import socket
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -14,22 +13,17 @@ import pytest
 from goqueue.errors import DataDirectoryInUse
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import ask, create, publish, read
+from tests.forked import run
 from tests.processes import ROOT, Served
 
 
 def refused(*words: str, cwd: Path = ROOT) -> str:
     """The first line of what it says instead of starting."""
-    done = subprocess.run(
-        [sys.executable, "-m", "goqueue", "serve", *words],
-        cwd=cwd,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    command = [sys.executable, "-m", "goqueue", "serve", *words]
+    done = run(command, cwd=cwd, env={"PATH": "/usr/bin:/bin"}, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    first, *others = done.stderr.splitlines()
+    lines: list[str] = done.stderr.splitlines()
+    first, *others = lines
     assert all(line.startswith(("hint:", "cause:", "  ")) for line in others), done.stderr
     return first
 
@@ -42,9 +36,9 @@ def test_a_port_in_use_is_named_and_the_data_directory_is_let_go(tmp_path: Path)
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port = listener.getsockname()[1]
         said = refused("--data-dir", data, "--port", str(port))
-    assert said == f"error: cannot listen on '127.0.0.1' port {port}: somebody listens there already"
+    assert said == f"error: cannot listen on '127.0.0.1' port {port}: another process is listening there"
     with LocalBroker(data):
-        assert True, "nobody holds it any more, and nothing in it is in the way"
+        assert True, "the lock is free, and the directory can be opened"
 
 
 def test_a_host_that_is_not_this_machine_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -12,16 +13,19 @@ from pathlib import Path
 import pytest
 
 from goqueue.client import Client
+from goqueue.storage.frame import NORMAL
+from tests.api.wire import until
+from tests.forked import Program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = (sys.executable, "-m", "goqueue", "demo", "--rate", "200")
 
 
 @contextmanager
-def demo(directory: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+def demo(directory: Path, *words: str) -> Iterator[Program]:
     """A demo that has its temporary directory in `directory`."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith("GOQUEUE_")}
-    with subprocess.Popen(
+    with Program(
         [*COMMAND, *words],
         cwd=ROOT,
         env=environment | {"TMPDIR": str(directory)},
@@ -35,8 +39,15 @@ def demo(directory: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
             process.terminate()
 
 
-def introduction(process: "subprocess.Popen[str]") -> list[str]:
-    assert process.stderr is not None
+def broker_process(directory: Path) -> int:
+    """The process id of the demo's broker, from the lock of its data directory."""
+    (lock,) = directory.glob("goqueue-demo-*/data/lock")
+    found = re.search(r"process (\d+)", lock.read_text())
+    assert found is not None
+    return int(found[1])
+
+
+def introduction(process: Program) -> list[str]:
     lines = []
     for line in process.stderr:
         lines.append(line.rstrip())
@@ -51,9 +62,9 @@ def test_there_are_messages_until_it_is_stopped_and_then_nothing_is_left(tmp_pat
         lines = introduction(process)
         address = lines[0].split()[3].rstrip(",")
         assert f"  export GOQUEUE_SERVER={address}" in lines
-        assert "  goqueue-cli consume orders --follow" in lines
+        assert any(line.startswith("  goqueue-cli consume orders --follow ") for line in lines)
         with Client(address) as client:
-            assert {"orders", "page-views", "payments"} <= set(client.topics())
+            assert {"orders", "page-views", "payments", "reminders", "tickets", "invoices"} <= set(client.topics())
             with client.reader("orders", follow=True) as orders:
                 order = next(iter(orders))
         assert order.key is not None
@@ -61,7 +72,7 @@ def test_there_are_messages_until_it_is_stopped_and_then_nothing_is_left(tmp_pat
         process.send_signal(number)
         out, err = process.communicate()
     assert (process.returncode, out) == (0, "")
-    assert err.endswith("the demo has ended, and its data is gone\n")
+    assert err.endswith("the demo has ended, and its data is deleted\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -73,10 +84,50 @@ def test_its_groups_work_and_what_cannot_be_worked_with_becomes_a_dead_letter(tm
                 next(True for _ in payments if "payments.dlq" in client.topics())
             with client.reader("payments.dlq", follow=True) as letters:
                 letter = next(iter(letters))
-            assert set(client.groups()) == {"archive", "billing", "shipping", "statistics"}
+            assert set(client.groups()) == {
+                "archive", "billing", "invoicing", "mailer", "shipping", "statistics", "support",
+            }  # fmt: skip
             assert client.group("billing")["members"]
+            assert not client.group("archive")["members"]
         assert letter.value is not None
         assert b'"voucher"' in letter.value or b"null" in letter.value
+
+
+def test_its_reminders_are_delayed_its_tickets_have_priorities_and_its_invoices_are_in_transactions(
+    tmp_path: Path,
+) -> None:
+    with demo(tmp_path, "--port", "0") as process:
+        address = introduction(process)[0].split()[3].rstrip(",")
+        with Client(address) as client:
+            with client.reader("tickets", follow=True) as tickets:
+                assert next(True for ticket in tickets if ticket.priority != NORMAL)
+            with client.reader("invoices", follow=True) as invoices:
+                assert next(iter(invoices)).key is not None
+            until(address, lambda: client.delay_stats()["topics"].get("reminders", 0) > 0)
+
+
+def test_the_end_of_its_broker_is_told_with_exit_code_1(tmp_path: Path) -> None:
+    with demo(tmp_path, "--port", "0") as process:
+        introduction(process)
+        os.kill(broker_process(tmp_path), signal.SIGKILL)
+        _, err = process.communicate()
+    assert process.returncode == 1
+    assert err.endswith("error: the broker of the demo was killed by SIGKILL; it said nothing\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_demo_takes_its_broker_along_and_the_next_one_removes_its_data(tmp_path: Path) -> None:
+    with demo(tmp_path, "--port", "0") as process:
+        introduction(process)
+        (left,) = tmp_path.iterdir()
+        broker = os.pidfd_open(broker_process(tmp_path))
+        process.kill()
+        assert select.select([broker], [], [], 30)[0], "the broker goes on"
+        os.close(broker)
+    assert left.exists()
+    with demo(tmp_path, "--port", "0") as process:
+        introduction(process)
+        assert not left.exists()
 
 
 def test_it_ends_by_itself_after_a_time(tmp_path: Path) -> None:
@@ -92,7 +143,7 @@ def test_it_publishes_as_many_messages_as_its_rate_says(tmp_path: Path) -> None:
         _, err = process.communicate()
     found = re.search(r"^(\d+) messages in ", err, re.MULTILINE)
     assert found is not None
-    assert int(found[1]) in {200, 201}  # the last order may have its payment with it
+    assert int(found[1]) in {200, 201, 202}  # the last order may have its payment and its reminder with it
 
 
 def test_without_a_port_it_takes_one_that_is_free(tmp_path: Path) -> None:
@@ -102,7 +153,7 @@ def test_without_a_port_it_takes_one_that_is_free(tmp_path: Path) -> None:
             told.append(introduction(second))
     addresses = [next(line for line in lines if line.startswith("GoQueue is at")) for lines in told]
     assert addresses[0] != addresses[1]
-    why = re.compile("cannot listen on '127.0.0.1' port 8080: .*; the demo takes a free port, --port chooses another")
+    why = re.compile("cannot listen on '127.0.0.1' port 8080: .*; using a free port, --port selects another")
     assert any(why.fullmatch(lines[0]) for lines in told)
 
 

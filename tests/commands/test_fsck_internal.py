@@ -1,4 +1,4 @@
-"""What `goqueue fsck` says and does about copies, and about topics whose records are lost."""
+"""`goqueue fsck` with copies, and with topics whose records are lost."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +25,8 @@ ROOT = f"{DATA}/logs"
 def reports(disk: FaultyDisk) -> Iterator[LogReport]:
     for name in find_logs(disk, ROOT):
         directory = f"{ROOT}/{name}"
-        tasks, found = check.plan(disk, name, directory)
-        yield check.summarise(name, directory, [check.check_segment(disk, task) for task in tasks], found, None)
+        tasks, found = check.plan_check(disk, name, directory)
+        yield check.summarize_log(name, directory, [check.check_segment(disk, task) for task in tasks], found, None)
 
 
 def findings(disk: FaultyDisk) -> list[str]:
@@ -36,11 +36,11 @@ def findings(disk: FaultyDisk) -> list[str]:
 def repair(disk: FaultyDisk) -> None:
     for one in reports(disk):
         if any(finding.repair for finding in one.findings):
-            check.repair(disk, f"{ROOT}/{one.name}", one)
+            check.repair_log(disk, f"{ROOT}/{one.name}", one)
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped"])
-def test_damage_that_a_copy_heals_is_no_loss_and_is_written_back(end: str) -> None:
+def test_damage_is_restored_from_a_copy(end: str) -> None:
     before = lived(end)
     assert findings(before) == []
     for path in internal_logs(before):

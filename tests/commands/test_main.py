@@ -10,7 +10,8 @@ import pytest
 
 from goqueue import __version__, errors
 from goqueue.commands import main, registry
-from goqueue.console import command, exits, failure, groups, terminal
+from goqueue.console import command_tree, exit_codes, failure, terminal
+from tests import forked
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = {"goqueue": "goqueue", "goqueue-cli": "goqueue_cli.main", "goqueue-admin": "goqueue_admin.main"}
@@ -18,14 +19,7 @@ PROGRAMS = {"goqueue": "goqueue", "goqueue-cli": "goqueue_cli.main", "goqueue-ad
 
 def run(*words: str, module: str = "goqueue", **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GOQUEUE_")}
-    return subprocess.run(
-        [sys.executable, "-m", module, *words],
-        cwd=ROOT,
-        env=clean | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return forked.run([sys.executable, "-m", module, *words], cwd=ROOT, env=clean | environment, text=True)
 
 
 # --- every program ---
@@ -72,35 +66,8 @@ def test_the_version_is_a_command_too_and_wins_over_what_follows() -> None:
         (["\x1b[31m"], "error: there is no command '\\x1b[31m'\nhint: `goqueue --help` lists the commands\n"),
     ],
 )
-def test_a_mistyped_word_is_told_with_the_nearest_one(words: list[str], said: str) -> None:
+def test_mistyped_word_gets_a_suggestion(words: list[str], said: str) -> None:
     assert run(*words).stderr == said
-
-
-def test_help_loads_neither_numpy_nor_yaml_nor_storage() -> None:
-    program = "import sys; from goqueue.commands.main import main; main(['--help']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
-    assert {"numpy", "yaml", "rich", "asyncio", "pydantic", "goqueue.storage", "goqueue.config"}.isdisjoint(loaded)
-
-
-def test_the_version_loads_no_typer() -> None:
-    program = "import sys; from goqueue.commands.main import main; main(['--version']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert {"typer", "typing", "dataclasses", "re", "goqueue.errors"}.isdisjoint(done.stdout.split())
-
-
-@pytest.mark.parametrize("command", registry.COMMANDS, ids=[command.path for command in registry.COMMANDS])
-def test_every_command_answers_help_with_the_sentence_of_the_registry(command: command.Command) -> None:
-    done = run(*command.path.split(), "--help")
-    assert done.returncode == 0
-    assert command.help in done.stdout
-
-
-@pytest.mark.parametrize("words", [[], ["config"]])
-def test_help_of_a_group_leads_with_what_it_is_for_and_examples(words: list[str]) -> None:
-    _, told, examples, *_ = run(*words, "--help").stdout.split("\n\n")
-    assert told.strip().endswith(".")
-    assert examples.strip().startswith(" ".join(["goqueue", *words]))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +119,7 @@ def test_colours_are_for_terminals_that_want_them(
 def test_an_error_names_its_cause_and_its_next_step(capfd: pytest.CaptureFixture[str]) -> None:
     error = errors.LogFenced("topic\x1b[2J is closed for writing", hint="run goqueue fsck")
     error.__cause__ = errors.DiskFailed("the device failed")
-    assert failure.explain(error, debug=False) == exits.FAILED
+    assert failure.report_error(error, debug=False) == exit_codes.FAILED
     assert capfd.readouterr().err == (
         "error: topic\\x1b[2J is closed for writing\n"
         "cause: disk_failed: the device failed\n"
@@ -169,22 +136,22 @@ def test_an_error_names_its_cause_and_its_next_step(capfd: pytest.CaptureFixture
         (errors.PathInvalid("x"), 2),
         (errors.DiskFull("x"), 1),
         (OSError(28, "No space left on device"), 1),
-        (groups.UsageInvalid("x"), 2),
+        (failure.UsageInvalid("x"), 2),
         (KeyError("x"), 70),
         (RecursionError(), 70),
     ],
 )
 def test_the_exit_code_says_who_must_act(error: Exception, code: int) -> None:
-    assert failure.explain(error, debug=False) == code
+    assert failure.report_error(error, debug=False) == code
 
 
 def test_a_bug_of_ours_is_one_line_and_with_debug_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(program: command.Program) -> None:
+    def fail(program: command_tree.Program) -> None:
         raise KeyError(program.name)
 
-    monkeypatch.setattr(groups, "root", fail)
+    monkeypatch.setattr(command_tree, "root_command", fail)
     assert (main.main(["config"]), main.main(["config", "--debug"])) == (70, 70)
     short, _, rest = capfd.readouterr().err.partition("\n")
     assert short == "error: this is a bug of GoQueue, please report it: KeyError: 'goqueue' (--debug shows where)"
@@ -200,7 +167,7 @@ def test_an_interruption_ends_with_130() -> None:
     program = f"""
 import os, signal, sys
 from goqueue.commands import main
-from goqueue.console import groups
+from goqueue.console import command_tree
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
@@ -209,7 +176,7 @@ def interrupted(program):
     while True:  # until the interpreter takes notice
         pass
 
-groups.root = interrupted
+command_tree.root_command = interrupted
 sys.exit(main.main(["config"]))
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -220,16 +187,13 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as pipe:
-        command = [sys.executable, "-m", "goqueue", "config", "show"]
-        done = subprocess.run(command, cwd=ROOT, stdout=pipe, stderr=subprocess.PIPE, check=False)
+        done = forked.run([sys.executable, "-m", "goqueue", "config", "show"], cwd=ROOT, stdout=pipe)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["config", "show"]])
 def test_a_full_disk_behind_stdout_is_told(words: list[str]) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "goqueue", *words], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False
-        )
+        done = forked.run([sys.executable, "-m", "goqueue", *words], cwd=ROOT, stdout=full)
     assert done.returncode == 1
     assert b"error: the operating system refused: No space left on device\n" in done.stderr

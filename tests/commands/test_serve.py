@@ -5,8 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,43 +13,13 @@ from goqueue.limits import GROUP_LOGS
 from goqueue.storage.disk import SystemDisk
 from goqueue.testing.broker import LocalBroker
 from tests.brokers import create, publish
+from tests.forked import Program, run
+from tests.processes import END_OF_BANNER, ROOT, Served
 from tests.storage.stores import append, open_store
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-END_OF_BANNER = "^C stops"
-
-
-@contextmanager
-def serving(*words: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
-    """A broker that has come up, and its banner."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "goqueue", "serve", "--port", "0", *words],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    banner: list[str] = []
-    for line in process.stderr:
-        banner.append(line.rstrip())
-        if banner[-1] == END_OF_BANNER:
-            break
-    try:
-        yield process, banner
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def refused(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "goqueue", "serve", "--port", "0", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run([sys.executable, "-m", "goqueue", "serve", "--port", "0", *words], cwd=ROOT, text=True)
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])
@@ -63,12 +31,11 @@ def test_a_place_that_can_be_no_directory_is_a_matter_of_configuration(tmp_path:
     assert done.stderr.splitlines()[1].startswith("hint: `--data-dir DIR` names a directory")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_it_stops_cleanly_when_asked_to(tmp_path: Path, number: signal.Signals) -> None:
-    with serving("--data-dir", str(tmp_path / "data")) as (process, _):
-        process.send_signal(number)
-        _, narration = process.communicate()
-    assert (process.returncode, narration) == (0, "stopped cleanly\n")
+def test_it_stops_cleanly_when_its_terminal_is_closed(tmp_path: Path) -> None:
+    with Served("--data-dir", str(tmp_path / "data")) as served:
+        served.process.send_signal(signal.SIGHUP)
+        _, narration = served.process.communicate()
+    assert (served.process.returncode, narration) == (0, "stopped cleanly\n")
     assert (tmp_path / "data/clean").exists()
 
 
@@ -77,11 +44,11 @@ def test_the_banner_says_what_is_there_and_how_the_last_run_ended(tmp_path: Path
     with LocalBroker(data) as broker:
         create(broker.url, "orders")
         publish(broker.url, "orders", "a", "b")
-    with serving("--data-dir", data) as (_, banner):
-        assert f"{data}: 1 topic, 2 messages" in banner[1]
-        assert "after a clean stop" in banner[3]
-    with serving("--data-dir", data) as (_, banner):
-        assert f"the last stop was not clean, {3 + GROUP_LOGS} logs surveyed" in banner[3]
+    with Served("--data-dir", data) as served:
+        assert f"{data}: 1 topic, 2 records" in served.banner[1]
+        assert "after a clean stop" in served.banner[3]
+    with Served("--data-dir", data) as served:
+        assert f"the last stop was not clean, {4 + GROUP_LOGS} logs surveyed" in served.banner[3]
 
 
 def test_the_banner_names_a_log_that_no_topic_knows(tmp_path: Path) -> None:
@@ -89,9 +56,9 @@ def test_the_banner_names_a_log_that_no_topic_knows(tmp_path: Path) -> None:
     store = open_store(SystemDisk(), path=data)
     append(store, store.create("orders/0"), b"a", b"b")
     store.close()
-    with serving("--data-dir", data) as (_, banner):
-        assert f"{data}: 0 topics, 0 messages" in banner[1]
-        assert any(line.startswith("unclaimed   orders/0: no topic knows this log") for line in banner)
+    with Served("--data-dir", data) as served:
+        assert f"{data}: 0 topics, 0 records" in served.banner[1]
+        assert any(line.startswith("unclaimed   orders/0: no topic has this log") for line in served.banner)
 
 
 def test_the_banner_names_what_recovery_cut_and_what_is_damaged(tmp_path: Path) -> None:
@@ -108,9 +75,9 @@ def test_the_banner_names_what_recovery_cut_and_what_is_damaged(tmp_path: Path) 
     content = bytearray((data / "logs/rotten/00000000000000000000.log").read_bytes())
     content[60] ^= 1
     (data / "logs/rotten/00000000000000000000.log").write_bytes(content)
-    with serving("--data-dir", str(data)) as (_, banner):
-        assert any(line.startswith("cut         torn: an unanswered write at bytes 272 to 276") for line in banner)
-        assert any(line.startswith("DAMAGE      rotten: offsets 0 to 0") for line in banner)
+    with Served("--data-dir", str(data)) as served:
+        cut, damage = "cut         torn: an unanswered write at bytes 272 to 276", "DAMAGE      rotten: offsets 0 to 0"
+        assert all(any(line.startswith(said) for line in served.banner) for said in (cut, damage))
 
 
 def test_the_banner_names_a_log_that_could_not_be_opened(tmp_path: Path) -> None:
@@ -120,17 +87,9 @@ def test_the_banner_names_a_log_that_could_not_be_opened(tmp_path: Path) -> None
         append(store, store.create(name), b"x")
     store.close()
     shutil.rmtree(data / "logs/lost")
-    with serving("--data-dir", str(data)) as (_, banner):
-        assert f"{data}: 0 topics, 0 messages" in banner[1]
-        assert any(line.startswith("CLOSED      lost: log lost is gone") for line in banner)
-
-
-def test_a_second_broker_is_refused_by_name(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
-    with serving("--data-dir", data) as (process, _):
-        done = refused("--data-dir", data)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert f"in use by goqueue serve (process {process.pid})" in done.stderr
+    with Served("--data-dir", str(data)) as served:
+        assert f"{data}: 0 topics, 0 records" in served.banner[1]
+        assert any(line.startswith("CLOSED      lost: log lost is gone") for line in served.banner)
 
 
 @pytest.mark.parametrize(
@@ -162,8 +121,7 @@ def test_a_newer_format_is_refused_and_nothing_is_changed(tmp_path: Path) -> Non
 def test_with_json_logs_every_line_is_an_object(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "goqueue", "serve", "--port", "0", "--log-format", "json", "--data-dir"]
     lines = []
-    with subprocess.Popen([*command, str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
+    with Program([*command, str(tmp_path)], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:
             lines.append(line)
             if END_OF_BANNER in line:

@@ -17,7 +17,7 @@ COLUMNS = (Column("NAME", "name"), Column("LAG", "lag"), Column("STATE", "state"
 def look() -> list[Row]:
     line = sys.stdin.readline().strip()
     if line == "away":
-        raise BrokerUnreachable("nobody answers")
+        raise BrokerUnreachable("no broker answers")
     if line == "deleted":
         raise TopicNotFound("there is no topic 'orders'")
     rows: list[Row] = json.loads(line)
@@ -30,7 +30,7 @@ def main() -> int:
     try:
         watch.watch(session, look, COLUMNS, every=0.01)
     except Exception as error:
-        return failure.explain(error, debug=False)
+        return failure.report_error(error, debug=False)
     except KeyboardInterrupt:
         return 99
     return 0
@@ -42,4 +42,4 @@ if __name__ == "__main__":
     except typer.Exit as end:
         code = end.exit_code
     sys.stdout.flush()
-    os._exit(code)  # a look that waits for its line must not keep anybody waiting
+    os._exit(code)  # a request that waits for its line must not delay the exit

@@ -1,4 +1,4 @@
-"""Completion: the scripts, in a real bash where that says more than its text, and the names from a broker."""
+"""Shell completion: proposals for a line, the scripts in a real bash, and the names from a broker."""
 
 import json
 import re
@@ -13,21 +13,19 @@ from typing import get_args
 import pytest
 
 from goqueue.commands import registry as daemon
-from goqueue.console.command import Program
-from goqueue.console.completion import live, tree
-from goqueue.console.completion.command import SHELLS, Shell, script
+from goqueue.console import completion
+from goqueue.console.command_tree import Program
+from goqueue.console.completion import SHELLS, proposals, script
+from goqueue.console.rows import OUTPUTS
 from goqueue.storage.frame import PRIORITIES
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin import registry as admin
 from goqueue_cli.registry import PROGRAM
-from goqueue_cli.transactions.listing import State
-from tests.brokers import ask, broker, create
+from goqueue_cli.transactions import State
+from tests.brokers import ask, create
 from tests.cli.programs import NO_CONTEXTS, ROOT, environment
 
-__all__ = ["broker"]
-
 PROGRAMS = [daemon.PROGRAM, PROGRAM, admin.PROGRAM]
-NODES = tree.nodes(PROGRAM)
 
 _ASK = """
 COMP_LINE=$1 COMP_POINT=${#1}; shift
@@ -37,24 +35,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-@pytest.fixture(scope="module")
-def bash_script() -> str:
-    return script(PROGRAM, "bash")
-
-
-def proposed(bash_script: str, line: str, directory: Path, **variables: str) -> list[str]:
-    """What a real bash proposes at the end of a line, which it breaks into words as readline does."""
-    words = re.findall(r"[^\s=:]+|[=:]+", line)
-    current = [] if line[-1] not in " =" else [""]
-    if line.endswith("="):
-        words, current = words[:-1], ["="]
-    program = f'goqueue-cli() {{ {sys.executable} -m goqueue_cli.main "$@"; }}\nexport PYTHONPATH={ROOT}\n'
-    done = subprocess.run(
-        ["bash", "--norc", "-c", f"{program}{bash_script}{_ASK}", "bash", line, *words, *current], cwd=directory,
-        env=environment(HOME=str(directory), **variables), capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    return sorted(done.stdout.split())
+def words(line: str) -> list[str]:
+    return sorted(word for word, _ in proposals(PROGRAM, line, {"GOQUEUE_CONFIG": NO_CONTEXTS}))
 
 
 @pytest.mark.parametrize(
@@ -67,26 +49,72 @@ def proposed(bash_script: str, line: str, directory: Path, **variables: str) -> 
         ("goqueue-cli topic list --inter", ["--internal"]),
         ("goqueue-cli topic list -o js", ["json", "jsonl"]),
         ("goqueue-cli topic list --output=js", ["json", "jsonl"]),
-        ("goqueue-cli topic list --output=", sorted(["table", "wide", "name", "json", "jsonl", "yaml", "csv"])),
+        ("goqueue-cli topic list --output=", sorted(OUTPUTS)),
+        ("goqueue-cli topic list --output='js", ["json", "jsonl"]),
         ("goqueue-cli produce orders --priority b", ["background"]),
-        ("goqueue-cli publish orders --file no", ["notes.txt"]),
+        ("goqueue-cli publish orders --priority ", sorted(PRIORITIES)),
+        ("goqueue-cli publish orders --file no", [":files"]),
         ("goqueue-cli completion ", ["bash", "fish", "zsh"]),
         ("goqueue-cli topic create or", []),
+        ("goqueue-cli topic list -- --inter", []),
         ("goqueue-cli config edit production --unset t", ["timeout"]),
+        ("goqueue-cli config create x --no-pro", ["--no-protected"]),
         ("goqueue-cli delayed re", ["reschedule"]),
         ("goqueue-cli delayed list orders --state c", ["cancelled"]),
-        ("goqueue-cli wombat ", []),
+        ("goqueue-cli transaction list --state ", sorted(get_args(State))),
+        ("goqueue-cli wombat topic d", ["delete", "describe"]),
+        ("goqueue-cli group reset billing x y", []),
     ],
 )
-def test_bash_proposes_what_fits(bash_script: str, tmp_path: Path, line: str, expected: list[str]) -> None:
+def test_proposals_fit_the_end_of_the_line(line: str, expected: list[str]) -> None:
+    assert words(line) == expected
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_every_command_and_flag_is_proposed_with_its_help(program: Program) -> None:
+    for command in program.commands:
+        noun, _, verb = f"{program.name} {command.path}".rpartition(" ")
+        assert verb in {word for word, text in proposals(program, f"{noun} ", {}) if text}
+        flags = dict(proposals(program, f"{noun} {verb} -", {}))
+        assert {"-h", "--help"} <= flags.keys()
+        assert all(flags.values()), command.path
+
+
+# --- scripts ---
+
+
+def proposed_by_bash(line: str, directory: Path, **variables: str) -> list[str]:
+    """Return what a real bash proposes at the end of a line, which it splits into words as readline does."""
+    typed = re.findall(r"[^\s=:]+|[=:]+", line)
+    current = [] if line[-1] not in " =" else [""]
+    if line.endswith("="):
+        typed, current = typed[:-1], ["="]
+    program = f'goqueue-cli() {{ {sys.executable} -m goqueue_cli.main "$@"; }}\nexport PYTHONPATH={ROOT}\n'
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f"{program}{script('goqueue-cli', 'bash')}{_ASK}", "bash", line, *typed, *current],
+        cwd=directory, env=environment(HOME=str(directory), **variables), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return sorted(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("goqueue-cli -s http://127.0.0.1:1 --no-headers topic d", ["delete", "describe"]),
+        ("goqueue-cli topic list --output=js", ["json", "jsonl"]),
+        ("goqueue-cli publish orders --file no", ["notes.txt"]),
+        ("goqueue-cli publish orders --file=", ["notes.txt", "topics+"]),
+        ("goqueue-cli topic create or", []),
+    ],
+)
+def test_bash_proposes_what_the_program_answers(tmp_path: Path, line: str, expected: list[str]) -> None:
     (tmp_path / "notes.txt").touch()
     (tmp_path / "topics+").touch()
-    if line == "goqueue-cli wombat ":
-        expected = sorted(name for name, _ in NODES[0].children)
-    assert proposed(bash_script, line, tmp_path) == expected
+    assert proposed_by_bash(line, tmp_path) == expected
 
 
-def test_bash_proposes_topics_groups_and_contexts(bash_script: str, broker: LocalBroker, tmp_path: Path) -> None:
+def test_bash_proposes_topics_groups_and_contexts(broker: LocalBroker, tmp_path: Path) -> None:
     create(broker.url, "orders")
     create(broker.url, "orders-eu")
     create(broker.url, "payments")
@@ -94,7 +122,7 @@ def test_bash_proposes_topics_groups_and_contexts(bash_script: str, broker: Loca
     config.write_text(f"current-context: local\ncontexts:\n  local:\n    server: {broker.url}\n  lost: {{}}\n")
 
     def found(line: str) -> list[str]:
-        return proposed(bash_script, line, tmp_path, GOQUEUE_CONFIG=str(config))
+        return proposed_by_bash(line, tmp_path, GOQUEUE_CONFIG=str(config))
 
     assert found("goqueue-cli topic describe or") == ["orders", "orders-eu"]
     assert found("goqueue-cli topic describe orders pay") == ["payments"]
@@ -105,53 +133,18 @@ def test_bash_proposes_topics_groups_and_contexts(bash_script: str, broker: Loca
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_bash_understands_the_script_of_every_program(program: Program) -> None:
-    subprocess.run(["bash", "-n", "-c", script(program, "bash")], check=True)
-
-
-# --- what every script has ---
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-@pytest.mark.parametrize("shell", SHELLS)
-def test_every_command_and_flag_is_in_the_script(program: Program, shell: Shell) -> None:
-    text = script(program, shell)
-    for node in tree.nodes(program):
-        for flag in node.flags:
-            for name in flag.names:
-                assert (f"-l {name[2:]} " if shell == "fish" and name.startswith("--") else name.lstrip("-")) in text
-    for command in program.commands:
-        place = command.path if shell != "zsh" else command.path.replace(" ", "__").replace("-", "_")
-        assert place in text
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_quotes_and_braces_of_a_script_are_closed(program: Program) -> None:
+def test_scripts_of_every_shell_are_well_formed(program: Program) -> None:
+    subprocess.run(["bash", "-n", "-c", script(program.name, "bash")], check=True)
     for shell in SHELLS:
-        text = re.sub(r"(?m)^#.*", "", script(program, shell))
+        text = re.sub(r"(?m)^#.*", "", script(program.name, shell))
         assert text.count("{") == text.count("}")
-        quoted = text.replace("\\'", "") if shell == "fish" else text
-        assert shlex.split(quoted), "every quote is closed, or this raises"
+        assert f"{program.name} __complete" in text
+        assert shlex.split(text), "an open quote raises"
 
 
-def test_zsh_takes_the_value_of_a_flag_in_both_ways_and_the_other_name_of_a_command() -> None:
-    text = script(PROGRAM, "zsh")
-    assert text.startswith("#compdef goqueue-cli\n")
-    assert "'(-o --output)--output=[How to print]:value:(table wide name json jsonl yaml csv)'" in text
-    assert "publish|produce) _goqueue_cli__publish ;;" in text
-    assert "'*:name: _goqueue_cli_live topics'" in text
-
-
-def test_fish_proposes_values_where_they_stand() -> None:
-    text = script(PROGRAM, "fish")
-    assert "-s o -l output -d 'How to print' -x -a 'table wide name json jsonl yaml csv'" in text
-    assert """-n '__goqueue_cli_place -ge 0 "topic describe"' -a '(__goqueue_cli_live topics)\'""" in text
-    assert "-l api-key-file -d 'The file that has the key' -r -F" in text
-
-
-def test_priorities_are_those_of_the_broker() -> None:
-    flags = [flag for node in NODES for flag in node.flags if "--priority" in flag.names]
-    assert {flag.value for flag in flags} == {tree.Value(choices=PRIORITIES)}
+def test_a_program_that_fails_proposes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    completion.answer("goqueue_cli.nothing", "goqueue-cli ")
+    assert capfd.readouterr() == ("", "")
 
 
 # --- names ---
@@ -159,7 +152,7 @@ def test_priorities_are_those_of_the_broker() -> None:
 
 def names(kind: str, prefix: str, line: Sequence[str], home: Path, **variables: str) -> list[str]:
     there = {"XDG_CACHE_HOME": str(home), "GOQUEUE_CONFIG": NO_CONTEXTS, **variables}
-    return live.names([kind, prefix, *line], there)
+    return completion.names(kind, prefix, line, there)
 
 
 def test_names_come_from_the_broker_of_the_line(broker: LocalBroker, tmp_path: Path) -> None:
@@ -169,16 +162,13 @@ def test_names_come_from_the_broker_of_the_line(broker: LocalBroker, tmp_path: P
     assert names("topics", "x", [], tmp_path, GOQUEUE_SERVER=broker.url) == []
 
 
-def test_transactional_ids_are_names_too(broker: LocalBroker, tmp_path: Path) -> None:
+def test_transactional_ids_are_names(broker: LocalBroker, tmp_path: Path) -> None:
     for name in ("till-1", "till-2"):
         assert ask(broker.url, "POST", "/producers/init", {"transactional_id": name}).status == 200
     assert names("transactions", "till", [], tmp_path, GOQUEUE_SERVER=broker.url) == ["till-1", "till-2"]
-    (node,) = [node for node in NODES if "transaction list" in node.paths]
-    (state,) = [flag.value for flag in node.flags if "--state" in flag.names]
-    assert state == tree.Value(choices=get_args(State))
 
 
-def test_names_are_kept_for_a_moment_for_each_broker_and_key(broker: LocalBroker, tmp_path: Path) -> None:
+def test_names_are_cached_for_each_broker_and_key(broker: LocalBroker, tmp_path: Path) -> None:
     create(broker.url, "orders")
     assert names("topics", "", [], tmp_path, GOQUEUE_SERVER=broker.url) == ["orders"]
     create(broker.url, "payments")
@@ -187,11 +177,11 @@ def test_names_are_kept_for_a_moment_for_each_broker_and_key(broker: LocalBroker
 
 
 @pytest.mark.parametrize("server", ["http://127.0.0.1:1", "ht!tp", "https://127.0.0.1:1", "", "http://[::1"])
-def test_a_broker_that_is_not_there_has_no_names(server: str, tmp_path: Path) -> None:
+def test_an_unreachable_broker_has_no_names(server: str, tmp_path: Path) -> None:
     assert names("topics", "", ["-s", server], tmp_path) == []
 
 
-def test_a_broker_that_never_answers_has_none_either(tmp_path: Path) -> None:
+def test_a_broker_that_does_not_answer_has_no_names(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert names("topics", "", ["-s", server], tmp_path) == []
@@ -200,12 +190,12 @@ def test_a_broker_that_never_answers_has_none_either(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "answer", [b"", b"HTTP/1.1 500 x\r\n\r\n", b"HTTP/1.1 200 x\r\n\r\nno json", b"HTTP/1.1 200 x\r\n\r\n[]"]
 )
-def test_an_answer_that_is_none_has_no_names(answer: bytes, tmp_path: Path) -> None:
+def test_an_invalid_answer_has_no_names(answer: bytes, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
         program = (
-            "import sys, json; from goqueue.console.completion import live;"
-            "print(json.dumps(live.names(['topics', '', '-s', sys.argv[1]], {'XDG_CACHE_HOME': sys.argv[2]})))"
+            "import sys, json; from goqueue.console.completion import names;"
+            "print(json.dumps(names('topics', '', ['-s', sys.argv[1]], {'XDG_CACHE_HOME': sys.argv[2]})))"
         )
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         with subprocess.Popen(
@@ -220,7 +210,7 @@ def test_an_answer_that_is_none_has_no_names(answer: bytes, tmp_path: Path) -> N
             assert json.load(process.stdout) == []
 
 
-def test_a_file_of_contexts_that_is_wrong_is_passed_over(tmp_path: Path) -> None:
+def test_an_invalid_file_of_contexts_has_no_names(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("contexts: [")
     assert names("contexts", "", [], tmp_path, GOQUEUE_CONFIG=str(config)) == []

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.console import context_file
-from goqueue.console.context_file import load, save, text_of
-from goqueue.console.contexts import Context, Contexts
+from goqueue.console.contexts import Context, Contexts, _read_plain, _read_yaml, load, save, text_of
 from goqueue.errors import ConfigInvalid
 
 NAMES = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,9}", fullmatch=True)
@@ -17,13 +15,7 @@ TEXTS = (
     st.none() | st.text(min_size=1, max_size=20).filter(str.isprintable) | st.sampled_from(["no", "null", "~", "1e3"])
 )
 CONTEXTS = st.builds(
-    Context,
-    server=TEXTS,
-    api_key=TEXTS,
-    api_key_file=TEXTS,
-    timeout=TEXTS,
-    output=TEXTS,
-    protected=st.booleans(),
+    Context, server=TEXTS, api_key=TEXTS, api_key_file=TEXTS, timeout=TEXTS, output=TEXTS, protected=st.booleans()
 )
 
 
@@ -40,7 +32,7 @@ def test_what_is_written_is_read_again_with_and_without_yaml(
     written = Contexts(str(path), current, contexts)
     save(written)
     assert load({"GOQUEUE_CONFIG": str(path)}) == written
-    assert context_file._read_yaml(str(path)) == written
+    assert _read_yaml(str(path)) == written
 
 
 LINES = st.sampled_from(
@@ -69,9 +61,9 @@ def test_the_short_way_reads_what_yaml_reads_or_nothing(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "lines.yaml"
     path.write_text("\n".join(lines), encoding="utf-8")
-    quick = context_file._read_plain(str(path))
+    quick = _read_plain(str(path))
     if quick is not None:
-        assert context_file._read_yaml(str(path)) == quick
+        assert _read_yaml(str(path)) == quick
 
 
 def test_what_save_writes_needs_no_yaml(tmp_path: Path) -> None:
@@ -80,7 +72,7 @@ def test_what_save_writes_needs_no_yaml(tmp_path: Path) -> None:
     )
     contexts = Contexts(str(tmp_path / "c.yaml"), "production", {"production": production, "empty": Context()})
     save(contexts)
-    assert context_file._read_plain(contexts.path) == contexts
+    assert _read_plain(contexts.path) == contexts
 
 
 def test_the_file_is_its_owners_alone_and_a_link_stays_one(tmp_path: Path) -> None:
@@ -103,13 +95,13 @@ def test_without_a_file_there_is_no_context(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said", "hint"),
     [
-        ("context: a\n", ":1:1: context: is no key of this file", "did you mean contexts?"),
-        ("contexts:\n  a:\n    protcted: true\n", ":3:5: contexts.a.protcted: is no key of a context", "protected"),
+        ("context: a\n", ":1:1: context: is not a key of this file", "did you mean current-context?"),
+        ("contexts:\n  a:\n    protcted: true\n", ":3:5: contexts.a.protcted: is not a key of a context", "protected"),
         ("contexts:\n  a:\n    protected: maybe\n", ":3:5: contexts.a.protected: is 'maybe'", "write true or false"),
-        ("contexts:\n  a: http://x\n", ":2:3: contexts.a: is not a mapping", "below it stand server"),
-        ("contexts:\n  a:\n    server: [x]\n", ":3:5: contexts.a.server: is a list, and should be one value", None),
-        ("contexts: [a]\n", ":1:1: contexts: is not a mapping of names to contexts", "write a line of `name:`"),
-        ("contexts:\n  a b: {}\n", ":2:3: contexts.'a b': is no name for a context", "use letters"),
+        ("contexts:\n  a: http://x\n", ":2:3: contexts.a: is not a mapping", "the keys below it are server"),
+        ("contexts:\n  a:\n    server: [x]\n", ":3:5: contexts.a.server: is a list, and must be one value", None),
+        ("contexts: [a]\n", ":1:1: contexts: is not a mapping of names to contexts", "write a line `name:`"),
+        ("contexts:\n  a b: {}\n", ":2:3: contexts.'a b': is not a valid name of a context", "use letters"),
         ("contexts:\n\ta: {}\n", ":2:1: is not valid YAML", "indent with spaces"),
         ("contexts:\n  a: {}\n  a: {}\n", ":3:3: contexts.a: is given twice, on lines 2 and 3", "keep one"),
     ],
@@ -137,7 +129,7 @@ def test_the_first_context_becomes_the_current_one_and_leaves_with_its_name() ->
     assert known.current == "a"
     assert known.using("b").without("a").current == "b"
     assert known.without("a").current is None
-    with pytest.raises(ConfigInvalid, match="there is a context a already"):
+    with pytest.raises(ConfigInvalid, match="context a exists already"):
         known.added("a", Context())
 
 

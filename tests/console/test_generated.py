@@ -1,4 +1,4 @@
-"""What is made from the commands is as they are: the reference, and the completions."""
+"""Generated files are current: the command reference and the completion scripts."""
 
 import runpy
 from pathlib import Path

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.console.secret import Secret
+from goqueue.console.options import Secret
 from goqueue.errors import PathInvalid
 
 

@@ -1,4 +1,4 @@
-"""What reaches stdout, whatever stdout is."""
+"""Output to stdout, whatever stdout is."""
 
 import os
 import subprocess

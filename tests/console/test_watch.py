@@ -18,6 +18,7 @@ import pytest
 from goqueue.console import watch
 from goqueue.errors import BrokerUnreachable, RequestTimedOut, TopicNotFound
 from tests.cli.programs import ROOT, environment
+from tests.forked import Program
 
 PROGRAM = (sys.executable, "-m", "tests.console.looking")
 
@@ -27,8 +28,8 @@ def a_look(*rows: tuple[str, int, str]) -> str:
 
 
 @contextmanager
-def watching(*words: str) -> Iterator["subprocess.Popen[str]"]:
-    with subprocess.Popen(
+def watching(*words: str) -> Iterator[Program]:
+    with Program(
         [*PROGRAM, *words], cwd=ROOT, env=environment(), text=True, bufsize=1,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
@@ -38,8 +39,7 @@ def watching(*words: str) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-def tell(process: "subprocess.Popen[str]", *looks: str) -> None:
-    assert process.stdin is not None
+def tell(process: Program, *looks: str) -> None:
     process.stdin.write("".join(f"{look}\n" for look in looks))
 
 
@@ -97,7 +97,7 @@ def test_a_broker_that_goes_away_is_told_once_and_waited_for() -> None:
         tell(process, a_look(("a", 1, "x")), "away", "away", a_look(("a", 2, "x")))
         assert lines(process.stdout, 2) == ["a", "a"]
         assert lines(process.stderr, 2) == [
-            "nobody answers; going on when the broker answers",
+            "no broker answers; continuing when the broker answers",
             "the broker answers again",
         ]
 
@@ -107,7 +107,6 @@ def test_what_cannot_pass_is_the_end(looks: list[str], code: int) -> None:
     with watching("name") as process:
         tell(process, *looks)
         assert process.wait() == code
-        assert process.stderr is not None
         assert process.stderr.read().startswith("error: ")
 
 
@@ -117,7 +116,6 @@ def test_an_interruption_ends_a_watch_quietly_with_130() -> None:
         assert lines(process.stdout, 1) == ["a"]
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130
-        assert process.stderr is not None
         assert process.stderr.read() == ""
 
 
@@ -127,14 +125,14 @@ class Terminal:
     def __init__(self, rows: int, columns: int, *words: str, **variables: str) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.process = subprocess.Popen(
+        self.process = Program(
             [*PROGRAM, *words], cwd=ROOT, env=environment(**variables), stdin=subprocess.PIPE, stdout=slave,
             stderr=subprocess.PIPE, text=True, bufsize=1, start_new_session=True,
         )  # fmt: skip
         os.close(slave)
 
     def shows(self, end: str) -> str:
-        """What appears up to and with `end`."""
+        """Return the output up to and including `end`."""
         shown = b""
         while not shown.endswith(end.encode()):
             shown += os.read(self.master, 1)
@@ -166,10 +164,9 @@ def test_a_terminal_gets_the_table_over_the_table_before() -> None:
         assert "orders    \x1b[1;33m6\x1b[0m" in second, "what changed is marked"
         assert "\x1b[1;33m1" not in second
         tell(terminal.process, "away")
-        assert "\x1b[1;31mnobody answers\x1b[0m" in terminal.shows(FRAME)
+        assert "\x1b[1;31mno broker answers\x1b[0m" in terminal.shows(FRAME)
         os.kill(terminal.process.pid, signal.SIGINT)
         assert terminal.process.wait() == 130
-        assert terminal.process.stderr is not None
         assert terminal.process.stderr.read() == ""
 
 
@@ -205,7 +202,7 @@ def test_rows_keep_the_order_that_was_asked_for() -> None:
 
 def test_waiting_ends_when_it_is_so_and_passes_over_a_broker_that_is_away() -> None:
     answers: Iterator[tuple[bool, str] | Exception] = iter(
-        [(False, "lag 5"), BrokerUnreachable("nobody answers"), (True, "lag 0")]
+        [(False, "lag 5"), BrokerUnreachable("no broker answers"), (True, "lag 0")]
     )
 
     def look() -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-"""What a device holds under a real broker process, and what is left of it when the power goes.
+"""The device under a real broker process, and its content after a loss of power.
 
 The journal of the process (`tests/crash/journaling_disk.py`) is replayed on a `FaultyDisk`, whose module tells the
 fault model. The data directory is then written anew from that: after a kill with everything, after a power cut with
@@ -34,7 +34,7 @@ class Device:
         self._end("everything")
 
     def power_lost(self, keep: Keep | None = None) -> None:
-        """What was synced is kept; unless told otherwise mostly some of the rest is, too."""
+        """Return what was synced is kept; unless told otherwise mostly some of the rest is, too."""
         self._end(self._chance.choice(KEPT) if keep is None else keep)
 
     def _end(self, keep: Keep) -> None:

@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from random import Random
 
 from goqueue.errors import GroupNotFound, LeaseExpired, MemberUnknown
-from goqueue.testing.history import Recorder
+from goqueue.testing.history.events import Recorder
 from tests.crash.group_watched import WatchedClient, WatchedConsumer
 from tests.crash.group_worker import Job, Watch, say, speak, tell, verdict, when_told_to_end
 
 FLUSH_EVERY = 20
 MESSAGES_MAX = 60
 WORK_SECONDS = 0.05
-"""What a batch takes, so that whoever is killed mostly has something in hand."""
+"""What a batch takes, so that a killed process mostly has something in hand."""
 SLOW_SECONDS = 0.02
-"""What a message takes where somebody is slow: leases that were handed out ahead have to be extended."""
+"""What a message takes where a client is slow: leases that were handed out ahead have to be extended."""
 
 
 @contextmanager
@@ -42,44 +42,23 @@ def by_batches(job: Job, consumer: WatchedConsumer, chance: Random) -> None:
             say(batch, job, chance, consumer.watch)
 
 
-def one_by_one(job: Job, consumer: WatchedConsumer, chance: Random) -> None:
-    """Waits for each."""
-    for message in consumer:
+def by_messages(job: Job, consumer: WatchedConsumer, chance: Random) -> None:
+    """One by one with an answer to each; in passing, with one answer to many; or slowly, with work on each."""
+    working = threading.Event()
+    for number, message in enumerate(consumer, start=1):
         consumer.watch.received(consumer, [message])
+        if job.style == "slowly":
+            working.wait(chance.uniform(0, SLOW_SECONDS))
         action = verdict(job, chance)
         consumer.watch.saying(action, [message])
+        if job.style == "in passing" and number % FLUSH_EVERY:
+            speak(message, action)
+            continue
         with too_late_at_worst(consumer.watch):
-            speak(message, action, wait=True)
-
-
-def in_passing(job: Job, consumer: WatchedConsumer, chance: Random) -> None:
-    """Says it, and waits now and then for all that was said."""
-    for number, message in enumerate(consumer):
-        consumer.watch.received(consumer, [message])
-        action = verdict(job, chance)
-        consumer.watch.saying(action, [message])
-        speak(message, action)
-        if number % FLUSH_EVERY == FLUSH_EVERY - 1:
-            with too_late_at_worst(consumer.watch):
-                consumer.flush()
+            speak(message, action, wait=job.style == "one by one")
+            consumer.flush()
     with too_late_at_worst(consumer.watch):
         consumer.flush()
-
-
-def slowly(job: Job, consumer: WatchedConsumer, chance: Random) -> None:
-    """Works on each message for a while."""
-    working = threading.Event()
-    for message in consumer:
-        consumer.watch.received(consumer, [message])
-        working.wait(chance.uniform(0, SLOW_SECONDS))
-        action = verdict(job, chance)
-        consumer.watch.saying(action, [message])
-        speak(message, action)
-        with too_late_at_worst(consumer.watch):
-            consumer.flush()
-
-
-STYLES = {"batches": by_batches, "one by one": one_by_one, "in passing": in_passing, "slowly": slowly}
 
 
 def main() -> None:
@@ -87,22 +66,12 @@ def main() -> None:
     with Recorder(job.history, job.name) as seen, WatchedClient(job.url, timeout=job.patience) as client:
         watch = Watch(seen, job.group)
         consumer: WatchedConsumer = client.watched(
-            watch,
-            job.group,
-            [job.topic],
-            client_id=job.name,
-            session_timeout=job.session,
-            visibility_timeout=job.visibility,
-            protocol=job.protocol,
-            order=job.order,
-            max_messages=MESSAGES_MAX,
-            skip_damage=job.skip_damage,
-            on_assigned=lambda _: watch.assigned(consumer),
-            on_lost=lambda _: watch.assigned(consumer),
+            watch, job.group, [job.topic], client_id=job.name, max_messages=MESSAGES_MAX, **job.consumer_options
         )
         when_told_to_end(consumer.stop)
         with consumer:
-            STYLES[job.style](job, consumer, Random(job.seed))
+            consume = by_batches if job.style == "batches" else by_messages
+            consume(job, consumer, Random(job.seed))
         watch.left()
 
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from random import Random
 
 from goqueue.errors import GroupNotFound, LeaseExpired, MemberUnknown
-from goqueue.testing.history import Recorder
+from goqueue.testing.history.events import Recorder
 from tests.crash.group_watched import WatchedAsyncClient, WatchedAsyncConsumer
 from tests.crash.group_worker import Job, Watch, say, tell, when_told_to_end
 
 STAY_SECONDS = 0.5, 4.0
 WORK_SECONDS = 0.05
-"""What a batch takes, so that whoever goes mostly has one in hand."""
+"""What a batch takes, so that a leaving member mostly has one in hand."""
 MESSAGES_MAX = 40
 
 
@@ -42,18 +42,7 @@ class Crowd:
     async def _be_member(self, name: str, chance: Random) -> None:
         job, watch = self._job, Watch(self._seen, self._job.group)
         consumer: WatchedAsyncConsumer = self._client.watched(
-            watch,
-            job.group,
-            [job.topic],
-            client_id=name,
-            session_timeout=job.session,
-            visibility_timeout=job.visibility,
-            protocol=job.protocol,
-            order=job.order,
-            max_messages=MESSAGES_MAX,
-            skip_damage=job.skip_damage,
-            on_assigned=lambda _: watch.assigned(consumer),
-            on_lost=lambda _: watch.assigned(consumer),
+            watch, job.group, [job.topic], client_id=name, max_messages=MESSAGES_MAX, **job.consumer_options
         )
         self._present.add(consumer)
         try:

@@ -1,4 +1,4 @@
-"""A run of real processes around one group: a broker, producers, consumers, and whoever kills and looks.
+"""A run of real processes around one group: a broker, producers, consumers, and the test that kills and observes.
 
 Whatever a process sees it writes into a file of its own; what the broker has to say in the end is added to that, and
 the checker judges all of it.
@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -19,19 +19,32 @@ from typing import Any, Self
 
 from goqueue.client import Client
 from goqueue.errors import GroupNotFound, TopicNotFound
-from goqueue.testing.history import End, Event, Owned, Recorder, Rejected, Report, Settled, Stored, check, read
+from goqueue.testing.history.check import check
+from goqueue.testing.history.events import (
+    EndEvent,
+    Event,
+    OwnedEvent,
+    Recorder,
+    RejectedEvent,
+    SettledEvent,
+    StoredEvent,
+    read,
+)
+from goqueue.testing.history.report import HistoryReport
 from tests.crash.group_watched import WatchedClient
 from tests.crash.group_worker import Job, Watch, say
+from tests.forked import Program
 from tests.processes import ROOT, Served
 
 TOPIC, GROUP = "t", "g"
 PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.05  # between two looks at the group
-PORTS = range(20_000, 32_000)  # none that the kernel gives to whoever connects: the broker comes back to its own
+START_SECONDS = 0.4  # longer than a start takes: a kill within comes anywhere in it
+PORTS = range(20_000, 32_000)  # none that the kernel gives to connecting clients: the broker comes back to its own
 
 
-class Progress:
-    """How often the processes said that they got on."""
+class WorkerProgress:
+    """The count of progress lines of all processes."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -47,20 +60,20 @@ class Progress:
         return self._count
 
     def has_come_to(self, count: int, seconds: float) -> bool:
-        """Whether they have said it so often, or do so within that time."""
+        """Return whether they have said it so often, or do so within that time."""
         with self._changed:
             return self._changed.wait_for(lambda: self._count >= count, seconds)
 
 
-class Worker:
+class WorkerProcess:
     """One process, which ends when its standard input does."""
 
-    def __init__(self, kind: str, job: Job, progress: Progress) -> None:
+    def __init__(self, kind: str, job: Job, progress: WorkerProgress) -> None:
         self.kind = kind
         self.job = job
         self._said = Path(f"{job.history}.stderr")
         with self._said.open("w") as said:
-            self._process = subprocess.Popen(
+            self._process = Program(
                 [sys.executable, "-m", f"tests.crash.{kind}", job.to_argument()],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
@@ -70,14 +83,14 @@ class Worker:
         self._listener = threading.Thread(target=self._listen, args=(progress,), daemon=True)
         self._listener.start()
 
-    def _listen(self, progress: Progress) -> None:
+    def _listen(self, progress: WorkerProgress) -> None:
         assert self._process.stdout is not None
         for _ in self._process.stdout:
             progress.add()
 
     @property
     def failure(self) -> str | None:
-        """How it ended before it was told to; None while it goes on."""
+        """Return how it ended before it was told to; None while it goes on."""
         code = self._process.poll()
         return None if code is None else f"{self.job.name} ended with {code}: {self._said.read_text()}"
 
@@ -128,8 +141,8 @@ class GroupRun:
     def __init__(self, path: Path, seed: str, partitions: int) -> None:
         self.seed = seed
         self.chance = Random(seed)
-        self.progress = Progress()
-        self.workers: list[Worker] = []
+        self.progress = WorkerProgress()
+        self.workers: list[WorkerProcess] = []
         self._path = path
         self._partitions = partitions
         self._port = _free_port(self.chance)
@@ -150,36 +163,48 @@ class GroupRun:
     def __exit__(self, *_: object) -> None:
         self._end.close()
 
+    def _new_broker(self) -> Served:
+        return Served("--data-dir", str(self._path / "data"), "--port", str(self._port), *self.settings)
+
     def _start_broker(self) -> Served:
-        return Served("--data-dir", str(self._path / "data"), "--port", str(self._port), *self.settings).__enter__()
+        return self._new_broker().__enter__()
 
     def _close_broker(self) -> None:
         self.broker.__exit__()
 
     # --- processes ---
 
-    def start(self, kind: str, name: str, **wishes: Any) -> Worker:
+    def start(self, kind: str, name: str, **options: Any) -> WorkerProcess:
         """A process; one of a name that there was before is its next life."""
-        return self._launch(kind, name, Job(self.url, TOPIC, **{"group": GROUP, **wishes}))
+        return self._launch(kind, name, Job(self.url, TOPIC, **{"group": GROUP, **options}))
 
-    def _launch(self, kind: str, name: str, job: Job) -> Worker:
+    def _launch(self, kind: str, name: str, job: Job) -> WorkerProcess:
         life = self._lives[name] = self._lives.get(name, 0) + 1
         full = f"{name}.{life}"
         history = str(self._path / f"{full}.jsonl")
-        worker = Worker(kind, replace(job, name=full, history=history, seed=f"{self.seed} {full}"), self.progress)
+        worker = WorkerProcess(
+            kind, replace(job, name=full, history=history, seed=f"{self.seed} {full}"), self.progress
+        )
         self._end.callback(worker.close)
         self.workers.append(worker)
         return worker
 
-    def kill(self, worker: Worker) -> Worker:
+    def kill(self, worker: WorkerProcess) -> WorkerProcess:
         """Kill a process and start it once more."""
         worker.close()
         self.workers.remove(worker)
         return self._launch(worker.kind, worker.job.name.rpartition(".")[0], worker.job)
 
     def kill_broker(self) -> None:
+        """Kill the broker, and now and then the next one while it starts; nothing is damaged by that."""
         self.broker.kill()
+        if not self.chance.randrange(6):
+            starting = self._new_broker().launch()
+            with suppress(subprocess.TimeoutExpired):
+                starting.process.wait(timeout=self.chance.uniform(0, START_SECONDS))
+            starting.kill()
         self.broker = self._start_broker()
+        assert not [line for line in self.broker.banner if line.startswith(("DAMAGE", "CLOSED"))]
 
     def pause_broker(self, seconds: float) -> None:
         """It is stopped for a while, and does not know that; whatever clients send waits for it."""
@@ -194,7 +219,7 @@ class GroupRun:
         assert code == 0, said
         self.broker = self._start_broker()
 
-    def end(self, workers: list[Worker]) -> None:
+    def end(self, workers: list[WorkerProcess]) -> None:
         for worker in workers:
             worker.tell_to_end()
         for worker in workers:
@@ -204,7 +229,7 @@ class GroupRun:
     # --- looking ---
 
     def observe(self, group: str = GROUP) -> dict[str, Any] | None:
-        """What the broker says of the group, also for the record; None before somebody has joined it."""
+        """Return what the broker says of the group, also for the record; None before a client has joined it."""
         for worker in self.workers:
             worker.check_alive()
         try:
@@ -214,31 +239,37 @@ class GroupRun:
         generation = described["generation"]
         self._seen.record(
             *(
-                Owned(group, generation, member["member_id"], topic, int(number))
+                OwnedEvent(group, generation, member["member_id"], topic, int(number))
                 for member in described["members"]
                 for topic, _, number in (place.rpartition("-") for place in member["assigned_partitions"])
             )
         )
         return described
 
-    def look_on(self, count: int) -> dict[str, Any]:
-        """Until the processes got on so often; what the group is like then."""
+    def go_on(self, count: int) -> None:
+        """Look at the group until the processes got on so often."""
         end, deadline = self.progress.count + count, time.monotonic() + PATIENCE_SECONDS
-        described = None
-        while not self.progress.has_come_to(end, LOOK_SECONDS) or described is None:  # producers may be quicker
-            assert time.monotonic() < deadline, f"nobody gets on: {described}"
-            described = self.observe()
-        return described
+        while not self.progress.has_come_to(end, LOOK_SECONDS):
+            assert time.monotonic() < deadline, f"no process makes progress: {self.observe()}"
+            self.observe()
 
     def await_that(self, what: str, reached: Callable[[dict[str, Any]], bool]) -> None:
         """Look at the group until it is so."""
+        self._await(what, lambda: (described := self.observe()) is not None and reached(described))
+
+    def _await(self, what: str, reached: Callable[[], bool]) -> None:
         deadline, looking = time.monotonic() + PATIENCE_SECONDS, threading.Event()
-        while (described := self.observe()) is None or not reached(described):
-            assert time.monotonic() < deadline, f"not {what}: {described}"
+        while not reached():
+            assert time.monotonic() < deadline, f"not {what}: {self.observe()}, {self._client.transactions()}"
             looking.wait(LOOK_SECONDS)
+
+    def await_delayed(self) -> None:
+        """Wait until no message is delayed any more."""
+        self._await("delivered", lambda: not self._client.delay_stats()["pending_count"])
 
     def drain(self, group: str = GROUP, **options: Any) -> None:
         """A last member takes what is left, until it has been idle for a while and nothing is."""
+        self.await_delayed()
         watch = Watch(self._seen, group)
         job = Job(self.url, TOPIC, group)
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -256,13 +287,14 @@ class GroupRun:
                     assert time.monotonic() < deadline, f"it cannot be drained: {described}"
             watch.left()
 
-    def judge(self, *, in_order: bool = True) -> tuple[list[Event], Report]:
-        """As `examine`, and print the report."""
+    def judge(self, *, in_order: bool = True) -> tuple[list[Event], HistoryReport]:
+        """As `examine`, print the report, and fail for any violation in it."""
         events, report = self.examine(in_order=in_order)
         sys.stdout.write(f"{self}: {report}\n")  # which is seen when the test fails, or with -s
+        assert report.ok, str(report)
         return events, report
 
-    def examine(self, *, in_order: bool = True) -> tuple[list[Event], Report]:
+    def examine(self, *, in_order: bool = True) -> tuple[list[Event], HistoryReport]:
         """Write down what the broker has in the end, and hold all that was seen against each other."""
         for topic in self.topics:
             self._record_log(topic)
@@ -280,18 +312,18 @@ class GroupRun:
             for messages in reader.batches():
                 self._seen.record(
                     *(
-                        Stored(topic, message.partition, message.offset, (message.value or b"").decode())
+                        StoredEvent(topic, message.partition, message.offset, (message.value or b"").decode())
                         for message in messages
                     )
                 )
-            self._seen.record(*(End(topic, partition, end) for partition, end in reader.positions.items()))
+            self._seen.record(*(EndEvent(topic, partition, end) for partition, end in reader.positions.items()))
 
     def _record_offsets(self, group: str) -> None:
         try:
             offsets = self._client.group_offsets(group)[TOPIC]
-        except GroupNotFound:  # nobody has consumed anything
+        except GroupNotFound:  # no client has consumed anything
             return
-        self._seen.record(*(Settled(group, TOPIC, partition, floor) for partition, floor in offsets.items()))
+        self._seen.record(*(SettledEvent(group, TOPIC, partition, floor) for partition, floor in offsets.items()))
 
     def _record_dead_letters(self) -> None:
         try:
@@ -306,7 +338,7 @@ class GroupRun:
             place = group, topic, partition, offset
             assert place not in places, f"{topic}/{partition}/{offset} has two dead letters of {group}"
             places.add(place)
-            self._seen.record(Rejected(group, "the dead letters", topic, partition, offset, offset + 1))
+            self._seen.record(RejectedEvent(group, "the dead letters", topic, partition, offset, offset + 1))
 
 
 def _free_port(chance: Random) -> int:

@@ -10,15 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from goqueue.client import AsyncClient, AsyncConsumer, Client, Consumer
-from goqueue.client.calls import Call
-from goqueue.client.consuming import Consuming
-from goqueue.client.options import options_of
-from goqueue.client.polls import Polled
+from goqueue.client.api_request import ApiRequest
+from goqueue.client.consumer_core import ConsumerCore, parse_consumer_options
+from goqueue.client.member_requests import ReceivedPoll
 from tests.crash.group_worker import Poll, Watch
 
 
-class _Watched(Consuming):
-    """What is added to both sorts of consumers."""
+class _Watched(ConsumerCore):
+    """The recording that both kinds of consumers share."""
 
     watch: Watch
     _asked_ns = 0
@@ -26,14 +25,14 @@ class _Watched(Consuming):
     @property
     @abstractmethod
     def is_asking(self) -> bool:
-        """Whether a poll is under way: then no other one is sent."""
+        """Return whether a poll is under way: then no other one is sent."""
 
-    def _poll(self, idle_left: float | None = None) -> Call[Polled]:
+    def _poll(self, idle_left: float | None = None) -> ApiRequest[ReceivedPoll]:
         if not self.is_asking:
             self._asked_ns = time.monotonic_ns()
         return super()._poll(idle_left)
 
-    def _polled(self, polled: Polled, since: float) -> None:
+    def _polled(self, polled: ReceivedPoll, since: float) -> None:
         assert self.member_id is not None
         poll = Poll(self._asked_ns, polled.head.generation, self.member_id)
         self.watch.polled([lease.lease for lease in polled.head.leases], poll)
@@ -54,13 +53,13 @@ class WatchedAsyncConsumer(_Watched, AsyncConsumer):
 
 class WatchedClient(Client):
     def watched(self, watch: Watch, group: str, topics: Iterable[str], **options: Any) -> WatchedConsumer:
-        consumer = WatchedConsumer(group, topics, self._connect, options_of(options), self._timeout)
+        consumer = WatchedConsumer(group, topics, self._connect, parse_consumer_options(options), self._timeout)
         consumer.watch = watch
         return consumer
 
 
 class WatchedAsyncClient(AsyncClient):
     def watched(self, watch: Watch, group: str, topics: Iterable[str], **options: Any) -> WatchedAsyncConsumer:
-        consumer = WatchedAsyncConsumer(group, topics, self._connect, options_of(options), self._timeout)
+        consumer = WatchedAsyncConsumer(group, topics, self._connect, parse_consumer_options(options), self._timeout)
         consumer.watch = watch
         return consumer

@@ -1,7 +1,7 @@
-"""What the processes of a group's run have in common: what they are to do, when they end, what they write down.
+"""The common parts of a group run's processes: their job, their end, their record.
 
 A process ends when its standard input does, so none outlives the test that started it. It writes a line whenever it got
-on with its work: whoever wants to kill it in the middle of something waits for such lines.
+on with its work: a client that wants to kill it in the middle of something waits for such lines.
 """
 
 import json
@@ -13,16 +13,27 @@ from random import Random
 from typing import Any, Self
 
 from goqueue.client import Batch, Delivered
-from goqueue.client.consuming import Consuming
-from goqueue.client.intervals import Intervals
-from goqueue.testing.history import Acked, Acking, Event, Isolation, Joined, Left, Nacked, Received, Recorder, Rejecting
+from goqueue.client.consumer_core import ConsumerCore
+from goqueue.client.lease import OffsetRanges
+from goqueue.testing.history.events import (
+    AckedEvent,
+    AckSentEvent,
+    Event,
+    Isolation,
+    JoinedEvent,
+    LeftEvent,
+    NackedEvent,
+    ReceivedEvent,
+    Recorder,
+    RejectSentEvent,
+)
 
 NACK_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a process is to do."""
+    """The job of one process."""
 
     url: str
     topic: str
@@ -53,10 +64,23 @@ class Job:
     isolation: Isolation = "read_committed"
     patience: float = 120.0
     """Seconds that it goes on without an answer: a broker that is killed all the time is away a lot."""
+    mixed: bool = False
+    """Whether it also publishes delayed messages, and single ones as JSON."""
     priorities: bool = False
     """Whether its messages have all priorities."""
     skip_damage: bool = False
     """Whether it passes over damaged messages; otherwise one ends it."""
+
+    @property
+    def consumer_options(self) -> dict[str, Any]:
+        """The options of its consumers but their name and what they do with assignments."""
+        return {
+            "session_timeout": self.session,
+            "visibility_timeout": self.visibility,
+            "protocol": self.protocol,
+            "order": self.order,
+            "skip_damage": self.skip_damage,
+        }
 
     def to_argument(self) -> str:
         return json.dumps(asdict(self))
@@ -84,7 +108,7 @@ def tell() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one member knows of a poll that brought it messages."""
+    """A poll that returned messages, as its member knows it."""
 
     asked_ns: int
     generation: int
@@ -107,8 +131,8 @@ class Watch:
         for lease in leases:
             self._polls[lease] = poll
 
-    def assigned(self, consumer: Consuming) -> None:
-        """What it has now, if that is news. Called where the assignment does not change: by whoever iterates."""
+    def assigned(self, consumer: ConsumerCore) -> None:
+        """Record a new assignment. Called where it does not change, by the iterating thread."""
         member = consumer.member_id
         assert member is not None
         places = tuple((place.topic, place.partition) for place in consumer.assignment)
@@ -116,30 +140,30 @@ class Watch:
         if now == self._known:
             return
         if self._known is not None and self._known[0] != member:
-            self._seen.record(Left(self._group, self._known[0]))
+            self._seen.record(LeftEvent(self._group, self._known[0]))
         self._known = now
-        self._seen.record(Joined(self._group, member, consumer.generation, places))
+        self._seen.record(JoinedEvent(self._group, member, consumer.generation, places))
 
     def left(self) -> None:
         if self._known is not None:
-            self._seen.record(Left(self._group, self._known[0]))
+            self._seen.record(LeftEvent(self._group, self._known[0]))
 
-    def received(self, consumer: Consuming, messages: Iterable[Delivered]) -> None:
+    def received(self, consumer: ConsumerCore, messages: Iterable[Delivered]) -> None:
         self.assigned(consumer)
         self._seen.record(*(self._received(message) for message in messages))
 
-    def _received(self, message: Delivered) -> Received:
+    def _received(self, message: Delivered) -> ReceivedEvent:
         poll = self._polls[message._lease.held.leased.lease]
         value = (message.value or b"").decode()
         place = message.topic, message.partition, message.offset
-        return Received(self._group, poll.member, poll.generation, *place, message.attempt, value, poll.asked_ns)
+        return ReceivedEvent(self._group, poll.member, poll.generation, *place, message.attempt, value, poll.asked_ns)
 
     # --- settling ---
 
-    def pledging(self, name: str, messages: Iterable[Delivered]) -> None:
+    def acking_in_transaction(self, name: str, messages: Iterable[Delivered]) -> None:
         """Messages of one lease are to be acknowledged with the commit of a transaction."""
         for fields in self._ranges(messages):
-            self._seen.record(Acking(*fields, name))
+            self._seen.record(AckSentEvent(*fields, name))
 
     def saying(self, action: str, messages: Iterable[Delivered]) -> None:
         """`ack`, `nack` or `reject` is about to be said of messages of one lease."""
@@ -151,11 +175,11 @@ class Watch:
                 self._unanswered.append(after(*fields))
 
     def _ranges(self, messages: Iterable[Delivered]) -> Iterator[tuple[str, str, str, int, int, int]]:
-        """What is said of settled offsets, for each range of them."""
+        """Return what is said of settled offsets, for each range of them."""
         of = list(messages)
         if of:
             member = self._polls[of[0]._lease.held.leased.lease].member
-            for first, end in Intervals((message.offset, message.offset + 1) for message in of).ranges():
+            for first, end in OffsetRanges((message.offset, message.offset + 1) for message in of).ranges():
                 yield self._group, member, of[0].topic, of[0].partition, first, end
 
     def answered(self) -> None:
@@ -170,10 +194,10 @@ class Watch:
 
 # A reject that is sent again, because its answer got lost, is refused whether it had arrived before or came too late:
 # only the dead letters tell.
-_EVENTS: dict[str, tuple[type[Acking | Rejecting] | None, type[Acked | Nacked] | None]] = {
-    "ack": (Acking, Acked),
-    "nack": (None, Nacked),
-    "reject": (Rejecting, None),
+_EVENTS: dict[str, tuple[type[AckSentEvent | RejectSentEvent] | None, type[AckedEvent | NackedEvent] | None]] = {
+    "ack": (AckSentEvent, AckedEvent),
+    "nack": (None, NackedEvent),
+    "reject": (RejectSentEvent, None),
 }
 
 
@@ -183,7 +207,7 @@ def verdict(job: Job, chance: Random) -> str:
 
 
 def say(batch: Batch, job: Job, chance: Random, watch: Watch) -> Any:
-    """Of some messages what chance wants, of the rest of the batch that it is done; what is returned may be awaited."""
+    """Nack or reject some messages at random, and ack the rest of the batch; the result may be awaited."""
     verdicts = {message.offset: verdict(job, chance) for message in batch}
     for action in ("nack", "reject", "ack"):
         chosen = [message for message in batch if verdicts[message.offset] == action]

@@ -19,7 +19,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from goqueue.storage.disk import Buffer, Entry, File, Lock, Mode, Space, SystemDisk, file_size, oserror, refuse
+from goqueue.storage.disk import (
+    Buffer,
+    DirectoryEntry,
+    DiskSpace,
+    File,
+    Lock,
+    Mode,
+    SystemDisk,
+    file_size,
+    oserror,
+    raise_translated,
+)
 
 LENGTH = struct.Struct(">I")
 ROOM_BYTES_MAX = 16_384
@@ -68,7 +79,7 @@ class JournalingDisk:
     # --- space ---
 
     def room_bytes(self) -> int | None:
-        """How much fits; None while the disk is not full."""
+        """Return how much fits; None while the disk is not full."""
         if not os.path.exists(self._full):
             self._room_bytes = None
         elif self._room_bytes is None:
@@ -84,9 +95,9 @@ class JournalingDisk:
         self._room_bytes = room - used
         return used
 
-    def space(self, path: str) -> Space:
+    def space(self, path: str) -> DiskSpace:
         found, room = self._disk.space(path), self.room_bytes()
-        return found if room is None else Space(found.total_bytes, room)
+        return found if room is None else DiskSpace(found.total_bytes, found.used_bytes, room)
 
     # --- what every disk does ---
 
@@ -99,7 +110,7 @@ class JournalingDisk:
             self.note("open", number, self._inside(path), mode)
             return JournalingFile(path, file, self, number)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         return self._disk.entries(path)
 
     def kind(self, path: str) -> Literal["file", "directory", "other", "absent"]:
@@ -164,7 +175,7 @@ class JournalingFile:
             self._file.write(position, [fitting])
             self._disk.note("write", self._number, position, fitting)
         if missing:
-            refuse(oserror(errno.ENOSPC), self._path)
+            raise_translated(oserror(errno.ENOSPC), self._path)
 
     def truncate(self, size: int) -> None:
         with self._disk.mutex:
@@ -182,8 +193,8 @@ class JournalingFile:
     def size(self) -> int:
         return self._file.size()
 
-    def forget_cache(self) -> None:
-        self._file.forget_cache()
+    def drop_cache(self) -> None:
+        self._file.drop_cache()
 
     def close(self) -> None:
         self._file.close()

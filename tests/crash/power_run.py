@@ -19,10 +19,10 @@ class PowerRun(TransactionRun):
         self.device = Device(path / "data", path / "journal", seed)
         self._full = path / "journal.full"
 
-    def _start_broker(self) -> Served:
-        served = Served("--data-dir", str(self.device.data), "--port", str(self._port), *self.settings)
+    def _new_broker(self) -> Served:
+        served = super()._new_broker()
         served.program = "tests.crash.power_process", str(self.device.data), str(self.device.journal)
-        return served.__enter__()
+        return served
 
     def end_broker(self, ending: Ending, keep: Keep | None = None) -> None:
         if ending == "stopped":

@@ -1,14 +1,17 @@
 """A few days in the life of a data directory, and how to end them at any operation."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from typing import Any
 
-from goqueue.storage.flusher import Mode
+from goqueue.storage.flusher import FlushMode
 from goqueue.testing.disk import Crashed, FaultyDisk
 from tests.crash.life import AGE_SECONDS, Ledger, Life, Scenario
 
 SEED = 20
+
+Sample = Callable[..., Iterator[Any]]
+"""The type of the fixture `sample`."""
 
 
 def appending(life: Life) -> None:
@@ -126,19 +129,21 @@ def writing_slowly(life: Life) -> None:
     life.write()
 
 
-def live(scenario: Scenario, disk: FaultyDisk, ledger: Ledger, flush: Mode = "always", *, copies: bool = False) -> None:
+def live(
+    scenario: Scenario, disk: FaultyDisk, ledger: Ledger, flush: FlushMode = "always", *, copies: bool = False
+) -> None:
     """Until the end, or until the crash."""
     with suppress(Crashed):
         scenario(Life(disk, ledger, flush=flush, seed=SEED, copies=copies))
 
 
 def crashes(
-    scenario: Scenario, flush: Mode = "always", *, every: int = 1, copies: bool = False
+    scenario: Scenario, sample: Sample, share: int = 3, *, flush: FlushMode = "always", copies: bool = False
 ) -> Iterator[tuple[str, FaultyDisk, Ledger]]:
-    """The ways to die, or one of `every` so many: how, the disk then, and what was promised."""
+    """A sample of the ways to die: how, the disk then, and what was promised."""
     disk = FaultyDisk(SEED)
     live(scenario, disk, {}, flush, copies=copies)
-    for operation, after_bytes in islice(ends(disk.journal), 0, None, every):
+    for operation, after_bytes in sample(ends(disk.journal), share):
         ended, ledger = FaultyDisk(operation * 10_000 + after_bytes), Ledger()
         ended.crash_at(operation, after_bytes=after_bytes)
         live(scenario, ended, ledger, flush, copies=copies)

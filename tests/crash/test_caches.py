@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from goqueue.storage import frame
-from goqueue.storage.compaction import Progress, load_progress, plan_compaction
+from goqueue.storage.compaction import CompactionProgress, load_progress, plan_compaction
 from goqueue.storage.log import Log
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Crashed, FaultyDisk
-from tests.storage.stores import DATA, append, messages, open_store, values
+from tests.crash.scenarios import Sample
+from tests.storage.stores import DATA, append, messages, open_store
 
 CONTENTS = [b"%d" % number * 300 for number in range(40)]
 STEP = 10**9
@@ -71,55 +72,21 @@ def lengthened(content: bytes) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("spoiled", [shortened, flipped, lengthened])
-def test_a_spoiled_index_changes_no_answer(spoiled: Callable[[bytes], Iterator[bytes]], clean: bool) -> None:
+def test_damaged_index_changes_no_answer(
+    spoiled: Callable[[bytes], Iterator[bytes]], clean: bool, sample: Sample
+) -> None:
     disk = filled(clean=clean)
     for path in caches(disk)[-4:]:
-        for content in spoiled(disk.read_file(path)):
+        for content in sample(spoiled(disk.read_file(path))):
             left = disk.after_crash("everything")
             left.write_file(path, content)
             assert is_intact(open_store(left)), (path, content)
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_missing_indexes_change_no_answer_and_are_made_again(clean: bool) -> None:
-    disk = filled(clean=clean)
-    paths = caches(disk)
-    for path in paths:
-        disk.remove(path)
-    store = open_store(disk)
-    assert is_intact(store)
-    disk = disk.crash("everything")
-    assert values(open_store(disk).logs["t/0"]) == [*CONTENTS, b"next"]
-    assert set(caches(disk)) >= set(paths)
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_the_index_of_another_segment_changes_no_answer(clean: bool) -> None:
-    disk = filled(clean=clean)
-    for one in caches(disk):
-        for other in caches(disk):
-            if one.partition(".")[2] == other.partition(".")[2]:
-                left = disk.after_crash("everything")
-                left.write_file(one, disk.read_file(other))
-                assert is_intact(open_store(left)), (one, other)
-
-
-def test_an_index_that_is_ahead_of_its_log_counts_as_far_as_the_log_goes() -> None:
-    disk = filled(clean=False)
-    ahead = {path: disk.read_file(path) for path in caches(disk)}
-    log = [path for path in disk.paths() if path.endswith(".log")][-1]
-    base = int(log.rpartition("/")[2].partition(".")[0])
-    disk.write_file(log, disk.read_file(log)[: 5 * (34 + 2 + 600)])
-    store = open_store(disk)
-    assert [message.value for message in messages(store.logs["t/0"], skip=True)] == CONTENTS[: base + 5]
-    assert store.logs["t/0"].next_offset == len(CONTENTS)
-    assert ahead.keys() == set(caches(disk))
-
-
-def test_a_spoiled_marker_of_a_clean_stop_only_costs_a_survey() -> None:
+def test_damaged_clean_stop_marker_only_costs_a_scan(sample: Sample) -> None:
     disk = filled(clean=True)
     content = disk.read_file(f"{DATA}/clean")
-    for spoiled in (*shortened(content), *flipped(content), *lengthened(content)):
+    for spoiled in sample((*shortened(content), *flipped(content), *lengthened(content))):
         left = disk.after_crash("everything")
         left.write_file(f"{DATA}/clean", spoiled)
         store = open_store(left)
@@ -149,17 +116,17 @@ def compacted(clock: ManualClock, *, crash_at: int = 0) -> FaultyDisk:
     return disk.crash("everything")
 
 
-def test_spoiled_notes_of_a_compaction_say_that_nothing_has_been_compacted() -> None:
+def test_damaged_compaction_progress_counts_as_none() -> None:
     disk = compacted(ManualClock())
     path = f"{DATA}/logs/t/0/compacted"
     content = disk.read_file(path)
-    assert load_progress(disk, f"{DATA}/logs/t/0") == Progress(12, 12)
+    assert load_progress(disk, f"{DATA}/logs/t/0") == CompactionProgress(12, 12)
     for spoiled in (*shortened(content), *flipped(content), *lengthened(content)):
         disk.write_file(path, spoiled)
-        assert load_progress(disk, f"{DATA}/logs/t/0") == Progress(0, 0)
+        assert load_progress(disk, f"{DATA}/logs/t/0") == CompactionProgress(0, 0)
 
 
-def test_a_spoiled_decision_removes_nothing() -> None:
+def test_damaged_swap_file_removes_no_message(sample: Sample) -> None:
     clock = ManualClock()
     operation, disk = 0, FaultyDisk()
     paths: list[str] = []
@@ -169,7 +136,7 @@ def test_a_spoiled_decision_removes_nothing() -> None:
         paths = [path for path in disk.paths() if path.endswith(".swap")]
     content = disk.read_file(paths[0])
     kept = [b"only %d" % number * 100 for number in range(6)]
-    for spoiled in (content, *shortened(content), *flipped(content), *lengthened(content)):
+    for spoiled in (content, *sample((*shortened(content), *flipped(content), *lengthened(content)))):
         left = disk.after_crash("everything")
         left.write_file(paths[0], spoiled)
         store = open_store(left)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from goqueue.errors import DiskFailed, DiskFull, GoQueueError, LogFenced
-from goqueue.storage.retention import plan_expiry
+from goqueue.storage.log import Log
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.crash.life import Ledger, Life, check, held, telling
-from tests.storage.stores import Answers, append, batch, open_store, values
+from tests.crash.scenarios import Sample
+from tests.storage.stores import Answers, append, batch, open_store, read_again, values
 
 ATTEMPTS_MAX = 30
 SPACE_TAKING = {"create", "write", "sync", "make_directory", "sync_directory", "rename"}
@@ -33,7 +34,7 @@ def persevere(life: Life, name: str, *sizes: int) -> None:
         refused = len(life.refused)
         try:
             if life.log(name).fence is not None:
-                life.store.reopen(name)
+                read_again(life.store, life.disk, name)
             life.publish(name, *sizes)
         except GoQueueError:
             continue
@@ -77,8 +78,8 @@ def two_logs(life: Life) -> None:
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_publishing_resumes_after_a_refusal_of_any_operation(count: int, error: int) -> None:
-    for operation in operations(publishing, two_logs):
+def test_publishing_resumes_after_a_refusal_of_any_operation(count: int, error: int, sample: Sample) -> None:
+    for operation in sample(operations(publishing, two_logs)):
         ledger: Ledger = {}
         life = Life(FaultyDisk(operation), ledger)
         two_logs(life)
@@ -89,8 +90,8 @@ def test_publishing_resumes_after_a_refusal_of_any_operation(count: int, error: 
             check(life.disk.crash("synced"), ledger)
 
 
-def test_a_full_disk_refuses_writes_without_fencing() -> None:
-    for operation in operations(publishing, two_logs):
+def test_full_disk_refuses_writes_without_fencing(sample: Sample) -> None:
+    for operation in sample(operations(publishing, two_logs)):
         life = Life(FaultyDisk(operation))
         two_logs(life)
         refuse(life.disk, operation, 1, errno.ENOSPC, {"write", "create"})
@@ -101,7 +102,7 @@ def test_a_full_disk_refuses_writes_without_fencing() -> None:
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("keep", ["everything", "synced"])
 @pytest.mark.parametrize("job", ["compact", "expire", "truncate"])
-def test_maintenance_that_is_refused_leaves_the_old_the_new_or_a_fence(job: str, keep: str, error: int) -> None:
+def test_refused_maintenance_leaves_the_old_state_the_new_one_or_a_fence(job: str, keep: str, error: int) -> None:
     def prepare(life: Life) -> None:
         life.create("t/0")
         for keys in ("abc", "aBc", "bca", "cc-", "aab"):
@@ -127,10 +128,10 @@ def test_maintenance_that_is_refused_leaves_the_old_the_new_or_a_fence(job: str,
                 maintain(life)
             except GoQueueError:
                 if life.log("t/0").fence is not None:
-                    life.store.reopen("t/0")
+                    read_again(life.store, life.disk, "t/0")
                 if job != "expire":
                     assert_state_equals_disk(life)
-                life.disk.heal()
+                life.disk.end_faults()
                 maintain(life)
             assert_state_equals_disk(life)
             assert not [path for path in life.disk.paths() if path.endswith(("cleaned", "swap"))]
@@ -142,7 +143,7 @@ def test_maintenance_that_is_refused_leaves_the_old_the_new_or_a_fence(job: str,
 
 
 @pytest.mark.parametrize("operation", ["sync", "write", "create", "sync_directory"])
-def test_a_failure_fences_its_log_and_no_other(operation: str) -> None:
+def test_failure_fences_only_its_log(operation: str) -> None:
     disk, broken, sound = FaultyDisk(), Answers(), Answers()
     store = open_store(disk)
     one, other = store.create("one"), store.create("other")
@@ -166,25 +167,20 @@ def test_a_failure_fences_its_log_and_no_other(operation: str) -> None:
     assert append(store, other, b"further") == range(2, 3)
 
 
-def test_a_synced_answer_survives_a_fence_and_what_the_sync_lost_is_not_served() -> None:
-    disk, answers = FaultyDisk(), Answers()
-    store = open_store(disk)
-    log = store.create("t/0")
+def test_reopened_log_keeps_synced_and_drops_unsynced_messages(disk: FaultyDisk, store: Store, log: Log) -> None:
+    answers = Answers()
     append(store, log, b"kept")
     log.append(batch([b"lost"]), answers)
     disk.fail("sync")
     store.flush()
-    recovered = store.reopen("t/0")
+    recovered = read_again(store, disk, "t/0")
     assert recovered.next_offset == 1
     assert values(log) == [b"kept"]
     assert append(store, log, b"new") == range(1, 2)
     assert values(open_store(disk.crash("synced")).logs["t/0"]) == [b"kept", b"new"]
 
 
-def test_a_failed_sync_is_not_tried_again_on_the_same_pages() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
-    log = store.create("t/0")
+def test_failed_sync_is_not_repeated_on_the_same_pages(disk: FaultyDisk, store: Store, log: Log) -> None:
     append(store, log, b"kept")
     log.append(batch([b"lost"]))
     disk.fail("sync")
@@ -195,21 +191,19 @@ def test_a_failed_sync_is_not_tried_again_on_the_same_pages() -> None:
     assert disk.operations == operations
 
 
-def test_a_sync_that_fails_for_want_of_space_fences_as_well() -> None:
-    disk, answers = FaultyDisk(), Answers()
-    store = open_store(disk)
-    log = store.create("t/0")
+def test_sync_failing_on_a_full_disk_fences_the_log(disk: FaultyDisk, store: Store, log: Log) -> None:
+    answers = Answers()
     append(store, log, b"kept")
     log.append(batch([b"lost"]), answers)
     log.roll()  # so that the sync is that of a segment's end
     disk.fail("sync", errno.ENOSPC)
     store.flush()
     assert [type(error) for error in answers.given] == [LogFenced]
-    store.reopen("t/0")
+    read_again(store, disk, "t/0")
     assert values(log) == [b"kept"]
 
 
-def test_between_two_syncs_a_failed_sync_fences_although_answers_were_given() -> None:
+def test_failed_interval_sync_fences_after_answers_were_given() -> None:
     disk, clock, answers = FaultyDisk(), ManualClock(), Answers()
     store = open_store(disk, clock, flush="interval")
     log = store.create("t/0")
@@ -220,13 +214,11 @@ def test_between_two_syncs_a_failed_sync_fences_although_answers_were_given() ->
     disk.fail("sync")
     store.flush()
     assert log.fence is not None
-    store.reopen("t/0")
+    read_again(store, disk, "t/0")
     assert values(log) == [b"kept"]
 
 
-def test_a_fenced_log_is_surveyed_after_a_clean_stop_and_the_others_are_not() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_only_the_fenced_log_is_scanned_after_a_clean_stop(disk: FaultyDisk, store: Store) -> None:
     one, other = store.create("one"), store.create("other")
     append(store, one, b"kept")
     append(store, other, b"kept")
@@ -240,18 +232,15 @@ def test_a_fenced_log_is_surveyed_after_a_clean_stop_and_the_others_are_not() ->
     assert values(again.logs["other"]) == [b"kept"]
 
 
-def test_a_log_that_cannot_be_read_again_stays_fenced() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
-    log = store.create("t/0")
+def test_log_stays_fenced_while_it_cannot_be_read(disk: FaultyDisk, store: Store, log: Log) -> None:
     log.append(batch([b"lost"]))
     disk.fail("sync", times="forever")
     store.flush()
     with pytest.raises(DiskFailed):
-        store.reopen("t/0")
+        read_again(store, disk, "t/0")
     assert log.fence is not None
-    disk.heal()
-    store.reopen("t/0")
+    disk.end_faults()
+    read_again(store, disk, "t/0")
     assert append(store, log, b"new") == range(1)
 
 
@@ -269,7 +258,7 @@ def filled(store: Store) -> int:
 
 
 @pytest.mark.parametrize("room", range(600, 12_000, 370))
-def test_publishing_resumes_where_it_was_when_space_returns(room: int) -> None:
+def test_publishing_resumes_at_the_next_offset_when_space_returns(room: int) -> None:
     disk = FaultyDisk(capacity_bytes=room)
     store = open_store(disk)
     log = store.create("t/0")
@@ -284,20 +273,7 @@ def test_publishing_resumes_where_it_was_when_space_returns(room: int) -> None:
     assert held(open_store(disk.crash("synced"))) == held(store)
 
 
-def test_retention_makes_room_on_a_full_disk() -> None:
-    disk = FaultyDisk(capacity_bytes=20_000)
-    store = open_store(disk)
-    log = store.create("t/0")
-    count = filled(store)
-    job = plan_expiry(log, disk, bytes_kept=10_000)
-    job.run()
-    job.apply()
-    assert append(store, log, b"x" * 500) == range(count, count + 1)
-    kept = held(store)
-    assert held(open_store(disk.crash("synced"))) == kept
-
-
-def test_a_clean_stop_on_a_full_disk_says_so_and_loses_only_its_marker() -> None:
+def test_clean_stop_on_a_full_disk_raises_and_loses_only_its_marker() -> None:
     disk = FaultyDisk(capacity_bytes=5000)
     store = open_store(disk)
     store.create("t/0")
@@ -310,7 +286,7 @@ def test_a_clean_stop_on_a_full_disk_says_so_and_loses_only_its_marker() -> None
     assert again.logs["t/0"].next_offset == count
 
 
-def test_a_log_that_cannot_be_created_can_be_created_later() -> None:
+def test_log_creation_can_be_repeated_after_a_full_disk() -> None:
     for operation in range(1, 8):
         disk = FaultyDisk()
         store = open_store(disk)

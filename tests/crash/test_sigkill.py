@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import random
 import signal
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -11,25 +10,23 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
-import pytest
-
-from goqueue.storage.flusher import Mode
-from goqueue.storage.frame import Message
+from goqueue.storage.flusher import FlushMode
+from goqueue.storage.frame import StoredMessage
 from goqueue.storage.log import Log
 from tests.crash.life import telling
 from tests.crash.writer import KEYED, NAMES, Line, is_deletion, key_of, open_store, value_of, write_forever
 from tests.storage.stores import messages
 
-PARTS = 4
+SHARE = 2
+"""Of `--kills`, how many for each kill here."""
 LINES_MAX = 40
 
 forkserver = multiprocessing.get_context("forkserver")
-forkserver.set_forkserver_preload(["tests.crash.writer"])
 
 
 @dataclass
 class Remembered:
-    """What clients were told of one log."""
+    """The answers that clients got about one log."""
 
     lives: dict[int, int] = field(default_factory=dict)
     """In which life each offset was answered."""
@@ -59,8 +56,9 @@ def note(ledger: Ledger, line: Line, life: int) -> None:
     ledger[name].lives.update(dict.fromkeys(range(first, end), life))
 
 
-def live_and_die(path: str, life: int, chance: Random, flush: Mode, ledger: Ledger) -> None:
-    """Start a writer, kill it after some of its lines, and take note of all that it said."""
+def live_and_die(path: str, life: int, chance: Random, ledger: Ledger) -> None:
+    """Start a writer with any flush mode, kill it after some of its lines, and take note of all that it said."""
+    flush: FlushMode = chance.choice(("always", "interval"))
     reading, writing = forkserver.Pipe(duplex=False)
     process = forkserver.Process(target=write_forever, args=(path, life, chance.getrandbits(32), flush, writing))
     process.start()
@@ -92,8 +90,8 @@ def check_log(log: Log, owed: Remembered) -> None:
         assert [message.offset for message in found] == [*range(log.first_offset, log.next_offset)]
 
 
-def is_genuine(name: str, message: Message, owed: Remembered) -> bool:
-    """Whether it says what was answered; of what was not answered, that it is whole and where it belongs."""
+def is_genuine(name: str, message: StoredMessage, owed: Remembered) -> bool:
+    """Return whether it says what was answered; of what was not answered, that it is whole and where it belongs."""
     life = owed.lives.get(message.offset)
     if life is None:
         life = int(message.value.split()[2]) if message.value else 0
@@ -101,22 +99,17 @@ def is_genuine(name: str, message: Message, owed: Remembered) -> bool:
     return (message.key, message.value) == expected
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_what_was_answered_survives_every_kill(part: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    kills: int = request.config.getoption("--kills")
-    seed = random.getrandbits(32)
-    flush: Mode = "interval" if part % 2 else "always"
-    chance, ledger = Random(f"{seed} {part}"), {name: Remembered() for name in NAMES}
-    lives = range(kills * part // PARTS, kills * (part + 1) // PARTS)
-    with telling(f"seed {seed}, flush {flush}, in {tmp_path}"):
-        for life in lives:
-            live_and_die(str(tmp_path / "data"), life, chance, flush, ledger)
-            if life == lives[-1] or chance.random() < 0.5:  # else the next writer recovers by itself
-                check(str(tmp_path / "data"), ledger, flush)
+def test_answered_appends_survive_every_kill(tmp_path: Path, seed: str, kills: int) -> None:
+    chance, ledger = Random(seed), {name: Remembered() for name in NAMES}
+    with telling(f"seed {seed}, in {tmp_path}"):
+        for life in range(kills):
+            live_and_die(str(tmp_path / "data"), life, chance, ledger)
+            if life == kills - 1 or chance.random() < 0.5:  # else the next writer recovers by itself
+                check(str(tmp_path / "data"), ledger)
 
 
-def check(path: str, ledger: Ledger, flush: Mode) -> None:
-    with closing(open_store(path, flush)) as store:
+def check(path: str, ledger: Ledger) -> None:
+    with closing(open_store(path, "always")) as store:
         assert all(recovered.damages == [] for recovered in store.recovered.values())
         for name, owed in ledger.items():
             if owed.end or name in store.logs:

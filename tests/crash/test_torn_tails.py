@@ -1,4 +1,4 @@
-"""What the end of a log may look like after a crash, byte by byte."""
+"""Recovery from every possible end of a log after a crash, byte by byte."""
 
 import errno
 
@@ -90,7 +90,7 @@ def test_zeros_are_never_a_message(size: int) -> None:
     assert disk.read_file(LOG) == written(b"one", b"two").read_file(LOG)
 
 
-def test_zeros_are_no_message_in_a_log_that_has_nothing_else() -> None:
+def test_log_of_zeros_is_empty() -> None:
     disk = appended(written(), bytes(5000))
     store = open_store(disk)
     assert values(store.logs["t/0"]) == []
@@ -109,7 +109,7 @@ def test_sound_frames_behind_a_tear_are_cut_and_kept_beside_the_log() -> None:
     assert values(store.logs["t/0"]) == [b"one", b"two"]
 
 
-def test_what_was_cut_stays_beside_the_log_when_the_power_goes_again() -> None:
+def test_kept_cut_survives_another_power_loss() -> None:
     tear = b"torn" * 20 + bytes(512) + frame.encode(b"behind", offset=3, timestamp_ns=2**62)
     disk = appended(written(b"one"), tear)
     cut = open_store(disk).recovered["t/0"].cut
@@ -121,7 +121,7 @@ def test_what_was_cut_stays_beside_the_log_when_the_power_goes_again() -> None:
     assert store.recovered["t/0"].cut is None
 
 
-def test_a_file_with_a_lower_end_than_was_synced_is_reported_and_gives_no_offset_twice() -> None:
+def test_truncated_log_file_is_reported_and_offsets_are_not_reused() -> None:
     for size in range(len(written(b"one", b"two").read_file(LOG))):
         disk = written(b"one", b"two")
         disk.write_file(LOG, disk.read_file(LOG)[:size])
@@ -146,5 +146,5 @@ def test_an_end_that_the_device_does_not_give_now_is_not_taken_for_torn() -> Non
     disk.fail("read", errno.EIO, path="*/t/0/*.log", times="forever")
     store = open_store(disk)
     assert isinstance(store.unopened["t/0"], DiskFailed)
-    healed = disk.crash("everything")
-    assert values(open_store(healed).logs["t/0"]) == [b"one", b"two"]
+    recovered = disk.crash("everything")
+    assert values(open_store(recovered).logs["t/0"]) == [b"one", b"two"]

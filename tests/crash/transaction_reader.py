@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from goqueue.client import Client
-from goqueue.testing.history import Recorder, Seen
+from goqueue.testing.history.events import Recorder, SeenEvent
 from tests.crash.group_worker import Job, tell, when_told_to_end
 from tests.crash.transaction_worker import OUTPUTS, PATIENCE_SECONDS, end_of
 
@@ -18,7 +18,7 @@ def read(job: Job, seen: Recorder, client: Client, topic: str) -> None:
             values = [(message, (message.value or b"").decode()) for message in messages]
             seen.record(
                 *(
-                    Seen(job.name, topic, message.partition, message.offset, value, job.isolation)
+                    SeenEvent(job.name, topic, message.partition, message.offset, value, job.isolation)
                     for message, value in values
                 )
             )
@@ -30,7 +30,7 @@ def read(job: Job, seen: Recorder, client: Client, topic: str) -> None:
 
 def main() -> None:
     job = Job.from_argument()
-    when_told_to_end(lambda: os._exit(1))  # before it has come to the end: nobody waits for it any more
+    when_told_to_end(lambda: os._exit(1))  # before it has come to the end: no client waits for it any more
     with (
         Recorder(job.history, job.name) as seen,
         Client(job.url, timeout=PATIENCE_SECONDS) as client,

@@ -5,9 +5,10 @@ It ends when it is told to, or when another one has taken over its transactional
 
 import threading
 from random import Random
+from typing import Any
 
-from goqueue.client.transaction import TransactionalProducer
-from goqueue.testing.history import Recorder
+from goqueue.client._sync.transaction import TransactionalProducer
+from goqueue.testing.history.events import Recorder
 from tests.crash.group_watched import WatchedClient, WatchedConsumer
 from tests.crash.group_worker import Job, Watch, when_told_to_end
 from tests.crash.transaction_worker import PATIENCE_SECONDS, Writer, until_fenced
@@ -32,7 +33,7 @@ def transform(job: Job, consumer: WatchedConsumer, writer: Writer) -> None:
 
 def main() -> None:
     job = Job.from_argument()
-    wishes = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
+    options: Any = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
     with (
         Recorder(job.history, job.name) as seen,
         WatchedClient(job.url, timeout=PATIENCE_SECONDS) as client,
@@ -40,19 +41,10 @@ def main() -> None:
     ):
         watch = Watch(seen, job.group)
         consumer: WatchedConsumer = client.watched(
-            watch,
-            job.group,
-            [job.topic],
-            client_id=job.name,
-            session_timeout=job.session,
-            visibility_timeout=job.visibility,
-            max_messages=MESSAGES_MAX,
-            skip_damage=job.skip_damage,
-            on_assigned=lambda _: watch.assigned(consumer),
-            on_lost=lambda _: watch.assigned(consumer),
+            watch, job.group, [job.topic], client_id=job.name, max_messages=MESSAGES_MAX, **job.consumer_options
         )
         when_told_to_end(consumer.stop)
-        with client.producer(**wishes) as producer, consumer:
+        with client.producer(**options) as producer, consumer:
             assert isinstance(producer, TransactionalProducer)
             transform(job, consumer, Writer(job, producer, seen))
         watch.left()

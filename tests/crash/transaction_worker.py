@@ -1,13 +1,12 @@
-"""What the processes with transactions have in common: where they write, and what they write down of how it ended."""
+"""The common parts of processes with transactions: their outputs and their record."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from goqueue.client import Batch
-from goqueue.client.delivery import Delivery
-from goqueue.client.transaction import Transaction, TransactionalProducer
+from goqueue.client import Batch, Delivery
+from goqueue.client._sync.transaction import Transaction, TransactionalProducer
 from goqueue.errors import (
     GroupNotFound,
     LeaseExpired,
@@ -16,7 +15,15 @@ from goqueue.errors import (
     TransactionAborted,
     TransientError,
 )
-from goqueue.testing.history import Aborted, Begun, Committed, Committing, Published, Publishing, Recorder
+from goqueue.testing.history.events import (
+    AbortedEvent,
+    BegunEvent,
+    CommitSentEvent,
+    CommittedEvent,
+    PublishedEvent,
+    PublishSentEvent,
+    Recorder,
+)
 from tests.crash.group_worker import Job, Watch, tell
 
 OUTPUTS = {"x": 2, "y": 1}
@@ -36,7 +43,7 @@ def end_of(topic: str, partition: int) -> str:
 
 @contextmanager
 def until_fenced() -> Iterator[None]:
-    """Another process has taken over the transactional id: whoever was not to be replaced shows what it was told."""
+    """Stop when another process has taken over the transactional id; a process not to be replaced fails."""
     try:
         yield
     except ProducerFenced as error:
@@ -60,7 +67,7 @@ class Written:
     def send(self, value: str, chance: Random) -> None:
         """To one of the outputs, at once or delayed."""
         topic, partition = chance.choice(PLACES)
-        self._seen.record(Publishing(self._producer, topic, "", value, self.name))
+        self._seen.record(PublishSentEvent(self._producer, topic, "", value, self.name))
         if chance.random() < DELAYED:
             self._open.send(topic, value, partition=partition, delay=DELAY_SECONDS)
         else:
@@ -68,14 +75,14 @@ class Written:
 
     def acknowledge(self, batch: Batch, watch: Watch) -> None:
         """The batch is done with if this is committed."""
-        watch.pledging(self.name, batch)
+        watch.acking_in_transaction(self.name, batch)
         self._open.ack(batch)
 
     def await_answers(self) -> None:
         for value, topic, delivery in self._deliveries:
             receipt = delivery.result()
             assert receipt.offset is not None
-            self._seen.record(Published(value, topic, receipt.partition, receipt.offset))
+            self._seen.record(PublishedEvent(value, topic, receipt.partition, receipt.offset))
         self._deliveries.clear()
 
     def give_up(self) -> None:
@@ -84,7 +91,7 @@ class Written:
 
     def ask(self) -> None:
         """From here on it may be committed."""
-        self._seen.record(Committing(self.name))
+        self._seen.record(CommitSentEvent(self.name))
 
 
 class Writer:
@@ -98,18 +105,18 @@ class Writer:
 
     @contextmanager
     def transaction(self) -> Iterator[Written]:
-        """Commits at the end of the block. That it was aborted, or that nobody knows, is no error here."""
+        """Commits at the end of the block. That it was aborted, or that no client knows, is no error here."""
         self._count += 1
         name = f"{self._job.name}#{self._count}"
         try:
             with self._producer.transaction() as open_one:
-                self._seen.record(Begun(name, self._job.transactional_id))
+                self._seen.record(BegunEvent(name, self._job.transactional_id))
                 written = Written(name, self._job.transactional_id, open_one, self._seen)
                 yield written
                 written.ask()
-            self._seen.record(Committed(name))
+            self._seen.record(CommittedEvent(name))
         except (GivenUpError, TransactionAborted):
-            self._seen.record(Aborted(name))
+            self._seen.record(AbortedEvent(name))
         except (TransientError, LeaseExpired, MemberUnknown, GroupNotFound):
-            pass  # an ack came too late, so that it is aborted; or nobody knows
+            pass  # an ack came too late, so that it is aborted; or no client knows
         tell()

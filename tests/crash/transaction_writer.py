@@ -5,16 +5,17 @@ It also ends where another one has taken over its transactional id: then it was 
 
 import threading
 from random import Random
+from typing import Any
 
 from goqueue.client import Client
-from goqueue.client.transaction import TransactionalProducer
-from goqueue.testing.history import Recorder
+from goqueue.client._sync.transaction import TransactionalProducer
+from goqueue.testing.history.events import Recorder
 from tests.crash.group_worker import Job, when_told_to_end
 from tests.crash.transaction_worker import PATIENCE_SECONDS, Writer, until_fenced
 
 MESSAGES_MAX = 12
 PACE_SECONDS = 0.03
-"""What a transaction takes beside, so that whoever is killed mostly has one open."""
+"""What a transaction takes beside, so that a killed process mostly has one open."""
 
 
 def write(job: Job, writer: Writer, over: threading.Event) -> None:
@@ -35,12 +36,12 @@ def write(job: Job, writer: Writer, over: threading.Event) -> None:
 def main() -> None:
     job, over = Job.from_argument(), threading.Event()
     when_told_to_end(over.set)
-    wishes = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
+    options: Any = {"transactional_id": job.transactional_id, "transaction_timeout": job.timeout}
     with (
         Recorder(job.history, job.name) as seen,
         Client(job.url, timeout=PATIENCE_SECONDS) as client,
         until_fenced(),
-        client.producer(**wishes) as producer,
+        client.producer(**options) as producer,
     ):
         assert isinstance(producer, TransactionalProducer)
         write(job, Writer(job, producer, seen), over)

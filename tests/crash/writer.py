@@ -1,6 +1,6 @@
-"""A process that writes to a data directory until somebody kills it, and tells what was answered.
+"""A process that writes to a data directory until a client kills it, and tells what was answered.
 
-What a message says follows from its log, its offset and the life it was written in, so whoever
+What a message says follows from its log, its offset and the life it was written in, so a client that
 reads it knows whether it is the one that was answered.
 """
 
@@ -14,9 +14,9 @@ from goqueue.errors import GoQueueError
 from goqueue.storage import frame, scan
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.flusher import Mode
+from goqueue.storage.flusher import FlushMode
 from goqueue.storage.log import Log, LogSettings
-from goqueue.storage.retention import plan_expiry
+from goqueue.storage.retention import plan_retention
 from goqueue.storage.store import Store, StoreSettings
 
 PLAIN, KEYED, EXPIRING = "plain/0", "keyed/0", "expiring/0"
@@ -44,15 +44,15 @@ def value_of(name: str, offset: int, life: int) -> bytes:
     return start + bytes(offset * 7919 % 600)
 
 
-def open_store(path: str, flush: Mode, deliver: Callable[[Callable[[], None]], None] | None = None) -> Store:
+def open_store(path: str, flush: FlushMode, deliver: Callable[[Callable[[], None]], None] | None = None) -> Store:
     settings = StoreSettings(flush=flush, flush_interval_ns=5_000_000, log=SETTINGS)
     return Store.open(SystemDisk(), path, SystemClock(), owner="the writer", settings=settings, deliver=deliver)
 
 
-def write_forever(path: str, life: int, seed: int, flush: Mode, pipe: Connection) -> None:
+def write_forever(path: str, life: int, seed: int, flush: FlushMode, pipe: Connection) -> None:
     """The whole program of the process."""
-    random, inbox = Random(seed), SimpleQueue[Callable[[], None]]()
-    store = open_store(path, flush, inbox.put)
+    random, delayed_log = Random(seed), SimpleQueue[Callable[[], None]]()
+    store = open_store(path, flush, delayed_log.put)
     logs = [store.logs.get(name) or store.create(name) for name in NAMES]
     waiting = 0
 
@@ -75,12 +75,12 @@ def write_forever(path: str, life: int, seed: int, flush: Mode, pipe: Connection
             for offset in offsets
         )
         waiting += 1
-        log.append(scan.batch(bytearray(frames)), answered)
+        log.append(scan.check_batch(bytearray(frames)), answered)
 
     while True:
         while waiting < WAITING_MAX:
             append(random.choice(logs), random.randrange(1, 9))
-        inbox.get()()
+        delayed_log.get()()
         if not random.randrange(8):
             maintain(store, pipe)
 
@@ -91,7 +91,7 @@ def maintain(store: Store, pipe: Connection) -> None:
     )
     compaction.run()
     compaction.apply()
-    expiry = plan_expiry(store.log(EXPIRING), SystemDisk(), bytes_kept=BYTES_KEPT)
+    expiry = plan_retention(store.log(EXPIRING), SystemDisk(), bytes_kept=BYTES_KEPT)
     expiry.run()
     expiry.apply()
     if expiry.removed:

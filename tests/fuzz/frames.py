@@ -17,7 +17,7 @@ from goqueue.errors import FrameInvalid
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import frame, scan
 from goqueue.storage.index import Index
-from goqueue.storage.survey import Damage, Stretch, survey
+from goqueue.storage.segment_scan import Damage, ScanRange, scan_segment
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.samples import KINDS, steps
 
@@ -63,9 +63,9 @@ def batches_agree(data: bytes) -> None:
 
 
 def batch_or_refusal(content: bytearray) -> tuple[int | type[FrameInvalid], int]:
-    """How many frames it has, or that it was refused; and where it ends or goes wrong."""
+    """Return the number of frames, or the refusal; and where it ends or goes wrong."""
     try:
-        return len(scan.batch(content)), len(content)
+        return len(scan.check_batch(content)), len(content)
     except FrameInvalid as refused:
         return FrameInvalid, refused.details["position"]
 
@@ -85,7 +85,7 @@ def survey_of(data: bytes, index: Index | None) -> list[int]:
     disk = FaultyDisk()
     disk.write_file("/log", data)
     end, last, positions = 0, -1, []
-    for piece in survey(disk.open("/log", "read"), Stretch(0, len(data), 0), index):
+    for piece in scan_segment(disk.open("/log", "read"), ScanRange(0, len(data), 0), index):
         start = piece.position if isinstance(piece, Damage) else piece.origin + int(piece.positions[0])
         assert start == end
         if isinstance(piece, Damage):

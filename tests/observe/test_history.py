@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.limits import RATE_SECONDS
-from goqueue.observe.history import SERIES, History, Reading, TopicRates, counted, percentile
+from goqueue.observe.history import History, HistorySample, TopicRates, percentile, sample_topic
+from goqueue.observe.history_row import SERIES
 from goqueue.observe.metrics import Histogram, Metrics, TopicCounts
 
 BOUNDS = (0.001, 0.01, 0.1)
@@ -25,11 +26,11 @@ class World:
         self.history = History(self.read, seconds)
         self.history.sample()
 
-    def read(self) -> Reading:
-        return Reading(
+    def read(self) -> HistorySample:
+        return HistorySample(
             monotonic=self.at,
             now_ns=round(self.at * 1e9),
-            topics={name: counted(one) for name, one in self.metrics.named_topics.items()},
+            topics={name: sample_topic(one) for name, one in self.metrics.named_topics.items()},
             unnamed=self.metrics.unnamed(),
             bounds=BOUNDS,
             publish_counts=tuple(self.publish_seconds.counts),
@@ -52,7 +53,7 @@ class World:
         return self.history.last(1000)[name]
 
 
-def test_a_series_has_a_number_for_each_second() -> None:
+def test_series_has_one_value_per_second() -> None:
     world = World()
     for count in (5, 0, 7):
         world.second(count)
@@ -63,20 +64,20 @@ def test_a_series_has_a_number_for_each_second() -> None:
     assert world.history.end_ns == 103_000_000_000
 
 
-def test_before_the_first_second_there_is_nothing() -> None:
+def test_history_is_empty_before_the_first_second() -> None:
     history = World().history
     assert history.last(10) == {name: [] for name in SERIES}
     assert (history.end_ns, history.rate("published"), history.topic_rates("orders")) == (None, 0.0, None)
 
 
-def test_no_more_is_remembered_than_was_asked_for() -> None:
+def test_history_length_is_limited() -> None:
     world = World(seconds=3)
     for count in range(10):
         world.second(count)
     assert world.series("published") == [7, 8, 9]
 
 
-def test_a_late_sample_stands_for_all_seconds_that_it_missed() -> None:
+def test_late_sample_is_spread_over_missed_seconds() -> None:
     world = World()
     world.second(5)
     world.second(12, seconds=3.0)
@@ -86,7 +87,7 @@ def test_a_late_sample_stands_for_all_seconds_that_it_missed() -> None:
     assert world.series("published") == [0] * 10
 
 
-def test_a_topic_that_is_deleted_takes_nothing_away() -> None:
+def test_deleted_topic_does_not_reduce_the_series() -> None:
     world = World()
     world.second(50)
     world.metrics.forget_topic("orders")
@@ -95,7 +96,7 @@ def test_a_topic_that_is_deleted_takes_nothing_away() -> None:
     assert world.series("published") == [50, 0, 3]
 
 
-def test_the_rate_of_now_is_that_of_the_last_seconds() -> None:
+def test_current_rate_covers_the_last_seconds() -> None:
     world = World(seconds=60)
     for _ in range(20):
         world.second(1000)
@@ -105,7 +106,7 @@ def test_the_rate_of_now_is_that_of_the_last_seconds() -> None:
     assert world.history.topic_rates("orders") == TopicRates(10, 1000, 0)
 
 
-def test_a_topic_has_the_rate_of_its_own_messages() -> None:
+def test_topic_rates_are_separate() -> None:
     world = World()
     for _ in range(3):
         world.publish("payments", 4)
@@ -114,10 +115,10 @@ def test_a_topic_has_the_rate_of_its_own_messages() -> None:
         TopicRates(4, 400),
         TopicRates(2, 200),
     )
-    assert world.history.topic_rates("nobody") is None
+    assert world.history.topic_rates("unknown") is None
 
 
-def test_a_topic_that_was_made_anew_begins_anew() -> None:
+def test_recreated_topic_starts_a_new_rate() -> None:
     world = World()
     for _ in range(5):
         world.second(100)
@@ -126,23 +127,30 @@ def test_a_topic_that_was_made_anew_begins_anew() -> None:
     assert world.history.topic_rates("orders") == TopicRates(2, 200)
 
 
-def test_gauges_stand_as_they_are_and_times_in_milliseconds() -> None:
+def test_gauges_and_latencies_are_sampled() -> None:
     world = World()
-    world.gauges = {"loop_lag_seconds": 0.25, "total_lag": 17, "disk_used_bytes": 4096}
+    world.gauges = {
+        "loop_lag_seconds": 0.25,
+        "total_lag": 17,
+        "disk_used_bytes": 4096,
+        "stored_bytes": 512,
+        "connections": 3,
+    }
     for seconds in (0.002, 0.003, 0.05):
         world.publish_seconds.observe(seconds)
     world.second()
     world.second()
-    assert [world.series(name) for name in ("loop_lag_ms", "total_lag", "disk_used_bytes")] == [
+    assert [world.series(name) for name in ("loop_lag_ms", "total_lag", "disk_used_bytes", "stored_bytes")] == [
         [250] * 2,
         [17] * 2,
         [4096] * 2,
+        [512] * 2,
     ]
     assert world.series("publish_p99_ms") == [pytest.approx(97.3), 0.0]  # of the first second alone
 
 
 @given(st.lists(st.floats(0.0, 0.2), min_size=1), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
-def test_a_percentile_lies_in_the_bucket_of_the_one_that_is_meant(seen: list[float], share: float) -> None:
+def test_percentile_lies_in_the_expected_bucket(seen: list[float], share: float) -> None:
     histogram = Histogram(BOUNDS)
     for seconds in seen:
         histogram.observe(seconds)
@@ -162,18 +170,18 @@ def _bucket(bounds: Sequence[float], seconds: float) -> Iterator[tuple[float, fl
     yield edges[number], edges[number + 1]
 
 
-def test_of_nothing_the_percentile_is_nothing() -> None:
+def test_percentile_without_samples_is_zero() -> None:
     assert percentile(BOUNDS, [0, 0, 0, 0], 0.99) == 0.0
 
 
-def test_the_worst_delay_of_the_loop_is_told_once() -> None:
+def test_loop_lag_peak_is_reset_when_read() -> None:
     metrics = Metrics("1")
     for seconds in (0.01, 0.3, 0.02):
-        metrics.observe_lag(seconds)
-    assert [metrics.take_lag_peak(), metrics.take_lag_peak()] == [0.3, 0.0]
+        metrics.observe_loop_lag(seconds)
+    assert [metrics.take_loop_lag_peak(), metrics.take_loop_lag_peak()] == [0.3, 0.0]
 
 
-def test_topics_beyond_the_bound_are_summed_up() -> None:
+def test_topics_beyond_the_limit_are_summed() -> None:
     metrics = Metrics("1")
     for number in range(1001):
         metrics.topic(f"t{number}").messages_read += 1

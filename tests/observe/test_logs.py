@@ -1,4 +1,4 @@
-"""Log lines: one record is one line, a stuck stream holds nobody up, and what is left out is said."""
+"""Log lines: one record is one line, a blocked stream delays no caller, omitted lines are counted."""
 
 import io
 import json
@@ -17,7 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.errors import DiskFull
-from goqueue.observe.logs import ROOT, VALUE_CHARACTERS_MAX, AccessLog, Answered, Form, configure, fields
+from goqueue.observe.logs import (
+    REQUESTS,
+    ROOT,
+    VALUE_CHARACTERS_MAX,
+    AccessLog,
+    AnsweredRequest,
+    LogFormat,
+    RecentLogs,
+    configure_logging,
+    fields,
+)
 from goqueue.testing.clock import ManualClock
 
 HOUSE = Path(__file__).resolve().parent.parent.parent
@@ -25,10 +35,10 @@ LOGGER = logging.getLogger(f"{ROOT}.tests")
 
 
 @contextmanager
-def logging_to(form: Form, level: str = "info") -> Iterator[io.StringIO]:
+def logging_to(form: LogFormat, level: str = "info") -> Iterator[io.StringIO]:
     """A stream that holds everything once the block has ended."""
     stream = io.StringIO()
-    logs = configure(level, form, stream)
+    logs = configure_logging(level, form, stream)
     try:
         yield stream
     finally:
@@ -39,14 +49,16 @@ def objects(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def answered(status: int = 200, **changed: Any) -> Answered:
-    request = Answered("GET", "/topics/{topic}", "/topics/orders", status, 0.0123456, 10, 20, "127.0.0.1:5", "r1")
+def answered(status: int = 200, **changed: Any) -> AnsweredRequest:
+    request = AnsweredRequest(
+        "GET", "/topics/{topic}", "/topics/orders", status, 0.0123456, 10, 20, "127.0.0.1:5", "r1"
+    )
     for name, value in changed.items():
         setattr(request, name, value)
     return request
 
 
-def test_a_line_for_people_has_time_level_event_and_fields() -> None:
+def test_text_line_has_time_level_event_and_fields() -> None:
     with logging_to("text") as stream:
         LOGGER.info("topic %s", "created", extra=fields(topic="orders", partitions=3, ms=0.25, note="two words"))
     time, rest = stream.getvalue().split(" ", 1)
@@ -54,7 +66,7 @@ def test_a_line_for_people_has_time_level_event_and_fields() -> None:
     assert rest == 'INFO    topic created topic=orders partitions=3 ms=0.25 note="two words"\n'
 
 
-def test_a_line_for_programs_is_an_object() -> None:
+def test_json_line_is_an_object() -> None:
     with logging_to("json") as stream:
         LOGGER.warning("late", extra=fields(ms=1.5, big=float("inf"), none=None, where=Path("a"), event="mine"))
     (line,) = objects(stream)
@@ -77,7 +89,7 @@ def test_lines_below_the_level_are_not_written() -> None:
     assert stream.getvalue() == ""
 
 
-def test_nothing_that_a_terminal_or_a_page_obeys_gets_through() -> None:
+def test_control_characters_are_escaped() -> None:
     with logging_to("text") as stream:
         LOGGER.info("a\r\nb", extra=fields(path="/\x1b[31m\u202e<b>", quote='a"b', empty=""))
     assert stream.getvalue().split(" ", 1)[1] == (
@@ -86,14 +98,14 @@ def test_nothing_that_a_terminal_or_a_page_obeys_gets_through() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_value_without_end_is_cut(form: Form) -> None:
+def test_long_values_are_truncated(form: LogFormat) -> None:
     with logging_to(form) as stream:
         LOGGER.info("x" * 1_000_000, extra=fields(path="y" * 1_000_000))
     assert len(stream.getvalue()) < 3 * VALUE_CHARACTERS_MAX
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_whatever_is_logged_is_one_line(event: str, value: str) -> None:
+def test_every_record_is_one_line(event: str, value: str) -> None:
     with logging_to("text") as text:
         LOGGER.info("%s", event, extra=fields(value=value))
     with logging_to("json") as lines:
@@ -104,7 +116,7 @@ def test_whatever_is_logged_is_one_line(event: str, value: str) -> None:
     assert (line["event"], line["value"]) == (event, value)
 
 
-def test_an_error_is_told_by_its_sentence_and_code_and_a_surprise_with_where_it_arose() -> None:
+def test_known_errors_have_a_code_and_others_a_traceback() -> None:
     with logging_to("json") as stream:
         for error in (DiskFull("no space left on /data"), ZeroDivisionError("surprise")):
             try:
@@ -117,20 +129,20 @@ def test_an_error_is_told_by_its_sentence_and_code_and_a_surprise_with_where_it_
     assert "test_logs.py" in surprise["traceback"]
 
 
-def test_configuring_again_moves_all_lines_to_the_new_stream() -> None:
+def test_reconfiguration_moves_lines_to_the_new_stream() -> None:
     first, second = io.StringIO(), io.StringIO()
-    logs = configure("info", "text", first)
-    again = configure("info", "text", second)
+    logs = configure_logging("info", "text", first)
+    again = configure_logging("info", "text", second)
     LOGGER.info("moved")
     assert logs.close()
     assert again.close()
     assert first.getvalue() == ""
 
 
-def test_a_stuck_stream_holds_nobody_up_and_what_was_lost_is_said() -> None:
+def test_blocked_stream_delays_no_caller_and_dropped_lines_are_counted() -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as reader, os.fdopen(writing, "w") as stream:
-        logs = configure("info", "json", stream, queue_records=10)
+        logs = configure_logging("info", "json", stream, queue_records=10)
         while logs.dropped < 5:  # the pipe takes some, the queue ten
             LOGGER.info("line")
         said = next(line for line in map(json.loads, reader) if line["event"] != "line")
@@ -138,18 +150,18 @@ def test_a_stuck_stream_holds_nobody_up_and_what_was_lost_is_said() -> None:
         assert logs.close()
 
 
-def test_a_program_whose_stderr_is_stuck_still_ends() -> None:
+def test_program_with_blocked_stderr_ends() -> None:
     program = """
 import logging, os, sys
-from goqueue.observe.logs import configure
+from goqueue.observe.logs import configure_logging
 os.set_blocking(2, False)
 try:
     while True:
         os.write(2, bytes(4096))
 except BlockingIOError:
     os.set_blocking(2, True)
-logs = configure("info", "text", sys.stderr)
-logging.getLogger("goqueue").info("nobody reads this")
+logs = configure_logging("info", "text", sys.stderr)
+logging.getLogger("goqueue").info("lost line")
 print(logs.close(seconds=0.01), flush=True)
 """
     process = subprocess.Popen(
@@ -161,27 +173,27 @@ print(logs.close(seconds=0.01), flush=True)
         assert process.wait() == 0
 
 
-def test_a_stream_that_is_gone_is_no_reason_to_stop() -> None:
+def test_closed_stream_is_ignored() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as stream:
-        logs = configure("info", "text", stream)
-        LOGGER.info("nobody listens")
+        logs = configure_logging("info", "text", stream)
+        LOGGER.info("lost line")
         assert logs.close()
 
 
-def test_a_stream_that_does_not_block_gets_every_line_whole() -> None:
+def test_nonblocking_stream_gets_complete_lines() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with os.fdopen(reading, "rb") as reader, os.fdopen(writing, "w") as stream:
-        logs = configure("info", "json", cast("TextIO", stream))
+        logs = configure_logging("info", "json", cast("TextIO", stream))
         for number in range(1000):
             LOGGER.info("line", extra=fields(number=number))
         assert [json.loads(next(reader))["number"] for _ in range(1000)] == list(range(1000))
         assert logs.close()
 
 
-def test_a_request_is_one_line() -> None:
+def test_access_log_line_fields() -> None:
     with logging_to("json") as stream:
         AccessLog(LOGGER, clock=ManualClock()).log(answered())
     (line,) = objects(stream)
@@ -199,7 +211,7 @@ def test_a_request_is_one_line() -> None:
     }
 
 
-def test_under_load_some_are_left_out_and_counted() -> None:
+def test_requests_beyond_the_rate_are_omitted_and_counted() -> None:
     clock = ManualClock()
     with logging_to("json") as stream:
         access = AccessLog(LOGGER, per_second=2, clock=clock)
@@ -210,11 +222,11 @@ def test_under_load_some_are_left_out_and_counted() -> None:
         clock.advance(0.5)
         access.log(answered())
     lines = objects(stream)
-    assert [line["event"] for line in lines] == ["request", "request", "requests left out of the log", "request"]
+    assert [line["event"] for line in lines] == ["request", "request", "requests omitted from the log", "request"]
     assert (lines[2]["answers"], lines[2]["failures"]) == (6, 0)
 
 
-def test_a_flood_of_answers_hides_no_failure_and_failures_are_bounded_too() -> None:
+def test_failures_have_their_own_rate_limit() -> None:
     with logging_to("json") as stream:
         access = AccessLog(LOGGER, per_second=2, clock=ManualClock())
         for _ in range(5):
@@ -227,3 +239,42 @@ def test_a_flood_of_answers_hides_no_failure_and_failures_are_bounded_too() -> N
     assert [line.get("status") for line in lines] == [200, 200, 500, 503, None]
     assert [line["level"] for line in lines] == ["info", "info", "warning", "warning", "warning"]
     assert (lines[4]["answers"], lines[4]["failures"]) == (3, 1)
+
+
+# --- the last lines in memory ---
+
+
+def recent(level: str = "debug", kept: int = 3) -> tuple[RecentLogs, io.StringIO]:
+    """Log an error, a warning, another line and five requests; so many lines of each kind are kept."""
+    logs, stream = RecentLogs(kept), io.StringIO()
+    output = configure_logging(level, "text", stream, recent=logs)
+    LOGGER.error("first failure", exc_info=DiskFull("no space left"))
+    LOGGER.warning("slow %s", "disk", extra=fields(seconds=1.5))
+    LOGGER.info("topic created")
+    for number in range(5):
+        logging.getLogger(REQUESTS).info("request", extra=fields(number=number))
+    output.close()
+    return logs, stream
+
+
+def test_recent_lines_stay_when_many_requests_follow() -> None:
+    logs, _ = recent()
+    others = [(1, "first failure"), (2, "slow disk"), (3, "topic created")]
+    found = [(line.number, line.event) for line in logs.read()]
+    assert found == [*others, (6, "request"), (7, "request"), (8, "request")]
+    assert [(line.number, line.event) for line in logs.read(requests=False)] == others
+    assert [line.event for line in logs.read("warning")] == ["first failure", "slow disk"]
+    assert [line.number for line in logs.read(after=5, limit=1)] == [8]
+    assert logs.count == 8
+
+
+def test_recent_lines_hold_text_and_no_error() -> None:
+    failure, slow = recent()[0].read("warning")
+    assert (failure.fields, failure.level) == ({"error": "no space left", "code": "disk_full"}, "error")
+    assert (slow.fields, slow.logger, slow.time[-1]) == ({"seconds": 1.5}, "goqueue.tests", "Z")
+
+
+def test_recent_lines_are_kept_at_the_levels_of_the_log() -> None:
+    logs, stream = recent("error")
+    assert [line.event for line in logs.read()] == ["first failure"]
+    assert len(stream.getvalue().splitlines()) == 1

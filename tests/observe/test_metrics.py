@@ -11,10 +11,14 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from goqueue.observe.group_metrics import GroupNumbers, OneGroup
-from goqueue.observe.label import OTHERS, VALUES_MAX
 from goqueue.observe.metrics import METRICS, Histogram, Metrics
-from goqueue.observe.transaction_metrics import TransactionNumbers
+from goqueue.observe.state_metrics import (
+    LABEL_VALUES_MAX,
+    OTHER_LABEL,
+    GroupMetricsInput,
+    GroupMetricValues,
+    TransactionMetricsInput,
+)
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/metrics.md"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -22,12 +26,12 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 def busy() -> Metrics:
     """Metrics of a broker to which everything has happened once."""
-    groups = GroupNumbers(
-        {"billing": OneGroup("stable", 2, 5, {"orders": 7}, {("orders", 0): 3})}, {"acked": 11}, {"join": 4}, 1
+    groups = GroupMetricsInput(
+        {"billing": GroupMetricValues("stable", 2, 5, {"orders": 7}, {("orders", 0): 3})}, {"acked": 11}, {"join": 4}, 1
     )
     metrics = Metrics("1.2.3", log_sizes=lambda: {"orders": 4096})
     metrics.groups.numbers = groups
-    metrics.transactions = TransactionNumbers(
+    metrics.transactions = TransactionMetricsInput(
         {"ongoing": 2, "prepare_abort": 0, "prepare_commit": 1}, 42.5, 9, {"timeout": 3}, {("orders", "0"): 17}
     )
     metrics.transaction_seconds.observe(600.0)
@@ -44,7 +48,7 @@ def busy() -> Metrics:
     metrics.flush_seconds.observe(0.001)
     metrics.sync_failures += 1
     metrics.stalls, metrics.stalled_seconds = 2, 41.5
-    metrics.observe_lag(0.25)
+    metrics.observe_loop_lag(0.25)
     metrics.in_flight_bytes += 10
     metrics.tail_bytes += 20
     metrics.rebalance_seconds.observe(0.5)
@@ -68,7 +72,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return found[0] if found else None
 
 
-def test_what_was_counted_is_what_is_scraped() -> None:
+def test_counters_are_scraped() -> None:
     metrics = busy()
     request = {"endpoint": "/topics/{topic}/messages", "method": "POST"}
     assert value(metrics, "goqueue_build_info", version="1.2.3") == 1
@@ -95,7 +99,7 @@ def test_what_was_counted_is_what_is_scraped() -> None:
     assert value(metrics, "goqueue_log_size_bytes", topic="orders") == 4096
 
 
-def test_what_groups_are_at_is_what_is_scraped() -> None:
+def test_group_metrics_are_scraped() -> None:
     metrics = busy()
     assert value(metrics, "goqueue_groups", state="stable") == 1
     assert value(metrics, "goqueue_groups", state="empty") == 0
@@ -109,7 +113,7 @@ def test_what_groups_are_at_is_what_is_scraped() -> None:
     assert value(metrics, "goqueue_revocation_timeouts_total") == 1
 
 
-def test_how_it_stands_with_transactions_is_what_is_scraped() -> None:
+def test_transaction_metrics_are_scraped() -> None:
     metrics = busy()
     assert value(metrics, "goqueue_transactions_open", state="ongoing") == 2
     assert value(metrics, "goqueue_transactions_open", state="prepare_commit") == 1
@@ -121,76 +125,78 @@ def test_how_it_stands_with_transactions_is_what_is_scraped() -> None:
     assert value(metrics, "goqueue_transaction_held_back_messages", topic="orders", partition="0") == 17
 
 
-def test_of_many_partitions_with_something_held_back_the_largest_are_named() -> None:
+def test_held_back_partitions_beyond_the_limit_are_summed() -> None:
     metrics = Metrics("0")
-    metrics.transactions = TransactionNumbers(
-        held_back={("t", str(number)): number for number in range(VALUES_MAX + 3)}
+    metrics.transactions = TransactionMetricsInput(
+        held_back={("t", str(number)): number for number in range(LABEL_VALUES_MAX + 3)}
     )
     assert value(metrics, "goqueue_transaction_held_back_messages", topic="t", partition="1002") == 1002
-    assert value(metrics, "goqueue_transaction_held_back_messages", topic=OTHERS, partition=OTHERS) == 0 + 1 + 2
+    assert (
+        value(metrics, "goqueue_transaction_held_back_messages", topic=OTHER_LABEL, partition=OTHER_LABEL) == 0 + 1 + 2
+    )
 
 
-def test_the_process_tells_of_its_memory_files_and_start() -> None:
+def test_process_metrics_are_scraped() -> None:
     names = families(busy()).keys()
     assert {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"} <= names
 
 
-def test_a_broker_to_which_nothing_has_happened_can_be_scraped() -> None:
+def test_idle_broker_can_be_scraped() -> None:
     assert value(Metrics("0"), "goqueue_publish_seconds_count") == 0
 
 
 @pytest.mark.parametrize("accept", ["", "*/*", "text/html", "text/plain;version=0.0.4"])
-def test_the_text_format_is_the_answer_to_everybody(accept: str) -> None:
+def test_text_format_is_the_default(accept: str) -> None:
     text, content_type = busy().scrape().render(accept)
     assert content_type.startswith("text/plain")
     assert {family.name for family in parse_text(text.decode())} >= METRICS.keys() - {"goqueue_build"}
 
 
-def test_openmetrics_is_the_answer_to_whoever_accepts_it() -> None:
+def test_openmetrics_is_returned_if_accepted() -> None:
     text, content_type = busy().scrape().render(OPENMETRICS + ";q=0.8,*/*;q=0.1")
     assert content_type.startswith("application/openmetrics-text")
     kinds = {family.name: family.type for family in parse_openmetrics(text.decode())}  # type: ignore[no-untyped-call]
     assert {name: kinds[name] for name in METRICS} == {name: row.kind for name, row in METRICS.items()}
 
 
-def test_labels_are_those_of_the_table() -> None:
+def test_scraped_labels_match_the_metric_table() -> None:
     text, _ = busy().scrape().render(OPENMETRICS)
     for family in parse_openmetrics(text.decode()):  # type: ignore[no-untyped-call]
         for sample in family.samples if family.name in METRICS else ():
             assert set(sample.labels) - {"le"} == set(METRICS[family.name].labels)
 
 
-def test_a_topic_whose_name_needs_escapes_is_read_back() -> None:
+def test_topic_label_is_escaped() -> None:
     metrics = Metrics("0")
     metrics.topic('a"\n\\b').messages_read += 1
     assert value(metrics, "goqueue_messages_read_total", topic='a"\n\\b') == 1
 
 
-def test_topics_beyond_the_bound_are_counted_together() -> None:
-    sizes = {f"t{number}": number for number in range(VALUES_MAX + 3)}
+def test_topics_beyond_the_limit_share_a_label() -> None:
+    sizes = {f"t{number}": number for number in range(LABEL_VALUES_MAX + 3)}
     metrics = Metrics("0", log_sizes=lambda: sizes)
     for topic in sizes:
         metrics.topic(topic).messages_published += 1
     found = families(metrics)
-    assert len(found["goqueue_messages_published"].samples) == VALUES_MAX + 1
-    assert value(metrics, "goqueue_messages_published_total", topic=OTHERS) == 3
-    assert len(found["goqueue_log_size_bytes"].samples) == VALUES_MAX + 1
-    assert value(metrics, "goqueue_log_size_bytes", topic=OTHERS) == 0 + 1 + 2
+    assert len(found["goqueue_messages_published"].samples) == LABEL_VALUES_MAX + 1
+    assert value(metrics, "goqueue_messages_published_total", topic=OTHER_LABEL) == 3
+    assert len(found["goqueue_log_size_bytes"].samples) == LABEL_VALUES_MAX + 1
+    assert value(metrics, "goqueue_log_size_bytes", topic=OTHER_LABEL) == 0 + 1 + 2
 
 
-def test_a_deleted_topic_leaves_its_place_to_another() -> None:
+def test_deleted_topic_frees_its_label() -> None:
     metrics = Metrics("0")
-    for number in range(VALUES_MAX):
+    for number in range(LABEL_VALUES_MAX):
         metrics.topic(f"t{number}").messages_read += 1
     metrics.forget_topic("t0")
     metrics.forget_topic("never-there")
     metrics.topic("new").messages_read += 1
     assert value(metrics, "goqueue_messages_read_total", topic="t0") is None
     assert value(metrics, "goqueue_messages_read_total", topic="new") == 1
-    assert value(metrics, "goqueue_messages_read_total", topic=OTHERS) is None
+    assert value(metrics, "goqueue_messages_read_total", topic=OTHER_LABEL) is None
 
 
-def test_whoever_asks_twice_gets_the_same_counts() -> None:
+def test_repeated_lookups_return_the_same_counters() -> None:
     metrics = Metrics("0")
     assert metrics.topic("a") is metrics.topic("a")
     assert metrics.endpoint("GET", "/") is metrics.endpoint("GET", "/")
@@ -198,7 +204,7 @@ def test_whoever_asks_twice_gets_the_same_counts() -> None:
 
 
 @given(st.lists(st.floats(0, 100)))
-def test_a_histogram_counts_what_is_at_or_below_each_bound(seen: list[float]) -> None:
+def test_histogram_buckets_are_cumulative(seen: list[float]) -> None:
     histogram = Histogram((0.001, 0.1, 10.0))
     for seconds in seen:
         histogram.observe(seconds)
@@ -209,7 +215,7 @@ def test_a_histogram_counts_what_is_at_or_below_each_bound(seen: list[float]) ->
     assert histogram.sum == pytest.approx(math.fsum(seen))
 
 
-def test_names_follow_the_conventions() -> None:
+def test_metric_names_follow_conventions() -> None:
     for name, row in METRICS.items():
         assert re.fullmatch(r"goqueue_[a-z_]+", name)
         assert not name.endswith("_total")
@@ -217,7 +223,7 @@ def test_names_follow_the_conventions() -> None:
         assert row.help.endswith(".")
 
 
-def test_the_page_lists_every_metric_with_its_kind_labels_and_help() -> None:
+def test_documentation_lists_every_metric() -> None:
     suffixes = {"counter": "_total", "info": "_info"}
     expected = [
         f"| `{name}{suffixes.get(row.kind, '')}` | {row.kind} | {', '.join(f'`{label}`' for label in row.labels)} "

@@ -1,4 +1,4 @@
-"""What a broker removes when the clock jumps ahead: no more than a share of a topic, until an hour has passed."""
+"""Retention after a clock jump: at most a share of a topic until an hour has passed."""
 
 import asyncio
 import logging
@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.broker.topic import TopicSettings
-from goqueue.broker.work import run
+from goqueue.broker.core.topic import TopicSettings
+from goqueue.broker.core.work import run_work
 from goqueue.clock import NANOSECONDS
-from goqueue.limits import CLOCK_DOUBT_SECONDS, CLOCK_JUMP_SECONDS, TRANSACTION_RETENTION_SECONDS
+from goqueue.limits import CLOCK_JUMP_HOLD_SECONDS, CLOCK_JUMP_SECONDS, TRANSACTION_RETENTION_SECONDS
 from goqueue.storage import frame
 from goqueue.testing.disk import FaultyDisk
 from tests.broker.brokers import SEGMENT_BYTES, Running, frames_of, messages
 from tests.broker.delay.delaywork import Scene
-from tests.runtime.test_upkeep import upkeep_of
+from tests.runtime.test_upkeep_runner import upkeep_of
 from tests.storage.stores import DATA
 
 DAY = 24 * 3600.0
@@ -45,7 +45,7 @@ def sizes(running: Running) -> int:
     return running.broker.topics["orders"].size
 
 
-def test_jump_of_the_clock_costs_a_share_of_a_topic_and_the_rest_an_hour_later(
+def test_clock_jump_removes_a_share_and_the_rest_an_hour_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     running = stocked(partitions=2)
@@ -58,24 +58,24 @@ def test_jump_of_the_clock_costs_a_share_of_a_topic_and_the_rest_an_hour_later(
     assert 0.9 * size <= sizes(running) < size
     assert running.broker.retention.held_back() == ["orders"]
     assert "400d ahead" in caplog.text
-    running.clock.advance(CLOCK_DOUBT_SECONDS)
+    running.clock.advance(CLOCK_JUMP_HOLD_SECONDS)
     look(running)
     look(running)
     assert sizes(running) == 0
 
 
-def test_clock_that_is_put_right_within_the_hour_has_cost_no_more_than_the_share() -> None:
+def test_corrected_clock_jump_removes_at_most_the_share() -> None:
     running = stocked()
     size = sizes(running)
     running.clock.jump(400 * DAY)
     look(running)
     running.clock.jump(-400 * DAY)
-    running.clock.advance(2 * CLOCK_DOUBT_SECONDS)
+    running.clock.advance(2 * CLOCK_JUMP_HOLD_SECONDS)
     look(running)
     assert sizes(running) >= 0.9 * size
 
 
-def test_what_is_old_without_the_jump_goes_as_always() -> None:
+def test_messages_expired_before_the_jump_are_removed() -> None:
     running = stocked(retention_hours=1.0)
     running.clock.advance(2 * HOUR)
     running.clock.jump(DAY)
@@ -84,7 +84,7 @@ def test_what_is_old_without_the_jump_goes_as_always() -> None:
     assert sizes(running) == 0
 
 
-def test_size_is_limited_whatever_the_clock_says() -> None:
+def test_size_retention_is_independent_of_the_clock() -> None:
     running = stocked()
     running.clock.jump(DAY)
     topic = running.broker.topics["orders"]
@@ -105,7 +105,7 @@ def test_long_downtime_counts_as_a_jump(was_clean: bool) -> None:
     for _ in range(3):
         look(again)
     assert 0.9 * size <= sizes(again) < size
-    clock.advance(CLOCK_DOUBT_SECONDS)
+    clock.advance(CLOCK_JUMP_HOLD_SECONDS)
     look(again)
     look(again)
     assert sizes(again) == 0
@@ -118,7 +118,7 @@ def test_short_downtime_is_believed() -> None:
     assert after.broker.retention.ahead_ns == 0
 
 
-def test_broker_that_restarts_within_the_hour_removes_no_second_share() -> None:
+def test_restart_within_the_hour_removes_no_second_share() -> None:
     running = stocked()
     size = sizes(running)
     running.clock.jump(400 * DAY)
@@ -130,13 +130,13 @@ def test_broker_that_restarts_within_the_hour_removes_no_second_share() -> None:
         look(running)
     assert sizes(running) >= 0.9 * size
     assert f"{DATA}/clock" in running.disk.paths()
-    running.clock.advance(CLOCK_DOUBT_SECONDS)
+    running.clock.advance(CLOCK_JUMP_HOLD_SECONDS)
     look(running)
     assert messages(running.partition())[0].value == b"in the future"
     assert f"{DATA}/clock" not in running.disk.paths()
 
 
-def test_note_of_the_clock_that_is_garbage_is_none() -> None:
+def test_garbage_clock_checkpoint_is_ignored() -> None:
     running = stocked()
     disk: FaultyDisk = running.disk.crash("everything")
     disk.write_file(f"{DATA}/clock", b"garbage")
@@ -157,7 +157,7 @@ STEPS = st.lists(
 
 @settings(max_examples=20, deadline=None)
 @given(steps=STEPS)
-def test_no_more_than_the_share_goes_within_the_hour_whatever_happens(steps: list[tuple[str, float]]) -> None:
+def test_random_clock_jumps_remove_at_most_the_share(steps: list[tuple[str, float]]) -> None:
     running = stocked(segments=12)
     size = sizes(running)
     for step, seconds in steps:
@@ -185,11 +185,11 @@ def test_tombstone_outlives_a_jump_until_the_hour_is_over() -> None:
     assert compact_again()
     running.clock.jump(30 * DAY)
     assert compact_again()
-    running.clock.advance(CLOCK_DOUBT_SECONDS)
+    running.clock.advance(CLOCK_JUMP_HOLD_SECONDS)
     assert not compact_again()
 
 
-def test_delayed_message_is_not_given_up_for_a_jump() -> None:
+def test_clock_jump_does_not_expire_delayed_messages() -> None:
     scene = Scene(delay_expiry_seconds=60.0)
     scene.schedule((b"a", 10))
     scene.running.clock.jump(30 * DAY)
@@ -197,16 +197,16 @@ def test_delayed_message_is_not_given_up_for_a_jump() -> None:
     assert scene.delivered == [b"a"]
 
 
-def test_transactional_id_is_not_forgotten_for_a_clock_that_is_ahead_at_the_start() -> None:
+def test_clock_jump_at_start_does_not_remove_transactional_ids() -> None:
     running = Running()
     coordinator = running.broker.transactions
-    coordinator.on_gathered = coordinator.commit
-    run(coordinator.init("app", 60 * NANOSECONDS), running.flush)
+    coordinator.on_gathered.subscribe(coordinator.commit)
+    run_work(coordinator.init("app", 60 * NANOSECONDS), running.flush)
     running.clock.jump(TRANSACTION_RETENTION_SECONDS + DAY)
     again = running.crash()
-    again.broker.transactions.on_gathered = again.broker.transactions.commit
+    again.broker.transactions.on_gathered.subscribe(again.broker.transactions.commit)
     look(again)
     assert set(again.broker.transactions.register.by_id) == {"app"}
-    again.clock.advance(CLOCK_DOUBT_SECONDS)
+    again.clock.advance(CLOCK_JUMP_HOLD_SECONDS)
     look(again)
     assert set(again.broker.transactions.register.by_id) == set()

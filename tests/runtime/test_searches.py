@@ -1,4 +1,4 @@
-"""Reads with filters beside everything else: they take turns, wait well, and end with whoever asked."""
+"""Filtered reads take turns with other work, wait for messages, and end with their caller."""
 
 import asyncio
 import threading
@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from goqueue.broker.filters.batch import Batch, Place
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.topic import TopicSpec
+from goqueue.broker.core.view import PartitionView
+from goqueue.broker.filters.filter_batch import FilterBatch, FrameNumber
+from goqueue.broker.filters.filter_set import FilterSet
 from goqueue.broker.filters.grammar import parse_filters
-from goqueue.broker.filters.search import Search, Wish
-from goqueue.broker.filters.sieve import Sieve
-from goqueue.broker.partition import Partition
-from goqueue.broker.topic import TopicSpec
-from goqueue.broker.view import View
-from goqueue.limits import FILTER_PIECE_BYTES, FILTER_REST_SECONDS, FILTER_SCAN_SECONDS, MIB
+from goqueue.broker.filters.search import Search, SearchOptions
+from goqueue.broker.operations.records import Author
+from goqueue.limits import FILTER_PAUSE_SECONDS, FILTER_PIECE_BYTES, FILTER_SCAN_SECONDS, MIB
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage import frame
@@ -24,14 +25,14 @@ from goqueue.testing.disk import FaultyDisk
 MANY = 20  # searches: more than a runtime has threads
 
 
-class Watched(Sieve):
-    """Lets through what is urgent, and calls somebody each time that it is asked."""
+class Watched(FilterSet):
+    """Matches urgent messages, and calls back each time that it is asked."""
 
     def __init__(self, asked: Callable[[], object]) -> None:
         super().__init__(parse_filters(["value=urgent"]))
         self._asked = asked
 
-    def sift(self, batch: Batch) -> list[Place]:
+    def sift(self, batch: FilterBatch) -> list[FrameNumber]:
         self._asked()
         return super().sift(batch)
 
@@ -49,8 +50,8 @@ class Scene:
         await (await self.runtime.publish(self.partition, content, MIB))
 
     def search(self, asked: Callable[[], object], offset: int = 0, *, wait: float = 0) -> "asyncio.Task[Search]":
-        wish = Wish(sieve=Watched(asked), max_bytes=MIB)
-        search = Search(self.partition, offset, wish, self.clock)
+        options = SearchOptions(sieve=Watched(asked), max_bytes=MIB)
+        search = Search(self.partition, offset, options, self.clock)
         return asyncio.get_running_loop().create_task(self.runtime.search(search, wait=wait))
 
 
@@ -74,13 +75,13 @@ def play(story: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(main())
 
 
-def test_searches_that_take_long_do_not_keep_other_reads_waiting() -> None:
+def test_long_searches_do_not_block_other_reads() -> None:
     async def story(scene: Scene) -> None:
         await scene.publish(b"calm")
         may_go_on = threading.Event()
         searches = [scene.search(may_go_on.wait) for _ in range(MANY)]
         try:
-            read = await scene.runtime.read(View(scene.partition), 0, MIB)
+            read = await scene.runtime.read(PartitionView(scene.partition), 0, MIB)
         finally:
             may_go_on.set()
         assert read.next_offset == 1
@@ -89,7 +90,7 @@ def test_searches_that_take_long_do_not_keep_other_reads_waiting() -> None:
     play(story)
 
 
-def test_a_search_ends_with_whoever_asked_for_it() -> None:
+def test_cancelled_search_ends() -> None:
     async def story(scene: Scene) -> None:
         for _ in range(4):
             await scene.publish(bytes(FILTER_PIECE_BYTES))
@@ -114,8 +115,8 @@ def test_a_search_ends_with_whoever_asked_for_it() -> None:
     play(story)
 
 
-def test_who_waits_goes_on_although_a_look_takes_long() -> None:
-    """Others may have their turns in between, and a look has an end: neither is a reason to send anybody home."""
+def test_waiting_search_continues_after_its_time_slice() -> None:
+    """Others may have their turns in between, and a look has an end: neither ends a waiting read."""
 
     async def story(scene: Scene) -> None:
         for _ in range(4):
@@ -129,7 +130,7 @@ def test_who_waits_goes_on_although_a_look_takes_long() -> None:
     play(story)
 
 
-def test_what_does_not_fit_is_looked_at_together_by_who_waits() -> None:
+def test_waiting_search_scans_new_messages_in_batches() -> None:
     async def story(scene: Scene) -> None:
         looks = 0
 
@@ -144,18 +145,18 @@ def test_what_does_not_fit_is_looked_at_together_by_who_waits() -> None:
         took = loop.time() - began
         await scene.publish(b"urgent")
         assert (await search).scanned == 301
-        assert looks <= took / FILTER_REST_SECONDS + 3
+        assert looks <= took / FILTER_PAUSE_SECONDS + 3
 
     play(story)
 
 
-def test_who_waits_hears_of_a_refusal_behind_what_was_looked_at() -> None:
+def test_waiting_search_reports_topic_deletion() -> None:
     async def story(scene: Scene) -> None:
         await scene.publish(b"calm")
         looked = threading.Event()
         search = scene.search(looked.set, wait=30)
         await asyncio.to_thread(looked.wait)
-        await scene.runtime.delete_topic("orders")
+        await scene.runtime.delete_topic(Author("", ""), "orders")
         found = await search
         assert (found.scanned, found.next_offset, found.is_refused) == (1, 1, True)
 

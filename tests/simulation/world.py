@@ -1,56 +1,168 @@
-"""One broker after the other on one disk: each life ends with a clean stop, a crash, or a loss of power."""
+"""One broker after another on one simulated disk. Each life ends with a clean stop, a crash or a loss of power.
 
-from collections.abc import Callable
+A world has one seed, and one clock, disk and broker. What clients do in it is `Traffic`: each kind takes its own steps,
+keeps a naive model of what it was told, and checks its named invariants after every step and every start.
+"""
+
+import errno
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any
 
 from goqueue.broker.broker import Broker
-from goqueue.broker.partition import Partition
-from goqueue.broker.topic import Topic
-from goqueue.broker.upkeep import keep_up
-from goqueue.broker.work import Job, Promise, Work, run
+from goqueue.broker.core.work import Work, run_work
+from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.errors import GoQueueError, OperatorError, TransientError
+from goqueue.storage.flusher import FlushMode
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Crashed, FaultyDisk, Keep
-from tests.simulation.checks import check, check_recovered, check_retention
-from tests.simulation.model import Looked, Model, PartitionModel
+from tests.simulation.task import Task
+from tests.simulation.traffic import Actions, Traffic
 from tests.storage.stores import open_store
 
-SEGMENT_BYTES = 4096
 KEEPS: tuple[Keep, ...] = ("everything", "synced", "some")
 OPENINGS_MAX = 20
+SETTLE_ROUNDS_MAX = 400
+STORY_STEPS = 60  # shown with a failure
+JOURNAL_ENTRIES = 40
+FAILING = ("write", "write", "sync", "sync", "create", "rename", "remove", "sync_directory", "truncate")
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Traffic that shares one world, and the settings of its broker."""
+
+    traffic: tuple[type[Traffic], ...]
+    steps: int = 300
+    segment_bytes: int = 4096
+    flush: tuple[FlushMode, ...] = ("always",)
+    groups: tuple[GroupSettings, ...] = (GroupSettings(),)
+    seconds: tuple[float, ...] = (0.001, 1, 60, 3600, 50_000, 200_000)
+    """By how much the time moves on at once."""
+    jumps: tuple[int, ...] = ()
+    """Seconds by which the wall clock may be set."""
+    fault_paths: tuple[str, ...] = ("*",)
+    read_faults: tuple[str, ...] = ()
+    """Paths that may be unreadable. An unreadable log counts as damaged, and damage is not simulated."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Of actions, by name, where they differ from the usual ones."""
 
 
 class World:
-    """The disk, the clock, the broker that runs now, and the model that outlives it."""
+    """The disk, the clock, the broker that runs now, and the traffic that outlives it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, mix: Mix) -> None:
         self.random = Random(seed)
         self.disk = FaultyDisk(seed)
         self.clock = ManualClock()
-        self.model = Model()
+        self.mix = mix
+        self.mode: FlushMode = self.random.choice(mix.flush)
+        self.group_settings = self.random.choice(mix.groups)
         self.is_faulty = False
-        """Whether the disk has been told to refuse something in this life."""
+        """Whether the disk was told to refuse something in this life."""
+        self.is_over = False
+        """Whether this world ends early, since what happened in it is not simulated further."""
         self.store: Store
         self.broker: Broker
-        self.answers_lost = 0.2
-        """How often an answer does not reach the producer that waits for it."""
-        self.upkeep: Upkeep | None = None
-        self.to_commit: list[Partition] = []
+        self.tasks: list[Task] = []
+        self.rounds: dict[str, Task] = {}
+        """Tasks of which one runs at a time, by name."""
         self.lives = 0
+        self.tick = 0
+        """The number of the step: what was answered at one tick shows in everything that is asked later."""
+        self.counts: Counter[str] = Counter()
+        """How often each thing happened, to see that a simulation does something."""
         self.story: list[str] = []
+        self.traffic = [kind(self) for kind in mix.traffic]
         self.start()
+        actions = self._environment()
+        for one in self.traffic:
+            actions |= one.actions()
+        self.actions = {action: mix.weights.get(action.__name__, weight) for action, weight in actions.items()}
 
     def tell(self, *words: object) -> None:
         self.story.append(" ".join(map(str, words)))
 
-    # --- from start to start ---
+    # --- steps ---
+
+    def live(self) -> None:
+        """Take all steps, then let everything come to its end."""
+        try:
+            for one in self.traffic:
+                self._survive(one.begin)
+            for _ in range(self.mix.steps):
+                self._survive(self._step)
+            self._rest()
+        except BaseException as failure:
+            shown = (*self.story[-STORY_STEPS:], repr(self.disk), *self.disk.journal[-JOURNAL_ENTRIES:])
+            failure.add_note("  " + "\n  ".join(shown))
+            raise
+
+    def _survive(self, step: Callable[[], None]) -> None:
+        if self.is_over:
+            return
+        try:
+            step()
+        except Crashed:
+            self.crash()
+        except (OperatorError, TransientError) as error:
+            self.refused("a step", error)
+
+    def _step(self) -> None:
+        self.tick += 1
+        for one in self.traffic:
+            one.before_step()
+        (action,) = self.random.choices(list(self.actions), list(self.actions.values()))
+        self.tell(action.__name__)
+        self.counts[action.__name__] += 1
+        action()
+        self.observe()
+
+    def observe(self) -> None:
+        for one in self.traffic:
+            one.observe()
+
+    def _rest(self) -> None:
+        """On a sound disk everything that was refused succeeds, everything owed arrives, and the stop is clean."""
+        self.end_faults()
+        self._unless_over(self.crash)
+        for one in self.traffic:
+            self._unless_over(one.rest)
+        self._unless_over(self.stop)
+        for one in self.traffic:
+            self._unless_over(one.after_rest)
+
+    def _unless_over(self, action: Callable[[], None]) -> None:
+        if not self.is_over:
+            action()
+
+    def _environment(self) -> Actions:
+        """Return what happens whatever clients do."""
+        actions: Actions = {
+            self.run_task: 30,
+            self.flush_some: 20,
+            self.commit: 8,
+            self.pass_time: 8,
+            self.check: 2,
+            self.refuse: 2,
+            self.fill: 1,
+            self.end_faults: 3,
+            self.crash_soon: 1.5,
+            self.crash: 1.5,
+            self.stop: 1,
+        }
+        return actions | ({self.jump: 1} if self.mix.jumps else {})
+
+    # --- lives ---
 
     def start(self) -> None:
-        """Open what the disk holds, however often it takes, and hold it against the model."""
+        """Open what the disk holds, however often it takes, and check it."""
         for _ in range(OPENINGS_MAX):
             try:
                 self._open()
@@ -59,46 +171,44 @@ class World:
                 self._lose_power()
             except GoQueueError as error:
                 self.refused("the start", error)
-                self._kill()
+                self._next_disk("everything", torn=False)
         else:
             raise AssertionError("the broker does not start")
         self.lives += 1
-        self.recovered()
-
-    def recovered(self) -> None:
-        """Hold what has started against the model."""
-        check_recovered(self.broker, self.model, is_faulty=self.is_faulty)
-        check(self.broker, self.model)
+        # Where answers do not wait for a sync, a refused index and a loss of power leave nothing that says what had
+        # been synced, so a torn write counts as damage. That is not simulated.
+        self.is_over |= any(found.damages for found in self.store.recovered.values())
+        assert not self.is_over or self.mode == "interval", "what was synced is sound"
+        for one in self.traffic:
+            self._unless_over(one.recovered)
 
     def _open(self) -> None:
-        self.upkeep = None
-        tail_bytes = self.random.choice((1, 1 << 20))
-        self.store = open_store(self.disk, self.clock, segment_bytes=SEGMENT_BYTES, tail_bytes=tail_bytes)
-        self.broker = self.new_broker()
+        size, tail_bytes = self.mix.segment_bytes, self.random.choice((1, 1 << 20))
+        self.store = open_store(self.disk, self.clock, flush=self.mode, segment_bytes=size, tail_bytes=tail_bytes)
+        settings, bits = LogSettings(size), self.random.getrandbits
+        self.broker = Broker(self.store, self.disk, self.clock, settings, bits, self.group_settings)
         self.broker.open()
-
-    def new_broker(self) -> Broker:
-        return Broker(self.store, self.disk, self.clock, LogSettings(SEGMENT_BYTES), self.random.getrandbits)
+        for one in self.traffic:
+            one.opened()
 
     def stop(self) -> None:
-        """As the runtime does it."""
-        self.finish_upkeep()
+        """Stop as the runtime does: tasks end, checkpoints are written."""
+        for one in self.traffic:
+            one.before_stop()
+        for task in list(self.tasks):
+            task.close()
         self.commit()
         self.store.flush()
         for _, partition in self.broker.partitions():
-            self.attempt(f"the note of {partition.log.name}", partial(run, partition.save_producers(self.disk)))
-        self.broker.close()
+            save = partial(run_work, partition.save_producers(self.disk))
+            self.attempt(f"the producers checkpoint of {partition.log.name}", save)
+        self.attempt("the broker's close", self.broker.close)
         self.attempt("the store's close", self.store.close)
-        assert self.is_faulty or not self.model.waiting, f"{self.model.waiting} were not told before the stop"
+        for one in self.traffic:
+            one.stopped()
         self.tell("stopped")
         self._next_disk("everything", torn=False)
         self.start()
-
-    def commit(self) -> None:
-        """Those that somebody has to call it for, topics included that were deleted meanwhile."""
-        partitions, self.to_commit = self.to_commit, []
-        for partition in partitions:
-            partition.commit()
 
     def crash(self) -> None:
         self._lose_power()
@@ -109,90 +219,152 @@ class World:
         self.tell("crashed, keeping", keep)
         self._next_disk(keep, torn=self.random.random() < 0.5)
 
-    def _kill(self) -> None:
-        self._next_disk("everything", torn=False)
-
     def _next_disk(self, keep: Keep, *, torn: bool) -> None:
-        self.model.waiting = 0
-        self.to_commit = []
+        for task in list(self.tasks):
+            with suppress(GoQueueError, Crashed):
+                task.close()
+        self.tasks.clear()
+        self.rounds.clear()
+        may_lose_answers = self.mode == "interval" and (keep != "everything" or self.is_faulty)
+        for one in self.traffic:
+            one.died(may_lose_answers=may_lose_answers)
         self.disk = self.disk.crash(keep, torn=torn)
         self.disk.capacity_bytes = None
         self.is_faulty = False
+        for path in self.disk.paths():  # a cache may be deleted at any time
+            if any(path.endswith(one.caches) for one in self.traffic) and self.random.random() < 0.3:
+                self.disk.remove(path)
 
     # --- what may be refused ---
 
     def attempt(self, what: str, action: Callable[[], Any]) -> None:
-        """The disk may refuse it where it was told to refuse; nothing else may."""
         try:
             action()
         except (OperatorError, TransientError) as error:
             self.refused(what, error)
 
     def refused(self, what: str, error: GoQueueError) -> None:
+        """Accept a refusal only of a disk that was told to refuse."""
         self.tell(what, "was refused:", error)
-        assert self.is_faulty, f"{what} was refused by a sound disk: {error!r}"
+        self.counts[f"refused: {error.code}"] += 1
+        is_expected = any(error.code in one.expected_codes for one in self.traffic)
+        assert self.is_faulty or is_expected, f"{what} was refused by a sound disk: {error!r}"
+        assert isinstance(error, OperatorError | TransientError), f"{what} was refused: {error!r}"
 
-    # --- upkeep, a job at a time ---
+    # --- what the broker does by itself ---
 
-    def begin_upkeep(self, topic: Topic, partition: Partition) -> None:
-        if self.upkeep is None:
-            self.upkeep = Upkeep(self, topic, partition)
-            self.upkeep.step()
+    def begin(
+        self,
+        name: str,
+        work: Work[Any],
+        done: Callable[[Any], object] = lambda _: None,
+        refused: Callable[[GoQueueError], object] = lambda _: None,
+    ) -> Task:
+        """Start a task, and do its first step."""
+        task = Task(self, name, work, done, refused)
+        task.step()
+        return task
 
-    def finish_upkeep(self) -> None:
-        while self.upkeep is not None:
-            self.upkeep.step()
+    def once(
+        self,
+        name: str,
+        begin: Callable[[], Work[Any]],
+        done: Callable[[], object] = lambda: None,
+        refused: Callable[[GoQueueError], object] | None = None,
+    ) -> None:
+        """Start a task unless one of this name runs."""
+        if name in self.rounds:
+            return
 
-    def model_of(self, partition: Partition) -> PartitionModel | None:
-        topic = self.model.topics.get(partition.topic)
-        return topic.partitions[partition.number] if topic is not None else None
-
-
-class Upkeep:
-    """A look at one partition, whose jobs are done one by one while the broker goes on."""
-
-    def __init__(self, world: World, topic: Topic, partition: Partition) -> None:
-        self._world = world
-        self._partition = partition
-        now_ns = world.clock.now_ns()
-        self._owed = world.model_of(partition)
-        if self._owed is not None:
-            self._owed.upkeep = Looked(now_ns, topic.settings)
-            self._owed.was_compacted |= "compact" in topic.settings.cleanup
-            self._owed.latest_ns = max(self._owed.latest_ns, now_ns)
-        self._work: Work[None] = keep_up(partition, topic.settings, world.disk, now_ns)
-        self._job: Job | None = None
-
-    def step(self) -> None:
-        """Do the job that was decided last, and decide the next one."""
-        world = self._world
-        if self._owed is not None and self._owed.upkeep is not None:
-            self._owed.upkeep.size = max(self._owed.upkeep.size, self._partition.log.size)
-        try:
-            self._job = self._next_job()
-        except StopIteration:
-            self._end()
-        except (OperatorError, TransientError) as error:
-            self._end()
-            world.model.counts["upkeep refused"] += 1
-            if not self._partition.log.is_closed:
-                world.refused(f"upkeep of {self._partition.log.name}", error)
-
-    def _next_job(self) -> Job:
-        if self._job is None:
-            job = next(self._work)
-        else:
-            try:
-                result = self._job()
-            except Exception as error:
-                job = self._work.throw(error)
+        def end(result: object) -> None:
+            self.rounds.pop(name, None)
+            if not isinstance(result, GoQueueError):
+                done()
+            elif refused is None:
+                self.refused(name, result)
             else:
-                job = self._work.send(result)
-        assert not isinstance(job, Promise), "upkeep waits for nobody"
-        return job
+                refused(result)
 
-    def _end(self) -> None:
-        if self._owed is not None and not self._partition.log.is_closed:
-            check_retention(self._partition, self._owed)
-        self._world.upkeep = None
-        self._world.model.counts["upkeep"] += 1
+        self.rounds[name] = task = Task(self, name, begin(), end, end)
+        task.step()
+
+    def run_task(self) -> None:
+        """Go on with a task, for some of its jobs or for all that can be done now."""
+        ready = [task for task in self.tasks if task.is_ready]
+        for task in self.random.sample(ready, min(len(ready), self.random.choice((1, 1, 3)))):
+            for _ in range(self.random.choice((1, 1, 2, 100))):
+                if task.is_ready:
+                    task.step()
+
+    def settle(self) -> None:
+        """Let all tasks end, as far as the disk allows it."""
+        for _ in range(SETTLE_ROUNDS_MAX):
+            self.commit()
+            self.flush()
+            ready = [task for task in self.tasks if task.is_ready]
+            if not ready:
+                return
+            ready[0].step()
+            self.observe()
+
+    def commit(self) -> None:
+        for _, partition in self.broker.partitions():
+            partition.commit()
+        self.broker.coordinator.commit()
+        self.broker.transactions.commit()
+        for one in self.traffic:
+            one.commit()
+
+    def flush(self, *, sync: bool = True) -> None:
+        self.store.resources.flusher.flush(sync=sync or self.mode == "always")
+        for one in self.traffic:
+            one.flushed()
+
+    def flush_some(self) -> None:
+        if self.random.random() < 0.8:
+            self.commit()
+        self.flush(sync=self.random.random() < 0.3)
+
+    def pass_time(self) -> None:
+        self.clock.advance(self.random.choice(self.mix.seconds))
+        for one in self.traffic:
+            one.time_passed()
+
+    def jump(self) -> None:
+        self.clock.jump(self.random.choice(self.mix.jumps))
+
+    def check(self) -> None:
+        for one in self.traffic:
+            self.attempt("a check of everything", one.check)
+
+    # --- what goes wrong ---
+
+    def refuse(self) -> None:
+        """Let some operation fail soon, and perhaps more than once."""
+        draw = self.random.choice
+        operation, error, path = draw(FAILING), draw((errno.ENOSPC, errno.EIO)), draw(self.mix.fault_paths)
+        if self.mix.read_faults and self.random.random() < 0.2:
+            reads = (("read", errno.EIO, draw(self.mix.read_faults)), ("open", errno.EMFILE, "*"))
+            operation, error, path = draw(reads)
+        self.fail(operation, error, path, draw((1, 1, 2, 5)))
+
+    def fail(self, operation: str, error: int, path: str, times: int) -> None:
+        skip = self.random.choice((0, 0, 1, 4))
+        self.tell("  ", operation, errno.errorcode[error], path, times, "times, after", skip)
+        self.is_faulty = True
+        self.disk.fail(operation, error, path=path, times=times, skip=skip, after_bytes=self.random.choice((0, 100)))
+
+    def fill(self) -> None:
+        """Leave almost no room."""
+        self.is_faulty = True
+        used = sum(len(self.disk.read_file(path)) for path in self.disk.paths())
+        self.disk.capacity_bytes = used + self.random.choice((0, 200, 3000))
+
+    def end_faults(self) -> None:
+        """End all faults; a fenced log stays fenced until the next start."""
+        self.disk.end_faults()
+        self.disk.capacity_bytes = None
+
+    def crash_soon(self) -> None:
+        operation = self.disk.operations + self.random.randint(1, 12)
+        self.disk.crash_at(operation, after_bytes=self.random.randrange(600))

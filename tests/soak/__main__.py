@@ -1,21 +1,25 @@
-"""The soak run: `make soak SECONDS=3600`. Mixed traffic while everything goes wrong at once, judged by the checker.
+"""The soak run: `make soak SECONDS=3600`. Everything that is random and long, until the time is over.
 
-It consists of rounds. Each has a fresh data directory and a seed of its own, lets everything happen for a while, drains
-what is left and checks all that was seen. A line a round says what happened. A round that fails keeps its directory.
+It begins with the crash suite, with many kills. Then come rounds. Each has a fresh directory and a seed of its own,
+runs mixed traffic while everything goes wrong at once, drains what is left and checks all that was seen; after each,
+random lives are simulated for a while. Every step prints a line. A round that fails keeps its directory.
 """
 
 import argparse
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from random import SystemRandom
+from random import Random, SystemRandom
 from typing import Any
 
-from goqueue.testing.history import Report
+from goqueue.testing.history.report import HistoryReport
+from tests.simulation.lives import MIXES, live
 from tests.soak.damage import FLIP_KINDS
 from tests.soak.round import DISTURBANCES, Plan, Round
 
@@ -32,8 +36,12 @@ def main() -> int:
     seed = options.seed if options.seed is not None else SystemRandom().randrange(2**31)
     say(f"soak run of {options.seconds:g} s in {directory}, seeds from {seed}")
     deadline, failures, number = time.monotonic() + options.seconds, 0, 0
+    if options.kills:
+        command = [sys.executable, "-m", "pytest", "-q", "tests/crash", f"--kills={options.kills}"]
+        failures += subprocess.run(command, check=False).returncode != 0
     while time.monotonic() < deadline and failures < (KEPT_MAX if options.keep_going else 1):
         failures += not play(directory / f"round-{seed + number}", seed + number, plan)
+        failures += not simulate(seed + number, options.round / 3)
         number += 1
     say(f"{number} rounds, {failures} failed" + (f"; their directories are in {directory}" if failures else ""))
     if not failures and options.directory is None:
@@ -63,7 +71,22 @@ def play(path: Path, seed: int, plan: Plan) -> bool:
     return False
 
 
-def line(seed: int, seconds: float, run: Round, report: Report | None, failed: bool) -> str:
+def simulate(seed: int, seconds: float) -> bool:
+    """Simulate random lives of all traffic mixes for a while, and return whether every invariant held."""
+    deadline, chance, count = time.monotonic() + seconds, Random(seed), 0
+    while time.monotonic() < deadline:
+        mix = chance.choice([*MIXES])
+        try:
+            live(mix, chance.getrandbits(32))
+        except Exception:
+            say(traceback.format_exc())
+            return False
+        count += 1
+    say(f"clean  {count} simulated lives")
+    return True
+
+
+def line(seed: int, seconds: float, run: Round, report: HistoryReport | None, failed: bool) -> str:
     events = ", ".join(f"{count} {event}" for event, count in sorted(run.happened.items()))
     words = [f"{'FAILED' if failed else 'clean '} seed {seed}, {seconds:.0f} s", events]
     if report is not None:
@@ -80,6 +103,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=300, help="Begin no round after this time. Default: 300.")
     parser.add_argument("--round", type=float, default=45, help="Seconds of traffic in a round. Default: 45.")
     parser.add_argument("--seed", type=int, help="Seed of the first round; the next has the next. Default: random.")
+    parser.add_argument("--kills", type=int, default=200, help="Kills of the crash suite; 0 skips it. Default: 200.")
     parser.add_argument("--directory", help="Where the rounds keep their files. Default: a temporary directory.")
     parser.add_argument("--keep-going", action="store_true", help=f"Go on after a failure, up to {KEPT_MAX} of them.")
     parser.add_argument(

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from goqueue.storage import frame
 from goqueue.storage.scan import Frames
-from goqueue.storage.survey import Stretch, survey
+from goqueue.storage.segment_scan import ScanRange, scan_segment
 from tests.crash.device import Device
 
 FlipKind = Literal["sealed", "active", "cache", "internal"]
@@ -145,7 +145,7 @@ class Damager:
     def _frames(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
         """Where each sound frame of a segment is, and its bytes."""
         file = self._device.open(segment.path)
-        for piece in survey(file, Stretch(0, file.size(), segment.base_offset)):
+        for piece in scan_segment(file, ScanRange(0, file.size(), segment.base_offset)):
             if isinstance(piece, Frames):
                 content = bytes(piece.buffer)
                 for position, length in zip(piece.positions.tolist(), piece.lengths.tolist(), strict=True):

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from goqueue.testing.history import Damaged, Report
-from tests.crash.group_run import GROUP, TOPIC, Worker
+from goqueue.testing.history.events import DamagedEvent
+from goqueue.testing.history.report import HistoryReport
+from tests.crash.group_run import GROUP, TOPIC, WorkerProcess
 from tests.crash.power_run import Ending, PowerRun
 from tests.crash.transaction_worker import OUTPUTS
 from tests.soak.damage import Damager, Flip, FlipKind
@@ -36,7 +37,7 @@ STYLES = ("batches", "in passing", "one by one", "slowly")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a soak run lets happen."""
+    """The choices of a soak run."""
 
     events: tuple[str, ...]
     flips: tuple[FlipKind, ...]
@@ -66,7 +67,7 @@ class Round(PowerRun):
 
     # --- the traffic ---
 
-    def play(self) -> Report:
+    def play(self) -> HistoryReport:
         """Let everything happen for a while; then let it end, and judge it."""
         self._start_clients()
         deadline = time.monotonic() + self._plan.seconds
@@ -84,7 +85,7 @@ class Round(PowerRun):
         self.read("read_committed", skip_damage=True)
         self.read("read_uncommitted", skip_damage=True)
         for number in range(2):
-            self.start("mixed_producer", f"producer-{number}", priorities=self._priorities)
+            self.start("group_producer", f"producer-{number}", mixed=True, priorities=self._priorities)
         common: dict[str, Any] = {
             "session": SESSION,
             "visibility": VISIBILITY,
@@ -95,8 +96,8 @@ class Round(PowerRun):
             self.start("group_consumer", f"consumer-{number}", style=style, **common, **group)
         self.start("group_members", "crowd", members=4, quits=True, **common, **group)
         for number in range(2):
-            wishes = {"group": TRANSFORMERS, "timeout": TIMEOUT, "aborts": 0.05}
-            self.write(f"transformer-{number}", "transaction_transformer", **common, **wishes)
+            options = {"group": TRANSFORMERS, "timeout": TIMEOUT, "aborts": 0.05}
+            self.write(f"transformer-{number}", "transaction_transformer", **common, **options)
             self.write(f"writer-{number}", timeout=TIMEOUT, aborts=0.1)
 
     def _work_on(self) -> None:
@@ -124,7 +125,7 @@ class Round(PowerRun):
         self.happened[event] += 1
 
     def flip_bit(self) -> None:
-        """Of a file of a broker that was ended in any way."""
+        """Flip a bit in a file of a broker that was ended in any way."""
         self.end_broker(self.chance.choice(ENDINGS))
         flip = self._damager.damage()
         if flip is not None:
@@ -160,13 +161,13 @@ class Round(PowerRun):
         else:
             self.kill(chosen)
 
-    def _choose(self, fits: Callable[[Worker], bool]) -> Worker:
+    def _choose(self, fits: Callable[[WorkerProcess], bool]) -> WorkerProcess:
         return self.chance.choice([worker for worker in self.workers if fits(worker)])
 
     # --- the end ---
 
     def _end_clients(self) -> None:
-        self.end([worker for worker in self.workers if worker.kind == "mixed_producer"])
+        self.end([worker for worker in self.workers if worker.kind == "group_producer"])
         self.end([worker for worker in self.workers if worker.job.transactional_id])
         self.finish()
         self.end([*self.workers])
@@ -174,13 +175,13 @@ class Round(PowerRun):
         self.drain(TRANSFORMERS, skip_damage=True)
 
     def _record_damage(self) -> None:
-        """What was hit may be missing: a message in a topic if the broker says so, one in a delayed log anyway."""
+        """Record messages that may be missing: in a topic if the broker says so, in a delayed log anyway."""
         for flip in self.flips:
             segment = flip.segment
             if segment is None or segment.is_internal:
                 continue
             if segment.is_delayed or self._is_named(segment.topic, segment.partition, flip.offset):
-                self._seen.record(Damaged(segment.topic, segment.partition, flip.offset, flip.value))
+                self._seen.record(DamagedEvent(segment.topic, segment.partition, flip.offset, flip.value))
 
     def _is_named(self, topic: str, partition: int, offset: int) -> bool:
         connection = HTTPConnection(urlsplit(self.url).netloc, timeout=60)

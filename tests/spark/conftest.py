@@ -1,26 +1,65 @@
-"""One small Spark for all tests of a process, started as commands start it; the commands themselves start quickly."""
+"""One small Spark for all tests, and commands that run in the process of a test with it."""
 
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from goqueue.spark.session import Cluster, session
+from goqueue.spark import session as sessions
+from tests.spark.programs import Finished, Inspect, run_program
+from tests.spark.shared_jvm import shared_session
+from tests.spark.traffic import Traffic, traffic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
-    """Whoever changes something in it, such as a view, takes it back."""
-    with session(Cluster("local[2]"), name="tests", is_brief=True, memory="768m") as running:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """A session for all tests; a test that changes something in it, such as a view, changes it back."""
+    base = tmp_path_factory.getbasetemp()
+    with shared_session(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) as running:
         yield running
 
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_compiler() -> Iterator[None]:
-    """No JVM of a test lives long enough for the thorough compiler, which takes half of the time of its start."""
+    """Start other JVMs without the thorough compiler: they end before it would pay."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
         yield
+
+
+@pytest.fixture(scope="session")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> Traffic:
+    """A data directory that a broker has worked in. It is only read."""
+    return traffic(tmp_path_factory.mktemp("worked") / "data")
+
+
+@pytest.fixture
+def inspect(monkeypatch: pytest.MonkeyPatch) -> Inspect:
+    """Run `goqueue spark-inspect` in this process, for calls that end before Spark is needed."""
+    monkeypatch.setattr(sessions, "session", _refuse)
+    return _run_inspect
+
+
+@pytest.fixture
+def inspect_spark(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Inspect:
+    """Run `goqueue spark-inspect` in this process, with the Spark of the tests."""
+
+    @contextmanager
+    def shared(*_: Any, **__: Any) -> "Iterator[SparkSession]":
+        yield spark
+
+    monkeypatch.setattr(sessions, "session", shared)
+    return _run_inspect
+
+
+def _refuse(*_: Any, **__: Any) -> None:
+    raise AssertionError("Spark was started")
+
+
+def _run_inspect(*words: str, stdin: str = "") -> Finished:
+    return run_program("spark-inspect", *words, stdin=stdin)

@@ -1,4 +1,4 @@
-"""What a data directory holds, read message by message with the plain codec: the twin of all that is clever."""
+"""Read a data directory message by message with the plain codec, to compare the fast readers with."""
 
 import struct
 from datetime import UTC, datetime, timedelta
@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from goqueue.compression import decompress
-from goqueue.delay import LOG_NAME, due_of
+from goqueue.delay import LOG_NAME, due_time
 from goqueue.errors import FrameInvalid
 from goqueue.storage import frame
-from goqueue.storage.marker import decode_marker, is_marker
+from goqueue.storage.transaction_marker import decode_marker, is_marker
 
 Row = dict[str, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def frames(path: Path, topic: str, partition: int | str = 0) -> list[tuple[int, int, frame.Message]]:
+def frames(path: Path, topic: str, partition: int | str = 0) -> list[tuple[int, int, frame.StoredMessage]]:
     """Base of the segment, position and content of every frame; a segment ends at its first bad byte."""
     found = []
     for file in sorted((path / "logs" / topic / str(partition)).glob("*.log")):
@@ -45,7 +45,7 @@ def rows(
     ]
 
 
-def uncommitted(messages: list[frame.Message]) -> set[int]:
+def uncommitted(messages: list[frame.StoredMessage]) -> set[int]:
     """The offsets of messages of transactions that no marker says to be committed."""
     committed = [
         span
@@ -62,7 +62,7 @@ def uncommitted(messages: list[frame.Message]) -> set[int]:
     }
 
 
-def row(message: frame.Message, topic: str, partition: int, segment: int, position: int) -> Row:
+def row(message: frame.StoredMessage, topic: str, partition: int, segment: int, position: int) -> Row:
     value = decompress(message.value) if message.flags & frame.COMPRESSED else message.value
     pairs = [{"key": name, "value": one} for name, one in message.headers if not name.startswith("__")]
     return {
@@ -86,7 +86,7 @@ def delayed_rows(path: Path, topic: str, partition: int = 0, end: int = 2**63) -
     found: dict[int, Row] = {}
     for segment, position, message in frames(path, topic, f"{partition}/{LOG_NAME}"):
         if not message.flags & frame.CONTROL:
-            due = due_of(message.headers, message.timestamp_ns)
+            due = due_time(message.headers, message.timestamp_ns)
             assert due is not None
             fate = {"deliver_at": moment(due), "state": "hidden" if message.flags & frame.TRANSACTIONAL else "pending"}
             found[message.offset] = row(message, topic, partition, segment, position) | fate

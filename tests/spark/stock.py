@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any, Self
 
 from goqueue.compression import compress
-from goqueue.spark.columns import COLUMNS
-from goqueue.spark.extract import Extract
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Selection, make_plan
-from goqueue.spark.reading import Run, Split, read
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split, read_split
+from goqueue.spark.reading.columns import COLUMNS
+from goqueue.spark.reading.plan import TopicSelection, make_plan
+from goqueue.spark.reading.tasks import Extract
 from goqueue.storage import frame, scan
-from goqueue.storage.aborted import Aborted
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.log import Log
-from goqueue.storage.marker import Marker
-from goqueue.storage.retention import plan_expiry
+from goqueue.storage.retention import plan_retention
+from goqueue.storage.transaction_index import AbortedRanges
+from goqueue.storage.transaction_marker import TransactionMarker
 from goqueue.testing.clock import ManualClock
 from tests.storage.stores import open_store
 
@@ -88,12 +88,12 @@ class Stock:
 
     def end(self, topic: str, *pieces: range, partition: int = 0, is_commit: bool = True, producer: int = 1) -> range:
         """End a transaction that has these messages; where its markers are."""
-        marker = Marker(producer, 0, is_commit, tuple((one.start, one.stop) for one in pieces))
+        marker = TransactionMarker(producer, 0, is_commit, tuple((one.start, one.stop) for one in pieces))
         return self._append(topic, marker.encode(), partition=partition)
 
     def _append(self, topic: str, frames: list[bytes], *, partition: int, holds_back: bool = False) -> range:
         self.clock.advance(1.000001001)
-        appended = self.log(topic, partition).append(scan.batch(bytearray(b"".join(frames))))
+        appended = self.log(topic, partition).append(scan.check_batch(bytearray(b"".join(frames))))
         if not holds_back:
             self.store.flush()
         return range(appended.first_offset, appended.next_offset)
@@ -111,14 +111,14 @@ class Stock:
 
     def expire(self, topic: str, partition: int = 0, *, bytes_kept: int = 0) -> None:
         """Remove the oldest segments, down to a size."""
-        job = plan_expiry(self.log(topic, partition), DISK, bytes_kept=bytes_kept)
+        job = plan_retention(self.log(topic, partition), DISK, bytes_kept=bytes_kept)
         job.run()
         job.apply()
 
     def compact(
         self, topic: str, partition: int = 0, *, below: int | None = None, aborted: Iterable[tuple[int, int]] = ()
     ) -> None:
-        log, now_ns, gone = self.log(topic, partition), self.clock.now_ns(), Aborted.of(aborted)
+        log, now_ns, gone = self.log(topic, partition), self.clock.now_ns(), AbortedRanges.of(aborted)
         job = plan_compaction(log, DISK, now_ns=now_ns, tombstone_grace_seconds=0, below=below, aborted=gone)
         while not job.is_done:
             job.run()
@@ -161,6 +161,22 @@ def made(path: Path, *, count: int = 120, partitions: int = 2, segment_bytes: in
         return stock
 
 
+# --- how a test damages it ---
+
+
+def flip(file: Path, position: int, bits: int = 1) -> None:
+    content = bytearray(file.read_bytes())
+    content[position] ^= bits
+    file.write_bytes(content)
+
+
+def damage(path: Path, row: dict[str, Any]) -> Path:
+    """Change the value of a message, given by its row; return the file."""
+    file = path / f"logs/{row['topic']}/{row['partition']}/{row['segment']:020d}.log"
+    flip(file, row["position"] + 36)
+    return file
+
+
 # --- how a test reads it ---
 
 
@@ -168,17 +184,17 @@ def logs_of(stock: Stock) -> DirectoryLogs:
     return DirectoryLogs.at(str(stock.path))
 
 
-def splits(logs: Logs, *, split_bytes: int | None = None, least: int | None = None) -> list[Split]:
+def splits(logs: LogSource, *, split_bytes: int | None = None, least: int | None = None) -> list[Split]:
     """All topics of users, from end to end."""
-    return make_plan(logs, Selection()).splits(logs, split_bytes=split_bytes, least=least)
+    return make_plan(logs, TopicSelection()).splits(logs, split_bytes=split_bytes, least=least)
 
 
-def rows(logs: Logs, planned: list[Split], *, fails: bool = True) -> list[dict[str, Any]]:
+def rows(logs: LogSource, planned: list[Split], *, fails: bool = True) -> list[dict[str, Any]]:
     """All columns; without `crc_ok`, which asks for damaged messages, where what is lost is to be passed over."""
     extract = Extract(logs, tuple(name for name in COLUMNS if fails or name != "crc_ok"), fails)
     return [row for split in planned for batch in extract.batches(split) for row in batch.to_pylist()]
 
 
-def offsets(logs: Logs, planned: list[Split]) -> list[int]:
-    pieces = (piece for split in planned for piece in read(logs, split))
-    return [offset for piece in pieces if isinstance(piece, Run) for offset in piece.frames.offsets.tolist()]
+def offsets(logs: LogSource, planned: list[Split]) -> list[int]:
+    pieces = (piece for split in planned for piece in read_split(logs, split))
+    return [offset for piece in pieces if isinstance(piece, FrameRun) for offset in piece.frames.offsets.tolist()]

@@ -13,15 +13,12 @@ from goqueue.errors import BrokerUnreachable, GoQueueError, SegmentNotFound, Top
 from goqueue.spark.logs import broker as logs_of_brokers
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
-from goqueue.spark.reading import Broken, Removed, Run, Split, read
+from goqueue.spark.logs.splits import DamagedBytes, FrameRun, RemovedRange, Split, read_split
+from goqueue.spark.reading.plan import TopicSelection, make_plan
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import ask, broker, create, nobody, publish
+from tests.brokers import ask, create, publish
 from tests.spark import naive
 from tests.spark.stock import offsets, rows, splits
-
-__all__ = ["broker", "nobody"]
-
 
 Connect = Callable[..., BrokerLogs]
 
@@ -76,14 +73,12 @@ def test_the_topics_of_the_broker_are_there_by_name_and_not_otherwise(
     internal = [name for name in local.topics() if name.startswith("__")]
     assert internal
     assert set(internal) <= set(remote.topics())
-    assert Selection().places(remote) == Selection().places(local) == [("t", 0)]
+    assert TopicSelection().places(remote) == TopicSelection().places(local) == [("t", 0)]
     for logs in (remote, local):
-        assert {topic for topic, _ in Selection((internal[0],)).places(logs)} == {internal[0]}
+        assert {topic for topic, _ in TopicSelection((internal[0],)).places(logs)} == {internal[0]}
 
 
-def test_nothing_beyond_the_high_watermark_is_seen_while_somebody_publishes(
-    broker: LocalBroker, connect: Connect
-) -> None:
+def test_nothing_beyond_the_high_watermark_is_seen_during_publishes(broker: LocalBroker, connect: Connect) -> None:
     create(broker.url, "t", segment_bytes=4096)
     publish(broker.url, "t", "first")
     done = threading.Event()
@@ -120,8 +115,8 @@ def test_compactions_while_it_is_read_take_only_what_they_may(
     assert len(planned) > 3
     found: list[int] = []
     for number, split in enumerate(planned):
-        for piece in read(logs, split):
-            assert isinstance(piece, Run)
+        for piece in read_split(logs, split):
+            assert isinstance(piece, FrameRun)
             found += piece.frames.offsets.tolist()
             if number % 2:
                 publish(broker.url, "t", "y" * 3000, key=f"k{number % 4}")
@@ -140,11 +135,11 @@ def test_a_topic_deleted_meanwhile_is_told_or_passed_over(
     logs = connect(broker.url) if is_remote else DirectoryLogs.at(str(tmp_path / "data"))
     planned = splits(logs)
     ask(broker.url, "DELETE", "/topics/t")
-    assert [type(piece) for split in planned for piece in read(logs, split)] == [Removed] * len(planned)
+    assert [type(piece) for split in planned for piece in read_split(logs, split)] == [RemovedRange] * len(planned)
     with pytest.raises(SegmentNotFound, match="of t/0 were removed while they were to be read"):
         rows(logs, planned)
     with pytest.raises(TopicNotFound):
-        make_plan(logs, Selection(("t",)))
+        make_plan(logs, TopicSelection(("t",)))
 
 
 def test_damage_is_told_with_the_address_of_the_segment(broker: LocalBroker, tmp_path: Path, connect: Connect) -> None:
@@ -160,8 +155,8 @@ def test_damage_is_told_with_the_address_of_the_segment(broker: LocalBroker, tmp
             [
                 piece
                 for split in splits(logs, split_bytes=2000)
-                for piece in read(logs, split)
-                if isinstance(piece, Broken)
+                for piece in read_split(logs, split)
+                if isinstance(piece, DamagedBytes)
             ]
         ]
         found.append(piece)
@@ -180,10 +175,10 @@ def test_what_executors_are_sent_connects_anew(broker: LocalBroker, connect: Con
     again.client.close()
 
 
-def test_a_broker_that_is_away_is_named(nobody: str, monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
+def test_a_broker_that_is_away_is_named(closed_url: str, monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:
     monkeypatch.setattr(logs_of_brokers, "_TIMEOUT_SECONDS", 0.3)
-    with pytest.raises(BrokerUnreachable, match=nobody.removeprefix("http://")):
-        make_plan(connect(nobody), Selection())
+    with pytest.raises(BrokerUnreachable, match=closed_url.removeprefix("http://")):
+        make_plan(connect(closed_url), TopicSelection())
 
 
 def test_a_broker_that_goes_meanwhile_ends_the_reading(
@@ -209,7 +204,7 @@ def test_the_token_goes_along_with_every_request(connect: Connect) -> None:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nobody listens."""
+            """Nothing listens there."""
 
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,7 +1,6 @@
 """Executors that are processes of their own, whose Python has nothing but what the archive brings.
 
-One cluster for all that is to be seen of it: two workers on this machine, in a process of its own, since a process has
-one Spark.
+One cluster shows all of it: a worker on this machine, in a process of its own, because a process has one Spark.
 """
 
 import ast
@@ -15,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
-from goqueue.spark.launch.machine import environment
+from goqueue.spark import package
+from goqueue.spark.launch.jvm import environment
 from goqueue.spark.package import LIBRARIES, UNPACKED, pack
 from tests.spark.stock import made
 
@@ -26,16 +27,16 @@ MESSAGES = 2 * 110  # of 120 in each partition ten are control records
 
 PROGRAM = """
 import json, os, sys
-from goqueue.spark.inspections.summary import Look
-from goqueue.spark.jobs import on_each
+from goqueue.spark.inspections.summary import SummaryScan
+from goqueue.spark.reading.tasks import run_on_splits
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading.plan import TopicSelection, make_plan
 from goqueue.spark.session import Cluster, session
 
 data, killed, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 logs = DirectoryLogs.at(data)
-splits = make_plan(logs, Selection()).splits(logs, split_bytes=4096)
-look = Look(logs)
+splits = make_plan(logs, TopicSelection()).splits(logs, split_bytes=4096)
+look = SummaryScan(logs)
 
 def home(number):
     import goqueue, sys
@@ -52,19 +53,22 @@ def deadly(split):
     assert b"CoarseGrainedExecutorBackend" in open(f"/proc/{executor}/cmdline", "rb").read()
     os.kill(executor, 9)
 
-with session(Cluster("local-cluster[2,1,1024]", conf=settings), name="test", is_brief=True, memory="512m") as spark:
+with session(Cluster("local-cluster[1,1,1024]", conf=settings), name="test", is_brief=True, memory="512m") as spark:
     print(json.dumps({
         "homes": spark.sparkContext.parallelize(range(4), 4).map(home).collect(),
         "splits": len(splits),
-        "summary": sum(one.messages for one in on_each(spark, splits, look)),
+        "summary": sum(one.messages for one in run_on_splits(spark, splits, look)),
         "rows": spark.read.format("goqueue").option("path", data).option("splitBytes", "4KiB").load().count(),
-        "after": sum(one.messages for one in on_each(spark, splits, deadly)),
+        "after": sum(one.messages for one in run_on_splits(spark, splits, deadly)),
         "killed": os.path.exists(killed),
     }))
 """
 
 
-def test_executors_need_nothing_but_the_archive_and_one_that_dies_is_no_loss(tmp_path: Path) -> None:
+def test_executors_need_nothing_but_the_archive_and_one_that_dies_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package, "_GZIP_LEVEL", 0)  # to compress 200 MB takes far longer than to copy them
     made(tmp_path / "data", partitions=2)
     packed = pack(str(tmp_path / "packed.tar.gz"))
     check_holds_all(packed.path, packed.holds)

@@ -8,12 +8,12 @@ import pytest
 
 from goqueue.compression import compress
 from goqueue.errors import FrameInvalid
-from goqueue.spark import columns
-from goqueue.spark.columns import COLUMNS, USUAL, batches, schema_of
-from goqueue.spark.extract import Extract
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.reading import Run
+from goqueue.spark.logs.splits import FrameRun
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading import columns
+from goqueue.spark.reading.columns import COLUMNS, DEFAULT_COLUMNS, batches, schema_of
+from goqueue.spark.reading.tasks import Extract
 from goqueue.storage import frame, scan
 from tests.spark import naive
 from tests.spark.stock import SHAPES, Sent, Stock, logs_of, made, rows, splits
@@ -51,7 +51,7 @@ def test_types_are_those_that_spark_is_told(tmp_path: Path) -> None:
     for batch in of(tmp_path, *SHAPES):
         assert batch.schema == schema_of(COLUMNS)
         batch.validate(full=True)
-    assert [field.name for field in schema_of(USUAL)] == list(USUAL)
+    assert [field.name for field in schema_of(DEFAULT_COLUMNS)] == list(DEFAULT_COLUMNS)
 
 
 def test_batches_of_a_run_do_not_share_its_buffer(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_batches_of_a_run_do_not_share_its_buffer(tmp_path: Path) -> None:
     (split,) = splits(logs)
     found: list[pa.RecordBatch] = []
     for piece in read_messages(logs, split):
-        assert isinstance(piece, Run)
+        assert isinstance(piece, FrameRun)
         found += batches("orders", 0, piece, list(COLUMNS))
         piece.frames.buffer[:] = 0xEE
     assert [row for batch in found for row in batch.to_pylist()] == naive.rows(stock.path, "orders")
@@ -85,7 +85,7 @@ def test_a_few_bytes_that_stand_for_very_many_are_expanded_in_small_batches(tmp_
     assert [row["offset"] for batch in found for row in batch.select(["offset"]).to_pylist()] == list(range(42))
 
 
-def test_values_that_nobody_asks_for_are_not_expanded(tmp_path: Path) -> None:
+def test_values_that_are_not_selected_are_not_expanded(tmp_path: Path) -> None:
     with Stock(tmp_path / "d", segment_bytes=50_000_000) as stock:
         stock.create("t").append("t", *[Sent(bytes(5_000_000), is_compressed=True)] * 20)
         logs = logs_of(stock)
@@ -99,7 +99,7 @@ def broken_value(tmp_path: Path) -> DirectoryLogs:
     with Stock(tmp_path / "d") as stock:
         stock.create("t").append("t", Sent(b"before"))
         nonsense = frame.encode(b"nonsense", flags=frame.COMPRESSED)
-        stock.log("t").append(scan.batch(bytearray(nonsense)))
+        stock.log("t").append(scan.check_batch(bytearray(nonsense)))
         stock.store.flush()
         return logs_of(stock)
 
@@ -116,7 +116,7 @@ def test_a_tombstone_with_the_flag_of_compression_has_no_value(tmp_path: Path) -
         assert content is not None
         stock.create("t")
         encoded = frame.encode(content, b"k", flags=frame.COMPRESSED | frame.TOMBSTONE)
-        stock.log("t").append(scan.batch(bytearray(encoded)))
+        stock.log("t").append(scan.check_batch(bytearray(encoded)))
         stock.store.flush()
         logs = logs_of(stock)
         assert [row["value"] for row in rows(logs, splits(logs))] == [None]

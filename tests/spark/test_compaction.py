@@ -1,4 +1,4 @@
-"""What compaction would gain, against a dictionary, and against a compaction."""
+"""The gain of compaction, against a dictionary, and against a compaction."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goqueue.spark.inspections import compaction as subject
-from goqueue.spark.inspections.compaction import Findings, Gain, compaction
+from goqueue.spark.inspections.compaction import CompactionGain, CompactionReport, estimate_compaction
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading.plan import TopicSelection, make_plan
 from goqueue.storage import frame
 from tests.spark import naive
 from tests.spark.stock import Sent, Stock, stocked
@@ -19,21 +19,25 @@ if TYPE_CHECKING:
 _FAR_NS = 4 * 10**18
 
 
-def found(spark: "SparkSession", path: Path, *, now_ns: int = _FAR_NS, top: int = 10, approx: bool = False) -> Findings:
+def found(
+    spark: "SparkSession", path: Path, *, now_ns: int = _FAR_NS, top: int = 10, approx: bool = False
+) -> CompactionReport:
     logs = DirectoryLogs.at(str(path))
-    return compaction(spark, logs, make_plan(logs, Selection()), now_ns=now_ns, top=top, is_approximate=approx)
+    return estimate_compaction(
+        spark, logs, make_plan(logs, TopicSelection()), now_ns=now_ns, top=top, is_approximate=approx
+    )
 
 
-def size(message: frame.Message) -> int:
+def size(message: frame.StoredMessage) -> int:
     return 34 + len(message.key or b"") + len(message.value) + len(frame.encode_headers(message.headers))
 
 
-def expected(path: Path, partition: int) -> Gain:
+def expected(path: Path, partition: int) -> CompactionGain:
     everything = [m for _, _, m in naive.frames(path, "orders", partition) if not m.flags & frame.CONTROL]
     latest = {message.key: message for message in everything if message.key}
     superseded = [m for m in everything if m.key and latest[m.key] is not m]
     due = [message for message in latest.values() if message.is_tombstone]
-    return Gain(
+    return CompactionGain(
         "orders",
         partition,
         len(everything),
@@ -59,7 +63,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_gain_is_what_a_dictionary_says(spark: "SparkSession", data: Path) -> None:
     assert found(spark, data).gains == (expected(data, 0), expected(data, 1))
-    assert found(spark, data, top=0) == Findings((expected(data, 0), expected(data, 1)), ())
+    assert found(spark, data, top=0) == CompactionReport((expected(data, 0), expected(data, 1)), ())
 
 
 def test_a_tombstone_is_due_after_its_grace(spark: "SparkSession", data: Path) -> None:
@@ -85,10 +89,10 @@ def test_few_keys_are_estimated_exactly(spark: "SparkSession", data: Path) -> No
 
 def test_parts_of_a_task_are_put_together(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = DirectoryLogs.at(str(data))
-    splits = make_plan(logs, Selection()).splits(logs)
-    whole = [row for split in splits for batch in subject.Look(logs)(split) for row in batch.to_pylist()]
+    splits = make_plan(logs, TopicSelection()).splits(logs)
+    whole = [row for split in splits for batch in subject.CompactionScan(logs)(split) for row in batch.to_pylist()]
     monkeypatch.setattr(subject, "_KEYS_AT_ONCE", 5)
-    parts = [row for split in splits for batch in subject.Look(logs)(split) for row in batch.to_pylist()]
+    parts = [row for split in splits for batch in subject.CompactionScan(logs)(split) for row in batch.to_pylist()]
     assert len(parts) > len(whole)
     assert sum(row["bytes"] for row in parts) == sum(row["bytes"] for row in whole)
     assert max(row["offset"] for row in parts) == max(row["offset"] for row in whole)

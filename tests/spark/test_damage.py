@@ -13,16 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.errors import RangeDamaged
-from goqueue.spark.extract import Extract
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Selection, make_plan
-from goqueue.spark.points import EARLIEST, Bound
-from goqueue.spark.reading import Broken, Split, read
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import DamagedBytes, Split, read_split
+from goqueue.spark.reading.plan import EARLIEST, ReadBound, TopicSelection, make_plan
+from goqueue.spark.reading.tasks import Extract
 from goqueue.storage import check, frame
-from goqueue.storage.index import mark
 from tests.spark import naive
-from tests.spark.stock import DISK, SHAPES, Sent, Stock, logs_of, made, offsets, rows, splits, stocked
+from tests.spark.stock import DISK, SHAPES, Sent, Stock, flip, logs_of, made, offsets, rows, splits, stocked
 
 
 @dataclass(frozen=True)
@@ -105,9 +103,9 @@ def harm_index(file: Path, kind: str) -> None:
 Told = tuple[str, int, int, int, int]
 
 
-def told(logs: Logs, planned: list[Split]) -> list[Told]:
+def told(logs: LogSource, planned: list[Split]) -> list[Told]:
     """All damage that splits tell of."""
-    found = [piece for split in planned for piece in read(logs, split) if isinstance(piece, Broken)]
+    found = [piece for split in planned for piece in read_split(logs, split) if isinstance(piece, DamagedBytes)]
     return [
         (one.path, one.damage.position, one.damage.end, one.damage.first_offset, one.damage.next_offset)
         for one in found
@@ -115,8 +113,8 @@ def told(logs: Logs, planned: list[Split]) -> list[Told]:
 
 
 def checked(path: Path) -> list[Told]:
-    """What fsck makes of the same."""
-    tasks, _ = check.plan(DISK, "orders/0", f"{path}/logs/orders/0")
+    """Return the findings of fsck on the same files."""
+    tasks, _ = check.plan_check(DISK, "orders/0", f"{path}/logs/orders/0")
     findings = [finding for task in tasks for finding in check.check_segment(DISK, task).findings]
     return [
         (one.path, one.position or 0, one.end or 0, one.first_offset or 0, one.next_offset or 0)
@@ -154,12 +152,6 @@ def test_every_healthy_message_is_there_and_each_damage_is_told_by_one_split_as_
             assert covered == set(lost)
 
 
-def flip(file: Path, position: int) -> None:
-    content = bytearray(file.read_bytes())
-    content[position] ^= 1
-    file.write_bytes(content)
-
-
 def test_a_read_that_begins_within_damage_tells_it(template: Path, tmp_path: Path) -> None:
     path = Path(shutil.copytree(template, tmp_path / "d"))
     file = sorted((path / "logs/orders/0").glob("*.log"))[1]
@@ -169,10 +161,10 @@ def test_a_read_that_begins_within_damage_tells_it(template: Path, tmp_path: Pat
     ((_, position, end, first, after),) = told(logs, splits(logs))
     assert after - first > 5
     for start in (first, first + 3, after - 1):
-        planned = make_plan(logs, Selection(), Bound(start)).splits(logs, split_bytes=2000)
+        planned = make_plan(logs, TopicSelection(), ReadBound(start)).splits(logs, split_bytes=2000)
         assert [one[1:] for one in told(logs, planned)] == [(position, end, first, after)]
-    behind = make_plan(logs, Selection(), Bound(after)).splits(logs, split_bytes=2000)
-    before = make_plan(logs, Selection(), EARLIEST, Bound(first)).splits(logs, split_bytes=2000)
+    behind = make_plan(logs, TopicSelection(), ReadBound(after)).splits(logs, split_bytes=2000)
+    before = make_plan(logs, TopicSelection(), EARLIEST, ReadBound(first)).splits(logs, split_bytes=2000)
     assert told(logs, behind) == told(logs, before) == []
 
 
@@ -233,23 +225,20 @@ def test_every_field_of_every_shape_may_be_wrong_where_crc_ok_is_asked_for(tmp_p
 
 
 def test_a_ruined_segment_of_many_megabytes_is_read_in_pieces(tmp_path: Path) -> None:
-    stock = made(tmp_path / "d", count=30, partitions=1, segment_bytes=100_000)
-    (file,) = stock.segments("orders")
+    stock = made(tmp_path / "d", count=30, partitions=1, segment_bytes=2_000)
+    file, behind = stock.segments("orders")[:2]
     content, wanted = file.read_bytes(), naive.rows(stock.path, "orders")
-    end = 150 << 20
+    end, first = 150 << 20, int(behind.stem)
     with file.open("r+b") as opened:
         opened.truncate(end)  # a hole of zeros
-    index = file.with_suffix(".index")
-    index.write_bytes(index.read_bytes()[:-24] + mark(1000, end))
     logs = logs_of(stock)
     planned = splits(logs)
-    assert planned[-1].end == 1000
     tracemalloc.start()
     assert rows(logs, planned) == wanted
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 120 << 20
-    assert [one[1:] for one in told(logs, planned)] == [(len(content), end, 30, 1000)]
+    assert [one[1:] for one in told(logs, planned)] == [(len(content), end, first, first)]
 
 
 def test_as_many_pieces_as_asked_for_are_never_more_than_there_are_places_to_cut(template: Path) -> None:
@@ -257,7 +246,7 @@ def test_as_many_pieces_as_asked_for_are_never_more_than_there_are_places_to_cut
     assert len(splits(logs, least=10**12)) == len(splits(logs, split_bytes=1)) <= 15
 
 
-def test_a_frame_that_somebody_put_inside_a_value_is_never_taken_for_a_message(tmp_path: Path) -> None:
+def test_a_frame_inside_a_value_is_never_read_as_a_message(tmp_path: Path) -> None:
     with Stock(tmp_path / "d") as stock:
         stock.create("t").append("t", *[Sent(b"before")] * 3)
         forged = frame.encode(b"forged", b"k", offset=5, timestamp_ns=stock.clock.now_ns() + 2 * 10**9)

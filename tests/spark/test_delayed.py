@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,25 +14,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue import delay
+from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.delay import records
 from goqueue.broker.delay.schedule import CANCELLED, DELIVERED, EXPIRED
-from goqueue.broker.producers import MARK_NAME, Mark
 from goqueue.errors import RangeDamaged, RequestInvalid, SegmentNotFound
-from goqueue.spark.columns import DELAYED_COLUMNS, USUAL
-from goqueue.spark.extract import Extract
-from goqueue.spark.inspections.catalogue import INSPECTIONS
+from goqueue.spark.inspections.catalog import INSPECTIONS
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Decided, Isolation, Logs, OpenSegment
-from goqueue.spark.plan import Selection, make_plan
-from goqueue.spark.reading import Split
+from goqueue.spark.logs.port import LogSource, OpenSegment
+from goqueue.spark.logs.splits import Split
+from goqueue.spark.pipeline.run import PipelineContext
+from goqueue.spark.reading.columns import DEFAULT_COLUMNS, DELAYED_COLUMNS
+from goqueue.spark.reading.plan import TopicSelection, make_plan
+from goqueue.spark.reading.tasks import Extract
 from goqueue.storage import frame, scan
 from goqueue.storage.log import Log
-from goqueue.storage.marker import Marker
-from goqueue.storage.visit import LogView, SegmentView
+from goqueue.storage.log_view import SegmentView
+from goqueue.storage.transaction_marker import TransactionMarker
 from goqueue.testing.broker import LocalBroker
+from goqueue.wire.sections import PRODUCER_HEADER
 from tests.api.wire import until
-from tests.brokers import ask, broker, create, publish
+from tests.brokers import ask, create, publish
 from tests.spark import naive
 from tests.spark.stock import Sent, Stock
 from tests.spark.test_source import collected, load, refused
@@ -40,7 +42,6 @@ from tests.spark.test_source import collected, load, refused
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker"]
 
 Row = dict[str, Any]
 
@@ -49,13 +50,15 @@ HOUR_NS = 3600 * 10**9
 MADE, AT_NS = "2026-11-18T12:00:00Z", 2_000_000_000 * 10**9
 
 
-def rows(logs: Logs, *, split_bytes: int | None = None, names: tuple[str, ...] = ALL, fails: bool = True) -> list[Row]:
+def rows(
+    logs: LogSource, *, split_bytes: int | None = None, names: tuple[str, ...] = ALL, fails: bool = True
+) -> list[Row]:
     """All columns of all messages of topics of users, as tasks make them."""
-    planned = make_plan(logs, Selection()).splits(logs, split_bytes=split_bytes)
+    planned = make_plan(logs, TopicSelection()).splits(logs, split_bytes=split_bytes)
     return [row for split in planned for row in rows_of(logs, split, names=names, fails=fails)]
 
 
-def rows_of(logs: Logs, split: Split, *, names: tuple[str, ...] = ALL, fails: bool = True) -> Iterator[Row]:
+def rows_of(logs: LogSource, split: Split, *, names: tuple[str, ...] = ALL, fails: bool = True) -> Iterator[Row]:
     for batch in Extract(logs, names, fails).batches(split):
         yield from batch.to_pylist()
 
@@ -84,7 +87,7 @@ class Inbox:
 
     def append(self, *frames: bytes) -> list[int]:
         self.stock.clock.advance(1.000001001)
-        appended = self.log.append(scan.batch(bytearray(b"".join(frames))))
+        appended = self.log.append(scan.check_batch(bytearray(b"".join(frames))))
         self.stock.store.flush()
         return list(range(appended.first_offset, appended.next_offset))
 
@@ -99,15 +102,15 @@ class Inbox:
         """One of those that are open, each offset as a range of its own."""
         if self.open:
             ended = self.open.pop(number % len(self.open))
-            self.append(*Marker(7, 0, is_commit, tuple((offset, offset + 1) for offset in ended)).encode())
+            self.append(*TransactionMarker(7, 0, is_commit, tuple((offset, offset + 1) for offset in ended)).encode())
 
     def chosen(self, numbers: set[int]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         return np.array([offset for number, offset in enumerate(self.offsets) if number in numbers], np.int64)
 
 
 def message(number: int, due: int, *, is_after: bool = False, is_marked: bool = False, priority: int = 2) -> Sent:
-    mark = ((MARK_NAME, Mark(7, 0, number, 1).encode()),) if is_marked else ()
-    when = delay.deliver_in(due) if is_after else delay.deliver_at(due)
+    mark = ((PRODUCER_HEADER, ProducerMark(7, 0, number, 1).encode()),) if is_marked else ()
+    when = delay.deliver_in_header(due) if is_after else delay.deliver_at_header(due)
     return Sent(b"%d" % number + b"x" * 100, b"k", (*mark, when, ("shown", b"1")), priority)
 
 
@@ -126,22 +129,22 @@ steps = st.one_of(
 )
 
 
-def do(inbox: Inbox, step: tuple[Any, Any]) -> None:
+def do(delayed_log: Inbox, step: tuple[Any, Any]) -> None:
     what, told = step
     if what in ("schedule", "begin"):
-        (inbox.schedule if what == "schedule" else inbox.begin)(*told)
+        (delayed_log.schedule if what == "schedule" else delayed_log.begin)(*told)
         return
     if what in ("commit", "abort"):
-        inbox.end(told, is_commit=what == "commit")
+        delayed_log.end(told, is_commit=what == "commit")
         return
-    chosen = inbox.chosen(set(told))
+    chosen = delayed_log.chosen(set(told))
     if not len(chosen):
         return
     if what == "move":
-        times = [told[number] for number in sorted(told) if number < len(inbox.offsets)]
-        inbox.append(records.rescheduled(chosen, np.array(times)))
+        times = [told[number] for number in sorted(told) if number < len(delayed_log.offsets)]
+        delayed_log.append(records.encode_rescheduled(chosen, np.array(times)))
     else:
-        inbox.append(records.settled(what, chosen, 5 if what == DELIVERED else None))
+        delayed_log.append(records.encode_settled(what, chosen, 5 if what == DELIVERED else None))
 
 
 @settings(max_examples=60)
@@ -150,15 +153,15 @@ def test_each_message_is_told_of_as_its_records_say_however_a_log_is_cut(
     done: list[tuple[Any, Any]], split_bytes: int | None, is_live: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as place, Stock(Path(place) / "d", segment_bytes=1024) as stock:
-        inbox = Inbox.of(stock)
+        delayed_log = Inbox.of(stock)
         for step in done:
-            do(inbox, step)
+            do(delayed_log, step)
         if not is_live:
             stock.close()
         expected = naive.delayed_rows(stock.path, "t")
         assert rows(delayed(stock.path), split_bytes=split_bytes) == expected
-        plain = [{name: row[name] for name in USUAL} for row in expected]
-        assert rows(delayed(stock.path), split_bytes=split_bytes, names=USUAL) == plain
+        plain = [{name: row[name] for name in DEFAULT_COLUMNS} for row in expected]
+        assert rows(delayed(stock.path), split_bytes=split_bytes, names=DEFAULT_COLUMNS) == plain
 
 
 def test_a_topic_is_read_as_if_there_were_no_delayed_log_below_it(tmp_path: Path) -> None:
@@ -167,7 +170,7 @@ def test_a_topic_is_read_as_if_there_were_no_delayed_log_below_it(tmp_path: Path
         stock.append("t", Sent(b"at once"))
         logs = DirectoryLogs.at(str(stock.path))
         assert logs.topics() == {"t": (0,)}
-        assert [row["value"] for row in rows(logs, names=USUAL)] == [b"at once"]
+        assert [row["value"] for row in rows(logs, names=DEFAULT_COLUMNS)] == [b"at once"]
 
 
 def test_where_nothing_was_ever_scheduled_there_are_no_rows(tmp_path: Path) -> None:
@@ -179,10 +182,10 @@ def test_where_nothing_was_ever_scheduled_there_are_no_rows(tmp_path: Path) -> N
 def test_what_a_frame_says_by_itself_costs_no_second_reading(tmp_path: Path) -> None:
     opened: list[SegmentView] = []
     with Stock(tmp_path / "d", segment_bytes=1024) as stock:
-        inbox = Inbox.of(stock)
+        delayed_log = Inbox.of(stock)
         for number in range(20):
-            inbox.schedule(message(number, number))
-        logs = Interrupted(delayed(stock.path), opened.append)
+            delayed_log.schedule(message(number, number))
+        logs = interrupted(delayed(stock.path), opened.append)
         segments = len(logs.view("t", 0).segments)
         found = rows(logs, names=("offset", "priority", "timestamp", "headers"))
         assert (len(found), len(opened)) == (20, segments)
@@ -202,25 +205,25 @@ def damaged(stock: Stock, offset: int) -> None:
 
 def test_a_record_in_damage_may_have_said_anything_so_a_strict_reader_stops(tmp_path: Path) -> None:
     with Stock(tmp_path / "d", segment_bytes=1024) as stock:
-        inbox = Inbox.of(stock)
-        inbox.schedule(message(0, 5), message(1, 6))
-        (record,) = inbox.append(records.settled(CANCELLED, np.array([0])))
-        inbox.schedule(message(2, 7))
+        delayed_log = Inbox.of(stock)
+        delayed_log.schedule(message(0, 5), message(1, 6))
+        (record,) = delayed_log.append(records.encode_settled(CANCELLED, np.array([0])))
+        delayed_log.schedule(message(2, 7))
         damaged(stock, record)
     logs = delayed(stock.path)
-    first = make_plan(logs, Selection()).splits(logs, split_bytes=1)[0]
+    first = make_plan(logs, TopicSelection()).splits(logs, split_bytes=1)[0]
     with pytest.raises(RangeDamaged, match=r"t/0/delayed/0+\.log is damaged"):
         list(rows_of(logs, first))
     found = rows(logs, names=("offset", "state"), fails=False)
     assert [(row["offset"], row["state"]) for row in found] == [(0, "pending"), (1, "pending"), (3, "pending")]
 
 
-def test_of_a_damaged_message_nobody_knows_when_it_is_due(tmp_path: Path) -> None:
+def test_a_damaged_message_has_no_deadline(tmp_path: Path) -> None:
     with Stock(tmp_path / "d") as stock:
-        inbox = Inbox.of(stock)
-        inbox.schedule(message(0, 5), message(1, 6))
+        delayed_log = Inbox.of(stock)
+        delayed_log.schedule(message(0, 5), message(1, 6))
         damaged(stock, 1)
-        inbox.schedule(message(2, 7))
+        delayed_log.schedule(message(2, 7))
     found = rows(delayed(stock.path), names=("offset", "crc_ok", "deliver_at", "state"), fails=False)
     assert [(row["offset"], row["crc_ok"], row["state"]) for row in found] == [
         (0, True, "pending"), (1, False, None), (2, True, "pending"),
@@ -239,8 +242,8 @@ def worked(url: str, count: int = 60) -> str:
         at, scheduled = f"/topics/t/delayed/{partition}", list[int]()
         for number in range(count // 10):
             values = [f"{number}-{one}" + "x" * 200 for one in range(10)]
-            wishes = {"delay": "1h", "partition": partition, "priority": number % 5, "headers": {"h": "v"}}
-            scheduled += [one["offset"] for one in publish(url, "t", *values, **wishes)]
+            options = {"delay": "1h", "partition": partition, "priority": number % 5, "headers": {"h": "v"}}
+            scheduled += [one["offset"] for one in publish(url, "t", *values, **options)]
             if number == 0:
                 moved = ask(url, "PATCH", f"{at}/2", {"delay": "100d"})
         for offset in scheduled[::3]:
@@ -251,7 +254,7 @@ def worked(url: str, count: int = 60) -> str:
 
 
 def told(url: str) -> dict[tuple[int, int], tuple[str, str]]:
-    """What the broker tells of each message."""
+    """Return what the broker reports of each message."""
     return {
         (one["partition"], one["offset"]): (one["state"], one["deliver_at"])
         for state in ("pending", "delivered", "cancelled", "expired")
@@ -310,44 +313,18 @@ def test_headers_of_the_brokers_own_are_seen_on_neither_side(broker: LocalBroker
     assert all(row["headers"] == shown for row in rows(delayed(tmp_path / "data")))
 
 
-@dataclass(frozen=True)
-class Interrupted:
-    """Logs of somewhere; something happens each time that a segment is opened."""
+def interrupted(logs: LogSource, act: Callable[[SegmentView], None]) -> Any:
+    """Return these logs; something happens each time that a segment is opened."""
 
-    of: Logs
-    act: Any
+    class Interrupted:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(logs, name)
 
-    @property
-    def name(self) -> str:
-        return self.of.name
+        def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
+            act(segment)
+            return logs.open(topic, partition, segment)
 
-    @property
-    def isolation(self) -> Isolation:
-        return self.of.isolation
-
-    def topics(self) -> dict[str, tuple[int, ...]]:
-        return self.of.topics()
-
-    def touched(self) -> Mapping[tuple[str, int], int]:
-        return self.of.touched()
-
-    def view(self, topic: str, partition: int) -> LogView:
-        return self.of.view(topic, partition)
-
-    def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
-        self.act(segment)
-        return self.of.open(topic, partition, segment)
-
-    def waits(self) -> bool:
-        return self.of.waits()
-
-    def decided(
-        self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
-    ) -> Decided | None:
-        return self.of.decided(topic, partition, first, end, segments)
-
-    def path(self, topic: str, partition: int, segment: SegmentView) -> str:
-        return self.of.path(topic, partition, segment)
+    return Interrupted()
 
 
 class Sweeping:
@@ -377,10 +354,11 @@ def test_a_sweep_meanwhile_takes_only_what_is_settled_and_no_new_deadline(
     worked(broker.url, 120)
     known = micros(told(broker.url))
     with connected(broker.url) as remote:
-        logs = Interrupted(remote if is_remote else delayed(tmp_path / "data"), Sweeping(broker.url, at))
-        planned = make_plan(logs, Selection(("t",))).splits(logs, split_bytes=2**63)
+        sweep = Sweeping(broker.url, at)
+        logs = interrupted(remote if is_remote else delayed(tmp_path / "data"), sweep)
+        planned = make_plan(logs, TopicSelection(("t",))).splits(logs, split_bytes=2**63)
         found = in_short([row for split in planned for row in rows_of(logs, split, fails=False)])
-    assert logs.act.left <= 0
+    assert sweep.left <= 0
     assert found.items() <= known.items()
     assert {place for place, (state, _) in known.items() if state == "pending"} <= found.keys()
 
@@ -388,7 +366,7 @@ def test_a_sweep_meanwhile_takes_only_what_is_settled_and_no_new_deadline(
 def test_a_topic_deleted_meanwhile_is_told_as_any_other(broker: LocalBroker) -> None:
     worked(broker.url)
     with connected(broker.url) as logs:
-        planned = make_plan(logs, Selection()).splits(logs)
+        planned = make_plan(logs, TopicSelection()).splits(logs)
         assert ask(broker.url, "DELETE", "/topics/t").status == 200
         with pytest.raises(SegmentNotFound, match="of t/0 were removed while they were to be read"):
             list(rows_of(logs, planned[0]))
@@ -404,10 +382,10 @@ def test_spark_reads_them_by_an_option_from_both_places(
     path = tmp_path / "data"
     rows = naive.delayed_rows(path, "t") + naive.delayed_rows(path, "t", 1)
     usual = load(spark, path, subscribe="t", delayed="true")
-    assert usual.columns == [*USUAL, "deliver_at", "state"]
+    assert usual.columns == [*DEFAULT_COLUMNS, "deliver_at", "state"]
     assert collected(usual) == [{name: row[name] for name in usual.columns} for row in rows]
-    wishes = {"goqueue.url": broker.url, "delayed": "TRUE", "columns": ",".join(ALL), "minPartitions": "4"}
-    remote = spark.read.format("goqueue").options(**wishes).load()
+    options = {"goqueue.url": broker.url, "delayed": "TRUE", "columns": ",".join(ALL), "minPartitions": "4"}
+    remote = spark.read.format("goqueue").options(**options).load()
     assert remote.rdd.getNumPartitions() >= 4
     assert collected(remote) == rows
     counted = load(spark, path, "state string", delayed="true").groupBy("state").count().collect()
@@ -442,14 +420,15 @@ def test_inspections_tell_of_topics_whatever_stands_beside_their_segments(
 
 
 def inspected(spark: "SparkSession", path: Path) -> dict[str, list[dict[str, Any]]]:
-    """What each inspection tells of a directory."""
+    """Return the rows of each inspection of a directory."""
     logs = DirectoryLogs.at(str(path))
-    wishes: dict[str, dict[str, Any]] = {
+    options: dict[str, dict[str, Any]] = {
         "forecast": {"disk": 10**9, "at": AT_NS}, "lag": {"at": AT_NS}, "latency": {"header": "made"},
         "timeline": {"bucket": HOUR_NS},
     }  # fmt: skip
-    plan = make_plan(logs, Selection())
-    return {name: one.rows(spark, logs, plan, **wishes.get(name, {})) for name, one in INSPECTIONS.items()}
+    plan = make_plan(logs, TopicSelection())
+    context = PipelineContext(spark, logs, plan)
+    return {name: one.run(context, options.get(name, {})).rows for name, one in INSPECTIONS.items()}
 
 
 def test_what_delayed_logs_alone_have_is_told_of_and_streams_are_refused(spark: "SparkSession", tmp_path: Path) -> None:

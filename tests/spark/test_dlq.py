@@ -6,25 +6,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goqueue.errors import TopicNotFound
-from goqueue.spark.inspections.dead_letters import By, Class, dead_letters, error_class, letter_topics
+from goqueue.spark.inspections.dead_letters import (
+    By,
+    DeadLetterClass,
+    count_dead_letters,
+    dead_letter_topics,
+    error_class,
+)
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading.plan import TopicSelection, make_plan
 from tests.spark import naive
-from tests.spark.traffic import SENT_BACK, Traffic, traffic
+from tests.spark.traffic import SENT_BACK, Traffic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Traffic:
-    return traffic(tmp_path_factory.mktemp("letters") / "data")
-
-
-def found(spark: "SparkSession", path: Path, by: By, since_ns: int | None = None) -> list[Class]:
+def found(spark: "SparkSession", path: Path, by: By, since_ns: int | None = None) -> list[DeadLetterClass]:
     logs = DirectoryLogs.at(str(path))
-    plan = make_plan(logs, Selection(letter_topics(logs, ())))
-    return dead_letters(spark, logs, plan.splits(logs), by=by, since_ns=since_ns)
+    plan = make_plan(logs, TopicSelection(dead_letter_topics(logs, ())))
+    return count_dead_letters(spark, logs, plan.splits(logs), by=by, since_ns=since_ns)
 
 
 def times(path: Path) -> list[int]:
@@ -62,11 +63,14 @@ def test_hours_begin_at_whole_hours(spark: "SparkSession", worked: Traffic) -> N
 def test_a_topic_stands_for_its_dead_letters(worked: Traffic) -> None:
     logs = DirectoryLogs.at(str(worked.path))
     assert (
-        letter_topics(logs, ("jobs",)) == letter_topics(logs, ("jobs.dlq",)) == letter_topics(logs, ()) == ("jobs.dlq",)
+        dead_letter_topics(logs, ("jobs",))
+        == dead_letter_topics(logs, ("jobs.dlq",))
+        == dead_letter_topics(logs, ())
+        == ("jobs.dlq",)
     )
-    assert letter_topics(logs, ("state",)) == ()
+    assert dead_letter_topics(logs, ("state",)) == ()
     with pytest.raises(TopicNotFound, match="nothing"):
-        letter_topics(logs, ("nothing",))
+        dead_letter_topics(logs, ("nothing",))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
-"""What is said of logs in Spark: examples run, every call is understood, and no option or column is missing."""
+"""The pages about Spark: examples run, every call parses, and no option or column is missing."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,21 +10,20 @@ import pytest
 
 from goqueue.client import Client
 from goqueue.commands import registry
-from goqueue.console import groups
-from goqueue.spark.columns import DELAYED_COLUMNS
-from goqueue.spark.inspections.catalogue import INSPECTIONS
-from goqueue.spark.options import READ_OPTIONS
-from goqueue.spark.pipeline.reading import load
-from goqueue.spark.sink.options import WRITE_OPTIONS, WRITTEN
+from goqueue.console import command_tree
+from goqueue.spark.inspections.catalog import INSPECTIONS
+from goqueue.spark.pipeline.parser import load
+from goqueue.spark.reading.columns import DELAYED_COLUMNS
+from goqueue.spark.reading.options import READ_OPTIONS
+from goqueue.spark.sink.options import WRITE_OPTIONS, WRITTEN_COLUMNS
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
-from tests.cli.programs import ROOT, environment
+from tests.cli.programs import ROOT
+from tests.spark.programs import Inspect
 from tests.spark.test_sink import read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker"]
 
 PAGES = ("README.md", "docs/spark.md", "docs/inspections.md", "docs/pipelines.md")
 URL, DIRECTORY, CHECKPOINT = "http://127.0.0.1:8080", "./goqueue-data", "./checkpoint"
@@ -49,7 +45,7 @@ def section(page: str, heading: str) -> str:
 
 
 def named(text: str) -> set[str]:
-    """What stands in the first column of its tables."""
+    """Return the first column of its tables."""
     first = "".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE))
     return set(re.findall(r"`([\w.]+)`", first))
 
@@ -63,7 +59,7 @@ def commands() -> list[str]:
 
 @pytest.fixture
 def orders(broker: LocalBroker) -> LocalBroker:
-    """What the examples read and write."""
+    """A broker with what the examples read and write."""
     with Client(broker.url) as client:
         for name in ("orders", "orders-again", "orders-copy", "orders-enriched"):
             client.create_topic(name, 2)
@@ -86,17 +82,9 @@ def test_every_example_of_the_page_runs(
     assert "customer-1" in capsys.readouterr().out
 
 
-def test_the_first_steps_run(orders: LocalBroker, tmp_path: Path) -> None:
+def test_the_first_steps_run(inspect_spark: Inspect, orders: LocalBroker) -> None:
     (first,) = blocks("docs/spark.md", "sh")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", placed(first, {URL: orders.url})],
-        cwd=tmp_path,
-        env=environment(PATH=path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = inspect_spark(*words_of(placed(first, {URL: orders.url}))[2:])
     assert done.returncode == 0, done.stderr
     assert re.search(r"^customer-1 +3$", done.stdout, re.MULTILINE), done.stdout
 
@@ -109,7 +97,7 @@ def placed(text: str, places: dict[str, str]) -> str:
 
 def test_every_call_on_the_pages_is_understood() -> None:
     """As far as flags and arguments tell, without anything being read."""
-    root = groups.root(registry.PROGRAM)
+    root = command_tree.root_command(registry.PROGRAM)
     calls = [words_of(call)[1:] for call in commands()]
     assert len(calls) > 20
     with root.make_context("goqueue", [], resilient_parsing=True) as context:
@@ -138,7 +126,7 @@ def test_every_option_is_on_the_page() -> None:
 
 def test_every_column_is_on_the_page() -> None:
     assert set(DELAYED_COLUMNS) - named(section("docs/spark.md", "Reading")) == set()
-    assert set(WRITTEN) - named(section("docs/spark.md", "Writing")) == set()
+    assert set(WRITTEN_COLUMNS) - named(section("docs/spark.md", "Writing")) == set()
 
 
 def test_every_command_of_spark_inspect_has_its_place_on_the_pages() -> None:
@@ -161,4 +149,7 @@ def test_the_pipeline_of_the_page_is_one(tmp_path: Path) -> None:
 def test_every_inspection_is_in_the_table_of_steps() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", section("docs/pipelines.md", "Steps"), re.MULTILINE)
     told = {name: (set(re.findall(r"`(\w+)`", given)), columns.split(", ")) for name, given, columns in rows}
-    assert told == {name: (set(one.parameters), one.schema.names) for name, one in INSPECTIONS.items()}
+    assert told == {
+        name: (set(one.options_by_name), [field.name for field in one.stored_fields])
+        for name, one in INSPECTIONS.items()
+    }

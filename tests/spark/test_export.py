@@ -2,9 +2,6 @@
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -15,16 +12,16 @@ import pytest
 
 from goqueue.errors import PathInvalid, RequestInvalid
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
 from goqueue.spark.queries.schemas import JsonFields
-from goqueue.spark.transfer.export import EXPORTED, Export, Written, export
+from goqueue.spark.reading.plan import TopicSelection, make_plan
+from goqueue.spark.transfer.export import EXPORTED, ExportRequest, ExportResult, export
 from tests.spark import naive
-from tests.spark.stock import Sent, Stock
+from tests.spark.programs import Inspect
+from tests.spark.stock import Sent, Stock, damage, flip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PROGRAM = Path(sys.executable).with_name("goqueue")
 DAY_SECONDS = 24 * 3600
 
 
@@ -41,9 +38,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def write(spark: "SparkSession", place: Path, wanted: Export, *topics: str) -> Written:
+def write(spark: "SparkSession", place: Path, wanted: ExportRequest, *topics: str) -> ExportResult:
     logs = DirectoryLogs.at(str(place))
-    return export(spark, logs, make_plan(logs, Selection(topics)), wanted)
+    return export(spark, logs, make_plan(logs, TopicSelection(topics)), wanted)
 
 
 def stored(place: Path, topic: str, partitions: int = 1) -> list[naive.Row]:
@@ -69,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 def test_parquet_has_every_message_below_its_day_and_topic(spark: "SparkSession", place: Path, tmp_path: Path) -> None:
-    written = write(spark, place, Export(str(tmp_path / "lake")), "orders", "other")
+    written = write(spark, place, ExportRequest(str(tmp_path / "lake")), "orders", "other")
     expected = stored(place, "orders", 2) + stored(place, "other")
     found = parquet(tmp_path / "lake")
     for row in expected:
@@ -77,13 +74,13 @@ def test_parquet_has_every_message_below_its_day_and_topic(spark: "SparkSession"
     names = ("day", "topic", "partition", "offset", "timestamp", "key", "value", "headers", "priority")
     assert comparable(found, *names) == comparable(expected, *names)
     files = list((tmp_path / "lake").rglob("part-*"))
-    assert written == Written(len(expected), sum(one.stat().st_size for one in files), len(files))
+    assert written == ExportResult(len(expected), sum(one.stat().st_size for one in files), len(files))
     assert len({row["day"] for row in found}) == 3
     assert sorted(one.name for one in (tmp_path / "lake").iterdir() if "=" not in one.name) == ["_SUCCESS"]
 
 
 def test_spark_reads_what_was_written(spark: "SparkSession", place: Path, tmp_path: Path) -> None:
-    write(spark, place, Export(str(tmp_path / "lake"), partition_by=("topic", "hour", "partition")), "orders")
+    write(spark, place, ExportRequest(str(tmp_path / "lake"), partition_by=("topic", "hour", "partition")), "orders")
     frame = spark.read.parquet(str(tmp_path / "lake"))
     found = frame.groupBy("partition").count().collect()
     assert {row.partition: row["count"] for row in found} == {
@@ -94,7 +91,7 @@ def test_spark_reads_what_was_written(spark: "SparkSession", place: Path, tmp_pa
 
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_lines_of_text_have_every_message(spark: "SparkSession", place: Path, tmp_path: Path, form: str) -> None:
-    wanted = Export(str(tmp_path / "out"), form, partition_by=())  # type: ignore[arg-type]
+    wanted = ExportRequest(str(tmp_path / "out"), form, partition_by=())  # type: ignore[arg-type]
     written = write(spark, place, wanted, "other")
     found: list[Any] = []
     for file in (tmp_path / "out").glob("part-*"):
@@ -112,7 +109,9 @@ def test_lines_of_text_have_every_message(spark: "SparkSession", place: Path, tm
 
 
 def test_fields_of_json_are_columns_in_place_of_the_value(spark: "SparkSession", place: Path, tmp_path: Path) -> None:
-    wanted = Export(str(tmp_path / "out"), columns=("value", "offset"), fields=JsonFields(), partition_by=("day",))
+    wanted = ExportRequest(
+        str(tmp_path / "out"), columns=("value", "offset"), fields=JsonFields(), partition_by=("day",)
+    )
     written = write(spark, place, wanted, "json")
     found = parquet(tmp_path / "out")
     assert {(row["offset"], row["n"], row["json_day"]) for row in found} == {(n, n, "x") for n in range(5)}
@@ -121,7 +120,7 @@ def test_fields_of_json_are_columns_in_place_of_the_value(spark: "SparkSession",
 
 
 def test_an_empty_topic_is_an_empty_export(spark: "SparkSession", place: Path, tmp_path: Path) -> None:
-    assert write(spark, place, Export(str(tmp_path / "out")), "empty") == Written(0, 0, 0)
+    assert write(spark, place, ExportRequest(str(tmp_path / "out")), "empty") == ExportResult(0, 0, 0)
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["_SUCCESS"]
 
 
@@ -130,10 +129,10 @@ def test_what_is_there_is_refused_and_replaced_when_asked_for(
 ) -> None:
     target = tmp_path / "out"
     for form in ("parquet", "json"):
-        write(spark, place, Export(str(target), form, overwrites=True), "orders")
+        write(spark, place, ExportRequest(str(target), form, overwrites=True), "orders")
         with pytest.raises(PathInvalid, match="is not empty"):
-            write(spark, place, Export(str(target), form), "other")
-    write(spark, place, Export(str(target), overwrites=True), "other")
+            write(spark, place, ExportRequest(str(target), form), "other")
+    write(spark, place, ExportRequest(str(target), overwrites=True), "other")
     assert len(parquet(target)) == len(stored(place, "other"))
     assert list(target.rglob("*.json")) == []
 
@@ -143,14 +142,14 @@ def test_nothing_but_an_export_is_ever_removed(spark: "SparkSession", place: Pat
     precious.parent.mkdir()
     precious.write_text("mine")
     with pytest.raises(PathInvalid, match="holds 'precious"):
-        write(spark, place, Export(str(tmp_path / "out"), overwrites=True), "other")
+        write(spark, place, ExportRequest(str(tmp_path / "out"), overwrites=True), "other")
     assert precious.read_text() == "mine"
 
 
 def test_an_export_does_not_go_into_the_data_directory(spark: "SparkSession", place: Path) -> None:
     for target in (place, place / "logs" / "new"):
         with pytest.raises(PathInvalid, match="data directory"):
-            write(spark, place, Export(str(target), overwrites=True), "other")
+            write(spark, place, ExportRequest(str(target), overwrites=True), "other")
 
 
 def test_an_export_that_fails_leaves_nothing_and_what_was_there_before(spark: "SparkSession", tmp_path: Path) -> None:
@@ -158,17 +157,15 @@ def test_an_export_that_fails_leaves_nothing_and_what_was_there_before(spark: "S
     with Stock(place) as stock:
         stock.create("orders").fill("orders", 200)
     target = tmp_path / "out"
-    write(spark, place, Export(str(target)), "orders")
+    write(spark, place, ExportRequest(str(target)), "orders")
     before = comparable(parquet(target), "offset")
     broken = stock.segments("orders")[1]
-    content = bytearray(broken.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    broken.write_bytes(content)
+    flip(broken, broken.stat().st_size // 2, 0xFF)
     with pytest.raises(Exception, match="damaged"):
-        write(spark, place, Export(str(target), overwrites=True), "orders")
+        write(spark, place, ExportRequest(str(target), overwrites=True), "orders")
     assert comparable(parquet(target), "offset") == before
     with pytest.raises(Exception, match="damaged"):
-        write(spark, place, Export(str(tmp_path / "new")), "orders")
+        write(spark, place, ExportRequest(str(tmp_path / "new")), "orders")
     assert not (tmp_path / "new").exists()
     assert [one for one in target.iterdir() if one.name.startswith("_temporary")] == []
 
@@ -181,37 +178,30 @@ def test_an_export_that_skips_damage_has_all_healthy_messages(
     with Stock(place) as stock:
         stock.create("orders").fill("orders", 50)
     before = stored(place, "orders")
-    lost = before[20]
-    file = place / f"logs/orders/0/{lost['segment']:020d}.log"
-    content = bytearray(file.read_bytes())
-    content[lost["position"] + 36] ^= 1
-    file.write_bytes(content)
-    assert write(spark, place, Export(str(tmp_path / "out"), form, skips_damage=True), "orders").rows == len(before) - 1
+    damage(place, before[20])
+    wanted = ExportRequest(str(tmp_path / "out"), form, skips_damage=True)
+    assert write(spark, place, wanted, "orders").rows == len(before) - 1
 
 
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
-        (Export("x", columns=("valu",)), "'valu' is no column"),
-        (Export("x", partition_by=("month",)), "'month'"),
-        (Export("x", compression="rar"), "parquet has no compression 'rar'"),
-        (Export("x", columns=("topic",)), "no column is left"),
+        (ExportRequest("x", columns=("valu",)), "'valu' is no column"),
+        (ExportRequest("x", partition_by=("month",)), "'month'"),
+        (ExportRequest("x", compression="rar"), "parquet has no compression 'rar'"),
+        (ExportRequest("x", columns=("topic",)), "no column is left"),
     ],
 )
-def test_wrong_wishes_are_told(spark: "SparkSession", place: Path, wanted: Export, sentence: str) -> None:
+def test_wrong_options_are_reported(spark: "SparkSession", place: Path, wanted: ExportRequest, sentence: str) -> None:
     with pytest.raises(RequestInvalid, match=sentence):
         write(spark, place, wanted, "other")
 
 
-def goqueue(*words: str) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "NO_COLOR": "1"}
-    command = [str(PROGRAM), "spark-inspect", "export", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-
-def test_the_command_says_what_it_has_written(place: Path, tmp_path: Path) -> None:
+def test_the_command_says_what_it_has_written(inspect_spark: Inspect, place: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    found = goqueue(str(place), "oth*", "--out", str(target), "-o", "json", "--columns", "value,offset", "--from", "5")
+    found = inspect_spark(
+        "export", str(place), "oth*", "--out", str(target), "-o", "json", "--columns", "value,offset", "--from", "5"
+    )
     assert found.returncode == 0, found.stderr
     (row,) = json.loads(found.stdout)
     expected = naive.rows(place, "other", first=5)
@@ -228,7 +218,9 @@ def test_the_command_says_what_it_has_written(place: Path, tmp_path: Path) -> No
         (("--out", "x", "--format", "xml"), "xml"),
     ],
 )
-def test_a_wrong_call_is_told_before_spark_starts(place: Path, words: tuple[str, ...], sentence: str) -> None:
-    found = goqueue(str(place), "other", *words)
+def test_a_wrong_call_is_told_before_spark_starts(
+    inspect: Inspect, place: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    found = inspect("export", str(place), "other", *words)
     assert found.returncode == 2
     assert sentence in found.stderr

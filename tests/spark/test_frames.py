@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from goqueue.errors import MessageTooLarge, RequestInvalid
 from goqueue.limits import KEY_BYTES_MAX
-from goqueue.spark.columns import HEADERS
-from goqueue.spark.sink.frames import Messages, encode, encode_headers
+from goqueue.spark.reading.columns import HEADERS
+from goqueue.spark.sink.frames import MessageArrays, encode, encode_headers
 from goqueue.spark.sink.rows import read_rows
 from goqueue.storage import frame
 
@@ -27,7 +27,7 @@ def test_messages_become_the_frames_that_the_plain_codec_makes(
     values, keys, headers, priorities = zip(*messages, strict=True)
     lists = [[{"key": name, "value": value} for name, value in pairs] for pairs in headers]
     found = encode(
-        Messages(
+        MessageArrays(
             pa.array(values, pa.binary()),
             pa.array(keys, pa.binary()),
             encode_headers(pa.array(lists, HEADERS)),
@@ -49,7 +49,10 @@ def test_some_rows_of_frames_are_the_frames_of_these_rows(
     values = pa.array([message[0] for message in messages], pa.binary())
     first = data.draw(st.integers(0, len(messages) - 1))
     end = data.draw(st.integers(first + 1, len(messages)))
-    some, alone = encode(Messages(values)).rows(first, end), encode(Messages(values.slice(first, end - first)))
+    some, alone = (
+        encode(MessageArrays(values)).rows(first, end),
+        encode(MessageArrays(values.slice(first, end - first))),
+    )
     content = some.content.tobytes()[some.edges[0] : some.edges[-1]]
     assert (content, some.size, len(some)) == (alone.content.tobytes(), alone.size, len(alone))
 
@@ -96,7 +99,7 @@ def test_rows_that_are_no_messages_are_refused(columns: dict[str, list[object]],
 
 def test_what_does_not_fit_a_frame_is_refused_with_its_size() -> None:
     with pytest.raises(MessageTooLarge, match=f"the key of a message has {KEY_BYTES_MAX + 1} bytes"):
-        encode(Messages(pa.array([b"x"]), pa.array([b"k" * (KEY_BYTES_MAX + 1)])))
+        encode(MessageArrays(pa.array([b"x"]), pa.array([b"k" * (KEY_BYTES_MAX + 1)])))
     long = pa.array([[{"key": "a", "value": b"x" * 40_000}] * 2], HEADERS)
     with pytest.raises(MessageTooLarge, match="the headers of a message have 80012 bytes"):
         encode_headers(long)

@@ -1,4 +1,4 @@
-"""What is missing or out of order, against `fsck` and against plain sets of offsets."""
+"""Gaps and broken order, against `fsck` and against plain sets of offsets."""
 
 import shutil
 import tempfile
@@ -10,12 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from goqueue.spark.inspections.gaps import Gap, Look, Trace, compacted_below, find_gaps
+from goqueue.spark.inspections.gaps import GapScan, OffsetGap, SequenceFindings, compacted_below, find_gaps
 from goqueue.spark.inspections.repeats import find_repeats
-from goqueue.spark.inspections.verify import Fault, faults_of
+from goqueue.spark.inspections.verify import LogFault, faults_of
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
-from goqueue.spark.points import EARLIEST, LATEST, Bound
+from goqueue.spark.reading.plan import EARLIEST, LATEST, ReadBound, TopicSelection, make_plan
 from goqueue.storage import check
 from goqueue.storage.disk import SystemDisk
 from tests.spark import naive
@@ -30,16 +29,18 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("sound") / "data", partitions=1).path
 
 
-def gaps(path: Path, start: Bound = EARLIEST, end: Bound = LATEST, *, split_bytes: int | None = None) -> list[Gap]:
+def gaps(
+    path: Path, start: ReadBound = EARLIEST, end: ReadBound = LATEST, *, split_bytes: int | None = None
+) -> list[OffsetGap]:
     logs = DirectoryLogs.at(str(path))
-    plan = make_plan(logs, Selection(), start, end)
+    plan = make_plan(logs, TopicSelection(), start, end)
     splits = plan.splits(logs, split_bytes=split_bytes)
     below = compacted_below(logs, plan)
-    look = Look(logs, below)
-    return find_gaps(logs, plan, splits, [look(split) for split in splits], below)
+    look = GapScan(logs, below)
+    return find_gaps(logs, plan, [(split, look(split)) for split in splits], below)
 
 
-def ranges(found: list[Gap]) -> list[tuple[str, int, int]]:
+def ranges(found: list[OffsetGap]) -> list[tuple[str, int, int]]:
     return [(gap.what, gap.first_offset, gap.next_offset) for gap in found]
 
 
@@ -47,7 +48,7 @@ def ranges(found: list[Gap]) -> list[tuple[str, int, int]]:
 
 
 def by_fsck(path: Path, log: str = "orders/0") -> set[tuple[str, str, int | None, int | None, int | None, int | None]]:
-    tasks, _ = check.plan(SystemDisk(), log, f"{path}/logs/{log}")
+    tasks, _ = check.plan_check(SystemDisk(), log, f"{path}/logs/{log}")
     findings = [finding for task in tasks for finding in check.check_segment(SystemDisk(), task).findings]
     return {
         (one.code, one.path, one.position, one.end, one.first_offset, one.next_offset)
@@ -56,7 +57,7 @@ def by_fsck(path: Path, log: str = "orders/0") -> set[tuple[str, str, int | None
     }
 
 
-def by_us(faults: list[Fault]) -> set[tuple[str, str, int | None, int | None, int | None, int | None]]:
+def by_us(faults: list[LogFault]) -> set[tuple[str, str, int | None, int | None, int | None, int | None]]:
     return {(one.code, one.path, one.position, one.end, one.first_offset, one.next_offset) for one in faults}
 
 
@@ -135,10 +136,10 @@ def test_a_range_that_ends_within_a_gap_is_told_up_to_there(tmp_path: Path) -> N
     first = int(segments[1].stem)
     for file in stock.directory("orders").glob(f"{segments[1].stem}.*"):
         file.unlink()
-    assert ranges(gaps(stock.path, Bound(first + 2), Bound(first + 5))) == [("missing", first + 2, first + 5)]
+    assert ranges(gaps(stock.path, ReadBound(first + 2), ReadBound(first + 5))) == [("missing", first + 2, first + 5)]
 
 
-def test_a_sound_log_has_no_gaps_while_somebody_writes(tmp_path: Path) -> None:
+def test_a_sound_log_has_no_gaps_during_writes(tmp_path: Path) -> None:
     with stocked(tmp_path / "data") as stock:
         stock.append("orders", *SHAPES, holds_back=True)
         assert not gaps(stock.path, split_bytes=1000)
@@ -162,7 +163,7 @@ def test_times_that_fall_from_one_segment_to_the_next_are_told(tmp_path: Path) -
 
 @given(st.lists(st.integers(0, 60), unique=True), st.integers(0, 70))
 def test_gaps_are_what_is_missing_from_a_range(offsets: list[int], below: int) -> None:
-    trace, expected = Trace(), 0
+    trace, expected = SequenceFindings(), 0
     for offset in sorted(offsets):
         if offset > expected:
             trace.note_gap(expected, offset, below)
@@ -184,11 +185,11 @@ def test_what_was_published_twice_is_found(spark: "SparkSession", tmp_path: Path
         stock.append("orders", Sent(b"a", b"k"), Sent(b"a", b"other"), Sent(b"ab"), Sent(b"b", b"a"))
         stock.append("orders", Sent(b"a", b"k"), Sent(b"b", b"k", is_compressed=True), partition=1)
     logs = DirectoryLogs.at(str(stock.path))
-    plan = make_plan(logs, Selection())
+    plan = make_plan(logs, TopicSelection())
     found = find_repeats(spark, logs, plan, plan.splits(logs), 10)
     assert (found.contents, found.copies) == (2, 3)
     first, second = found.most
     assert (first.key, first.copies, first.value_bytes) == (b"k", 3, 1)
     assert (first.first_partition, first.first_offset, first.last_partition, first.last_offset) == (0, 0, 1, 0)
     assert (second.key, second.copies, second.first_offset) == (b"k", 2, 1)
-    assert first.first_time_us < first.last_time_us
+    assert first.first_time < first.last_time

@@ -9,14 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.commands.inspect.keys import percent
-from goqueue.commands.inspect.skew import verdict
-from goqueue.commands.inspect.texts import key_text
 from goqueue.spark.inspections import keys
-from goqueue.spark.inspections.keys import LEFT_OUT, OF_KEY, SCHEMA, Look, PartitionKeys, Prune, count_keys
-from goqueue.spark.inspections.skew import Hot, Share, Spread, gini, spreads
+from goqueue.spark.inspections.inspection import format_key, format_percent
+from goqueue.spark.inspections.keys import (
+    LEFT_OUT,
+    OF_KEY,
+    SCHEMA,
+    KeepFrequentKeys,
+    KeyScan,
+    PartitionKeys,
+    count_keys,
+)
+from goqueue.spark.inspections.skew import HotKey, PartitionShare, TopicSpread, gini, measure_skew, verdict
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading.plan import TopicSelection, make_plan
 from goqueue.storage import frame
 from tests.spark import naive
 from tests.spark.stock import Sent, Stock, made
@@ -30,7 +36,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("keys") / "data").path
 
 
-def messages(path: Path, partition: int) -> list[frame.Message]:
+def messages(path: Path, partition: int) -> list[frame.StoredMessage]:
     found = [message for _, _, message in naive.frames(path, "orders", partition)]
     return [message for message in found if not message.flags & frame.CONTROL]
 
@@ -38,7 +44,7 @@ def messages(path: Path, partition: int) -> list[frame.Message]:
 @pytest.mark.parametrize("approx", [False, True])
 def test_keys_are_counted(spark: "SparkSession", path: Path, approx: bool) -> None:
     logs = DirectoryLogs.at(str(path))
-    found = count_keys(spark, logs, make_plan(logs, Selection()).splits(logs, split_bytes=4096), 3, approx=approx)
+    found = count_keys(spark, logs, make_plan(logs, TopicSelection()).splits(logs, split_bytes=4096), 3, approx=approx)
     both = messages(path, 0) + messages(path, 1)
     counts = Counter(message.key for message in both)
     without = counts.pop(None)
@@ -54,10 +60,10 @@ def test_keys_are_counted(spark: "SparkSession", path: Path, approx: bool) -> No
 
 def test_tasks_hand_over_what_they_hold_before_it_is_too_much(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = DirectoryLogs.at(str(path))
-    splits = make_plan(logs, Selection()).splits(logs)
-    whole = [row for split in splits for batch in Look(logs)(split) for row in batch.to_pylist()]
+    splits = make_plan(logs, TopicSelection()).splits(logs)
+    whole = [row for split in splits for batch in KeyScan(logs)(split) for row in batch.to_pylist()]
     monkeypatch.setattr(keys, "_HELD_ROWS", 4)
-    pieces = [row for split in splits for batch in Look(logs)(split) for row in batch.to_pylist()]
+    pieces = [row for split in splits for batch in KeyScan(logs)(split) for row in batch.to_pylist()]
     assert len(pieces) > len(whole)
     assert _sums(pieces) == _sums(whole)
 
@@ -80,7 +86,7 @@ def test_pruning_loses_no_message_and_keeps_what_is_frequent(numbers: list[int],
         for part in (numbers[:50], numbers[50:])
         if part
     ]
-    rows = [row for batch in Prune(keep)(iter(batches)) for row in batch.to_pylist()]
+    rows = [row for batch in KeepFrequentKeys(keep)(iter(batches)) for row in batch.to_pylist()]
     assert sum(row["messages"] for row in rows) == len(numbers)
     assert sum(row["bytes"] for row in rows) == 2 * len(numbers)
     assert sum(row["kind"] == OF_KEY for row in rows) <= keep
@@ -99,10 +105,10 @@ def test_a_hot_key_is_named_for_a_hot_partition(spark: "SparkSession", tmp_path:
             stock.append("orders", Sent(b"v", b"a"), Sent(b"v"), partition=number)
         stock.append("orders", *[Sent(b"v", b"hot")] * 30, Sent(b"v", b"b"), Sent(b"v", b"b"), partition=3)
     logs = DirectoryLogs.at(str(stock.path))
-    plan = make_plan(logs, Selection())
-    even, orders, silent = spreads(spark, logs, plan, plan.splits(logs))
+    plan = make_plan(logs, TopicSelection())
+    even, orders, silent = measure_skew(spark, logs, plan, plan.splits(logs))
     assert [one.counts.messages for one in orders.shares] == [2, 2, 2, 34]
-    assert orders.hottest.keys == (Hot(b"hot", 30), Hot(b"b", 2), Hot(b"a", 1))
+    assert orders.hottest.keys == (HotKey(b"hot", 30), HotKey(b"b", 2), HotKey(b"a", 1))
     said = "partition 3 has 3.4 times the mean (max/mean 3.40, Gini 0.60); key hot makes 88.2% of it, b 5.88%, a 2.94%"
     assert verdict(orders) == said
     assert verdict(even) == "even (max/mean 1.00, Gini 0.00)"
@@ -111,8 +117,10 @@ def test_a_hot_key_is_named_for_a_hot_partition(spark: "SparkSession", tmp_path:
 
 
 def test_messages_without_a_key_can_be_to_blame() -> None:
-    hot = Share(PartitionKeys("t", 1, 80, 1, 0, 60), (Hot(b"k", 20),))
-    assert verdict(Spread("t", (Share(PartitionKeys("t", 0, 1, 1, 0, 0), ()), hot))).endswith("75.0% of it have no key")
+    hot = PartitionShare(PartitionKeys("t", 1, 80, 1, 0, 60), (HotKey(b"k", 20),))
+    assert verdict(TopicSpread("t", (PartitionShare(PartitionKeys("t", 0, 1, 1, 0, 0), ()), hot))).endswith(
+        "75.0% of it have no key"
+    )
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20))
@@ -126,8 +134,8 @@ def test_gini_is_the_mean_difference(amounts: list[int]) -> None:
     ("key", "text"), [(b"k1", "k1"), ("é".encode(), "é"), (b"\xff\x00", "0xff00"), (b"a\x1b[1m", "0x611b5b316d")]
 )
 def test_a_key_that_is_no_text_is_shown_in_hexadecimal(key: bytes, text: str) -> None:
-    assert key_text(key) == text
+    assert format_key(key) == text
 
 
 def test_shares_have_as_many_digits_as_tell_something() -> None:
-    assert [percent(share) for share in (1.0, 0.333, 0.0123, 0.00001, 0.0)] == ["100.0%", "33.3%", "1.23%", "<0.01%", "0.00%"]  # noqa: E501 # fmt: skip
+    assert [format_percent(share) for share in (1.0, 0.333, 0.0123, 0.00001, 0.0)] == ["100.0%", "33.3%", "1.23%", "<0.01%", "0.00%"]  # noqa: E501 # fmt: skip

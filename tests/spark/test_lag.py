@@ -1,4 +1,4 @@
-"""How far behind groups are: the same as the broker says, and as counting one by one says."""
+"""The lag of groups: the same as the broker reports, and as counting one by one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.broker.topic import TopicSettings
+from goqueue.broker.core.topic import TopicSettings
 from goqueue.client import Client
-from goqueue.spark.inspections.lag import Lag, Whose, lags, lags_of_broker, prepare
-from goqueue.spark.inspections.reader import Reader
-from goqueue.spark.jobs import on_each
+from goqueue.spark.inspections.lag import (
+    GroupPartition,
+    GroupPartitionLag,
+    GroupProgressView,
+    broker_lags,
+    join_lags,
+    plan_lag,
+)
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
+from goqueue.spark.reading.tasks import run_on_splits
 from goqueue.testing.broker import LocalBroker
 from tests.spark.traffic import work
 
@@ -39,41 +45,45 @@ def directory(broker: LocalBroker) -> DirectoryLogs:
 
 
 @pytest.fixture(scope="module")
-def told(broker: LocalBroker) -> list[Lag]:
+def told(broker: LocalBroker) -> list[GroupPartitionLag]:
     logs = BrokerLogs(broker.url)
     with logs.client:
-        return lags_of_broker(logs, (), ())
+        return broker_lags(logs, (), ())
 
 
-def by_directory(logs: DirectoryLogs, *groups: str, now_ns: int = _FAR_NS, window: float = 600) -> list[Lag]:
-    prepared = prepare(logs, (), groups, now_ns=now_ns, window_seconds=window)
+def by_directory(
+    logs: DirectoryLogs, *groups: str, now_ns: int = _FAR_NS, window: float = 600
+) -> list[GroupPartitionLag]:
+    prepared = plan_lag(logs, (), groups, now_ns=now_ns, window_seconds=window)
     splits = prepared.plan.splits(logs)
-    return lags(prepared, splits, [prepared.look(split) for split in splits], window)
+    return join_lags(prepared, [(split, prepared.look(split)) for split in splits], window)
 
 
-def shown(found: list[Lag]) -> list[tuple[object, ...]]:
+def shown(found: list[GroupPartitionLag]) -> list[tuple[object, ...]]:
     return [
-        (one.whose, one.member, one.committed, one.end, one.messages, one.in_flight, one.waiting, one.lost)
+        (one.key, one.member, one.committed, one.end, one.messages, one.in_flight, one.waiting, one.lost)
         for one in found
     ]
 
 
-def test_a_directory_and_its_broker_tell_the_same(told: list[Lag], directory: DirectoryLogs) -> None:
-    assert [one.whose for one in told] == [Whose("billing", "jobs", 0), Whose("billing", "jobs", 1)]
+def test_a_directory_and_its_broker_tell_the_same(told: list[GroupPartitionLag], directory: DirectoryLogs) -> None:
+    assert [one.key for one in told] == [GroupPartition("billing", "jobs", 0), GroupPartition("billing", "jobs", 1)]
     assert shown(by_directory(directory)) == shown(told)
     assert sum(one.messages for one in told) > 0
 
 
-def test_the_settings_of_topics_are_known_from_both(told: list[Lag], directory: DirectoryLogs) -> None:
+def test_the_settings_of_topics_are_known_from_both(told: list[GroupPartitionLag], directory: DirectoryLogs) -> None:
     expected = {(86_400.0, 1_000_000)}
     for found in (by_directory(directory), told):
         assert {(one.retention_seconds, one.retention_bytes) for one in found} == expected
 
 
 def test_spark_counts_what_is_left(spark: "SparkSession", directory: DirectoryLogs) -> None:
-    prepared = prepare(directory, ("jobs",), ("billing",), now_ns=_FAR_NS, window_seconds=600)
+    prepared = plan_lag(directory, ("jobs",), ("billing",), now_ns=_FAR_NS, window_seconds=600)
     splits = prepared.plan.splits(directory)
-    assert lags(prepared, splits, on_each(spark, splits, prepared.look), 600) == by_directory(directory)
+    assert join_lags(
+        prepared, zip(splits, run_on_splits(spark, splits, prepared.look), strict=True), 600
+    ) == by_directory(directory)
 
 
 def test_speeds_are_those_of_the_window(directory: DirectoryLogs) -> None:
@@ -84,7 +94,7 @@ def test_speeds_are_those_of_the_window(directory: DirectoryLogs) -> None:
 
 
 def test_a_group_that_is_not_there_has_no_lag(directory: DirectoryLogs) -> None:
-    assert by_directory(directory, "nobody") == []
+    assert by_directory(directory, "other") == []
 
 
 @given(
@@ -96,13 +106,13 @@ def test_what_is_left_is_what_no_range_holds(offsets: set[int], floor: int, span
     rising = np.array(sorted(offsets), np.int64)
     done = tuple(first for first, _ in spans), tuple(first + length for first, length in spans)
     settled = {offset for first, length in spans for offset in range(first, first + length)}
-    left = rising[Reader("g", floor, done).left_of(rising, np.zeros(len(rising), np.uint8))]
+    left = rising[GroupProgressView("g", floor, done).left_of(rising, np.zeros(len(rising), np.uint8))]
     assert left.tolist() == [offset for offset in rising.tolist() if offset >= floor and offset not in settled]
 
 
 def test_where_lanes_are_read_one_by_one_what_is_left_is_behind_their_heads_or_in_hand() -> None:
     lanes = np.array([2, 2, 0, 2, 0, 2, 0], np.uint8)
-    reader = Reader("g", 1, ((), ()), lanes_from=2, taken=((4,), (5,)), heads=(6, 7, 5, 7, 7))
+    reader = GroupProgressView("g", 1, ((), ()), lanes_from=2, taken=((4,), (5,)), heads=(6, 7, 5, 7, 7))
     left = reader.left_of(np.arange(7), lanes)
     assert np.flatnonzero(left).tolist() == [1, 4, 5, 6]
 
@@ -110,37 +120,29 @@ def test_where_lanes_are_read_one_by_one_what_is_left_is_behind_their_heads_or_i
 # --- when retention comes ---
 
 
-def lag(*, messages: int = 1000, seconds: float = 3600, rate: float = 0, **settings: float | None) -> Lag:
+def lag(*, messages: int = 1000, seconds: float = 3600, rate: float = 0, **settings: float | None) -> GroupPartitionLag:
     kept = TopicSettings(**{"retention_hours": 2, **settings})  # type: ignore[arg-type]
-    whose, size = Whose("g", "t", 0), messages * 100
-    return Lag(whose, "m", 0, messages, messages, seconds, 0, 0, 0, rate, 1.0, size, 100.0, kept)
+    key, size = GroupPartition("g", "t", 0), messages * 100
+    return GroupPartitionLag(key, "m", 0, messages, messages, seconds, 0, 0, 0, rate, 1.0, size, 100.0, kept)
 
 
-def test_who_stands_still_loses_messages_when_the_oldest_is_too_old() -> None:
-    assert lag().loss_seconds == 3600
-    assert lag().retention_share == 0.5
-
-
-def test_who_reads_faster_than_the_log_grew_loses_none() -> None:
-    assert lag(rate=1000 / 3600).loss_seconds is None
-
-
-def test_who_reads_half_as_fast_has_twice_as_long() -> None:
-    assert lag(rate=500 / 3600).loss_seconds == pytest.approx(7200)
-
-
-def test_the_size_of_a_partition_may_be_nearer_than_its_age() -> None:
-    found = lag(retention_bytes=110_000)
-    assert found.loss_seconds == 100
-    assert found.retention_share == pytest.approx(100_000 / 110_000)
-
-
-def test_nothing_is_lost_of_what_is_kept_or_read() -> None:
-    assert lag(retention_hours=None).loss_seconds is None
-    assert lag(messages=0).loss_seconds is None
+@pytest.mark.parametrize(
+    ("found", "loss", "share"),
+    [
+        pytest.param(lag(), 3600, 0.5, id="nothing is read"),
+        pytest.param(lag(rate=1000 / 3600), None, 0.5, id="reads as fast as the log grew"),
+        pytest.param(lag(rate=500 / 3600), 7200, 0.5, id="reads half as fast"),
+        pytest.param(lag(retention_bytes=110_000), 100, 100 / 110, id="the size is nearer than the age"),
+        pytest.param(lag(retention_hours=None), None, None, id="kept for ever"),
+        pytest.param(lag(messages=0), None, 0.5, id="all is read"),
+    ],
+)
+def test_messages_are_lost_when_retention_is_faster_than_the_group(
+    found: GroupPartitionLag, loss: float | None, share: float | None
+) -> None:
+    assert found.loss_seconds == pytest.approx(loss)
+    assert found.retention_share == pytest.approx(share)
 
 
 def test_a_lag_drains_when_more_is_read_than_comes() -> None:
-    assert lag(rate=3).drain_seconds == 500
-    assert lag(rate=1).drain_seconds is None
-    assert lag(messages=0).drain_seconds == 0
+    assert [lag(**given).drain_seconds for given in ({"rate": 3}, {"rate": 1}, {"messages": 0})] == [500, None, 0]

@@ -1,4 +1,4 @@
-"""How long messages take, against what the ledger and the headers say one by one."""
+"""Latencies, against the log of groups and the headers one by one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from goqueue.spark.inspections.latency import ACKNOWLEDGE, PUBLISH, WORK, Found, Line, Source, prepare, together
-from goqueue.spark.jobs import on_each
+from goqueue.spark.inspections.latency import (
+    ACKNOWLEDGE,
+    PUBLISH,
+    WORK,
+    LatencyCounts,
+    LatencyKey,
+    ProducerTime,
+    join_counts,
+    plan_latency,
+)
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading.plan import TopicSelection, make_plan
+from goqueue.spark.reading.tasks import run_on_splits
 from tests.spark import naive
 from tests.spark.stock import Sent, Stock, made
-from tests.spark.traffic import MADE_NS, Traffic, traffic
+from tests.spark.traffic import MADE_NS, Traffic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,30 +29,30 @@ if TYPE_CHECKING:
 _SECOND = 10**9
 
 
-@pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Traffic:
-    return traffic(tmp_path_factory.mktemp("latency") / "data")
-
-
 def found(
-    path: Path, source: Source, *, bucket_ns: int = 0, spark: "SparkSession | None" = None, topics: Sequence[str] = ()
-) -> Found:
+    path: Path,
+    source: ProducerTime,
+    *,
+    bucket_ns: int = 0,
+    spark: "SparkSession | None" = None,
+    topics: Sequence[str] = (),
+) -> LatencyCounts:
     logs = DirectoryLogs.at(str(path))
-    prepared = prepare(logs, make_plan(logs, Selection(tuple(topics))), source, bucket_ns)
+    prepared = plan_latency(logs, make_plan(logs, TopicSelection(tuple(topics))), source, bucket_ns)
     splits = prepared.plan.splits(logs, split_bytes=8192)
-    parts = [prepared.look(one) for one in splits] if spark is None else on_each(spark, splits, prepared.look)
-    return together(prepared, parts)
+    parts = [prepared.look(one) for one in splits] if spark is None else run_on_splits(spark, splits, prepared.look)
+    return join_counts(prepared, parts)
 
 
 def published(path: Path) -> list[int]:
-    """What the log's time says of each message that was not moved there."""
+    """Return the latencies of all messages that were not moved there."""
     frames = [one for number in range(2) for _, _, one in naive.frames(path, "jobs", number)]
     return sorted(one.timestamp_ns - MADE_NS for one in frames if all(name != "__moved" for name, _ in one.headers))
 
 
-@pytest.mark.parametrize("source", [Source(header="produced_at"), Source(field="order.made")])
-def test_the_time_of_the_producer_is_in_a_header_or_a_field(worked: Traffic, source: Source) -> None:
-    histogram = found(worked.path, source).lines[Line(PUBLISH, "jobs", None, 0)]
+@pytest.mark.parametrize("source", [ProducerTime(header="produced_at"), ProducerTime(field="order.made")])
+def test_the_time_of_the_producer_is_in_a_header_or_a_field(worked: Traffic, source: ProducerTime) -> None:
+    histogram = found(worked.path, source).lines[LatencyKey(PUBLISH, "jobs", None, 0)]
     expected = published(worked.path)
     assert (histogram.count, histogram.least, histogram.most) == (len(expected), expected[0], expected[-1])
     assert histogram.sum == sum(expected)
@@ -51,27 +60,27 @@ def test_the_time_of_the_producer_is_in_a_header_or_a_field(worked: Traffic, sou
 
 
 def test_messages_without_a_time_are_counted(worked: Traffic) -> None:
-    whole = found(worked.path, Source(header="nothing"), topics=["state"])
+    whole = found(worked.path, ProducerTime(header="nothing"), topics=["state"])
     assert (whole.timeless, whole.lines) == (20, {})
 
 
 def test_acknowledgements_are_those_that_the_group_gave(spark: "SparkSession", worked: Traffic) -> None:
-    whole = found(worked.path, Source(), spark=spark)
+    whole = found(worked.path, ProducerTime(), spark=spark)
     for span in (ACKNOWLEDGE, WORK):
-        histogram = whole.lines[Line(span, "jobs", "billing", 0)]
+        histogram = whole.lines[LatencyKey(span, "jobs", "billing", 0)]
         assert histogram.count == worked.acknowledged
         assert 0 < histogram.least <= histogram.most
     assert {line.group for line in whole.lines} == {"billing"}
 
 
 def test_what_was_done_took_longer_than_the_work_on_it(worked: Traffic) -> None:
-    whole = found(worked.path, Source())
-    done, work = (whole.lines[Line(span, "jobs", "billing", 0)] for span in (ACKNOWLEDGE, WORK))
+    whole = found(worked.path, ProducerTime())
+    done, work = (whole.lines[LatencyKey(span, "jobs", "billing", 0)] for span in (ACKNOWLEDGE, WORK))
     assert done.sum > work.sum
 
 
 def test_buckets_together_are_the_whole(worked: Traffic) -> None:
-    source = Source(header="produced_at")
+    source = ProducerTime(header="produced_at")
     whole, parts = found(worked.path, source), found(worked.path, source, bucket_ns=1_000_000)
     assert all(line.bucket_ns % 1_000_000 == 0 and line.bucket_ns for line in parts.lines)
     for line, histogram in whole.lines.items():
@@ -85,7 +94,7 @@ def test_a_clock_that_is_ahead_makes_a_latency_below_zero(tmp_path: Path) -> Non
     with Stock(stock.path) as again:
         ahead = again.clock.now_ns() + 5 * _SECOND
         again.append("orders", Sent(b"x", headers=((("made", str(ahead).encode())),)))
-    histogram = found(stock.path, Source(header="made")).lines[Line(PUBLISH, "orders", None, 0)]
+    histogram = found(stock.path, ProducerTime(header="made")).lines[LatencyKey(PUBLISH, "orders", None, 0)]
     assert -5 * _SECOND < histogram.least < -3 * _SECOND
 
 
@@ -93,4 +102,4 @@ def test_traces_are_counted(tmp_path: Path) -> None:
     with Stock(tmp_path / "data") as stock:
         stock.create("orders")
         stock.append("orders", Sent(b"x", headers=(("traceparent", b"00-1-2-01"),)), Sent(b"y"))
-    assert found(tmp_path / "data", Source(header="made")).traced == 1
+    assert found(tmp_path / "data", ProducerTime(header="made")).traced == 1

@@ -6,9 +6,8 @@ import pytest
 
 from goqueue.errors import RequestInvalid
 from goqueue.spark.logs.broker import BrokerLogs
-from goqueue.spark.options import READ_OPTIONS, ReadOptions, read_options
-from goqueue.spark.plan import Selection
-from goqueue.spark.points import Bound, Moment
+from goqueue.spark.reading.options import READ_OPTIONS, ReadOptions, read_options
+from goqueue.spark.reading.plan import ReadBound, TimePoint, TopicSelection
 
 MS = 1_000_000
 
@@ -34,7 +33,7 @@ def problem(**given: str) -> str:
 def test_a_place_is_enough() -> None:
     found = options()
     assert found == ReadOptions(
-        path="/data", url=None, token=None, selection=Selection(), is_delayed=False, isolation="read_committed",
+        path="/data", url=None, token=None, selection=TopicSelection(), is_delayed=False, isolation="read_committed",
         start=None, end=None, columns=None, has_headers=False, fails_on_loss=True, split_bytes=None,
         partitions_least=None,
         offsets_per_trigger=None, offsets_least=None, trigger_delay=900.0, bytes_per_trigger=None, group=None,
@@ -52,9 +51,10 @@ def test_names_are_read_in_any_case_as_spark_hands_them_over() -> None:
                   {name.upper(): value for name, value in written.items()}):  # fmt: skip
         found = options(given)
         assert found == ReadOptions(
-            path="/data", url=None, token=None, selection=Selection(("a",)), is_delayed=True,
-            isolation="read_uncommitted", start=Bound("latest"), end=None, columns=("key", "value"), has_headers=True,
-            fails_on_loss=False, split_bytes=64 << 20, partitions_least=7, offsets_per_trigger=5, offsets_least=2,
+            path="/data", url=None, token=None, selection=TopicSelection(("a",)), is_delayed=True,
+            isolation="read_uncommitted", start=ReadBound("latest"), end=None, columns=("key", "value"),
+            has_headers=True, fails_on_loss=False, split_bytes=64 << 20, partitions_least=7, offsets_per_trigger=5,
+            offsets_least=2,
             trigger_delay=300.0, bytes_per_trigger=1 << 30, group="g",
         )  # fmt: skip
 
@@ -78,10 +78,11 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("wrong", "meant"),
     [("subscripe", "subscribe"), ("startingOffset", "startingOffsets"), ("goqueue.uri", "goqueue.url"),
-     ("failondatalos", "failOnDataLoss"), ("minpartition", "minPartitions")],
+     ("failondatalos", "failOnDataLoss"), ("minpartition", "minPartitions"), ("url", "goqueue.url"),
+     ("topic", "subscribe"), ("kafka.bootstrap.servers", "goqueue.url")],
 )  # fmt: skip
 def test_what_was_probably_meant_is_named(wrong: str, meant: str) -> None:
-    assert problems({wrong: "x"}) == [f"'{wrong}' is no option, {meant} is"]
+    assert problems({wrong: "x"}) == [f"'{wrong}' is no option (did you mean {meant}?)"]
 
 
 def test_one_place_is_needed_and_not_two() -> None:
@@ -99,9 +100,9 @@ def test_one_place_is_needed_and_not_two() -> None:
 
 
 def test_topics_are_named_matched_or_assigned() -> None:
-    assert options(subscribe=" a, b ,").selection == Selection(("a", "b"))
-    assert options(subscribePattern="a|b.*").selection == Selection(pattern="a|b.*")
-    assert options(assign='{"a": [0, 2], "b": [1]}').selection == Selection(assigned={"a": (0, 2), "b": (1,)})
+    assert options(subscribe=" a, b ,").selection == TopicSelection(("a", "b"))
+    assert options(subscribePattern="a|b.*").selection == TopicSelection(pattern="a|b.*")
+    assert options(assign='{"a": [0, 2], "b": [1]}').selection == TopicSelection(assigned={"a": (0, 2), "b": (1,)})
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", " , "])
@@ -132,12 +133,12 @@ def test_partitions_are_numbers(numbers: str) -> None:
 
 
 def test_offsets_are_a_word_for_all_or_numbers_and_words_for_each() -> None:
-    assert options(startingOffsets="earliest").start == Bound("earliest")
-    assert options(startingOffsets="LATEST", endingOffsets="latest").start == Bound("latest")
+    assert options(startingOffsets="earliest").start == ReadBound("earliest")
+    assert options(startingOffsets="LATEST", endingOffsets="latest").start == ReadBound("latest")
     found = options(startingOffsets='{"a": {"0": 23, "1": -2, "2": -1}}').start
-    assert found == Bound("earliest", {("a", 0): 23, ("a", 1): "earliest", ("a", 2): "latest"})
+    assert found == ReadBound("earliest", {("a", 0): 23, ("a", 1): "earliest", ("a", 2): "latest"})
     found = options(endingOffsets='{"a": {"0": 23, "2": -1}, "b": {"0": 0}}').end
-    assert found == Bound("latest", {("a", 0): 23, ("a", 2): "latest", ("b", 0): 0})
+    assert found == ReadBound("latest", {("a", 0): 23, ("a", 2): "latest", ("b", 0): 0})
 
 
 def test_nothing_ends_at_the_earliest() -> None:
@@ -152,9 +153,9 @@ def test_a_time_for_all_wins_over_times_for_each_and_these_over_offsets() -> Non
         names = [f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets"]
         given = dict(zip(names, (all_, each, offsets), strict=True))
         wanted = [
-            Bound(Moment(1760000000123 * MS)),
-            Bound(otherwise, {("a", 0): Moment(5 * MS)}),  # type: ignore[arg-type]
-            Bound(otherwise, {("a", 0): 9}),  # type: ignore[arg-type]
+            ReadBound(TimePoint(1760000000123 * MS)),
+            ReadBound(otherwise, {("a", 0): TimePoint(5 * MS)}),  # type: ignore[arg-type]
+            ReadBound(otherwise, {("a", 0): 9}),  # type: ignore[arg-type]
             None,
         ]
         for name, bound in zip([*names, ""], wanted, strict=True):
@@ -164,7 +165,7 @@ def test_a_time_for_all_wins_over_times_for_each_and_these_over_offsets() -> Non
 
 
 def test_a_time_may_be_written_as_people_write_it() -> None:
-    assert options(startingTimestamp="2026-03-01T12:00:00.5Z").start == Bound(Moment(1772366400_500 * MS))
+    assert options(startingTimestamp="2026-03-01T12:00:00.5Z").start == ReadBound(TimePoint(1772366400_500 * MS))
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-5", "1" * 30, "2026-03-01", "\u0661\u0662"])

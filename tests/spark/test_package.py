@@ -1,4 +1,4 @@
-"""What executors are sent along: which files, always the same bytes, and how people are told to use it."""
+"""The package for executors: its files, always the same bytes, and the printed commands."""
 
 import json
 import subprocess

@@ -1,8 +1,6 @@
 """Pipelines: what is told of a wrong file, and what becomes of a right one."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,19 +10,19 @@ import pytest
 
 from goqueue.config import Problem
 from goqueue.errors import ConfigInvalid, RangeDamaged, TopicNotFound
-from goqueue.spark.pipeline.delivery import Delivered
 from goqueue.spark.pipeline.model import Pipeline
-from goqueue.spark.pipeline.reading import load
+from goqueue.spark.pipeline.parser import load
 from goqueue.spark.pipeline.run import check, plan_of, run
+from goqueue.spark.pipeline.sinks import SinkResult
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker, create, publish, read
+from tests.brokers import create, publish, read
 from tests.spark import naive
-from tests.spark.stock import Sent, Stock
+from tests.spark.programs import Inspect
+from tests.spark.stock import Sent, Stock, damage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker"]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "configs" / "pipelines"
 NOON_NS = 1_700_000_000_000_000_000  # of 2023-11-14, in the evening
@@ -68,7 +66,7 @@ def orders(path: Path) -> list[dict[str, Any]]:
     return made
 
 
-def done(spark: "SparkSession", pipeline: Pipeline) -> dict[str, Delivered]:
+def done(spark: "SparkSession", pipeline: Pipeline) -> dict[str, SinkResult]:
     return {one.sink.name: one for one in run(spark, pipeline, plan_of(pipeline))}
 
 
@@ -111,7 +109,7 @@ skip_damage, isolation)
 8:16: steps.x.inspect: 'sumary' is no inspection: did you mean summary? there are compaction, dlq, forecast, gaps, \
 keys, lag, latency, sizes, skew, summary, timeline, usage, verify
 9:3: steps.y: is an inspection, which needs an end to what it looks at (a stream has steps of SQL)
-9:33: steps.y.buckt: is no parameter of timeline (did you mean bucket? there are bucket, by)
+9:33: steps.y.buckt: is not an option of timeline (did you mean bucket? there are bucket, by)
 10:3: steps.z: has none of sql, inspect (give one of them)
 10:6: steps.z: is a list where a section belongs (indent its keys below it)
 12:31: sinks.a.input: 'xx' is no step: did you mean x? there are input, 9a, input, x, y, z
@@ -180,7 +178,7 @@ source: {url: "http://127.0.0.1:1", token: "${env:TOKEN}", from: "${yesterday}"}
 sinks: {s: {json: "${lake}/${kept}/$${kept}"}}
 """
     pipeline = loaded(written(tmp_path, text), kept="new")
-    assert pipeline.source.token == "kept"  # noqa: S105 - of nobody
+    assert pipeline.source.token == "kept"  # noqa: S105 - not a real one
     assert pipeline.sinks[0].target == "/lake/2023-11-14/new/${kept}"
     assert "'kept'" not in repr(pipeline)
 
@@ -231,7 +229,7 @@ def test_queries_and_sinks_are_analysed_whole_and_nothing_is_read(spark: "SparkS
         check(spark, pipeline)
     begins = [
         "5:20: steps.a: there is no column 'nothing'",
-        "9:9: steps.b: there is no column 'valeu' (did you mean value?)",
+        "9:9: steps.b: there is no column 'valeu' (did you mean value? ",
         "11:12: steps.c: 'SELEC' does not begin a query",
         "12:26: steps.d: there is no step 'bb'",
         "13:26: steps.e: reads 'f', which comes below it (put it behind the steps that it reads)",
@@ -372,11 +370,7 @@ sinks: {{copies: {{topic: missing, url: "{broker.url}"}}}}
 def test_a_pipeline_ends_at_damage_unless_it_skips_it(spark: "SparkSession", tmp_path: Path) -> None:
     with Stock(tmp_path / "data") as stock:
         stock.create("orders").append("orders", *(Sent(b"%d" % number) for number in range(30)))
-    lost = naive.rows(tmp_path / "data", "orders")[5]
-    file = tmp_path / "data" / f"logs/orders/0/{lost['segment']:020d}.log"
-    content = bytearray(file.read_bytes())
-    content[lost["position"] + 36] ^= 1
-    file.write_bytes(content)
+    damage(tmp_path / "data", naive.rows(tmp_path / "data", "orders")[5])
     text = "source:\n  path: {}\n  skip_damage: {}\nsinks:\n  lake:\n    parquet: {}\n"
     with pytest.raises(RangeDamaged, match="is damaged from byte"):
         done(spark, loaded(written(tmp_path, text.format(tmp_path / "data", "false", tmp_path / "lake"))))
@@ -398,16 +392,10 @@ sinks: {s: {table: 3}}
 # --- the command ---
 
 
-def goqueue(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "goqueue", "spark-inspect", "run", *words], capture_output=True, text=True, check=False
-    )
-
-
-def test_the_command_tells_a_row_for_each_sink(tmp_path: Path) -> None:
+def test_the_command_tells_a_row_for_each_sink(inspect_spark: Inspect, tmp_path: Path) -> None:
     orders(tmp_path / "data")
     given = [f"--set=data={tmp_path}/data", f"--set=lake={tmp_path}/lake", "--set=from=2023-11-14", "--set=to=now"]
-    ended = goqueue(str(EXAMPLES / "daily-usage.yaml"), *given, "-o", "json", "--master", "local[1]")
+    ended = inspect_spark("run", str(EXAMPLES / "daily-usage.yaml"), *given, "-o", "json", "--master", "local[1]")
     assert ended.returncode == 0, ended.stderr
     hours, show = json.loads(ended.stdout)
     assert (hours["sink"], hours["kind"], hours["rows"]) == ("hours", "parquet", 2)
@@ -415,8 +403,8 @@ def test_the_command_tells_a_row_for_each_sink(tmp_path: Path) -> None:
     assert [row["topic"] for row in show["content"]] == ["orders", "jobs.dlq"]
 
 
-def test_problems_of_a_file_are_told_before_anything_is_started(tmp_path: Path) -> None:
-    ended = goqueue(written(tmp_path, TANGLE), "--check")
+def test_problems_of_a_file_are_told_before_anything_is_started(inspect_spark: Inspect, tmp_path: Path) -> None:
+    ended = inspect_spark("run", written(tmp_path, TANGLE), "--check")
     assert ended.returncode == 2
     assert ended.stdout == ""
     lines = [line.partition("p.yaml:")[2] for line in ended.stderr.splitlines()[:-1]]
@@ -431,7 +419,7 @@ def test_problems_of_a_file_are_told_before_anything_is_started(tmp_path: Path) 
         (["-o", "parquet"], "the result of a pipeline is not written as Parquet"),
     ],
 )
-def test_a_wrong_flag_is_refused_at_once(tmp_path: Path, words: list[str], told: str) -> None:
-    ended = goqueue(written(tmp_path, ""), *words)
+def test_a_wrong_flag_is_refused_at_once(inspect: Inspect, tmp_path: Path, words: list[str], told: str) -> None:
+    ended = inspect("run", written(tmp_path, ""), *words)
     assert ended.returncode == 2
     assert told in ended.stderr

@@ -1,9 +1,6 @@
 """Messages and rows of queries back into a topic: what arrives, in which order, and that it arrives once."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,11 +12,11 @@ import pytest
 from goqueue.client import Client
 from goqueue.errors import RequestInvalid, TopicNotFound
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Plan, Selection, make_plan
-from goqueue.spark.queries.views import Views
+from goqueue.spark.queries.views import TopicViews
+from goqueue.spark.reading.plan import ReadPlan, TopicSelection, make_plan
 from goqueue.spark.transfer.replay import (
-    Destination,
     Throttle,
+    TopicDestination,
     as_messages,
     check_destination,
     messages_of,
@@ -27,16 +24,14 @@ from goqueue.spark.transfer.replay import (
     replay,
 )
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
 from tests.spark import naive
+from tests.spark.programs import Inspect
 from tests.spark.stock import Sent, Stock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker"]
 
-PROGRAM = Path(sys.executable).with_name("goqueue")
 KEPT = ("key", "value", "headers", "priority")
 
 
@@ -50,9 +45,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def plan_of(place: Path, topic: str) -> tuple[DirectoryLogs, Plan]:
+def plan_of(place: Path, topic: str) -> tuple[DirectoryLogs, ReadPlan]:
     logs = DirectoryLogs.at(str(place))
-    return logs, make_plan(logs, Selection((topic,)))
+    return logs, make_plan(logs, TopicSelection((topic,)))
 
 
 def arrived(broker: LocalBroker, topic: str, partition: int = 0) -> list[naive.Row]:
@@ -73,7 +68,7 @@ def test_messages_arrive_unchanged_in_their_order_and_once(
 ) -> None:
     create(broker, "again", 2)
     logs, plan = plan_of(place, "orders")
-    to = Destination(broker.url, "again", identity="one", keeps_partitions=True)
+    to = TopicDestination(broker.url, "again", identity="one", keeps_partitions=True)
     check_destination(to, plan)
     for _ in range(2):
         count = replay(messages_of(spark, logs, plan, to), to)
@@ -85,9 +80,9 @@ def test_messages_arrive_unchanged_in_their_order_and_once(
 
 def test_rows_of_a_query_arrive_with_their_bytes(spark: "SparkSession", place: Path, broker: LocalBroker) -> None:
     create(broker, "some")
-    to = Destination(broker.url, "some", rate=1e6)
+    to = TopicDestination(broker.url, "some", rate=1e6)
     logs, _ = plan_of(place, "orders")
-    messages = messages_of_query(Views(spark, logs), "SELECT * FROM orders WHERE partition = 1 AND offset > 9", to)
+    messages = messages_of_query(TopicViews(spark, logs), "SELECT * FROM orders WHERE partition = 1 AND offset > 9", to)
     assert replay(messages, to) == len(arrived(broker, "some"))
     expected = naive.rows(place, "orders", 1, first=10)
     assert chosen(arrived(broker, "some"), *KEPT) == chosen(expected, *KEPT)
@@ -97,11 +92,11 @@ def test_rows_without_a_value_become_json_and_are_stored_once(
     spark: "SparkSession", place: Path, broker: LocalBroker
 ) -> None:
     create(broker, "sums")
-    to = Destination(broker.url, "sums", identity="sums")
+    to = TopicDestination(broker.url, "sums", identity="sums")
     logs, _ = plan_of(place, "json")
     for _ in range(2):
         query = "SELECT who AS key, who, sum(n) AS s FROM json GROUP BY who"
-        replay(messages_of_query(Views(spark, logs), query, to), to)
+        replay(messages_of_query(TopicViews(spark, logs), query, to), to)
     found = {row["key"]: json.loads(row["value"]) for row in arrived(broker, "sums")}
     assert found == {b"w0": {"who": "w0", "s": 20}, b"w1": {"who": "w1", "s": 25}}
     assert len(arrived(broker, "sums")) == 2
@@ -111,10 +106,10 @@ def test_rows_that_a_query_has_ordered_arrive_in_that_order(
     spark: "SparkSession", place: Path, broker: LocalBroker
 ) -> None:
     create(broker, "sorted")
-    to = Destination(broker.url, "sorted")
+    to = TopicDestination(broker.url, "sorted")
     logs, _ = plan_of(place, "json")
     query = "SELECT n + 1 AS value FROM json ORDER BY n DESC LIMIT 5"
-    replay(messages_of_query(Views(spark, logs), query, to), to)
+    replay(messages_of_query(TopicViews(spark, logs), query, to), to)
     assert [row["value"] for row in arrived(broker, "sorted")] == [b"10", b"9", b"8", b"7", b"6"]
 
 
@@ -129,9 +124,9 @@ def test_a_destination_that_does_not_fit_is_told(place: Path, broker: LocalBroke
     create(broker, "narrow")
     _, plan = plan_of(place, "orders")
     with pytest.raises(RequestInvalid, match="has 1 partitions"):
-        check_destination(Destination(broker.url, "narrow", keeps_partitions=True), plan)
+        check_destination(TopicDestination(broker.url, "narrow", keeps_partitions=True), plan)
     with pytest.raises(TopicNotFound):
-        check_destination(Destination(broker.url, "nowhere"), plan)
+        check_destination(TopicDestination(broker.url, "nowhere"), plan)
 
 
 def test_a_rate_is_kept_and_loses_nothing() -> None:
@@ -142,16 +137,10 @@ def test_a_rate_is_kept_and_loses_nothing() -> None:
     assert time.monotonic() - began >= 0.09
 
 
-def goqueue(*words: str) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "NO_COLOR": "1"}
-    command = [str(PROGRAM), "spark-inspect", "replay", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-
-def test_the_command_publishes_and_says_how_many(place: Path, broker: LocalBroker) -> None:
+def test_the_command_publishes_and_says_how_many(inspect_spark: Inspect, place: Path, broker: LocalBroker) -> None:
     create(broker, "again")
     words = (str(place), "orders", "--into", "again", "--server", broker.url, "--yes", "-o", "json")
-    found = goqueue(*words)
+    found = inspect_spark("replay", *words)
     assert found.returncode == 0, found.stderr
     (row,) = json.loads(found.stdout)
     expected = [row for number in range(2) for row in naive.rows(place, "orders", number)]
@@ -159,10 +148,12 @@ def test_the_command_publishes_and_says_how_many(place: Path, broker: LocalBroke
     assert Counter(map(str, chosen(arrived(broker, "again"), *KEPT))) == Counter(map(str, chosen(expected, *KEPT)))
 
 
-def test_a_dry_run_sends_nothing(place: Path, broker: LocalBroker) -> None:
+def test_a_dry_run_sends_nothing(inspect_spark: Inspect, place: Path, broker: LocalBroker) -> None:
     create(broker, "again")
     query = "SELECT key, value FROM orders WHERE key = 'k1' AND value IS NOT NULL"
-    found = goqueue(str(place), "--into", "again", "--server", broker.url, "--query", query, "--dry-run")
+    found = inspect_spark(
+        "replay", str(place), "--into", "again", "--server", broker.url, "--query", query, "--dry-run"
+    )
     assert found.returncode == 0, found.stderr
     assert found.stdout.splitlines()[0].split() == ["KEY", "VALUE"]
     assert found.stdout.splitlines()[1].split() == ["k1", "with", "a", "key"]
@@ -178,16 +169,16 @@ def test_a_dry_run_sends_nothing(place: Path, broker: LocalBroker) -> None:
         (("orders", "--into", "again", "--query", "SELECT 1"), 2, "exclude each other"),
         (("orders", "--into", "again", "--rate", "0"), 2, "--rate 0"),
         (("orders", "--into", "again", "--id", "x"), 2, "--id needs an end"),
-        (("orders", "--into", "again"), 2, "nobody can be asked"),
+        (("orders", "--into", "again"), 2, "confirmation required"),
         (("orders", "--into", "nowhere", "--yes"), 5, "nowhere"),
         (("ordres", "--into", "again", "--yes"), 5, "ordres"),
     ],
 )
 def test_a_wrong_call_is_told_before_anything_is_sent(
-    place: Path, broker: LocalBroker, words: tuple[str, ...], code: int, sentence: str
+    inspect: Inspect, place: Path, broker: LocalBroker, words: tuple[str, ...], code: int, sentence: str
 ) -> None:
     create(broker, "again")
-    found = goqueue(str(place), *words, "--server", broker.url)
+    found = inspect("replay", str(place), *words, "--server", broker.url)
     assert sentence in found.stderr
     assert found.returncode == code
     assert arrived(broker, "again") == []

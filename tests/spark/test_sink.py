@@ -1,9 +1,6 @@
-"""Rows of a real Spark written to a real broker, and streams between topics that fail and are killed on the way."""
+"""Rows of a real Spark written to a real broker, and streams between topics that fail on the way."""
 
 import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,42 +26,18 @@ from pyspark.sql.types import (
 
 from goqueue.client import Client
 from goqueue.errors import MessageTooLarge, PartitionNotFound, RequestInvalid, TopicNotFound
-from goqueue.spark.failure import describe_failure
+from goqueue.spark.reading.failure import describe_failure
 from goqueue.spark.sink.options import check_append, check_columns, write_options
-from goqueue.spark.sink.routing import STRETCH_MESSAGES, Router
+from goqueue.spark.sink.rows import STRETCH_MESSAGES, PartitionRouter
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["broker"]
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXT, BYTES = StringType(), BinaryType()
 HEADERS = "array<struct<key:string,value:binary>>"
 VALUE_BYTES = 100_000  # forty of them are a request
-COPIES = """
-import sys
-from pyspark import TaskContext
-from goqueue.spark.session import Cluster, session
-
-url, checkpoint = sys.argv[1:]
-
-def fails_at_first(batches):
-    for number, batch in enumerate(batches):
-        if TaskContext.get().attemptNumber() == 0 and number == 8:
-            raise OSError("the first attempt fails")
-        yield batch
-
-with session(Cluster("local[2,3]", conf={"spark.sql.execution.arrow.maxRecordsPerBatch": "100"}), name="copy") as spark:
-    rows = spark.readStream.format("goqueue").option("goqueue.url", url).option("subscribe", "orders")
-    rows = rows.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "2000").load()
-    rows = rows.select("key", "value").mapInArrow(fails_at_first, "key binary, value binary")
-    out = rows.writeStream.format("goqueue").option("goqueue.url", url).option("topic", "copy")
-    out.option("checkpointLocation", checkpoint).start().awaitTermination()
-"""
 
 
 def columns(**types: DataType) -> StructType:
@@ -160,11 +133,11 @@ def test_what_a_message_has_or_reading_gives_may_be_written() -> None:
     [
         ({}, "goqueue.url is needed: a broker is written to"),
         ({"goqueue.url": "::"}, "goqueue.url: '::' is not the address of a broker"),
-        ({"goqueue.url": "http://h", "topik": "a"}, "'topik' is no option, topic is"),
+        ({"goqueue.url": "http://h", "topik": "a"}, "'topik' is no option (did you mean topic?)"),
         ({"goqueue.url": "http://h", "topic": ""}, "topic: is empty"),
         ({"goqueue.url": "http://h", "writeId": ""}, "writeId: is empty"),
         ({"goqueue.url": "http://h", "deliveryTimeout": "0s"}, "deliveryTimeout: '0s' is no time to wait"),
-        ({"goqueue.url": "http://h", "goqueue.token": "a b"}, "goqueue.token: the API key is not one"),
+        ({"goqueue.url": "http://h", "goqueue.token": "a b"}, "goqueue.token: the API key is invalid"),
     ],
 )
 def test_options_that_are_wrong_are_refused(options: dict[str, str], problem: str) -> None:
@@ -187,7 +160,7 @@ def test_a_topic_is_not_overwritten() -> None:
 
 def test_messages_without_a_key_go_in_stretches_that_begin_at_the_tasks_number(url: str) -> None:
     with Client(url) as client:
-        router = Router(client.topic("orders"), 3)
+        router = PartitionRouter(client.topic("orders"), 3)
     keys = pa.array([b"", b"k"] * STRETCH_MESSAGES, pa.binary())
     keyless = router.route(len(keys), keys, None)[::2]
     assert set(keyless) == {1}
@@ -297,17 +270,12 @@ def test_a_topic_is_created_where_the_broker_does_so(spark: "SparkSession", tmp_
 # --- streams ---
 
 
-def start(spark: "SparkSession", url: str, checkpoint: Path, **options: str) -> "StreamingQuery":
-    """A query that copies what is there, and ends."""
+def copy(spark: "SparkSession", url: str, checkpoint: Path, topic: str = "copy", **options: str) -> "list[int]":
+    """Copy what is there; return the number of messages of each batch."""
     given = {"goqueue.url": url, "subscribe": "orders", "startingOffsets": "earliest"} | options
     rows = spark.readStream.format("goqueue").options(**given).load().select("key", "value")
-    out = rows.writeStream.format("goqueue").options(**{"goqueue.url": url, "topic": "copy"})
-    return out.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-
-
-def copy(spark: "SparkSession", url: str, checkpoint: Path, **options: str) -> "list[int]":
-    """How many messages each of its batches had."""
-    query = start(spark, url, checkpoint, **options)
+    out = rows.writeStream.format("goqueue").options(**{"goqueue.url": url, "topic": topic})
+    query = out.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     try:
         assert query.awaitTermination(120)
     finally:
@@ -341,7 +309,6 @@ def test_batches_that_were_written_but_not_committed_are_stored_once(
         left.unlink()
     fill(url, 450, 460)
     copy(spark, url, tmp_path / "c")
-    copy(spark, url, tmp_path / "other", startingOffsets="latest")
     assert values(url, "copy") == values(url, "orders")
 
 
@@ -350,26 +317,3 @@ def test_two_queries_write_into_one_topic(spark: "SparkSession", url: str, tmp_p
     for checkpoint in ("one", "other"):
         copy(spark, url, tmp_path / checkpoint)
     assert set(Counter(values(url, "copy")).values()) == {2}
-
-
-def test_a_query_that_was_killed_has_copied_each_message_once(spark: "SparkSession", url: str, tmp_path: Path) -> None:
-    """Its tasks fail at their first attempt, on top of that."""
-    fill(url, 0, 6000, 5000)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", COPIES, url, str(tmp_path / "c")],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        with Client(url) as client:
-            while client.topic("copy").total_messages < 2500:
-                with pytest.raises(subprocess.TimeoutExpired):  # it would copy for ever
-                    process.wait(0.1)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    copy(spark, url, tmp_path / "c")
-    assert values(url, "copy") == values(url, "orders")

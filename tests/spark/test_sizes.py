@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from goqueue.compression import decompress
 from goqueue.limits import FRAME_HEADER_BYTES, MIB
-from goqueue.spark.inspections.sizes import Part, Sizes, measure, rounded
+from goqueue.spark.inspections.sizes import MessagePart, SizeCounts, measure_sizes, rounded
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading.plan import TopicSelection, make_plan
 from goqueue.storage import frame
 from tests.spark import naive
 from tests.spark.stock import Sent, made, stocked
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def sizes_of(message: frame.Message) -> dict[Part, int]:
+def sizes_of(message: frame.StoredMessage) -> dict[MessagePart, int]:
     encoded = frame.encode_headers(message.headers)
     headers = 0 if encoded == frame.NO_HEADERS else len(encoded)
     key, value = len(message.key or b""), len(message.value)
@@ -38,7 +38,7 @@ def sizes_of(message: frame.Message) -> dict[Part, int]:
 def test_all_parts_are_measured(spark: "SparkSession", tmp_path: Path) -> None:
     path = made(tmp_path / "data").path
     logs = DirectoryLogs.at(str(path))
-    (found,), biggest = measure(spark, logs, make_plan(logs, Selection()).splits(logs, split_bytes=4096), 4)
+    (found,), biggest = measure_sizes(spark, logs, make_plan(logs, TopicSelection()).splits(logs, split_bytes=4096), 4)
     placed = [
         (partition, segment, message)
         for partition in (0, 1)
@@ -61,7 +61,7 @@ def test_large_messages_are_measured_as_well(spark: "SparkSession", tmp_path: Pa
     with stocked(tmp_path / "data", partitions=1, count=7) as stock:
         stock.append("orders", Sent(bytes(100_000)), Sent(bytes(100_000)), Sent(bytes(2 * MIB + 1)))
     logs = DirectoryLogs.at(str(stock.path))
-    (found,), biggest = measure(spark, logs, make_plan(logs, Selection()).splits(logs), 1)
+    (found,), biggest = measure_sizes(spark, logs, make_plan(logs, TopicSelection()).splits(logs), 1)
     assert found.parts["value"].sizes[-2:].tolist() == [100_000, 2 * MIB + 1024]
     assert found.parts["value"].counts[-2:].tolist() == [2, 1]
     assert biggest[0].size == 2 * MIB + 1 + FRAME_HEADER_BYTES + 2
@@ -69,7 +69,7 @@ def test_large_messages_are_measured_as_well(spark: "SparkSession", tmp_path: Pa
 
 @given(st.lists(st.integers(0, 5000), min_size=1), st.floats(0.01, 100))
 def test_a_percentile_is_the_size_that_so_many_do_not_pass(sizes: list[int], share: float) -> None:
-    found = Sizes(*map(np.asarray, np.unique(np.array(sizes, np.int64), return_counts=True)))
+    found = SizeCounts(*map(np.asarray, np.unique(np.array(sizes, np.int64), return_counts=True)))
     value = found.percentile(share)
     assert value in sizes
     assert sum(size <= value for size in sizes) >= share * len(sizes) / 100 - 1e-6
@@ -79,7 +79,7 @@ def test_a_percentile_is_the_size_that_so_many_do_not_pass(sizes: list[int], sha
 
 @given(st.lists(st.integers(0, 5000), min_size=1))
 def test_a_histogram_has_every_message_once(sizes: list[int]) -> None:
-    found = Sizes(*map(np.asarray, np.unique(np.array(sizes, np.int64), return_counts=True)))
+    found = SizeCounts(*map(np.asarray, np.unique(np.array(sizes, np.int64), return_counts=True)))
     steps = found.histogram()
     assert [count for *_, count in steps] == [sum(start <= size < end for size in sizes) for start, end, _ in steps]
     assert sum(count for *_, count in steps) == len(sizes)
@@ -91,5 +91,5 @@ def test_what_is_rounded_is_never_less_than_it_was() -> None:
 
 
 def test_nothing_has_no_sizes() -> None:
-    nothing = Sizes(np.empty(0, np.int64), np.empty(0, np.int64))
+    nothing = SizeCounts(np.empty(0, np.int64), np.empty(0, np.int64))
     assert (nothing.largest, nothing.mean, nothing.percentile(50), nothing.histogram()) == (0, 0.0, 0, [])

@@ -15,17 +15,15 @@ from goqueue.errors import (
     RequestInvalid,
     TopicNotFound,
 )
-from goqueue.spark.columns import COLUMNS, USUAL
-from goqueue.spark.failure import describe_failure
+from goqueue.spark.reading.columns import COLUMNS, DEFAULT_COLUMNS
+from goqueue.spark.reading.failure import describe_failure
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker, create, publish
+from tests.brokers import create, publish
 from tests.spark import naive
-from tests.spark.stock import Stock, made
+from tests.spark.stock import Stock, damage, made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["broker"]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +50,7 @@ def wanted(stock: Stock, names: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def refused(act: Callable[[], object]) -> GoQueueError:
-    """What somebody is told whose session is ours."""
+    """Return the error that a user of our session gets."""
     with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever pyspark makes of it
         act()
     return describe_failure(caught.value)
@@ -67,9 +65,9 @@ def test_all_columns_of_all_messages_are_there(spark: "SparkSession", stock: Sto
 
 
 def test_the_usual_columns_are_there_without_asking(spark: "SparkSession", stock: Stock) -> None:
-    assert load(spark, stock.path).columns == list(USUAL)
-    assert collected(load(spark, stock.path, subscribe="orders")) == wanted(stock, USUAL)
-    assert load(spark, stock.path, includeHeaders="true").columns == [*USUAL, "headers"]
+    assert load(spark, stock.path).columns == list(DEFAULT_COLUMNS)
+    assert collected(load(spark, stock.path, subscribe="orders")) == wanted(stock, DEFAULT_COLUMNS)
+    assert load(spark, stock.path, includeHeaders="true").columns == [*DEFAULT_COLUMNS, "headers"]
 
 
 def test_a_schema_is_a_projection(spark: "SparkSession", stock: Stock) -> None:
@@ -100,7 +98,7 @@ def test_a_view_can_be_made_in_sql(spark: "SparkSession", stock: Stock) -> None:
     assert spark.catalog.dropTempView("orders")
 
 
-def test_a_session_that_nobody_told_of_it_finds_it_by_itself(spark: "SparkSession", stock: Stock) -> None:
+def test_a_session_without_registration_finds_the_format(spark: "SparkSession", stock: Stock) -> None:
     assert load(spark.newSession(), stock.path).count() == len(wanted(stock, ()))
 
 
@@ -143,7 +141,7 @@ def test_a_broker_is_read_as_its_directory_is(spark: "SparkSession", broker: Loc
 def test_wrong_options_are_told_all_at_once(spark: "SparkSession", stock: Stock) -> None:
     error = refused(lambda: load(spark, stock.path, subscripe="orders", splitBytes="big"))
     assert isinstance(error, RequestInvalid)
-    assert "'subscripe' is no option, subscribe is" in error.sentence
+    assert "'subscripe' is no option (did you mean subscribe?)" in error.sentence
     assert "splitBytes: 'big' is not a size" in error.sentence
     assert error.hint == "docs/spark.md lists all options"
 
@@ -179,10 +177,7 @@ def test_damage_ends_a_strict_read_and_is_passed_over_otherwise(
 ) -> None:
     copy = Path(shutil.copytree(stock.path, tmp_path / "d"))
     rows = naive.rows(copy, "orders")
-    file = copy / f"logs/orders/0/{rows[4]['segment']:020d}.log"
-    content = bytearray(file.read_bytes())
-    content[rows[4]["position"] + 36] ^= 1
-    file.write_bytes(content)
+    file = damage(copy, rows[4])
     error = refused(load(spark, copy, assign='{"orders": [0]}').count)
     assert isinstance(error, RangeDamaged)
     assert f"{file} is damaged from byte {rows[4]['position']} to {rows[5]['position']}: " in error.sentence

@@ -4,13 +4,14 @@ import csv
 import io
 import json
 import logging
-import os
 import shutil
 import subprocess
 import sys
+from base64 import b64encode
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,11 +22,15 @@ from goqueue.errors import GoQueueError, RequestInvalid, TopicNotFound
 from goqueue.spark.logs.directory import DirectoryLogs
 from goqueue.spark.queries import results
 from goqueue.spark.queries.pruning import Interval
-from goqueue.spark.queries.query import check_query, explained
-from goqueue.spark.queries.schemas import NO_FIELDS, JsonFields, column_names, parse_schema
-from goqueue.spark.queries.views import Views
+from goqueue.spark.queries.query import check_query, translated_refusals
+from goqueue.spark.queries.schemas import NO_FIELDS, JsonFields, infer_fields, parse_schema
+from goqueue.spark.queries.tables import column_names
+from goqueue.spark.queries.views import TopicViews
+from goqueue.sql.engine import TopicQueries, directory_logs
+from goqueue.sql.fields import infer_fields as inferred_types
 from tests.spark import naive
-from tests.spark.stock import Sent, Stock
+from tests.spark.programs import Inspect
+from tests.spark.stock import Sent, Stock, damage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,8 +55,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def views(spark: "SparkSession", place: Path, fields: JsonFields | None = None) -> Views:
-    return Views(spark, DirectoryLogs.at(str(place)), fields or JsonFields())
+def views(spark: "SparkSession", place: Path, fields: JsonFields | None = None) -> TopicViews:
+    return TopicViews(spark, DirectoryLogs.at(str(place)), fields or JsonFields())
 
 
 def test_fields_of_json_values_are_columns(spark: "SparkSession", place: Path) -> None:
@@ -139,7 +144,7 @@ def test_a_given_schema_wins_and_without_json_there_are_no_fields(spark: "SparkS
 def test_what_spark_refuses_afterwards_is_told_by_spark(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [one for one in logging.root.manager.loggerDict if one.endswith("QueryContextLogger")]:
         monkeypatch.delitem(logging.root.manager.loggerDict, name)
-    with pytest.raises(RequestInvalid, match="no column 'nope'"), explained():
+    with pytest.raises(RequestInvalid, match="no column 'nope'"), translated_refusals():
         spark.sql("SELECT nope FROM range(1)")
     with pytest.raises(AnalysisException, match="nope"):
         spark.sql("SELECT nope FROM range(1)")
@@ -158,16 +163,13 @@ def test_a_query_that_skips_damage_finds_all_healthy_messages(
 ) -> None:
     copy = Path(shutil.copytree(place, tmp_path / "copy"))
     rows = naive.rows(copy, "orders")
-    file = copy / f"logs/orders/0/{rows[4]['segment']:020d}.log"
-    content = bytearray(file.read_bytes())
-    content[rows[4]["position"] + 36] ^= 1
-    file.write_bytes(content)
+    damage(copy, rows[4])
     logs = DirectoryLogs.at(str(copy))
     query = "SELECT offset FROM orders WHERE partition = 0 ORDER BY offset"
-    found = Views(spark, logs, JsonFields(), skips_damage=True).frame(query).collect()
+    found = TopicViews(spark, logs, JsonFields(), skips_damage=True).frame(query).collect()
     assert [row.offset for row in found] == [row["offset"] for row in rows if row != rows[4]]
     with pytest.raises(Exception, match="--skip-damage"):
-        Views(spark, logs, JsonFields()).frame(query).collect()
+        TopicViews(spark, logs, JsonFields()).frame(query).collect()
 
 
 def test_an_empty_topic_has_no_rows(spark: "SparkSession", place: Path) -> None:
@@ -183,9 +185,16 @@ def test_an_empty_topic_has_no_rows(spark: "SparkSession", place: Path) -> None:
             "SELECT custmer FROM orders",
             RequestInvalid,
             "no column 'custmer' .line 1, column 8",
-            "did you mean customer?",
+            "did you mean customer? orders has partition, offset, timestamp, key, value, customer, json_key, order,",
         ),
+        ("SELECT a.nope FROM orders a", RequestInvalid, "no column 'a.nope'", "orders has partition, offset,"),
         ("SELECT * FROM orders-v1", RequestInvalid, "back quoted.*line 1", None),
+        (
+            "SELECT * FROM all.kinds-1",
+            RequestInvalid,
+            "kinds-1 is written without quotes",
+            "all_kinds_1 or `all.kinds-1`",
+        ),
         ("SELECT 1 +\n +", RequestInvalid, "Syntax error at or near end of input .line 2, column 3", None),
         ("SELECT 1; SELECT 2", RequestInvalid, "Syntax error", None),
         ("SELECT nosuch(1) FROM orders", RequestInvalid, "nosuch", None),
@@ -258,27 +267,22 @@ def test_intervals_meet_and_join() -> None:
     assert Interval(3, 5).join(low) == Interval(3, None)
 
 
-def goqueue(*words: str, stdin: str = "") -> "subprocess.CompletedProcess[bytes]":
-    """The program itself, as somebody far from UTC would call it."""
-    environment = {**os.environ, "TZ": "Asia/Tokyo", "NO_COLOR": "1"}
-    return subprocess.run(
-        [PROGRAM, "spark-inspect", *words], input=stdin.encode(), capture_output=True, check=False, env=environment
+def test_the_command_answers_a_table_and_says_when_it_is_cut(inspect_spark: Inspect, place: Path) -> None:
+    found = inspect_spark(
+        "sql", str(place), "-", "--limit", "2", stdin="SELECT offset, timestamp FROM orders ORDER BY 2, 1"
     )
-
-
-def test_the_command_answers_a_table_and_says_when_it_is_cut(place: Path) -> None:
-    found = goqueue("sql", str(place), "-", "--limit", "2", stdin="SELECT offset, timestamp FROM orders ORDER BY 2, 1")
-    lines = found.stdout.decode().splitlines()
+    lines = found.stdout.splitlines()
     assert (found.returncode, lines[0].split()) == (0, ["OFFSET", "TIMESTAMP"])
     first = min(row["timestamp"] for row in naive.rows(place, "orders"))
     assert lines[1].split(maxsplit=1)[1].startswith(first.strftime("%Y-%m-%d %H:%M:%S"))
     assert len(lines) == 3
-    assert found.stderr.decode() == "the first 2 rows; --limit shows more, -o jsonl and -o csv all of them\n"
+    assert found.stderr == "the first 2 rows; --limit shows more, -o jsonl and -o csv all of them\n"
 
 
-def test_whoever_reads_no_further_hears_nothing_of_it(place: Path) -> None:
-    command = [str(PROGRAM), "spark-inspect", "sql", str(place), "SELECT * FROM orders CROSS JOIN range(2000)"]
-    with subprocess.Popen([*command, "-o", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+def test_a_reader_that_stops_causes_no_output_on_stderr(place: Path) -> None:
+    command = [str(PROGRAM), "spark-inspect", "sql", str(place), "SELECT * FROM orders CROSS JOIN range(200)"]
+    quick = ["-o", "csv", "--no-json", "--master", "local[1]"]
+    with subprocess.Popen([*command, *quick], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith(b"partition,offset")
@@ -294,12 +298,12 @@ def test_times_are_times_in_parquet(spark: "SparkSession", place: Path) -> None:
     assert next(results.record_batches(empty)).schema.field("timestamp").type == pa.timestamp("us", "UTC")
 
 
-def test_the_command_writes_parquet_for_programs(place: Path, tmp_path: Path) -> None:
+def test_the_command_writes_parquet_for_programs(inspect_spark: Inspect, place: Path, tmp_path: Path) -> None:
     query = tmp_path / "query.sql"
     query.write_text("SELECT customer, offset FROM orders WHERE partition = 0 ORDER BY offset;\n")
-    found = goqueue("sql", str(place), f"@{query}", "-o", "parquet")
+    found = inspect_spark("sql", str(place), f"@{query}", "-o", "parquet")
     assert found.returncode == 0, found.stderr
-    table = pq.read_table(io.BytesIO(found.stdout))
+    table = pq.read_table(io.BytesIO(found.output))
     assert table.column("offset").to_pylist() == list(range(30))
 
 
@@ -314,8 +318,42 @@ def test_the_command_writes_parquet_for_programs(place: Path, tmp_path: Path) ->
         (("sql", "/nowhere", "SELECT 1"), "/nowhere"),
     ],
 )
-def test_a_wrong_call_is_told_before_spark_starts(place: Path, words: tuple[str, ...], sentence: str) -> None:
-    found = goqueue(*(str(place) if word == "DIR" else word for word in words))
-    assert sentence in found.stderr.decode()
+def test_a_wrong_call_is_told_before_spark_starts(
+    inspect: Inspect, place: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    found = inspect(*(str(place) if word == "DIR" else word for word in words))
+    assert sentence in found.stderr
     assert found.returncode == 2
-    assert found.stdout == b""
+    assert found.stdout == ""
+
+
+@pytest.mark.parametrize("topic", ["orders", "all_kinds_1", "empty"])
+def test_small_queries_show_the_same_tables_without_spark(spark: "SparkSession", place: Path, topic: str) -> None:
+    query = f"SELECT * FROM {topic} ORDER BY partition, offset"  # noqa: S608 - ours
+    expected = views(spark, place).frame(query)
+    with closing(TopicQueries(directory_logs(str(place)))) as queries:
+        answer = queries.answer(query, encode=lambda content: b64encode(content).decode())
+        found = [row for batch in answer.batches for row in batch]
+    assert answer.columns == expected.columns
+    lines = (line for piece in results.lines(expected, "jsonl") for line in piece.splitlines())
+    assert found == [json.loads(line) for line in lines]
+
+
+def test_fields_of_json_have_the_types_that_spark_finds(spark: "SparkSession") -> None:
+    values = [
+        '{"b": 1, "a": null, "f": [1, 2.5], "g": {"y": true, "x": "t"}}',
+        '{"b": 2.5, "c": "text", "d": [], "e": {}, "g": {"x": 1, "z": [{"n": 1}]}}',
+        '{"c": 7, "h": [{"n": 1}, {"m": null}], "i": false}',
+    ]
+    names = {"BOOLEAN": "boolean", "BIGINT": "bigint", "DOUBLE": "double", "VARCHAR": "string"}
+
+    def written(kind: Any) -> str:
+        if isinstance(kind, list):
+            return f"array<{written(kind[0])}>"
+        if isinstance(kind, dict):
+            return f"struct<{','.join(f'{name}:{written(one)}' for name, one in kind.items())}>"
+        return names[kind]
+
+    expected = infer_fields(spark, values)
+    assert expected is not None
+    assert written(inferred_types(values)) == expected.simpleString()

@@ -17,10 +17,6 @@ from goqueue.spark.source import GoQueueSource
 from goqueue.spark.stream import reader as stream
 from goqueue.spark.stream.reader import GoQueueStreamReader
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker
-
-__all__ = ["broker"]
-
 
 OPENED: list[GoQueueStreamReader] = []
 
@@ -51,7 +47,7 @@ def send(url: str, topic: str, values: Iterable[int], partition: int = 0) -> Non
 
 
 def tasks(given: GoQueueStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[list[int]]:
-    """What each task of a batch reads."""
+    """Return what each task of a batch reads."""
     return [
         [int(value) for table in given.read(one) for value in pa.table(table.to_pydict())["value"].to_pylist()]
         for one in given.partitions(start, end)
@@ -59,7 +55,7 @@ def tasks(given: GoQueueStreamReader, start: dict[str, Any], end: dict[str, Any]
 
 
 def batches(given: GoQueueStreamReader) -> list[list[int]]:
-    """What the batches of a query read, until there is nothing new."""
+    """Return what the batches of a query read, until there is nothing new."""
     found, start = [], given.initialOffset()
     while (end := given.latestOffset(start, given.getDefaultReadLimit())) != start:
         found.append(sorted(value for task in tasks(given, start, end) for value in task))

@@ -1,10 +1,7 @@
 """Topics that are followed: into files and into topics, going on where a checkpoint says, each message once."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,26 +11,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goqueue.client import Client
+from goqueue.commands.inspect import stream
+from goqueue.commands.inspect.request import InspectRequest
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.points import Bound
-from goqueue.spark.transfer.follow import Files, Following, batches, follow
-from goqueue.spark.transfer.replay import Destination
+from goqueue.spark.reading.plan import ReadBound
+from goqueue.spark.transfer.follow import FileOutput, FollowRequest, batches, follow
+from goqueue.spark.transfer.replay import TopicDestination
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import broker, publish
+from tests.brokers import publish
 from tests.spark import naive
+from tests.spark.programs import Inspect
 from tests.spark.stock import Stock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from goqueue.spark.logs.port import Logs
-    from goqueue.spark.transfer.follow import Batch
-
-__all__ = ["broker"]
-
-PROGRAM = Path(sys.executable).with_name("goqueue")
+    from goqueue.spark.logs.port import LogSource
+    from goqueue.spark.transfer.follow import CompletedBatch
 
 
 def create(broker: LocalBroker, *topics: str, partitions: int = 1) -> None:
@@ -42,7 +38,7 @@ def create(broker: LocalBroker, *topics: str, partitions: int = 1) -> None:
             client.create_topic(topic, partitions)
 
 
-def run(spark: "SparkSession", logs: "Logs", wanted: Following) -> "list[Batch]":
+def run(spark: "SparkSession", logs: "LogSource", wanted: FollowRequest) -> "list[CompletedBatch]":
     """All that is there now."""
     query = follow(spark, logs, replace(wanted, ends_with_what_is_there=True))
     return [batch for batch in batches(query) if batch is not None]
@@ -61,7 +57,9 @@ def values(broker: LocalBroker, topic: str) -> list[bytes]:
 
 def test_files_grow_with_a_topic_and_have_each_message_once(spark: "SparkSession", tmp_path: Path) -> None:
     place = tmp_path / "data"
-    wanted = Following(("ord*",), str(tmp_path / "checkpoint"), Files(str(tmp_path / "lake")), messages_per_batch=30)
+    wanted = FollowRequest(
+        ("ord*",), str(tmp_path / "checkpoint"), FileOutput(str(tmp_path / "lake")), messages_per_batch=30
+    )
     with Stock(place, segment_bytes=4096) as stock:
         stock.create("orders", 2).create("other").fill("orders", 40).fill("orders", 20, partition=1).fill("other", 9)
         logs = DirectoryLogs.at(str(place))
@@ -86,8 +84,8 @@ def test_a_query_decides_what_becomes_of_messages(
     create(broker, "orders", "large")
     publish(broker.url, "orders", *(json.dumps({"total": n, "key": n}) for n in range(10)))
     query = "SELECT json_key AS key, total * 2 AS twice FROM input WHERE total >= 7"
-    to = Destination(broker.url, "large")
-    wanted = Following(("orders",), str(tmp_path / "c"), to, query=query, start=Bound(2))
+    to = TopicDestination(broker.url, "large")
+    wanted = FollowRequest(("orders",), str(tmp_path / "c"), to, query=query, start=ReadBound(2))
     (batch,) = run(spark, logs, wanted)
     assert batch.messages == 8
     assert [json.loads(value) for value in values(broker, "large")] == [{"twice": 14}, {"twice": 16}, {"twice": 18}]
@@ -106,33 +104,33 @@ def test_a_query_that_cannot_run_is_told(
     spark: "SparkSession", broker: LocalBroker, logs: BrokerLogs, tmp_path: Path, query: str, sentence: str
 ) -> None:
     create(broker, "orders", "large")
-    wanted = Following(("orders",), str(tmp_path / "c"), Destination(broker.url, "large"), query=query)
+    wanted = FollowRequest(("orders",), str(tmp_path / "c"), TopicDestination(broker.url, "large"), query=query)
     with pytest.raises((GoQueueError, RequestInvalid), match=sentence):
         run(spark, logs, wanted)
 
 
-def command(*words: str) -> list[str]:
-    return [str(PROGRAM), "spark-inspect", "stream", *words]
-
-
-def test_the_command_goes_on_after_an_interruption(broker: LocalBroker, tmp_path: Path) -> None:
+def test_the_command_ends_after_the_batch_that_is_interrupted_and_continues_behind_it(
+    inspect_spark: Inspect, broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create(broker, "orders", "copy")
     publish(broker.url, "orders", *map(str, range(5)))
-    words = ["--url", broker.url, "orders", "--into", "copy", "--server", broker.url]
+    words = ["stream", "--url", broker.url, "orders", "--into", "copy", "--server", broker.url]
     words += ["--checkpoint", str(tmp_path / "c"), "-o", "jsonl"]
-    environment = {**os.environ, "NO_COLOR": "1"}
-    with subprocess.Popen(
-        command(*words, "--every", "1s"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as running:
-        assert running.stdout is not None
-        first = json.loads(running.stdout.readline())
-        running.send_signal(signal.SIGINT)
-        _, told = running.communicate()
-    assert running.returncode == 130, told
-    assert "Traceback" not in told
+    tell = stream._tell
+
+    def tell_and_interrupt(request: InspectRequest, batch: "CompletedBatch") -> None:
+        tell(request, batch)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream, "_tell", tell_and_interrupt)
+        interrupted = inspect_spark(*words, "--every", "1s")
+    assert interrupted.returncode == 130, interrupted.stderr
+    assert "Traceback" not in interrupted.stderr
+    first = json.loads(interrupted.stdout)
     assert (first["batch"], first["messages"], first["lag"]) == (0, 5, 0)
     publish(broker.url, "orders", "5")
-    again = subprocess.run(command(*words, "--available-now"), capture_output=True, text=True, check=False)
+    again = inspect_spark(*words, "--available-now")
     assert again.returncode == 0, again.stderr
     assert [json.loads(line)["messages"] for line in again.stdout.splitlines()] == [1]
     assert values(broker, "copy") == [str(number).encode() for number in range(6)]
@@ -151,7 +149,9 @@ def test_the_command_goes_on_after_an_interruption(broker: LocalBroker, tmp_path
         (("orders", "--checkpoint", "c", "--out", "x", "--query", "DROP TABLE input"), "'DROP'"),
     ],
 )
-def test_a_wrong_call_is_told_before_spark_starts(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
-    found = subprocess.run(command(str(tmp_path), *words), capture_output=True, text=True, check=False)
+def test_a_wrong_call_is_told_before_spark_starts(
+    inspect: Inspect, words: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    found = inspect("stream", str(tmp_path), *words)
     assert sentence in found.stderr
     assert found.returncode == 2

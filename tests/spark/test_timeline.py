@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from goqueue.clock import NANOSECONDS
 from goqueue.spark.inspections.timeline import (
-    Bucket,
     By,
-    Group,
-    Silence,
+    SilentPeriod,
+    TimeBucket,
+    TimelineGroup,
     bucket_for,
-    buckets,
     count_buckets,
-    filled,
-    silences,
-    span,
+    count_by_bucket,
+    fill_empty_buckets,
+    silent_periods,
+    time_span,
     unit_of,
     unit_starts,
 )
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.plan import Selection, make_plan
+from goqueue.spark.reading.plan import TopicSelection, make_plan
 from goqueue.storage import frame
 from tests.spark import naive
 from tests.spark.stock import made
@@ -39,11 +39,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("timeline") / "data").path
 
 
-def counted(path: Path, bucket: int, by: By | None) -> Counter[tuple[Group, int]]:
-    found: Counter[tuple[Group, int]] = Counter()
+def counted(path: Path, bucket: int, by: By | None) -> Counter[tuple[TimelineGroup, int]]:
+    found: Counter[tuple[TimelineGroup, int]] = Counter()
     for partition in (0, 1):
         for _, _, message in naive.frames(path, "orders", partition):
-            group: Group = {
+            group: TimelineGroup = {
                 None: (),
                 "topic": ("orders",),
                 "partition": ("orders", partition),
@@ -57,9 +57,9 @@ def counted(path: Path, bucket: int, by: By | None) -> Counter[tuple[Group, int]
 @pytest.mark.parametrize("by", [None, "topic", "partition", "priority"])
 def test_each_message_is_counted_in_its_bucket(spark: "SparkSession", path: Path, by: By | None) -> None:
     logs = DirectoryLogs.at(str(path))
-    splits = make_plan(logs, Selection()).splits(logs, split_bytes=4096)
+    splits = make_plan(logs, TopicSelection()).splits(logs, split_bytes=4096)
     bucket = 7 * NANOSECONDS if by else 1500 * 10**6
-    found = buckets(spark, logs, splits, bucket, by)
+    found = count_by_bucket(spark, logs, splits, bucket, by)
     assert {(one.group, one.start): one.messages for one in found} == counted(path, bucket, by)
     if by is None:
         seconds = counted(path, unit_of(bucket), None)
@@ -69,7 +69,7 @@ def test_each_message_is_counted_in_its_bucket(spark: "SparkSession", path: Path
 
 def test_the_ends_of_a_log_are_known_from_its_indexes(path: Path) -> None:
     logs = DirectoryLogs.at(str(path))
-    found = span(logs, make_plan(logs, Selection()))
+    found = time_span(logs, make_plan(logs, TopicSelection()))
     times = [message.timestamp_ns for number in (0, 1) for _, _, message in naive.frames(path, "orders", number)]
     assert found is not None
     assert found[0] == min(times)
@@ -82,7 +82,7 @@ def test_the_ends_of_a_log_without_indexes_are_read(tmp_path: Path) -> None:
         file.unlink()
     logs = DirectoryLogs.at(str(stock.path))
     times = [message.timestamp_ns for _, _, message in naive.frames(stock.path, "orders")]
-    assert span(logs, make_plan(logs, Selection())) == (times[0], times[-1])
+    assert time_span(logs, make_plan(logs, TopicSelection())) == (times[0], times[-1])
 
 
 @given(st.lists(st.integers(0, 400), min_size=1), st.integers(1, 50))
@@ -102,18 +102,18 @@ def test_a_bucket_is_chosen_that_makes_a_picture(first: int, length: int) -> Non
 
 
 def test_empty_buckets_are_there_for_every_group() -> None:
-    found = [Bucket(("a",), 10, 1, 5), Bucket(("a",), 30, 2, 5), Bucket(("b",), 20, 3, 5)]
-    assert [(one.group, one.start, one.messages) for one in filled(found, 10)] == [
+    found = [TimeBucket(("a",), 10, 1, 5), TimeBucket(("a",), 30, 2, 5), TimeBucket(("b",), 20, 3, 5)]
+    assert [(one.group, one.start, one.messages) for one in fill_empty_buckets(found, 10)] == [
         (("a",), 10, 1), (("a",), 20, 0), (("a",), 30, 2), (("b",), 10, 0), (("b",), 20, 3), (("b",), 30, 0),
     ]  # fmt: skip
-    assert not filled([], 10)
+    assert not fill_empty_buckets([], 10)
 
 
 def test_the_longest_silence_comes_first() -> None:
     found = [
-        Bucket((), 0, 1, 1, 1, 4),
-        Bucket((), 10, 1, 1, 11, 12),
-        Bucket((), 40, 1, 1, 41, 41),
-        Bucket((), 90, 1, 1, 99, 99),
+        TimeBucket((), 0, 1, 1, 1, 4),
+        TimeBucket((), 10, 1, 1, 11, 12),
+        TimeBucket((), 40, 1, 1, 41, 41),
+        TimeBucket((), 90, 1, 1, 99, 99),
     ]
-    assert silences(found, 10) == [Silence((), 41, 99), Silence((), 12, 41)]
+    assert silent_periods(found, 10) == [SilentPeriod((), 41, 99), SilentPeriod((), 12, 41)]

@@ -1,9 +1,6 @@
-"""Writes of a real Spark in transactions: all of a micro-batch or nothing, each row once, whoever fails on the way."""
+"""Writes of a real Spark in transactions: all of a micro-batch or nothing, each row once, whatever fails on the way."""
 
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,45 +8,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from goqueue.client import Client, transactions
+from goqueue.client import Client, transaction_requests
 from goqueue.errors import BrokerUnreachable, ProducerFenced, RequestInvalid
-from goqueue.spark.failure import describe_failure
+from goqueue.spark.reading.failure import describe_failure
 from goqueue.spark.sink.options import write_options
-from goqueue.spark.sink.transactional import take_over
-from tests.brokers import ask, broker, nobody
-from tests.spark.test_sink import ROOT, fill, save, small_batches, url, values
+from goqueue.spark.sink.transactional import acquire_transactional_id
+from tests.brokers import ask
+from tests.spark.test_sink import fill, save, small_batches, url, values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["broker", "nobody", "small_batches", "url"]
+__all__ = ["small_batches", "url"]
 
 NAME = {"transactional_id": "copies"}
-COPIES = """
-import sys
-from pyspark import TaskContext
-from goqueue.spark.session import Cluster, session
-
-url, checkpoint = sys.argv[1:]
-
-def fails_at_first(batches):
-    for number, batch in enumerate(batches):
-        if TaskContext.get().attemptNumber() == 0 and number == 8:
-            raise OSError("the first attempt fails")
-        yield batch
-
-with session(Cluster("local[2,3]", conf={"spark.sql.execution.arrow.maxRecordsPerBatch": "100"}), name="copy") as spark:
-    rows = spark.readStream.format("goqueue").option("goqueue.url", url).option("subscribe", "orders")
-    rows = rows.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "2000").load()
-    rows = rows.select("key", "value").mapInArrow(fails_at_first, "key binary, value binary")
-    out = rows.writeStream.format("goqueue").option("goqueue.url", url).option("topic", "copy")
-    out = out.option("transactional_id", "copies")
-    out.option("checkpointLocation", checkpoint).start().awaitTermination()
-"""
 
 
 def orders(spark: "SparkSession", url: str, **options: str) -> "DataFrame":
-    """What is in the topic, as a stream."""
+    """Return the topic as a stream."""
     given = {"goqueue.url": url, "subscribe": "orders", "startingOffsets": "earliest"} | options
     return spark.readStream.format("goqueue").options(**given).load().select("key", "value")
 
@@ -69,7 +45,7 @@ def follow(rows: "DataFrame", url: str, checkpoint: Path, **options: str) -> Non
 
 
 def stored(url: str, topic: str) -> int:
-    """All messages that are there, whether anybody sees them or not."""
+    """Return all messages, including uncommitted ones."""
     with Client(url) as client, client.reader(topic, isolation="read_uncommitted") as reader:
         return sum(1 for _ in reader)
 
@@ -130,40 +106,23 @@ def test_a_write_that_fails_leaves_nothing_to_be_seen(spark: "SparkSession", url
 # --- streams ---
 
 
-def test_a_stream_copies_each_message_once_and_goes_on_where_it_was(
+def test_a_committed_batch_is_not_written_again_and_an_older_checkpoint_is_refused(
     spark: "SparkSession", url: str, tmp_path: Path
 ) -> None:
-    fill(url, 0, 1000)
-    copy(spark, url, tmp_path / "c")
-    fill(url, 1000, 1010)
-    copy(spark, url, tmp_path / "c")
-    assert values(url, "copy") == values(url, "orders")
-    assert state(url)["last"]["note"].endswith("/3")
-
-
-def test_a_batch_that_spark_does_not_know_to_be_committed_is_not_written_again(
-    spark: "SparkSession", url: str, tmp_path: Path
-) -> None:
-    """As a crash between the broker's commit and Spark's leaves it."""
     fill(url, 0, 800)
     copy(spark, url, tmp_path / "c")
-    forget(tmp_path / "c" / "commits", 1)
+    forget(tmp_path / "c" / "commits", 1)  # as a crash between the broker's commit and Spark's leaves it
     fill(url, 800, 810)
     copy(spark, url, tmp_path / "c")
     assert values(url, "copy") == values(url, "orders")
-    assert stored(url, "copy") == 810
-
-
-def test_a_checkpoint_that_is_older_than_the_topic_is_refused(spark: "SparkSession", url: str, tmp_path: Path) -> None:
-    fill(url, 0, 1200)
-    copy(spark, url, tmp_path / "c")
+    assert state(url)["last"]["note"].endswith("/2")
     for number in (1, 2):
         forget(tmp_path / "c" / "commits", number)
         forget(tmp_path / "c" / "offsets", number)
     with pytest.raises(Exception, match="older than the topic") as caught:
         copy(spark, url, tmp_path / "c")
     assert isinstance(describe_failure(caught.value), ProducerFenced)
-    assert stored(url, "copy") == 1200
+    assert stored(url, "copy") == 810
 
 
 def test_a_batch_without_rows_is_no_transaction(spark: "SparkSession", url: str, tmp_path: Path) -> None:
@@ -195,49 +154,22 @@ def test_a_stream_whose_tasks_fail_leaves_nothing_until_it_is_started_again(
     assert values(url, "copy") == values(url, "orders")
 
 
-def test_a_query_that_was_killed_in_a_batch_leaves_nothing_of_it_and_copies_each_message_once(
-    spark: "SparkSession", url: str, tmp_path: Path
-) -> None:
-    """Its tasks fail at their first attempt, on top of that; whoever looks meanwhile sees whole batches."""
-    fill(url, 0, 6000, 5000)
-    process = subprocess.Popen(
-        [sys.executable, "-c", COPIES, url, str(tmp_path / "c")],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    seen = set()
-    try:
-        while stored(url, "copy") < 2500:
-            seen.add(len(values(url, "copy")))
-            with pytest.raises(subprocess.TimeoutExpired):  # it would copy for ever
-                process.wait(0.1)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    assert len(values(url, "copy")) % 2000 == 0
-    copy(spark, url, tmp_path / "c")
-    assert values(url, "copy") == values(url, "orders")
-    assert seen
-
-
 def test_two_runs_of_one_query_do_not_mix(url: str) -> None:
-    """Whoever takes the transactional id over fences whoever had it."""
+    """A writer that takes over the transactional id fences the previous one."""
     options = write_options({"goqueue.url": url, "topic": "copy", **NAME}, is_stream=True)
-    first = take_over(options)
+    first = acquire_transactional_id(options)
     with Client(url) as client:
-        client.call(transactions.join(first.whose, begin=True))
-        second = take_over(options)
+        client.call(transaction_requests.join(first.whose, begin=True))
+        second = acquire_transactional_id(options)
         with pytest.raises(ProducerFenced):
-            client.call(transactions.join(first.whose, begin=True))
-        assert client.call(transactions.join(second.whose, begin=True)) >= 0
+            client.call(transaction_requests.join(first.whose, begin=True))
+        assert client.call(transaction_requests.join(second.whose, begin=True)) >= 0
 
 
 def test_what_keeps_a_query_from_taking_over_is_said_in_our_words(
-    spark: "SparkSession", url: str, nobody: str, tmp_path: Path
+    spark: "SparkSession", url: str, closed_url: str, tmp_path: Path
 ) -> None:
     fill(url, 0, 1)
     with pytest.raises(Exception, match="goqueue") as caught:
-        follow(orders(spark, url), nobody, tmp_path / "c", deliveryTimeout="1s")
+        follow(orders(spark, url), closed_url, tmp_path / "c", deliveryTimeout="1s")
     assert isinstance(describe_failure(caught.value), BrokerUnreachable)

@@ -13,13 +13,13 @@ import pytest
 from goqueue.client import Client, Producer
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs
+from goqueue.spark.logs.port import LogSource
 from goqueue.testing.broker import LocalBroker
-from tests.brokers import ask, broker, create, publish
+from tests.brokers import ask, create, publish
 from tests.spark.stock import rows, splits
 from tests.spark.test_stream import batches, connections, reader, tasks
 
-__all__ = ["broker", "connections"]
+__all__ = ["connections"]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Shop:
     directory: str
 
     @contextmanager
-    def places(self) -> Iterator[tuple[Logs, Logs]]:
+    def places(self) -> Iterator[tuple[LogSource, LogSource]]:
         logs = BrokerLogs(self.broker.url)
         try:
             yield DirectoryLogs.at(self.directory), logs
@@ -50,7 +50,7 @@ def abort(producer: Producer, value: str) -> None:
         transaction.abort()
 
 
-def values(logs: Logs) -> list[str]:
+def values(logs: LogSource) -> list[str]:
     return [row["value"].decode() for row in rows(logs, splits(logs))]
 
 
@@ -75,7 +75,7 @@ def test_what_is_open_and_what_was_aborted_is_hidden_in_both_places(shop: Shop) 
         assert shop.seen() == [["before", "committed", "between", "open", "behind"]] * 2
 
 
-def test_whoever_wants_it_sees_everything(shop: Shop) -> None:
+def test_read_uncommitted_shows_everything(shop: Shop) -> None:
     with Client(shop.broker.url) as client, client.producer(transactional_id="one") as one:
         abort(one, "aborted")
         with one.transaction() as opened:
@@ -137,7 +137,7 @@ def test_a_stream_that_begins_with_the_latest_begins_before_what_is_open(shop: S
 
 
 def test_streams_read_what_was_committed_once_whatever_else_goes_on(shop: Shop) -> None:
-    """Producers commit and abort side by side, and beside them somebody writes without transactions."""
+    """Producers commit and abort side by side, and another one writes without transactions."""
     committed: list[int] = []
     threads = [Thread(target=produce, args=(shop.broker.url, number, committed)) for number in range(3)]
     for one in threads:

@@ -1,19 +1,19 @@
-"""How much a micro-batch takes."""
+"""The limits of a micro-batch."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.spark.plan import Plan, Range
+from goqueue.spark.reading.plan import PartitionRange, ReadPlan
 from goqueue.spark.stream import positions
-from goqueue.spark.stream.triggers import Limits, Triggers, limited, share
-from goqueue.storage.visit import LogView, SegmentView
+from goqueue.spark.stream.positions import BatchTriggers, TriggerLimits, limited, share
+from goqueue.storage.log_view import LogView, SegmentView
 
 LEFT = st.dictionaries(st.integers(0, 9), st.integers(0, 1000), max_size=8)
 
 
-def ranges(*counts: int, message_bytes: int = 10) -> list[Range]:
+def ranges(*counts: int, message_bytes: int = 10) -> list[PartitionRange]:
     return [
-        Range(
+        PartitionRange(
             ("orders", number),
             5,
             5 + count,
@@ -23,8 +23,8 @@ def ranges(*counts: int, message_bytes: int = 10) -> list[Range]:
     ]
 
 
-def taken(counts: list[Range], ends: dict[tuple[str, int], int]) -> list[int]:
-    return [ends[one.place] - one.first for one in counts]
+def taken(counts: list[PartitionRange], ends: dict[tuple[str, int], int]) -> list[int]:
+    return [ends[one.ref] - one.first for one in counts]
 
 
 @given(LEFT, st.integers(1, 2000))
@@ -35,7 +35,7 @@ def test_shares_are_all_that_is_left_or_exactly_what_is_allowed(left: dict[int, 
 
 
 @given(LEFT, st.integers(1, 2000))
-def test_nobody_goes_away_empty_where_there_is_one_for_each(left: dict[int, int], most: int) -> None:
+def test_each_share_has_one_where_there_are_enough(left: dict[int, int], most: int) -> None:
     shares = share(most, left)
     if most >= len(left):
         assert all(shares[one] > 0 for one in left if left[one])
@@ -51,7 +51,7 @@ def test_a_batch_stays_within_both_limits_but_takes_at_least_one_message(
 ) -> None:
     given = ranges(*counts)
     ends = limited(given, messages, size)
-    whole = Plan(tuple(Range(one.place, one.first, ends[one.place], one.view) for one in given))
+    whole = ReadPlan(tuple(PartitionRange(one.ref, one.first, ends[one.ref], one.view) for one in given))
     assert whole.messages <= messages
     assert whole.size <= size or whole.messages == 1
     assert whole.messages > 0 or not any(counts)
@@ -59,11 +59,11 @@ def test_a_batch_stays_within_both_limits_but_takes_at_least_one_message(
 
 def test_without_limits_all_is_taken() -> None:
     given = ranges(3, 0, 7)
-    assert taken(given, Triggers(Limits(), 0.0).admit(given, 0.0)) == [3, 0, 7]
+    assert taken(given, BatchTriggers(TriggerLimits(), 0.0).admit(given, 0.0)) == [3, 0, 7]
 
 
 def test_too_little_is_waited_for_until_the_delay_is_over() -> None:
-    triggers = Triggers(Limits(messages_least=10, delay_seconds=60.0), now=100.0)
+    triggers = BatchTriggers(TriggerLimits(messages_least=10, delay_seconds=60.0), now=100.0)
     assert triggers.admit(ranges(9), 159.0) == {}
     assert taken(ranges(9), triggers.admit(ranges(9), 160.0)) == [9]
     assert triggers.admit(ranges(9), 161.0) == {}
@@ -71,7 +71,7 @@ def test_too_little_is_waited_for_until_the_delay_is_over() -> None:
 
 
 def test_what_is_all_that_comes_is_not_waited_for() -> None:
-    triggers = Triggers(Limits(messages_least=10, delay_seconds=60.0), now=0.0)
+    triggers = BatchTriggers(TriggerLimits(messages_least=10, delay_seconds=60.0), now=0.0)
     assert taken(ranges(9), triggers.admit(ranges(9), 0.0, is_complete=True)) == [9]
 
 
@@ -80,5 +80,5 @@ def test_positions_are_written_in_one_order_and_read_back() -> None:
     offset = positions.to_json(given, {("b", 0): 1})
     assert list(offset["a"]) == ["2", "10"]
     assert offset == {"a": {"2": 2, "10": 1}, "b": {"0": 3}, "@from": {"b": {"0": 1}}}
-    assert (positions.from_json(offset), positions.begun(offset)) == (given, {("b", 0): 1})
-    assert positions.begun({"a": {"0": 1}}) == {}
+    assert (positions.from_json(offset), positions.begun_positions(offset)) == (given, {("b", 0): 1})
+    assert positions.begun_positions({"a": {"0": 1}}) == {}

@@ -15,7 +15,7 @@ MESSAGES, READ, SENT_BACK = 120, 90, 2
 
 @dataclass(frozen=True)
 class Traffic:
-    """What it was, and what the broker said of it."""
+    """The directory, and what the broker reported of it."""
 
     path: Path
     lag: dict[str, dict[str, Any]]

@@ -26,7 +26,7 @@ KINDS: dict[str, bytes] = {
 u63 = st.integers(0, OFFSET_MAX)
 names = st.text(st.characters(codec="utf-8"), max_size=20)
 headers = st.lists(st.tuples(names, st.binary(max_size=40)), max_size=4)
-# What could mislead whoever looks for frames: the magic, the beginning of a header, a whole frame.
+# What could mislead a client that looks for frames: the magic, the beginning of a header, a whole frame.
 misleading = st.sampled_from(
     [b"GQ", b"GQ\x01", b"xGQ\x01\x00", KINDS["empty"], KINDS["value"] * 2, KINDS["nested"], KINDS["key"][:36]]
 )

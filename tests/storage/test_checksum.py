@@ -39,7 +39,7 @@ def test_any_number_of_equal_pieces_can_be_combined(count: int, size: int) -> No
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 200_000)), max_size=9))
-def test_shifting_is_what_more_zeros_do(given_pairs: list[tuple[int, int]]) -> None:
+def test_shift_equals_appending_zeros(given_pairs: list[tuple[int, int]]) -> None:
     before = np.array([register for register, _ in given_pairs], np.uint32)
     shifted = checksum.shift(before, lengths([count for _, count in given_pairs]))
     # A register without the inversions: crc(zeros from c) ^ crc(zeros from 0) leaves the linear part.
@@ -48,7 +48,7 @@ def test_shifting_is_what_more_zeros_do(given_pairs: list[tuple[int, int]]) -> N
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**40), st.integers(0, 2**40))
-def test_shifting_twice_is_shifting_by_the_sum(register: int, one: int, other: int) -> None:
+def test_two_shifts_equal_one_by_their_sum(register: int, one: int, other: int) -> None:
     start = np.array([register], np.uint32)
     twice = checksum.shift(checksum.shift(start, lengths([one])), lengths([other]))
     assert twice.tolist() == checksum.shift(start, lengths([one + other])).tolist()
@@ -63,7 +63,7 @@ def with_fields(start: bytes, first: int, second: int, rest: bytes) -> int:
 
 
 @given(st.lists(records, max_size=6), st.booleans())
-def test_a_change_of_two_fields_is_known_without_the_rest(
+def test_checksum_change_is_computed_from_two_fields(
     given_records: list[tuple[bytes, int, int, int, int, bytes]], same_time: bool
 ) -> None:
     if same_time:

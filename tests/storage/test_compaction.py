@@ -9,37 +9,22 @@ from hypothesis import strategies as st
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import DiskFailed, DiskFull, LogExists, LogFenced, RangeDamaged
 from goqueue.storage import frame
-from goqueue.storage.compaction import Compaction, Progress, load_progress, plan_compaction
-from goqueue.storage.extent import Extent
+from goqueue.storage.compaction import Compaction, CompactionProgress, load_progress, plan_compaction
 from goqueue.storage.log import Log
-from goqueue.storage.retention import plan_expiry
+from goqueue.storage.reads import PendingRead
+from goqueue.storage.retention import plan_retention
 from goqueue.storage.store import Store
 from goqueue.storage.truncation import truncate
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
-from tests.storage.stores import DATA, append, messages, open_store, values
+from tests.storage.stores import append, messages, open_store, read_again, values
 
 GRACE_SECONDS = 100
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def disk() -> FaultyDisk:
-    return FaultyDisk()
-
-
-@pytest.fixture
 def store(disk: FaultyDisk, clock: ManualClock) -> Store:
     return open_store(disk, clock, tail_bytes=1)
-
-
-@pytest.fixture
-def log(store: Store) -> Log:
-    return store.create("t/0")
 
 
 def publish(store: Store, log: Log, letters: str, size: int = 0) -> None:
@@ -75,7 +60,7 @@ def offsets(log: Log) -> list[int]:
     return [message.offset for message in messages(log)]
 
 
-def test_only_the_newest_message_of_a_key_stays_at_its_offset(store: Store, log: Log) -> None:
+def test_compaction_keeps_the_newest_message_of_each_key(store: Store, log: Log) -> None:
     publish(store, log, "abcab")
     publish(store, log, "ca")
     job = compact(log, store)
@@ -85,14 +70,7 @@ def test_only_the_newest_message_of_a_key_stays_at_its_offset(store: Store, log:
     assert (log.first_offset, log.next_offset) == (0, 7)
 
 
-def test_messages_without_a_key_and_control_records_stay(store: Store, log: Log) -> None:
-    publish(store, log, "-a!-a")
-    publish(store, log, "a-!")
-    compact(log, store)
-    assert offsets(log) == [0, 2, 3, 5, 6, 7]
-
-
-def test_what_was_removed_is_not_read_from_memory_either(disk: FaultyDisk, clock: ManualClock) -> None:
+def test_compacted_messages_are_not_read_from_memory(disk: FaultyDisk, clock: ManualClock) -> None:
     store = open_store(disk, clock)
     log = store.create("t/0")
     publish(store, log, "aba")
@@ -103,7 +81,7 @@ def test_what_was_removed_is_not_read_from_memory_either(disk: FaultyDisk, clock
     assert values(log)[-2:] == [b"active", b"later"]
 
 
-def test_the_active_segment_is_never_touched(store: Store, log: Log) -> None:
+def test_active_segment_is_not_compacted(store: Store, log: Log) -> None:
     publish(store, log, "ab")
     append(store, log, b"newer", key=b"a")
     active = log.active
@@ -112,7 +90,7 @@ def test_the_active_segment_is_never_touched(store: Store, log: Log) -> None:
     assert offsets(log) == [0, 1, 2]
 
 
-def test_a_message_keeps_every_byte(store: Store, log: Log) -> None:
+def test_compaction_copies_messages_unchanged(store: Store, log: Log) -> None:
     headers = frame.encode_headers([("name", b"value")])
     append(store, log, b"old", key=b"k")
     append(store, log, b"new", key=b"k", headers=headers, priority=1, flags=frame.TRANSACTIONAL)
@@ -123,9 +101,7 @@ def test_a_message_keeps_every_byte(store: Store, log: Log) -> None:
     assert messages(log) == [before]
 
 
-def test_a_deletion_removes_older_values_at_once_and_itself_after_the_grace(
-    store: Store, log: Log, clock: ManualClock
-) -> None:
+def test_tombstone_is_removed_after_the_grace_period(store: Store, log: Log, clock: ManualClock) -> None:
     publish(store, log, "ab")
     publish(store, log, "A")
     compact(log, store)
@@ -135,14 +111,7 @@ def test_a_deletion_removes_older_values_at_once_and_itself_after_the_grace(
     assert offsets(log) == [1]
 
 
-def test_a_key_that_came_back_after_its_deletion_stays(store: Store, log: Log, clock: ManualClock) -> None:
-    publish(store, log, "aAa")
-    clock.advance(GRACE_SECONDS + 1)
-    compact(log, store)
-    assert offsets(log) == [2]
-
-
-def test_small_segments_are_joined_up_to_the_size_of_one(store: Store, log: Log) -> None:
+def test_small_segments_are_joined(store: Store, log: Log) -> None:
     for _ in range(8):
         publish(store, log, "-", size=1500)
     compact(log, store)
@@ -150,7 +119,7 @@ def test_small_segments_are_joined_up_to_the_size_of_one(store: Store, log: Log)
     assert offsets(log) == list(range(8))
 
 
-def test_a_segment_of_which_nothing_stays_becomes_empty_and_reads_pass_it(store: Store, log: Log) -> None:
+def test_fully_compacted_segment_is_empty_and_reads_skip_it(store: Store, log: Log) -> None:
     publish(store, log, "aaa")
     publish(store, log, "-", size=5000)
     publish(store, log, "a")
@@ -160,7 +129,7 @@ def test_a_segment_of_which_nothing_stays_becomes_empty_and_reads_pass_it(store:
     assert log.read(1, 100).next_offset == 4
 
 
-def test_times_are_found_in_what_was_compacted(store: Store, log: Log, clock: ManualClock) -> None:
+def test_time_lookup_in_compacted_segments(store: Store, log: Log, clock: ManualClock) -> None:
     begin = clock.now_ns()
     for letters in ("ab", "-a", "b-"):
         publish(store, log, letters)
@@ -170,38 +139,26 @@ def test_times_are_found_in_what_was_compacted(store: Store, log: Log, clock: Ma
     assert [log.offset_for_time(begin + second * NANOSECONDS) for second in (0, 10, 11, 20, 21)] == [2, 2, 4, 4, 6]
 
 
-def test_what_a_compaction_left_is_the_same_after_a_restart(store: Store, log: Log, disk: FaultyDisk) -> None:
-    publish(store, log, "abab")
-    publish(store, log, "cc-")
-    compact(log, store)
-    found = messages(log)
-    store.close()
-    for keep in ("everything", "synced"):
-        left = open_store(disk.after_crash(keep)).logs["t/0"]
-        assert messages(left) == found
-        assert left.size == log.size
-
-
-def test_a_reader_that_had_begun_goes_on_in_the_old_segment(store: Store, log: Log) -> None:
+def test_read_located_before_compaction_uses_the_old_segment(store: Store, log: Log) -> None:
     publish(store, log, "aaa")
     found = log.locate(0, 10_000)
-    assert isinstance(found, Extent)
+    assert isinstance(found, PendingRead)
     compact(log, store)
     assert [frame.offset_at(view, place) for view in found.load().buffers for place in frame.walk(view)] == [0, 1, 2]
     assert offsets(log) == [2]
 
 
-def test_what_was_compared_once_is_not_compared_again(store: Store, log: Log, disk: FaultyDisk) -> None:
+def test_compacted_segments_are_not_compared_again(store: Store, log: Log, disk: FaultyDisk) -> None:
     publish(store, log, "aab")
     compact(log, store)
-    assert load_progress(disk, log.directory) == Progress(clean=3, gaps=3)
+    assert load_progress(disk, log.directory) == CompactionProgress(clean=3, gaps=3)
     publish(store, log, "ba")
     compact(log, store)
-    assert load_progress(disk, log.directory) == Progress(clean=5, gaps=5)
+    assert load_progress(disk, log.directory) == CompactionProgress(clean=5, gaps=5)
     assert offsets(log) == [3, 4]
 
 
-def test_a_log_with_more_keys_than_fit_memory_is_compacted_in_steps(store: Store, log: Log, disk: FaultyDisk) -> None:
+def test_many_keys_are_compacted_in_steps(store: Store, log: Log, disk: FaultyDisk) -> None:
     for letters in ("abc", "abd", "bce", "aae"):
         publish(store, log, letters)
     steps = []
@@ -212,7 +169,7 @@ def test_a_log_with_more_keys_than_fit_memory_is_compacted_in_steps(store: Store
     assert steps[-1] == [5, 6, 7, 10, 11]
 
 
-def test_with_nothing_sealed_nothing_is_done(store: Store, log: Log, disk: FaultyDisk) -> None:
+def test_compaction_without_sealed_segments_writes_nothing(store: Store, log: Log, disk: FaultyDisk) -> None:
     append(store, log, b"x", key=b"a")
     operations = disk.operations
     compact(log, store)
@@ -229,7 +186,7 @@ def damaged(store: Store, log: Log, disk: FaultyDisk, letters: str, number: int)
     disk.flip(f"{log.directory}/{first:020d}.log", number * 139 + 60)
 
 
-def test_a_damaged_segment_stays_as_it_is(store: Store, log: Log, disk: FaultyDisk) -> None:
+def test_damaged_segment_is_not_compacted(store: Store, log: Log, disk: FaultyDisk) -> None:
     publish(store, log, "ab")
     damaged(store, log, disk, "aab", 1)
     publish(store, log, "ab")
@@ -241,9 +198,7 @@ def test_a_damaged_segment_stays_as_it_is(store: Store, log: Log, disk: FaultyDi
     assert [message.offset for message in messages(log, skip=True)] == [2, 4, 5, 6]
 
 
-def test_deletions_behind_damage_stay_as_it_may_hide_what_they_delete(
-    store: Store, log: Log, disk: FaultyDisk, clock: ManualClock
-) -> None:
+def test_tombstones_behind_damage_are_kept(store: Store, log: Log, disk: FaultyDisk, clock: ManualClock) -> None:
     publish(store, log, "xX")
     damaged(store, log, disk, "-k-", 1)
     publish(store, log, "K")
@@ -258,7 +213,7 @@ def test_deletions_behind_damage_stay_as_it_may_hide_what_they_delete(
 # --- a disk that refuses ---
 
 
-def test_a_full_disk_leaves_the_old_segments_and_no_rubbish(store: Store, log: Log, disk: FaultyDisk) -> None:
+def test_full_disk_during_compaction_keeps_old_segments(store: Store, log: Log, disk: FaultyDisk) -> None:
     publish(store, log, "aab")
     disk.fail("write", errno.ENOSPC, path="*.cleaned")
     job = plan(log, store)
@@ -272,9 +227,7 @@ def test_a_full_disk_leaves_the_old_segments_and_no_rubbish(store: Store, log: L
     assert offsets(log) == [1, 2]
 
 
-def test_a_replacement_that_stopped_half_way_fences_the_log_until_it_is_read_again(
-    store: Store, log: Log, disk: FaultyDisk
-) -> None:
+def test_interrupted_replacement_fences_the_log_until_reopened(store: Store, log: Log, disk: FaultyDisk) -> None:
     publish(store, log, "aab")
     disk.fail("rename", path="*.cleaned")
     job = plan(log, store)
@@ -285,12 +238,12 @@ def test_a_replacement_that_stopped_half_way_fences_the_log_until_it_is_read_aga
         append(store, log, b"x")
     with pytest.raises(LogFenced):
         plan(log, store)
-    store.reopen("t/0")
+    read_again(store, disk, "t/0")
     assert offsets(log) == [1, 2]
     assert append(store, log, b"x") == range(3, 4)
 
 
-def test_what_was_replaced_before_a_failure_is_taken_over(store: Store, log: Log, disk: FaultyDisk) -> None:
+def test_replacements_before_a_failure_are_kept(store: Store, log: Log, disk: FaultyDisk) -> None:
     publish(store, log, "aa", size=1000)
     publish(store, log, "--", size=1800)
     publish(store, log, "bb", size=1000)
@@ -310,7 +263,7 @@ letters = st.text("abcABC-!", min_size=1, max_size=6)
 
 
 @given(rounds=st.lists(st.lists(letters, min_size=1, max_size=4), min_size=1, max_size=4), wait=st.booleans())
-def test_after_any_history_the_newest_values_are_those_of_a_dict(rounds: list[list[str]], wait: bool) -> None:
+def test_compaction_matches_naive_model(rounds: list[list[str]], wait: bool) -> None:
     disk, clock = FaultyDisk(), ManualClock()
     store = open_store(disk, clock, tail_bytes=1)
     log = store.create("t/0")
@@ -336,14 +289,7 @@ def test_after_any_history_the_newest_values_are_those_of_a_dict(rounds: list[li
     assert messages(open_store(disk.crash("synced")).logs["t/0"]) == found
 
 
-def test_the_note_of_progress_stands_beside_the_log(store: Store, log: Log, disk: FaultyDisk) -> None:
-    assert load_progress(disk, f"{DATA}/logs/t/0") == Progress(0, 0)
-    publish(store, log, "a")
-    compact(log, store)
-    assert f"{DATA}/logs/t/0/compacted" in disk.paths()
-
-
-def test_nothing_is_read_again_while_nothing_is_new(store: Store, log: Log, clock: ManualClock) -> None:
+def test_compaction_without_new_messages_reads_nothing(store: Store, log: Log, clock: ManualClock) -> None:
     publish(store, log, "aabA")
     assert compact(log, store).messages_removed == 2
     before = store.resources.disk.operations  # type: ignore[attr-defined]
@@ -352,7 +298,7 @@ def test_nothing_is_read_again_while_nothing_is_new(store: Store, log: Log, cloc
     assert store.resources.disk.operations == before  # type: ignore[attr-defined]
 
 
-def test_readers_find_everything_between_the_replacement_on_disk_and_in_memory(store: Store, log: Log) -> None:
+def test_log_is_readable_between_run_and_apply(store: Store, log: Log) -> None:
     for letters in ("ab", "ac", "ad"):
         publish(store, log, letters)
     job = plan(log, store)
@@ -362,7 +308,7 @@ def test_readers_find_everything_between_the_replacement_on_disk_and_in_memory(s
     assert offsets(log) == [1, 3, 4, 5]
 
 
-def test_a_log_of_many_small_segments_is_compacted_in_several_runs(
+def test_many_small_segments_are_compacted_in_several_runs(
     store: Store, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("goqueue.storage.compaction.PINNED_SEGMENTS_MAX", 4)
@@ -378,33 +324,19 @@ def test_a_log_of_many_small_segments_is_compacted_in_several_runs(
     assert offsets(log) == [18, 19]
 
 
-def test_a_log_has_one_job_at_a_time(store: Store, log: Log) -> None:
+def test_log_allows_one_job_at_a_time(store: Store, log: Log) -> None:
     publish(store, log, "ab")
     job = plan(log, store)
     with pytest.raises(AssertionError, match="one job at a time"):
-        plan_expiry(log, store.resources.disk, bytes_kept=0)
+        plan_retention(log, store.resources.disk, bytes_kept=0)
     job.run()
     job.apply()
-    plan_expiry(log, store.resources.disk, bytes_kept=0)
+    plan_retention(log, store.resources.disk, bytes_kept=0)
 
 
-def test_a_log_is_not_read_again_while_a_job_works_on_it(store: Store, log: Log) -> None:
+def test_job_of_deleted_log_does_not_touch_its_successor(store: Store, log: Log) -> None:
     publish(store, log, "aab")
-    job = plan(log, store)
-    log.fence_off(DiskFailed("the device failed"))
-    with pytest.raises(LogFenced, match="still at work"):
-        store.reopen("t/0")
-    with pytest.raises(LogFenced):
-        job.run()
-    job.apply()
-    store.reopen("t/0")
-    assert offsets(log) == [0, 1, 2]
-    assert append(store, log, b"on it goes") == range(3, 4)
-
-
-def test_a_job_does_not_touch_the_next_log_of_the_same_name(store: Store, log: Log) -> None:
-    publish(store, log, "aab")
-    expiry = plan_expiry(log, store.resources.disk, bytes_kept=0)
+    expiry = plan_retention(log, store.resources.disk, bytes_kept=0)
     store.delete("t/0")
     with pytest.raises(LogExists, match="still being deleted"):
         store.create("t/0")
@@ -415,14 +347,14 @@ def test_a_job_does_not_touch_the_next_log_of_the_same_name(store: Store, log: L
     assert values(new) == [b"new"]
 
 
-def test_a_log_is_not_cut_back_while_a_job_works_on_it(store: Store, log: Log) -> None:
+def test_truncation_waits_for_a_running_job(store: Store, log: Log) -> None:
     publish(store, log, "aab")
     plan(log, store)
     with pytest.raises(AssertionError, match="waits for the end of the log's job"):
         truncate(log, store.resources.disk, 1)
 
 
-def test_deletions_without_a_key_and_in_control_records_stay(store: Store, log: Log, clock: ManualClock) -> None:
+def test_tombstones_without_key_and_in_control_records_are_kept(store: Store, log: Log, clock: ManualClock) -> None:
     append(store, log, b"", flags=frame.TOMBSTONE)
     append(store, log, b"", key=b"a", flags=frame.TOMBSTONE | frame.CONTROL)
     publish(store, log, "ab")

@@ -12,18 +12,18 @@ from goqueue.clock import NANOSECONDS, SystemClock
 from goqueue.errors import FilesExhausted, GoQueueError, LogFenced
 from goqueue.limits import COPY_SYNC_SECONDS
 from goqueue.storage.disk import Disk, SystemDisk
-from goqueue.storage.flusher import Flusher, Report
+from goqueue.storage.flusher import Flusher, FlushReport
 from goqueue.storage.log import Log
 from goqueue.storage.store import Store, StoreSettings
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
-from tests.storage.stores import Answers, append, batch, open_store, values
+from tests.storage.stores import Answers, append, batch, open_store, read_again, values
 
 PATIENCE_SECONDS = 30
 
 
 def made(disk: FaultyDisk, operation: str) -> int:
-    """How many operations of a kind there were."""
+    """Return how many operations of a kind there were."""
     return sum(line.split()[1] == operation for line in disk.journal if line[0].isdigit())
 
 
@@ -35,9 +35,7 @@ def with_room_for(store: Store, logs_open: int) -> None:
 # --- rounds ---
 
 
-def test_one_sync_covers_all_appends_of_a_log_that_gathered() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_one_sync_covers_all_gathered_appends(disk: FaultyDisk, store: Store) -> None:
     log, answers = store.create("t/0"), Answers()
     append(store, log, b"first")
     before = made(disk, "sync")
@@ -48,10 +46,7 @@ def test_one_sync_covers_all_appends_of_a_log_that_gathered() -> None:
     assert made(disk, "sync") == before + 1
 
 
-def test_a_segment_is_synced_before_its_successor_is_created() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
-    log = store.create("t/0")
+def test_segment_is_synced_before_the_next_is_created(disk: FaultyDisk, store: Store, log: Log) -> None:
     for _ in range(3):
         log.append(batch([b"x" * 3000]))
     store.flush()
@@ -62,16 +57,14 @@ def test_a_segment_is_synced_before_its_successor_is_created() -> None:
         assert synced < lines.index(f"create {stem}{number:020d}.log")
 
 
-def test_a_round_without_work_touches_nothing() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_round_without_work_writes_nothing(disk: FaultyDisk, store: Store) -> None:
     append(store, store.create("t/0"), b"x")
     operations = disk.operations
     store.flush()
     assert disk.operations == operations
 
 
-def test_between_two_syncs_messages_are_answered_and_read_once_they_are_written() -> None:
+def test_interval_mode_answers_appends_when_written() -> None:
     disk, clock, answers = FaultyDisk(), ManualClock(), Answers()
     store = open_store(disk, clock, flush="interval")
     log = store.create("t/0")
@@ -86,8 +79,7 @@ def test_between_two_syncs_messages_are_answered_and_read_once_they_are_written(
     assert log.durable_end == 1
 
 
-def test_a_sync_is_due_an_interval_after_the_last_one() -> None:
-    clock = ManualClock()
+def test_interval_mode_sync_is_due_after_the_interval(clock: ManualClock) -> None:
     flusher = Flusher(clock, "interval", 2 * NANOSECONDS, lambda _: None)
     assert not flusher._is_due()
     assert flusher._patience() is None
@@ -97,8 +89,7 @@ def test_a_sync_is_due_an_interval_after_the_last_one() -> None:
     assert not flusher._is_due()
 
 
-def test_the_flusher_waits_no_longer_than_the_interval_allows() -> None:
-    clock = ManualClock()
+def test_flusher_wait_ends_when_a_sync_is_due(clock: ManualClock) -> None:
     store = Store.open(
         FaultyDisk(), "/data", clock, owner="t", settings=StoreSettings("interval", 2 * NANOSECONDS), deliver=None
     )
@@ -112,8 +103,7 @@ def test_the_flusher_waits_no_longer_than_the_interval_allows() -> None:
     assert flusher._patience() == 0
 
 
-def test_the_flusher_wakes_to_sync_copies_and_waits_for_nothing_afterwards() -> None:
-    clock = ManualClock()
+def test_flusher_wakes_to_sync_copies(clock: ManualClock) -> None:
     store = open_store(FaultyDisk(), clock)
     flusher, log = store.resources.flusher, store.create("t/0")
     log.writer.keep_copies(log.segments)
@@ -126,22 +116,10 @@ def test_the_flusher_wakes_to_sync_copies_and_waits_for_nothing_afterwards() -> 
     assert flusher._patience() is None
 
 
-def test_a_failure_of_one_log_leaves_the_round_to_the_others() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
-    answers = {name: Answers() for name in ("a", "b", "c")}
-    for name, given in answers.items():
-        store.create(name).append(batch([b"x"]), given)
-    disk.fail("sync", path="*/b/*")
-    store.flush()
-    assert [type(given.given[0]) for given in answers.values()] == [type(None), LogFenced, type(None)]
-
-
-def test_what_is_appended_after_a_failure_waits_for_the_owner_to_see_it() -> None:
-    disk = FaultyDisk()
+def test_append_after_a_failure_waits_for_its_report(disk: FaultyDisk) -> None:
     reports: list[Callable[[], None]] = []
     store = open_store(disk)
-    store._deliver = reports.append  # from now on somebody else hands the reports over
+    store._deliver = reports.append  # from now on a client else hands the reports over
     log, answers = store.create("t/0"), Answers()
     flusher = store.resources.flusher
     log.append(batch([b"refused"]), answers)
@@ -161,9 +139,7 @@ def test_what_is_appended_after_a_failure_waits_for_the_owner_to_see_it() -> Non
 # --- more logs than files ---
 
 
-def test_more_logs_than_files_are_written_with_few_files_open() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_number_of_open_files_is_limited(disk: FaultyDisk, store: Store) -> None:
     with_room_for(store, 5)
     logs = [store.create(f"t/{number}") for number in range(40)]
     for turn in range(3):
@@ -176,8 +152,7 @@ def test_more_logs_than_files_are_written_with_few_files_open() -> None:
     assert all(values(log) == [b"0", b"1", b"2"] for log in left.logs.values())
 
 
-def test_the_log_unused_for_longest_lets_its_files_go() -> None:
-    store = open_store(FaultyDisk())
+def test_least_recently_used_log_closes_its_files(store: Store) -> None:
     with_room_for(store, 2)
     one, two, three = (store.create(name) for name in ("one", "two", "three"))
     for log in (one, two, one, three):
@@ -185,9 +160,7 @@ def test_the_log_unused_for_longest_lets_its_files_go() -> None:
     assert [log.writer.is_open for log in (one, two, three)] == [True, False, True]
 
 
-def test_an_index_that_could_not_be_written_does_not_stop_a_log_whose_files_were_let_go() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_failed_index_write_does_not_stop_a_log_with_closed_files(disk: FaultyDisk, store: Store) -> None:
     with_room_for(store, 1)
     one, other = store.create("one"), store.create("other")
     disk.fail("write", errno.ENOSPC, path="*/one/*.index")
@@ -220,7 +193,7 @@ class Owner:
 
 
 @pytest.mark.parametrize("flush", ["always", "interval"])
-def test_the_thread_writes_and_syncs_what_is_handed_over(tmp_path: Path, flush: str) -> None:
+def test_thread_writes_and_syncs_appends(tmp_path: Path, flush: str) -> None:
     owner, answers = Owner(SystemDisk(), str(tmp_path), flush=flush), Answers()
     logs = [owner.store.create(f"t/{number}") for number in range(3)]
     for number in range(300):
@@ -234,8 +207,7 @@ def test_the_thread_writes_and_syncs_what_is_handed_over(tmp_path: Path, flush: 
     again.close()
 
 
-def test_stopping_writes_what_is_left() -> None:
-    disk = FaultyDisk()
+def test_stopping_writes_what_is_left(disk: FaultyDisk) -> None:
     owner, answers = Owner(disk), Answers()
     log = owner.store.create("t/0")
     for number in range(50):
@@ -245,15 +217,15 @@ def test_stopping_writes_what_is_left() -> None:
     assert len(values(open_store(disk.crash("synced")).logs["t/0"])) == 50
 
 
-def test_a_failure_in_the_thread_reaches_those_who_wait() -> None:
-    disk, answers = FaultyDisk(), Answers()
+def test_sync_failure_in_the_thread_fails_pending_appends(disk: FaultyDisk) -> None:
+    answers = Answers()
     owner = Owner(disk)
     log = owner.store.create("t/0")
     disk.fail("sync", path="*.log")
     log.append(batch([b"lost"]), answers)
     owner.run_until(lambda: bool(answers.given))
     assert isinstance(answers.given[0], LogFenced)
-    owner.store.reopen("t/0")
+    read_again(owner.store, disk, "t/0")
     log.append(batch([b"kept"]), answers)
     owner.run_until(lambda: len(answers.given) == 2)
     assert answers.given[1] is None
@@ -275,7 +247,7 @@ class SlowDisk(FaultyDisk):
         super().sync_directory(path)
 
 
-def test_while_one_round_is_at_the_disk_the_next_one_gathers() -> None:
+def test_appends_during_a_round_are_gathered() -> None:
     disk, answers = SlowDisk(), Answers()
     owner = Owner(disk)
     one, other = owner.store.create("one"), owner.store.create("other")
@@ -311,7 +283,7 @@ def test_a_log_can_be_deleted_while_the_thread_writes_to_it() -> None:
     owner.store.close()
 
 
-def test_deletions_of_a_log_and_of_one_below_it_may_overtake_each_other() -> None:
+def test_log_and_its_child_can_be_deleted_in_any_order() -> None:
     disk = SlowDisk()
     owner = Owner(disk)
     parent, child = owner.store.create("t/0"), owner.store.create("t/0/delayed")
@@ -328,9 +300,8 @@ def test_deletions_of_a_log_and_of_one_below_it_may_overtake_each_other() -> Non
     assert list(open_store(disk.crash("synced")).logs) == ["other"]
 
 
-def test_a_report_says_how_far_each_log_of_the_round_has_come() -> None:
-    store = open_store(FaultyDisk())
-    reports: list[Report] = []
+def test_flush_report_contains_written_and_durable_ends(store: Store) -> None:
+    reports: list[FlushReport] = []
     store.resources.flusher._deliver = reports.append
     log = store.create("t/0")
     log.append(batch([b"one", b"two"]))
@@ -343,12 +314,10 @@ def test_a_report_says_how_far_each_log_of_the_round_has_come() -> None:
     assert outcome.durable.next_offset == 3
 
 
-# --- what nobody expected ---
+# --- unexpected errors ---
 
 
-def test_a_mistake_of_our_own_costs_the_log_that_it_happened_to_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_unexpected_error_fences_only_its_log(disk: FaultyDisk, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {name: Answers() for name in ("a", "b", "c")}
     for name, given in answers.items():
         store.create(name).append(batch([b"x"]), given)
@@ -359,7 +328,7 @@ def test_a_mistake_of_our_own_costs_the_log_that_it_happened_to_and_no_other(mon
     assert [type(error) for error in answers["b"].given] == [LogFenced, LogFenced]
     assert "MemoryError('no room')" in str(store.log("b").fence)
     monkeypatch.undo()
-    store.reopen("b")
+    read_again(store, disk, "b")
     assert append(store, store.log("b"), b"after it") == range(1)
     left = open_store(disk.crash("synced"))
     assert [values(left.log(name)) for name in "abc"] == [[b"x", b"y"], [b"after it"], [b"x", b"y"]]
@@ -372,8 +341,7 @@ def raising(error: BaseException) -> Callable[..., None]:
     return raise_it
 
 
-def test_the_end_of_the_thread_reaches_the_owner_and_is_no_clean_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = FaultyDisk()
+def test_dead_flusher_thread_fails_the_owner_and_its_stop(disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = Owner(disk)
     log = owner.store.create("t/0")
     monkeypatch.setattr(log.writer, "_append", raising(SystemExit("the end")))
@@ -388,8 +356,7 @@ def test_the_end_of_the_thread_reaches_the_owner_and_is_no_clean_stop(monkeypatc
 
 
 @pytest.mark.parametrize("order", [("other", "one"), ("one", "other")])
-def test_a_sync_that_fails_when_files_are_let_go_fences_the_log(order: tuple[str, str]) -> None:
-    disk = FaultyDisk()
+def test_failed_sync_while_closing_files_fences_the_log(disk: FaultyDisk, order: tuple[str, str]) -> None:
     store = open_store(disk, flush="interval")
     with_room_for(store, 1)
     logs = {name: store.create(name) for name in order}
@@ -407,10 +374,10 @@ def test_a_sync_that_fails_when_files_are_let_go_fences_the_log(order: tuple[str
 
 @pytest.mark.parametrize("operation", ["open", "create"])
 @pytest.mark.parametrize("path", ["*.log", "*.index", "*.timeindex"])
-def test_a_process_without_free_files_refuses_and_goes_on_when_it_has_some(operation: str, path: str) -> None:
-    disk, answers = FaultyDisk(), Answers()
-    store = open_store(disk)
-    log = store.create("t/0")
+def test_append_without_free_descriptors_is_refused_and_later_works(
+    disk: FaultyDisk, store: Store, log: Log, operation: str, path: str
+) -> None:
+    answers = Answers()
     append(store, log, b"x" * 3000)
     disk.fail(operation, errno.EMFILE, path=path)
     log.append(batch([b"y" * 3000]), answers)
@@ -423,7 +390,7 @@ def test_a_process_without_free_files_refuses_and_goes_on_when_it_has_some(opera
     assert values(left.logs["t/0"]) == [b"x" * 3000, b"z" * 3000]
 
 
-def test_who_cannot_wait_for_the_interval_has_one_log_synced() -> None:
+def test_sync_soon_syncs_one_log_before_the_interval() -> None:
     store = open_store(FaultyDisk(), flush="interval")
     flusher, wanted, other = store.resources.flusher, store.create("wanted"), store.create("other")
     for log in (wanted, other):

@@ -34,7 +34,7 @@ def test_a_frame_decodes_to_what_was_encoded(sent: Fields) -> None:
 
 
 @given(st.lists(fields, max_size=6), st.binary(max_size=5))
-def test_frames_are_found_wherever_they_stand(sent: list[Fields], before: bytes) -> None:
+def test_frames_are_decoded_at_any_position(sent: list[Fields], before: bytes) -> None:
     frames = [one.encode() for one in sent]
     content = before + b"".join(frames)
     places = [len(before) + start for start in starts(frames)]
@@ -45,18 +45,18 @@ def test_frames_are_found_wherever_they_stand(sent: list[Fields], before: bytes)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_kind_of_buffer_will_do(kind: type) -> None:
+def test_frames_accept_any_kind_of_buffer(kind: type) -> None:
     whole = frame.encode(kind(b"value"), kind(b"key"))
     assert frame.decode(kind(whole)) == frame.decode(whole)
     assert frame.verify(kind(whole)) == len(whole)
 
 
-def test_a_key_of_no_bytes_is_no_key() -> None:
+def test_empty_key_is_stored_as_no_key() -> None:
     assert frame.encode(b"value", b"") == frame.encode(b"value")
     assert frame.decode(frame.encode(b"value", b"")).key is None
 
 
-def test_headers_without_any_are_no_headers() -> None:
+def test_empty_headers_are_stored_as_no_headers() -> None:
     assert frame.encode(b"value", None, frame.encode_headers({})) == frame.encode(b"value")
     assert frame.encode(b"value", None, b"\0\0") == frame.encode(b"value")
 
@@ -68,13 +68,13 @@ def test_headers_keep_their_order_and_may_repeat(pairs: list[tuple[str, bytes]])
 
 
 @given(fields, u63, u63)
-def test_stamping_is_encoding_with_that_offset_and_time(sent: Fields, offset: int, time: int) -> None:
+def test_stamp_equals_encoding_with_offset_and_time(sent: Fields, offset: int, time: int) -> None:
     content = bytearray(b"before" + sent.encode() + b"behind")
     frame.stamp(content, 6, len(content) - 12, offset, time)
     assert content == b"before" + replace(sent, offset=offset, timestamp_ns=time).encode() + b"behind"
 
 
-def test_only_a_tombstone_is_one() -> None:
+def test_is_tombstone_is_true_only_for_tombstones() -> None:
     tombstones = [name for name, whole in KINDS.items() if frame.decode(whole).is_tombstone]
     assert tombstones == ["tombstone"]
 
@@ -83,7 +83,7 @@ def test_only_a_tombstone_is_one() -> None:
 
 
 @every_kind
-def test_no_part_of_a_frame_is_a_frame(whole: bytes) -> None:
+def test_incomplete_frame_is_refused(whole: bytes) -> None:
     for size in range(len(whole)):
         with pytest.raises(FrameInvalid):
             frame.measure(whole[:size])
@@ -92,7 +92,7 @@ def test_no_part_of_a_frame_is_a_frame(whole: bytes) -> None:
 
 
 @every_kind
-def test_no_bit_of_a_frame_changes_unnoticed(whole: bytes) -> None:
+def test_verify_detects_every_flipped_bit(whole: bytes) -> None:
     for position in range(len(whole)):
         for bit in range(8):
             with pytest.raises(FrameInvalid):
@@ -100,18 +100,18 @@ def test_no_bit_of_a_frame_changes_unnoticed(whole: bytes) -> None:
 
 
 @every_kind
-def test_a_walk_stops_where_the_frames_stop(whole: bytes) -> None:
+def test_walk_stops_at_an_invalid_frame(whole: bytes) -> None:
     with pytest.raises(FrameInvalid) as refused:
         list(frame.walk(whole + whole + flipped(whole, len(whole) - 1) + whole))
     assert refused.value.details["position"] == 2 * len(whole)
 
 
-def test_zeros_are_no_frame() -> None:
+def test_zeros_are_refused() -> None:
     with pytest.raises(FrameInvalid, match="00 00 instead of 47 51"):
         frame.measure(bytes(4096))
 
 
-def test_nothing_is_behind_the_end() -> None:
+def test_position_behind_the_end_is_refused() -> None:
     for position in (len(KINDS["value"]), len(KINDS["value"]) + 1, 10**6):
         with pytest.raises(FrameInvalid):
             frame.measure(KINDS["value"], position)
@@ -128,14 +128,14 @@ def test_nothing_is_behind_the_end() -> None:
         (33, 1, "headers of 1 bytes"),
     ],
 )
-def test_a_field_that_cannot_be_is_named(at: int, byte: int, sentence: str) -> None:
+def test_invalid_header_field_is_named(at: int, byte: int, sentence: str) -> None:
     whole = bytearray(KINDS["value"])
     whole[at] = byte
     with pytest.raises(FrameInvalid, match=sentence):
         frame.measure(whole)
 
 
-def test_a_wrong_checksum_is_told_with_the_right_one() -> None:
+def test_wrong_checksum_is_reported_with_the_right_one() -> None:
     whole = KINDS["empty"]
     right = whole[frame.AT_CRC : frame.AT_OFFSET].hex()
     with pytest.raises(FrameInvalid, match=f"the checksum is {right}, the frame says"):
@@ -146,7 +146,7 @@ def test_a_wrong_checksum_is_told_with_the_right_one() -> None:
 
 
 @pytest.mark.parametrize("length", [VALUE_BYTES_MAX, VALUE_BYTES_MAX + 1, 2**31, 2**32 - 1])
-def test_a_lying_value_length_claims_no_memory(length: int) -> None:
+def test_wrong_value_length_allocates_no_memory(length: int) -> None:
     lying = with_length(KINDS["value"], frame.AT_VALUE_LENGTH, 4, length)
     tracemalloc.start()
     for use in (frame.measure, frame.verify, frame.decode):
@@ -158,13 +158,13 @@ def test_a_lying_value_length_claims_no_memory(length: int) -> None:
 
 
 @pytest.mark.parametrize("at", [frame.AT_KEY_LENGTH, frame.AT_HEADERS_LENGTH])
-def test_a_length_beyond_the_bytes_at_hand_is_refused(at: int) -> None:
+def test_length_beyond_the_buffer_is_refused(at: int) -> None:
     with pytest.raises(FrameInvalid, match="the frame says"):
         frame.measure(with_length(KINDS["headers"], at, 2, 0xFFFF))
 
 
 @every_kind
-def test_a_frame_can_be_measured_by_its_header_alone(whole: bytes) -> None:
+def test_frame_is_measured_by_its_header(whole: bytes) -> None:
     header = whole[:FRAME_HEADER_BYTES]
     assert frame.measure(header, 0, len(whole)) == len(whole)
     assert frame.measure(b"xx" + header, 2, len(whole) + 1) == len(whole)
@@ -177,7 +177,7 @@ def test_a_frame_can_be_measured_by_its_header_alone(whole: bytes) -> None:
 # --- what does not fit ---
 
 
-def test_the_largest_of_each_part_fit_together() -> None:
+def test_largest_key_value_and_headers_fit_one_frame() -> None:
     most = frame.encode_headers([("h", bytes(HEADERS_BYTES_MAX - 7))])
     assert len(most) == HEADERS_BYTES_MAX
     whole = frame.encode(bytes(VALUE_BYTES_MAX), bytes(KEY_BYTES_MAX), most)
@@ -192,7 +192,7 @@ def test_the_largest_of_each_part_fit_together() -> None:
         ("headers", (b"", None, bytes(HEADERS_BYTES_MAX + 1))),
     ],
 )
-def test_a_part_that_is_too_large_is_named_with_its_size(name: str, parts: tuple[bytes, ...]) -> None:
+def test_too_large_part_is_refused_with_its_size(name: str, parts: tuple[bytes, ...]) -> None:
     with pytest.raises(MessageTooLarge, match=f"the {name} has {len(parts[-1])} bytes, {len(parts[-1]) - 1} is the"):
         frame.encode(*parts)
 
@@ -226,7 +226,7 @@ def test_a_header_name_must_be_text_that_can_be_written() -> None:
         {"timestamp_ns": 2**64},
     ],
 )
-def test_a_number_that_does_not_fit_is_named(wrong: dict[str, Any]) -> None:
+def test_number_out_of_range_is_named(wrong: dict[str, Any]) -> None:
     ((name, number),) = wrong.items()
     shown = f"{number:#x}" if name == "flags" else str(number)
     with pytest.raises(FrameInvalid, match=shown):
@@ -237,7 +237,7 @@ def test_a_number_that_does_not_fit_is_named(wrong: dict[str, Any]) -> None:
 
 
 @given(headers, st.data())
-def test_headers_that_were_cut_or_continued_are_refused(pairs: list[tuple[str, bytes]], data: st.DataObject) -> None:
+def test_truncated_or_extended_headers_are_refused(pairs: list[tuple[str, bytes]], data: st.DataObject) -> None:
     encoded = frame.encode_headers(pairs)
     for wrong in (encoded[: data.draw(st.integers(0, len(encoded) - 1))], encoded + b"\0"):
         with pytest.raises(FrameInvalid, match="headers"):
@@ -245,7 +245,7 @@ def test_headers_that_were_cut_or_continued_are_refused(pairs: list[tuple[str, b
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_headers_or_refused(content: bytes) -> None:
+def test_arbitrary_bytes_are_headers_or_refused(content: bytes) -> None:
     try:
         pairs = frame.decode_headers(content)
     except FrameInvalid:

@@ -25,12 +25,12 @@ from tests.storage.samples import flipped
 from tests.storage.stores import DATA, open_store, values
 
 
-def test_todays_code_writes_the_bytes_of_the_golden_files() -> None:
+def test_current_code_writes_the_golden_files() -> None:
     assert found_files() == expected_files()
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_a_golden_frame_reads_as_it_is_described(name: str) -> None:
+def test_golden_frame_matches_its_description(name: str) -> None:
     whole = (HOME / f"frame-{name}.bin").read_bytes()
     assert frame.verify(whole) == len(whole)
     assert described(frame.decode(whole)) == described_in(f"frame-{name}.json")
@@ -41,7 +41,7 @@ def described_in(name: str) -> dict[str, Any]:
     return content
 
 
-def test_the_golden_segment_reads_as_it_is_described() -> None:
+def test_golden_segment_matches_its_description() -> None:
     files = {kind: (HOME / f"segment.{kind}.bin").read_bytes() for kind in SEGMENT_FILES}
     described_as = described_in("segment.json")
     assert described_segment(files) == described_as
@@ -52,8 +52,7 @@ def test_the_golden_segment_reads_as_it_is_described() -> None:
     assert index.marked == tuple(described_as["mark"])
 
 
-def test_a_broker_opens_the_golden_segment() -> None:
-    disk = FaultyDisk()
+def test_store_opens_the_golden_segment(disk: FaultyDisk) -> None:
     for kind in SEGMENT_FILES:
         disk.write_file(f"{DATA}/logs/golden/{0:020d}.{kind}", (HOME / f"segment.{kind}.bin").read_bytes())
     disk.write_file(f"{DATA}/FORMAT", b"goqueue 1\n")
@@ -85,18 +84,18 @@ def dumped(block: str) -> bytes:
     return bytes(content)
 
 
-def test_the_example_of_the_page_is_the_golden_frame() -> None:
+def test_documented_example_is_the_golden_frame() -> None:
     whole = dumped(blocks("hex")[0])
     assert whole == (HOME / "frame-example.bin").read_bytes()
     assert f"`{crc32c(whole[:4] + bytes(4) + whole[8:]):08x}`" in PAGE
     assert f"all {len(whole)} bytes" in PAGE
 
 
-def test_the_mark_of_the_page_is_that_of_the_golden_segment() -> None:
+def test_documented_mark_is_that_of_the_golden_segment() -> None:
     assert (HOME / "segment.index.bin").read_bytes().endswith(dumped(blocks("hex")[1]))
 
 
-def test_the_reader_of_the_page_reads_the_golden_segment() -> None:
+def test_documented_reader_reads_the_golden_segment() -> None:
     (program,) = blocks("python")
     names: dict[str, Any] = {}
     exec(program, names)  # noqa: S102 - what the page shows is run as it stands
@@ -109,7 +108,7 @@ def test_the_reader_of_the_page_reads_the_golden_segment() -> None:
             list(names["messages"](wrong))
 
 
-def test_the_page_has_the_limits_of_the_program() -> None:
+def test_documented_limits_match_the_code() -> None:
     assert f"{VALUE_BYTES_MAX:,} (16 MiB)" in PAGE
     assert f"34 + {KEY_BYTES_MAX:,} + {VALUE_BYTES_MAX:,} + {HEADERS_BYTES_MAX:,} bytes" in PAGE
     assert f"each block of {INDEX_BLOCK_BYTES:,} bytes" in PAGE

@@ -62,12 +62,12 @@ SIZE = sum(map(len, FRAMES))
 
 
 @given(logs(repeats=60))
-def test_an_index_has_the_first_frame_of_each_block(frames: list[bytes]) -> None:
+def test_index_contains_the_first_frame_of_each_block(frames: list[bytes]) -> None:
     assert entries(index_of(frames)[0]) == naive(frames)
 
 
 @given(st.lists(st.lists(st.sampled_from(SIZES), min_size=1, max_size=12), max_size=12))
-def test_an_index_noted_batch_by_batch_is_that_of_the_whole_log(batches: list[list[int]]) -> None:
+def test_index_built_by_batches_equals_that_of_the_whole_log(batches: list[list[int]]) -> None:
     index, end = Index(), 0
     frames: list[bytes] = []
     for time, batch in enumerate(batches):
@@ -84,7 +84,7 @@ def test_an_index_noted_batch_by_batch_is_that_of_the_whole_log(batches: list[li
 
 
 @given(st.lists(st.sampled_from(SIZES), min_size=1, max_size=40), st.data())
-def test_what_is_cut_can_be_noted_again(sizes: list[int], data: st.DataObject) -> None:
+def test_cut_entries_can_be_added_again(sizes: list[int], data: st.DataObject) -> None:
     frames = log_of(*sizes)
     index, _, _ = index_of(frames)
     number = data.draw(st.integers(0, len(frames)))
@@ -96,7 +96,7 @@ def test_what_is_cut_can_be_noted_again(sizes: list[int], data: st.DataObject) -
     assert entries(index) == naive(frames)
 
 
-def test_the_entries_before_one_are_an_index_of_their_own() -> None:
+def test_before_returns_an_independent_index() -> None:
     before = INDEX.before(3)
     before.add(1, 2, 3)
     assert entries(before) == [*entries(INDEX)[:3], (1, 2, 3)]
@@ -122,7 +122,7 @@ def test_lookups_find_the_last_entry_that_is_not_too_late(numbers: list[int], wa
 
 
 @given(logs(repeats=60, min_size=1), st.integers(0, 3))
-def test_an_index_is_loaded_as_it_was_dumped(frames: list[bytes], first: int) -> None:
+def test_index_round_trips_through_its_files(frames: list[bytes], first: int) -> None:
     index, content, times = index_of(frames)
     size = sum(map(len, frames))
     assert load(content, times, frame.offset_at(frames[0]), size) == index
@@ -130,18 +130,18 @@ def test_an_index_is_loaded_as_it_was_dumped(frames: list[bytes], first: int) ->
     assert index.dump_times(first) == index.dump_times()[first * PAIR_BYTES :]
 
 
-def test_a_mark_counts_without_entries() -> None:
+def test_mark_is_loaded_without_entries() -> None:
     assert load(mark(5, 100), b"", 5, 4096) == Index(marked=(5, 100))
 
 
-def test_the_index_of_an_empty_segment_is_its_mark() -> None:
+def test_index_of_an_empty_segment_is_its_mark() -> None:
     loaded = load(mark(5, 0), b"", 5, 0)
     assert loaded == Index(marked=(5, 0))
     assert load(b"", b"", 5, 0) is None
 
 
 @pytest.mark.parametrize("marked", [(0, 0), (1, 36), (2**63 - 1, 2**31)])
-def test_a_mark_is_a_pair_with_a_checksum_and_a_name(marked: tuple[int, int]) -> None:
+def test_mark_format(marked: tuple[int, int]) -> None:
     content = mark(*marked)
     assert len(content) == MARK_BYTES
     assert content[-4:] == b"GQIX"
@@ -151,14 +151,14 @@ def test_a_mark_is_a_pair_with_a_checksum_and_a_name(marked: tuple[int, int]) ->
 # --- what is left after a crash ---
 
 
-def test_an_index_cut_at_any_byte_is_a_prefix_without_a_mark() -> None:
+def test_truncated_index_is_a_prefix_without_mark() -> None:
     for size in range(len(CONTENT)):
         loaded = load(CONTENT[:size], TIMES, 0, SIZE)
         assert is_prefix(loaded, INDEX)
         assert loaded is None or loaded.marked is None
 
 
-def test_a_time_index_cut_at_any_byte_shortens_the_index() -> None:
+def test_truncated_time_index_shortens_the_index() -> None:
     for size in range(len(TIMES)):
         loaded = load(CONTENT, TIMES[:size], 0, SIZE)
         assert is_prefix(loaded, INDEX)
@@ -166,7 +166,7 @@ def test_a_time_index_cut_at_any_byte_shortens_the_index() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 30, 45, 46, 47, 48, 50, 60])
-def test_new_entries_torn_at_any_byte_over_the_old_mark_add_nothing_untrue(count: int) -> None:
+def test_torn_entries_over_an_old_mark_give_a_prefix(count: int) -> None:
     before, old, _ = index_of(FRAMES[:count])
     place = len(before) * PAIR_BYTES
     for torn in range(len(CONTENT) - place + 1):
@@ -176,7 +176,7 @@ def test_new_entries_torn_at_any_byte_over_the_old_mark_add_nothing_untrue(count
         assert loaded is None or loaded.marked in (None, before.marked, INDEX.marked)
 
 
-def test_no_byte_of_a_mark_changes_unnoticed() -> None:
+def test_flipped_bit_in_the_mark_is_detected() -> None:
     for position in range(len(CONTENT) - MARK_BYTES, len(CONTENT)):
         for bit in range(8):
             wrong = bytearray(CONTENT)
@@ -187,14 +187,14 @@ def test_no_byte_of_a_mark_changes_unnoticed() -> None:
 
 
 @pytest.mark.parametrize("zeros", [1, 8, 16, 23, 24, 512, 4096])
-def test_zeros_behind_an_index_end_it(zeros: int) -> None:
+def test_trailing_zeros_end_the_index(zeros: int) -> None:
     loaded = load(CONTENT + bytes(zeros), TIMES + bytes(zeros), 0, SIZE)
     assert is_prefix(loaded, INDEX)
     assert loaded is None or loaded.marked is None
     assert load(bytes(zeros), bytes(zeros), 0, SIZE) is None
 
 
-def test_zeros_in_place_of_any_part_end_the_index() -> None:
+def test_zeroed_part_ends_the_index() -> None:
     for start in range(0, len(TIMES), 8):
         zeros = bytes(len(TIMES) - start)
         assert is_prefix(load(CONTENT[:start] + zeros + CONTENT[-MARK_BYTES:], TIMES, 0, SIZE), INDEX)
@@ -202,13 +202,13 @@ def test_zeros_in_place_of_any_part_end_the_index() -> None:
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200), st.integers(0, 2**64), st.integers(0, 2**31))
-def test_garbage_is_no_index(content: bytes, times: bytes, base: int, size: int) -> None:
+def test_garbage_is_not_loaded_as_index(content: bytes, times: bytes, base: int, size: int) -> None:
     loaded = load(content, times, base, size)
     assert loaded is None or (len(loaded), loaded.marked) == (0, None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), max_size=8), st.integers(0, 2**31))
-def test_numbers_that_wrap_around_are_not_taken_for_rising_ones(pairs: list[tuple[int, int]], size: int) -> None:
+def test_overflowing_numbers_are_not_taken_as_rising(pairs: list[tuple[int, int]], size: int) -> None:
     table = [(0, 0), *pairs]
     loaded = load(packed(table) + mark(1, size), packed((1, offset) for offset, _ in table), 0, size)
     if loaded is not None:
@@ -233,13 +233,13 @@ def test_overflowing_offsets_positions_and_times_are_refused() -> None:
     assert load(by_time, packed([(high, 0), (high, 1), (low, 2), (low, 3)]), 0, 2**31) is None
 
 
-def test_an_index_that_is_behind_its_log_says_what_it_knows() -> None:
+def test_index_behind_its_log_gives_its_entries() -> None:
     for count in range(1, len(FRAMES)):
         older, content, times = index_of(FRAMES[:count])
         assert load(content, times, 0, SIZE) == older
 
 
-def test_an_index_that_is_ahead_of_its_log_leaves_out_what_is_missing() -> None:
+def test_index_ahead_of_its_log_omits_missing_entries() -> None:
     for size in (1, 36, 4000, 4096, 4500, 13_500, SIZE - 1):
         loaded = load(CONTENT, TIMES, 0, size)
         assert entries(loaded) == [entry for entry in naive(FRAMES) if entry[1] < size]
@@ -267,17 +267,17 @@ def test_an_index_of_another_segment_is_refused() -> None:
         [(0, 0), (5, 8192), (9, 4096)],
     ],
 )
-def test_entries_that_cannot_follow_each_other_end_the_index(table: list[tuple[int, int]]) -> None:
+def test_impossible_entry_order_ends_the_index(table: list[tuple[int, int]]) -> None:
     loaded = load(packed(table) + mark(9, 20_000), packed((7, offset) for offset, _ in table), 0, 20_000)
     assert loaded is None or len(loaded) < len(table)
 
 
-def test_times_that_fall_are_no_time_index() -> None:
+def test_falling_times_are_refused() -> None:
     table = packed([(0, 0), (1, 4096), (2, 8192)]) + mark(9, 20_000)
     assert load(table, packed([(5, 0), (5, 1), (4, 2)]), 0, 20_000) is None
     assert load(table, packed([(5, 0), (5, 1), (5, 2)]), 0, 20_000) is not None
 
 
-def test_every_kind_of_frame_can_be_entered() -> None:
+def test_frame_with_value_can_be_indexed() -> None:
     index, content, times = index_of(list(KINDS.values())[1:2])
     assert load(content, times, 0, 1000) == index

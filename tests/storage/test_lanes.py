@@ -4,9 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.storage import frame, scan
-from goqueue.storage.aborted import as_edges, union
-from goqueue.storage.lanes import LANES, NO_LANE, Digest, LaneBook, Lanes, dump, lanes_of, load, survey_lanes
-from goqueue.storage.survey import Stretch
+from goqueue.storage.lanes import (
+    LANES,
+    NO_LANE,
+    AppendedLanes,
+    LaneSummary,
+    SegmentLanes,
+    dump,
+    lanes_of,
+    load,
+    scan_lanes,
+)
+from goqueue.storage.segment_scan import ScanRange
+from goqueue.storage.transaction_index import as_edges, union
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import open_store
 
@@ -23,18 +33,18 @@ APPENDS = st.lists(
 
 
 def frames_with(lanes: list[int], flags: int = 0) -> scan.Frames:
-    return scan.batch(bytearray(b"".join(frame.encode(b"v", priority=lane, flags=flags) for lane in lanes)))
+    return scan.check_batch(bytearray(b"".join(frame.encode(b"v", priority=lane, flags=flags) for lane in lanes)))
 
 
-def noted(appends: list[list[int]], first: int = 100) -> tuple[Lanes, LaneBook, list[int]]:
-    lanes, book, known = Lanes(first), LaneBook(first), list[int]()
+def noted(appends: list[list[int]], first: int = 100) -> tuple[SegmentLanes, AppendedLanes, list[int]]:
+    lanes, book, known = SegmentLanes(first), AppendedLanes(first), list[int]()
     for append in appends:
         book.note(lanes, frames_with(append), first + len(known))
         known += append
     return lanes, book, known
 
 
-def told(lanes: Lanes) -> list[int]:
+def told(lanes: SegmentLanes) -> list[int]:
     """The lane of each offset, which is in one only."""
     found: dict[int, int] = {}
     for lane, runs in enumerate(lanes.runs):
@@ -46,20 +56,20 @@ def told(lanes: Lanes) -> list[int]:
 
 
 @given(APPENDS)
-def test_every_message_is_in_its_lane(appends: list[list[int]]) -> None:
+def test_lanes_of_appended_messages_are_recorded(appends: list[list[int]]) -> None:
     lanes, book, known = noted(appends)
     assert told(lanes) == known
     assert book.appended == [known.count(lane) for lane in LANES]
 
 
 @given(APPENDS)
-def test_runs_are_as_few_as_they_can_be(appends: list[list[int]]) -> None:
+def test_adjacent_runs_are_merged(appends: list[list[int]]) -> None:
     lanes, _, known = noted(appends)
     assert lanes.run_count == sum(one != two for one, two in zip([NO_LANE, *known], known, strict=False))
 
 
 @given(APPENDS)
-def test_the_book_knows_since_when_all_are_in_one_lane(appends: list[list[int]]) -> None:
+def test_start_of_the_last_single_lane_range_is_known(appends: list[list[int]]) -> None:
     _, book, known = noted(appends, first=0)
     assert len(set(known[book.since :])) <= 1
     assert not known or book.lane == known[-1]
@@ -67,9 +77,7 @@ def test_the_book_knows_since_when_all_are_in_one_lane(appends: list[list[int]])
 
 
 @given(APPENDS, st.data())
-def test_the_next_and_the_number_of_messages_of_a_lane_are_those_of_a_list(
-    appends: list[list[int]], data: st.DataObject
-) -> None:
+def test_lane_lookups_match_naive_model(appends: list[list[int]], data: st.DataObject) -> None:
     lanes, _, known = noted(appends, first=0)
     lane = data.draw(st.sampled_from(LANES))
     first, end = (data.draw(st.integers(0, len(known) + 2)) for _ in range(2))
@@ -85,7 +93,7 @@ def test_the_next_and_the_number_of_messages_of_a_lane_are_those_of_a_list(
 
 
 @given(APPENDS, st.data())
-def test_what_was_refused_is_forgotten(appends: list[list[int]], data: st.DataObject) -> None:
+def test_cut_removes_refused_messages(appends: list[list[int]], data: st.DataObject) -> None:
     lanes, book, known = noted(appends, first=0)
     offset = data.draw(st.integers(0, len(known)))
     book.cut(lanes, offset)
@@ -97,27 +105,25 @@ def test_what_was_refused_is_forgotten(appends: list[list[int]], data: st.DataOb
 
 
 @given(APPENDS, st.data())
-def test_two_parts_make_the_whole(appends: list[list[int]], data: st.DataObject) -> None:
+def test_joined_parts_equal_the_whole(appends: list[list[int]], data: st.DataObject) -> None:
     whole, _, known = noted(appends, first=0)
     cut = data.draw(st.integers(0, len(known)))
     before, _, _ = noted([known[:cut]] if cut else [], first=0)
-    after = Lanes(cut)
-    LaneBook(cut).note(after, frames_with(known[cut:]), cut) if known[cut:] else None
+    after = SegmentLanes(cut)
+    AppendedLanes(cut).note(after, frames_with(known[cut:]), cut) if known[cut:] else None
     joined = before.followed_by(after)
     assert (joined, joined.last) == (whole, whole.last)
 
 
 @given(APPENDS)
-def test_what_is_written_is_read_again(appends: list[list[int]]) -> None:
+def test_lane_file_round_trips(appends: list[list[int]]) -> None:
     lanes, _, _ = noted(appends)
     content = dump(lanes, size=4711)
     assert load(content, lanes.first, lanes.end, 4711) == lanes
 
 
 @given(APPENDS, st.data())
-def test_a_file_with_a_changed_bit_or_of_another_segment_is_not_believed(
-    appends: list[list[int]], data: st.DataObject
-) -> None:
+def test_damaged_or_foreign_lane_file_is_ignored(appends: list[list[int]], data: st.DataObject) -> None:
     lanes, _, _ = noted(appends)
     content = bytearray(dump(lanes, size=4711))
     assert load(bytes(content), lanes.first, lanes.end, 4712) is None
@@ -128,16 +134,16 @@ def test_a_file_with_a_changed_bit_or_of_another_segment_is_not_believed(
 
 
 @given(APPENDS, st.data())
-def test_a_digest_knows_all_but_the_middle(appends: list[list[int]], data: st.DataObject) -> None:
+def test_lane_summary_counts_outside_the_middle(appends: list[list[int]], data: st.DataObject) -> None:
     lanes, _, known = noted(appends, first=0)
-    digest, lane = Digest.of(lanes), data.draw(st.sampled_from(LANES))
+    digest, lane = LaneSummary.of(lanes), data.draw(st.sampled_from(LANES))
     offset = data.draw(st.integers(0, len(known)))
     if digest.is_beside(lane, offset):
         count = lanes.runs[lane].count(offset, len(known))
         assert count == (digest.counts[lane] if offset < digest.ends[lane] else 0)
 
 
-def test_the_end_of_a_transaction_parts_no_run() -> None:
+def test_control_records_do_not_split_runs() -> None:
     content = b"".join(
         frame.encode(b"v", priority=lane, flags=flags)
         for lane, flags in ((1, 0), (2, frame.CONTROL), (1, 0), (3, 0), (2, frame.CONTROL))
@@ -147,19 +153,17 @@ def test_the_end_of_a_transaction_parts_no_run() -> None:
     assert lanes_of(scan.walk(bytearray(frame.encode(b"v", flags=frame.CONTROL))), last=4).tolist() == [4]
 
 
-def test_a_survey_of_a_log_finds_the_same_lanes() -> None:
-    disk = FaultyDisk()
+def test_segment_scan_finds_the_same_lanes(disk: FaultyDisk) -> None:
     log = open_store(disk, segment_bytes=1 << 20).create("t/0")
     for lanes in ([2] * 50, [0, 2, 2, 4], [1]):
         log.append(frames_with(lanes))
     log._resources.flusher.flush()
     segment = log.active
-    surveyed = survey_lanes(disk.open(segment.path, "read"), Stretch(0, segment.size, 0, log.next_offset))
+    surveyed = scan_lanes(disk.open(segment.path, "read"), ScanRange(0, segment.size, 0, log.next_offset))
     assert surveyed == segment.lanes
 
 
-def test_what_is_damaged_is_in_the_lane_of_normal_messages_so_that_its_reader_is_told() -> None:
-    disk = FaultyDisk()
+def test_damaged_messages_count_as_normal_lane(disk: FaultyDisk) -> None:
     log = open_store(disk, segment_bytes=1 << 20).create("t/0")
     log.append(frames_with([0, 0, 0]))
     log._resources.flusher.flush()
@@ -169,12 +173,12 @@ def test_what_is_damaged_is_in_the_lane_of_normal_messages_so_that_its_reader_is
     content[length + 36] ^= 1
     file = disk.open(path, "write")
     file.write(0, [content])
-    lanes = survey_lanes(disk.open(path, "read"), Stretch(0, 3 * length, 0, 3))
+    lanes = scan_lanes(disk.open(path, "read"), ScanRange(0, 3 * length, 0, 3))
     assert told(lanes) == [0, frame.NORMAL, 0]
 
 
-def test_runs_may_be_further_apart_than_four_bytes_can_say() -> None:
-    lanes, far = Lanes(7), 2**32 + 7
+def test_lane_file_supports_offsets_beyond_32_bits() -> None:
+    lanes, far = SegmentLanes(7), 2**32 + 7
     lanes.add(2, 7, 9)
     lanes.add(0, far - 1, far + 1)
     lanes.add(2, far + 1, 2 * far)
@@ -183,8 +187,8 @@ def test_runs_may_be_further_apart_than_four_bytes_can_say() -> None:
     assert (lanes.runs[0].next(9), lanes.runs[2].next(9)) == (far - 1, far + 1)
 
 
-def test_a_control_record_alone_leaves_a_log_in_its_lane() -> None:
-    lanes, book = Lanes(0), LaneBook(0)
+def test_control_record_does_not_start_a_new_lane() -> None:
+    lanes, book = SegmentLanes(0), AppendedLanes(0)
     book.note(lanes, frames_with([1, 1]), 0)
     book.note(lanes, frames_with([2], frame.CONTROL), 2, has_control=True)
     book.note(lanes, frames_with([1]), 3)

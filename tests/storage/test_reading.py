@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from goqueue.errors import DiskFailed, OffsetOutOfRange, RangeDamaged
 from goqueue.storage import frame, scan
-from goqueue.storage.extent import Extent
-from goqueue.storage.flusher import Mode
+from goqueue.storage.flusher import FlushMode
 from goqueue.storage.index import Index, mark
 from goqueue.storage.log import Log, LogSettings
+from goqueue.storage.reads import PendingRead
 from goqueue.storage.store import Store, StoreSettings
 from goqueue.storage.tail import BLOCK_OVERHEAD_BYTES
 from goqueue.testing.clock import ManualClock
@@ -25,7 +25,7 @@ SEALED = f"{DATA}/logs/t/00000000000000000000"
 
 @dataclass
 class Batch:
-    """What is appended together, and how long before it nothing was."""
+    """An appended batch, and the pause before it."""
 
     values: list[bytes]
     pause_seconds: float
@@ -48,21 +48,22 @@ class Filled:
     disk: FaultyDisk
     store: Store
     log: Log
-    messages: list[frame.Message]
+    messages: list[frame.StoredMessage]
 
 
-def filled(sent: list[Batch], *, tail_bytes: int = 2**20, flush: Mode = "always") -> Filled:
+def filled(sent: list[Batch], *, tail_bytes: int = 2**20, flush: FlushMode = "always") -> Filled:
     disk, clock = FaultyDisk(), ManualClock()
     settings = StoreSettings(flush=flush, tail_bytes=tail_bytes, log=LogSettings(segment_bytes=4096))
     store = Store.open(disk, DATA, clock, owner="this test", settings=settings)
     log = store.create("t")
-    messages: list[frame.Message] = []
+    messages: list[frame.StoredMessage] = []
     for one in sent:
         clock.advance(one.pause_seconds)
         log.append(batch(one.values, key=b"k"))
         store.flush()
         messages += (
-            frame.Message(offset, clock.now_ns(), b"k", value) for offset, value in enumerate(one.values, len(messages))
+            frame.StoredMessage(offset, clock.now_ns(), b"k", value)
+            for offset, value in enumerate(one.values, len(messages))
         )
     return Filled(disk, store, log, messages)
 
@@ -72,7 +73,7 @@ def reopened(disk: FaultyDisk) -> Log:
     return open_store(disk.after_crash("everything")).log("t")
 
 
-def decoded(log: Log, offset: int, max_bytes: int) -> tuple[list[frame.Message], int]:
+def decoded(log: Log, offset: int, max_bytes: int) -> tuple[list[frame.StoredMessage], int]:
     read = log.read(offset, max_bytes)
     found = [frame.decode(buffer, place) for buffer in read.buffers for place in frame.walk(buffer)]
     return found, read.next_offset
@@ -82,7 +83,7 @@ def decoded(log: Log, offset: int, max_bytes: int) -> tuple[list[frame.Message],
 
 
 @given(batches, st.data(), st.sampled_from((0, 1, 100, 5000, 10**6)))
-def test_memory_and_files_and_a_list_agree(sent: list[Batch], data: st.DataObject, max_bytes: int) -> None:
+def test_reads_match_a_list_from_memory_and_files(sent: list[Batch], data: st.DataObject, max_bytes: int) -> None:
     there = filled(sent)
     tiny = filled(sent, tail_bytes=1)
     for log in (there.log, tiny.log, reopened(there.disk)):
@@ -95,7 +96,7 @@ def test_memory_and_files_and_a_list_agree(sent: list[Batch], data: st.DataObjec
         assert [*everything(log, max_bytes)] == there.messages
 
 
-def everything(log: Log, max_bytes: int) -> list[frame.Message]:
+def everything(log: Log, max_bytes: int) -> list[frame.StoredMessage]:
     messages, offset = decoded(log, 0, max_bytes)
     while offset < log.readable_end:
         more, offset = decoded(log, offset, max_bytes)
@@ -104,7 +105,7 @@ def everything(log: Log, max_bytes: int) -> list[frame.Message]:
 
 
 @given(batches, st.integers(-5, 120))
-def test_an_offset_that_is_not_there_is_refused_with_those_that_are(sent: list[Batch], offset: int) -> None:
+def test_unknown_offset_is_refused_with_the_known_range(sent: list[Batch], offset: int) -> None:
     there = filled(sent)
     if 0 <= offset <= len(there.messages):
         assert there.log.read(offset, 100).next_offset >= offset
@@ -116,7 +117,7 @@ def test_an_offset_that_is_not_there_is_refused_with_those_that_are(sent: list[B
 
 @pytest.mark.parametrize("flush", ["always", "interval"])
 @pytest.mark.parametrize("tail_bytes", [1, 2**20])
-def test_nobody_reads_what_was_not_answered(flush: Mode, tail_bytes: int) -> None:
+def test_unanswered_appends_are_not_read(flush: FlushMode, tail_bytes: int) -> None:
     there = filled([Batch([b"one", b"two"], 0)], tail_bytes=tail_bytes, flush=flush)
     there.log.append(batch([b"three"]))
     assert values(there.log) == [b"one", b"two"]
@@ -125,7 +126,7 @@ def test_nobody_reads_what_was_not_answered(flush: Mode, tail_bytes: int) -> Non
     assert values(there.log) == [b"one", b"two", b"three"]
 
 
-def test_reading_stays_within_what_was_asked_for_from_files_too() -> None:
+def test_read_from_files_respects_the_byte_limit() -> None:
     there = filled([Batch([bytes(100)] * 20, 0)] * 5, tail_bytes=1)
     size = len(frame.encode(bytes(100), b"k"))
     for max_bytes, count in ((0, 1), (1, 1), (size, 1), (2 * size - 1, 1), (2 * size, 2), (7 * size, 7)):
@@ -133,14 +134,14 @@ def test_reading_stays_within_what_was_asked_for_from_files_too() -> None:
         assert (read.size, read.next_offset) == (count * size, count)
 
 
-def test_a_message_larger_than_what_was_asked_for_comes_alone() -> None:
+def test_message_larger_than_the_read_limit_comes_alone() -> None:
     there = filled([Batch([bytes(50_000), b"small"], 0)], tail_bytes=1)
     for max_bytes in (0, 1, 20_000, 49_999):
         assert [one.value for one in decoded(there.log, 0, max_bytes)[0]] == [bytes(50_000)]
 
 
 @given(batches, st.data())
-def test_the_first_message_since_a_time_is_that_of_a_list(sent: list[Batch], data: st.DataObject) -> None:
+def test_time_lookup_matches_a_list(sent: list[Batch], data: st.DataObject) -> None:
     there = filled(sent)
     tiny = filled(sent, tail_bytes=2 * BLOCK_OVERHEAD_BYTES)
     times = [one.timestamp_ns for one in there.messages]
@@ -217,14 +218,14 @@ LARGE_DISK = sealed_segment(LARGE)
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT.keys())
-def test_a_spoilt_index_changes_nothing_that_is_read(spoil: Spoil) -> None:
+def test_read_ignores_spoilt_index(spoil: Spoil) -> None:
     disk = spoilt(LARGE_DISK, spoil)
     for offset in (0, 1, 55, 130, 131, 250, 399, 400):
         assert values(reopened(disk), offset) == [value_of(number) for number in range(offset, LARGE + 1)]
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT.keys())
-def test_a_spoilt_index_changes_nothing_that_is_found_by_time(spoil: Spoil) -> None:
+def test_time_lookup_ignores_spoilt_index(spoil: Spoil) -> None:
     disk, whole = spoilt(LARGE_DISK, spoil), reopened(LARGE_DISK)
     for number in range(0, LARGE, 10):
         time = decoded(whole, number, 1)[0][0].timestamp_ns
@@ -232,7 +233,7 @@ def test_a_spoilt_index_changes_nothing_that_is_found_by_time(spoil: Spoil) -> N
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT.keys())
-def test_an_examination_makes_the_index_again(spoil: Spoil) -> None:
+def test_examine_rebuilds_the_index(spoil: Spoil) -> None:
     disk = spoilt(LARGE_DISK, spoil)
     log = open_store(disk).log("t")
     index = log.reader(log.segments[0]).examine(log.segments[0].size, LARGE)
@@ -240,7 +241,7 @@ def test_an_examination_makes_the_index_again(spoil: Spoil) -> None:
     assert LARGE_DISK.read_file(f"{SEALED}.timeindex") == index.dump_times()
 
 
-def test_an_index_ahead_of_its_log_gives_what_is_there_and_names_what_was_lost() -> None:
+def test_reads_with_an_index_ahead_of_its_log_report_the_loss() -> None:
     disk = LARGE_DISK.after_crash("everything")
     content = disk.read_file(f"{SEALED}.log")
     ends = scan.walk(content).positions.tolist()
@@ -279,18 +280,11 @@ def places_of(number: int) -> range:
 
 
 @pytest.mark.parametrize("number", range(SMALL))
-def test_a_flip_at_any_byte_is_never_served_and_everything_else_is(number: int) -> None:
+def test_flipped_bit_hides_only_its_message_and_the_error_names_it(number: int) -> None:
     healthy = [value_of(other) for other in range(SMALL + 1) if other != number]
     for position in places_of(number):
         log = damaged_log(position)
-        assert values(log, skip=True) == healthy
-        assert values(log, max_bytes=1, skip=True) == healthy
-
-
-@pytest.mark.parametrize("number", range(SMALL))
-def test_a_reader_that_meets_damage_is_told_file_bytes_and_offsets(number: int) -> None:
-    for position in places_of(number):
-        log = damaged_log(position)
+        assert values(log, skip=True) == values(log, max_bytes=1, skip=True) == healthy
         assert up_to_damage(log) == [value_of(other) for other in range(number)]
         with pytest.raises(RangeDamaged, match=f"{SEALED}.log is damaged from byte {SMALL_STARTS[number]} to ") as met:
             log.read(number, 1000)
@@ -313,13 +307,13 @@ def up_to_damage(log: Log) -> list[bytes]:
         found += [one.value for one in messages]
 
 
-def test_what_was_skipped_is_told() -> None:
+def test_read_reports_skipped_offsets() -> None:
     read = damaged_log(SMALL_STARTS[5] + 36).read(5, 10, skip_damage=True)
     assert [(one.first_offset, one.next_offset) for one in read.skipped] == [(5, 6)]
     assert read.next_offset == 7
 
 
-def test_damage_that_others_read_past_is_still_damage() -> None:
+def test_skipped_damage_is_reported_to_later_readers() -> None:
     log = damaged_log(SMALL_STARTS[5] + 36)
     assert len(values(log, skip=True)) == SMALL
     with pytest.raises(RangeDamaged):
@@ -341,7 +335,7 @@ def test_several_flips_cost_only_what_they_hit(flips: set[int], offset: int, max
     assert values(log, offset, max_bytes=max_bytes, skip=True) == healthy
 
 
-def test_a_frame_out_of_order_far_from_the_first_is_never_served() -> None:
+def test_frames_out_of_order_are_never_returned() -> None:
     frames = [frame.encode(bytes(5000), offset=offset, timestamp_ns=10**18) for offset in (0, 1, 2, 1, 5, 6, 7)]
     disk = SMALL_DISK.after_crash("everything")
     index = Index()  # one that leads readers past the place, as a writer with such a mistake would leave it
@@ -367,18 +361,17 @@ def everything_skipping(log: Log) -> list[int]:
     return found
 
 
-def test_a_file_that_changes_while_it_is_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_changed_while_read_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_store(SMALL_DISK.after_crash("everything")).log("t")
-    monkeypatch.setattr(Extent, "_attempt", lambda *_: None)
+    monkeypatch.setattr(PendingRead, "_attempt", lambda *_: None)
     with pytest.raises(RangeDamaged, match="changed while it was read"):
         log.read(0, 100)
 
 
-# --- a file that somebody cut ---
+# --- a file that was cut ---
 
 
-def test_a_sealed_segment_that_was_cut_between_two_messages_is_not_read_as_a_gap() -> None:
-    disk = FaultyDisk()
+def test_sealed_segment_cut_between_messages_is_damage(disk: FaultyDisk) -> None:
     store = open_store(disk, tail_bytes=0, segment_bytes=1 << 20)
     log = store.create("t")
     for number in range(10):
@@ -415,10 +408,9 @@ def unreadable(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 @pytest.mark.parametrize("block", range(4))
 @pytest.mark.parametrize("spoil", [None, "index"])
-def test_a_block_that_cannot_be_read_costs_only_the_messages_in_it(
-    monkeypatch: pytest.MonkeyPatch, block: int, spoil: str | None
+def test_unreadable_block_hides_only_its_messages(
+    disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch, block: int, spoil: str | None
 ) -> None:
-    disk = FaultyDisk()
     store = open_store(disk, tail_bytes=1, segment_bytes=20_000)
     log, contents = store.create("t"), [b"%03d" % number * 50 for number in range(120)]
     for content in contents:
@@ -439,7 +431,7 @@ def test_a_block_that_cannot_be_read_costs_only_the_messages_in_it(
 
 
 @pytest.mark.parametrize("segment", [0, 1, 2])
-def test_a_time_is_found_although_that_of_a_first_message_is_wrong(segment: int) -> None:
+def test_time_lookup_with_a_damaged_first_timestamp(segment: int) -> None:
     there = filled([Batch([b"%d" % number * 200], 10) for number in range(60)])
     starts = [one.base_offset for one in there.log.segments]
     assert len(starts) > 3

@@ -1,4 +1,4 @@
-"""What an opened directory says of its logs: what was cut, what is damaged, and from where life goes on."""
+"""Recovery of logs: what is cut, what is damaged, and the next offset."""
 
 import errno
 
@@ -6,7 +6,8 @@ import pytest
 
 from goqueue.errors import RangeDamaged
 from goqueue.storage import frame
-from goqueue.storage.recovery import CleanState, Recovered, recover
+from goqueue.storage.log import Log
+from goqueue.storage.recovery import CleanLogState, RecoveredLog, recover
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
@@ -30,9 +31,19 @@ def killed(*, segment_bytes: int = 100_000, count: int = 200) -> FaultyDisk:
     return disk.crash("everything")
 
 
-def opened(disk: FaultyDisk) -> tuple[Store, Recovered]:
+def opened(disk: FaultyDisk) -> tuple[Store, RecoveredLog]:
     store = open_store(disk)
     return store, store.recovered["t/0"]
+
+
+def assert_damaged_at_each_start(disk: FaultyDisk, first: int, end: int) -> FaultyDisk:
+    """Three starts report the same lost range and give none of its offsets again; the disk after them."""
+    for _ in range(3):
+        store, found = opened(disk)
+        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(first, end)]
+        assert store.logs["t/0"].next_offset == end
+        disk = disk.crash("everything")
+    return disk
 
 
 def last_log(disk: FaultyDisk) -> str:
@@ -46,15 +57,14 @@ def without_lock(disk: FaultyDisk) -> dict[str, bytes]:
 # --- what recovery reads ---
 
 
-def test_an_empty_directory_becomes_an_empty_log() -> None:
-    disk = FaultyDisk()
+def test_recovery_of_an_empty_directory(disk: FaultyDisk) -> None:
     disk.make_directory(DIRECTORY)
     found = recover(disk, DIRECTORY)
     assert (found.next_offset, found.last_time, [segment.base_offset for segment in found.segments]) == (0, 0, [0])
     assert disk.crash("synced").paths() == [path(0)]
 
 
-def test_only_the_last_segment_is_surveyed_and_only_from_its_last_index_entry() -> None:
+def test_recovery_reads_only_the_end_of_the_last_segment() -> None:
     disk = killed(segment_bytes=10_000)
     reads: list[str] = []
 
@@ -69,28 +79,17 @@ def test_only_the_last_segment_is_surveyed_and_only_from_its_last_index_entry() 
     assert len(reads) < 10
 
 
-def test_recovering_again_changes_nothing() -> None:
-    disk = killed(segment_bytes=10_000)
-    disk.write_file(last_log(disk), disk.read_file(last_log(disk)) + b"torn")
-    _, first = opened(disk)
-    assert first.cut is not None
-    before, disk = without_lock(disk), disk.crash("everything")
-    _, second = opened(disk)
-    assert (second.cut, second.damages, second.next_offset) == (None, [], first.next_offset)
-    assert without_lock(disk) == before
-
-
 @pytest.mark.parametrize("size", [0, 1, 10**6])
-def test_a_marker_that_does_not_fit_is_not_believed(size: int) -> None:
-    found = recover(killed(), DIRECTORY, CleanState(0, 150, 5, 3, size))
+def test_clean_marker_that_does_not_match_is_ignored(size: int) -> None:
+    found = recover(killed(), DIRECTORY, CleanLogState(0, 150, 5, 3, size))
     assert (found.was_clean, found.next_offset) == (False, 200)
 
 
-def test_a_marker_that_fits_is_believed_without_reading() -> None:
+def test_matching_clean_marker_is_used_without_reading() -> None:
     disk = killed()
     size = len(disk.read_file(path(0)))
     disk.fail("read", times="forever")
-    found = recover(disk, DIRECTORY, CleanState(0, 200, 5, 3, size))
+    found = recover(disk, DIRECTORY, CleanLogState(0, 200, 5, 3, size))
     assert (found.was_clean, found.next_offset, found.last_time) == (True, 200, 5)
 
 
@@ -98,7 +97,7 @@ def test_a_marker_that_fits_is_believed_without_reading() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 100, 198, 199])
-def test_damage_below_the_mark_is_kept_and_reported(number: int) -> None:
+def test_damage_before_the_mark_is_kept_and_reported(number: int) -> None:
     disk = killed()
     positions = list(frame.walk(disk.read_file(path(0))))
     disk.flip(path(0), positions[number] + 40)
@@ -116,7 +115,7 @@ def test_damage_below_the_mark_is_kept_and_reported(number: int) -> None:
     assert append(store, log, b"next") == range(200, 201)
 
 
-def test_damage_in_what_is_surveyed_is_reported_by_byte_and_offset() -> None:
+def test_recovered_damage_has_positions_and_offsets() -> None:
     disk = killed()
     positions = list(frame.walk(disk.read_file(path(0))))
     disk.flip(path(0), positions[195] + 40)
@@ -130,37 +129,25 @@ def test_damage_in_what_is_surveyed_is_reported_by_byte_and_offset() -> None:
 def test_a_damaged_last_message_that_was_answered_keeps_its_offset() -> None:
     disk = killed()
     disk.flip(path(0), len(disk.read_file(path(0))) - 1)
-    for _ in range(3):
-        store, found = opened(disk)
-        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(199, 200)]
-        assert store.logs["t/0"].next_offset == 200
-        disk = disk.crash("everything")
+    assert_damaged_at_each_start(disk, 199, 200)
 
 
-def test_a_log_of_which_everything_is_damaged_gives_no_offset_twice() -> None:
+def test_offsets_are_not_reused_after_whole_log_is_damaged() -> None:
     disk = killed(count=3)
     disk.overwrite(path(0), 0, bytes(len(disk.read_file(path(0)))))
-    for _ in range(3):
-        store, found = opened(disk)
-        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(0, 3)]
-        assert store.logs["t/0"].next_offset == 3
-        disk = disk.crash("everything")
+    disk = assert_damaged_at_each_start(disk, 0, 3)
     store, _ = opened(disk)
     assert append(store, store.logs["t/0"], b"next") == range(3, 4)
     assert values(store.logs["t/0"], skip=True) == [b"next"]
 
 
-def test_a_log_whose_last_file_was_emptied_gives_no_offset_twice() -> None:
+def test_offsets_are_not_reused_after_last_file_is_emptied() -> None:
     disk = killed(count=3)
     disk.write_file(path(0), b"")
-    for _ in range(3):
-        store, found = opened(disk)
-        assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(0, 3)]
-        assert store.logs["t/0"].next_offset == 3
-        disk = disk.crash("everything")
+    assert_damaged_at_each_start(disk, 0, 3)
 
 
-def test_without_an_index_bad_bytes_with_sound_ones_behind_them_are_damage() -> None:
+def test_bad_bytes_before_sound_messages_are_damage_without_an_index() -> None:
     disk = killed()
     positions = list(frame.walk(disk.read_file(path(0))))
     disk.remove(path(0, "index"))
@@ -171,7 +158,7 @@ def test_without_an_index_bad_bytes_with_sound_ones_behind_them_are_damage() -> 
     assert values(store.logs["t/0"], skip=True) == [*CONTENTS[:50], *CONTENTS[51:]]
 
 
-def test_without_an_index_what_follows_the_last_sound_message_is_cut() -> None:
+def test_bytes_after_the_last_sound_message_are_cut_without_an_index() -> None:
     disk = killed()
     disk.remove(path(0, "index"))
     disk.write_file(path(0), disk.read_file(path(0)) + b"torn")
@@ -185,7 +172,7 @@ def test_without_an_index_what_follows_the_last_sound_message_is_cut() -> None:
 
 
 def without_mark(disk: FaultyDisk, kept: str) -> None:
-    """What a loss of power may leave of the index, which is not synced: nothing, zeros, or an older state."""
+    """Return what a loss of power may leave of the index, which is not synced: nothing, zeros, or an older state."""
     content = disk.read_file(path(0, "index"))
     left = {"empty": b"", "zeros": bytes(len(content)), "cut": content[:40], "old": OLD_INDEX}
     disk.write_file(path(0, "index"), left[kept])
@@ -212,7 +199,7 @@ def test_one_bad_bit_without_a_mark_costs_one_message(kept: str, number: int) ->
 
 
 @pytest.mark.parametrize("kept", LOST_INDEXES)
-def test_a_torn_write_behind_damage_is_cut_and_the_damage_stays(kept: str) -> None:
+def test_torn_write_after_damage_is_cut_and_damage_is_kept(kept: str) -> None:
     disk = killed()
     without_mark(disk, kept)
     content = disk.read_file(path(0))
@@ -228,7 +215,7 @@ def test_a_torn_write_behind_damage_is_cut_and_the_damage_stays(kept: str) -> No
 
 @pytest.mark.parametrize("kept", LOST_INDEXES)
 @pytest.mark.parametrize("sectors", [1, 2, 7])
-def test_sectors_that_never_reached_the_device_are_cut_with_what_follows(kept: str, sectors: int) -> None:
+def test_missing_sectors_are_cut_with_everything_behind(kept: str, sectors: int) -> None:
     disk = killed()
     without_mark(disk, kept)
     content = disk.read_file(path(0))
@@ -246,7 +233,7 @@ def test_sectors_that_never_reached_the_device_are_cut_with_what_follows(kept: s
 # --- what is cut ---
 
 
-def test_a_cut_says_what_where_and_why() -> None:
+def test_cut_reports_path_range_and_reason() -> None:
     disk = killed()
     size = len(disk.read_file(path(0)))
     disk.write_file(path(0), disk.read_file(path(0)) + b"GQ torn")
@@ -257,23 +244,22 @@ def test_a_cut_says_what_where_and_why() -> None:
     assert cut.reason
 
 
-def test_the_next_offset_and_time_follow_the_last_message_that_stayed() -> None:
-    disk, clock = FaultyDisk(), ManualClock()
-    store = open_store(disk, clock)
-    log = store.create("t/0")
+def test_next_offset_and_time_follow_the_last_kept_message(
+    disk: FaultyDisk, clock: ManualClock, store: Store, log: Log
+) -> None:
     append(store, log, b"one")
     time = log.last_time
     clock.advance(10)
     append(store, log, b"two")
     left = disk.crash("everything")
-    left.remove(path(0, "index"))  # so that nobody knows that it was answered
+    left.remove(path(0, "index"))  # so that no client knows that it was answered
     left.write_file(path(0), left.read_file(path(0))[:-1])
     found = recover(left, DIRECTORY)
     assert (found.next_offset, found.last_time) == (1, time)
 
 
 @pytest.mark.parametrize("bit", range(8))
-def test_a_wrong_time_in_the_index_never_makes_the_log_delete_itself(bit: int) -> None:
+def test_wrong_time_in_the_index_loses_no_message(bit: int) -> None:
     whole = killed(count=120)
     for position in range(len(whole.read_file(path(0, "timeindex")))):
         disk = whole.after_crash("everything")
@@ -287,7 +273,7 @@ def test_a_wrong_time_in_the_index_never_makes_the_log_delete_itself(bit: int) -
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_offsets_of_a_newest_segment_that_is_gone_are_not_given_out_again(clean: bool) -> None:
+def test_offsets_of_a_missing_newest_segment_are_not_reused(clean: bool) -> None:
     disk = killed(segment_bytes=10_000)
     if clean:
         open_store(disk).close()
@@ -304,8 +290,7 @@ def test_offsets_of_a_newest_segment_that_is_gone_are_not_given_out_again(clean:
     assert values(store.logs["t/0"], skip=True) == [*CONTENTS[:lost], b"next"]
 
 
-def test_a_marker_that_speaks_of_another_segment_of_the_same_size_is_not_believed() -> None:
-    disk = FaultyDisk()
+def test_clean_marker_of_another_segment_is_ignored(disk: FaultyDisk) -> None:
     store = open_store(disk, segment_bytes=1000)
     for _ in range(6):
         append(store, store.logs.get("t/0") or store.create("t/0"), b"x" * 400)
@@ -319,15 +304,15 @@ def test_a_marker_that_speaks_of_another_segment_of_the_same_size_is_not_believe
     assert append(store, store.logs["t/0"], b"next") == range(6, 7)
 
 
-def test_messages_that_were_there_at_a_clean_stop_and_are_not_now_are_damage() -> None:
-    found = recover(killed(), DIRECTORY, CleanState(0, 250, 5, 3, 1))
+def test_messages_missing_since_a_clean_stop_are_damage() -> None:
+    found = recover(killed(), DIRECTORY, CleanLogState(0, 250, 5, 3, 1))
     assert [(damage.first_offset, damage.next_offset) for damage in found.damages] == [(200, 250)]
     assert found.next_offset == 250
 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-def test_a_missing_index_of_a_sealed_segment_is_made_again_at_the_next_start(suffix: str, clean: bool) -> None:
+def test_missing_sealed_index_is_rebuilt_at_the_next_start(suffix: str, clean: bool) -> None:
     disk = killed(segment_bytes=10_000)
     if clean:
         open_store(disk).close()
@@ -341,7 +326,7 @@ def test_a_missing_index_of_a_sealed_segment_is_made_again_at_the_next_start(suf
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("kept", ["nothing", "a part", "zeros", "too much"])
-def test_an_index_of_a_sealed_segment_that_a_loss_of_power_spoiled_is_made_again(suffix: str, kept: str) -> None:
+def test_sealed_index_spoiled_by_power_loss_is_rebuilt(suffix: str, kept: str) -> None:
     disk = killed(segment_bytes=10_000)
     right = {name: disk.read_file(path(0, name)) for name in ("index", "timeindex")}
     content = right[suffix]
@@ -354,8 +339,7 @@ def test_an_index_of_a_sealed_segment_that_a_loss_of_power_spoiled_is_made_again
     assert {name: disk.read_file(path(0, name)) for name in right} == right
 
 
-def test_indexes_of_sealed_segments_survive_a_loss_of_power() -> None:
-    disk = FaultyDisk()
+def test_sealed_indexes_survive_power_loss(disk: FaultyDisk) -> None:
     store = open_store(disk, segment_bytes=10_000)
     log = store.create("t/0")
     for content in CONTENTS:
@@ -366,8 +350,7 @@ def test_indexes_of_sealed_segments_survive_a_loss_of_power() -> None:
     assert {name: left.read_file(name) for name in sealed} == before
 
 
-def test_an_index_that_cannot_be_synced_costs_no_append() -> None:
-    disk = FaultyDisk()
+def test_failed_index_sync_fails_no_append(disk: FaultyDisk) -> None:
     store = open_store(disk, segment_bytes=10_000)
     log = store.create("t/0")
     disk.fail("sync", path="*index", times="forever")
@@ -388,7 +371,7 @@ def test_a_clean_start_reads_no_index() -> None:
     assert opened(disk)[1].was_clean
 
 
-def test_an_index_that_a_full_disk_does_not_take_leaves_none_behind_and_the_log_works() -> None:
+def test_log_works_without_an_index_refused_by_a_full_disk() -> None:
     disk = killed(segment_bytes=10_000)
     index = last_log(disk).removesuffix("log") + "index"
     disk.write_file(index, disk.read_file(index)[:16])
@@ -402,10 +385,7 @@ def test_an_index_that_a_full_disk_does_not_take_leaves_none_behind_and_the_log_
     assert values(next(iter(opened(disk.crash("everything"))[0].logs.values()))) == [*before, b"next"]
 
 
-def test_damage_at_the_beginning_of_a_log_costs_nothing_behind_it_at_the_starts_that_follow() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
-    log = store.create("t/0")
+def test_damaged_first_message_costs_no_other_at_later_starts(disk: FaultyDisk, store: Store, log: Log) -> None:
     for number in range(4):
         append(store, log, b"value%d" % number)
     disk = disk.crash("everything")

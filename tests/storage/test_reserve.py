@@ -6,10 +6,10 @@ import pytest
 
 from goqueue.errors import DiskFull
 from goqueue.limits import RESERVE_BYTES
-from goqueue.storage.retention import plan_expiry
+from goqueue.storage.retention import plan_retention
 from goqueue.storage.store import Store
 from goqueue.testing.disk import Crashed, FaultyDisk
-from tests.storage.stores import DATA, Answers, append, batch, open_store, values
+from tests.storage.stores import DATA, Answers, append, batch, finish, open_store, values
 
 
 def fill(disk: FaultyDisk) -> None:
@@ -18,7 +18,7 @@ def fill(disk: FaultyDisk) -> None:
 
 
 def with_a_log(disk: FaultyDisk) -> Store:
-    """Of four segments, read from the disk once, so that its files may be open."""
+    """Return a log of four segments that was read once, so that its files may be open."""
     store = open_store(disk, tail_bytes=1)
     log = store.create("t/0")
     for _ in range(16):
@@ -34,9 +34,7 @@ def refused(store: Store, name: str) -> bool:
     return isinstance(answers.given[0], DiskFull)
 
 
-def test_the_reserve_is_a_whole_file_after_any_crash() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_reserve_is_complete_or_absent_after_crash(disk: FaultyDisk, store: Store) -> None:
     before = disk.operations
     store.reserve.make()
     for operation in range(before + 1, disk.operations + 1):
@@ -53,8 +51,7 @@ def test_the_reserve_is_a_whole_file_after_any_crash() -> None:
         assert f"{DATA}/reserve.tmp" not in left.paths()
 
 
-def test_the_reserve_is_given_up_for_deletions_alone() -> None:
-    disk = FaultyDisk()
+def test_reserve_is_released_only_for_deletions(disk: FaultyDisk) -> None:
     store = with_a_log(disk)
     store.reserve.make()
     store.log("t/0").writer.reserve = store.reserve
@@ -67,9 +64,7 @@ def test_the_reserve_is_given_up_for_deletions_alone() -> None:
     assert not store.reserve.is_made
 
 
-def test_a_reserve_for_which_there_is_no_room_leaves_nothing_behind() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_reserve_without_room_leaves_no_file(disk: FaultyDisk, store: Store) -> None:
     fill(disk)
     disk.capacity_bytes = (disk.capacity_bytes or 0) + RESERVE_BYTES - 1
     with pytest.raises(DiskFull):
@@ -78,8 +73,7 @@ def test_a_reserve_for_which_there_is_no_room_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("operation", ["rename", "sync_directory"])
-def test_a_deleted_log_returns_its_space_when_the_disk_has_no_room_to_move_it(operation: str) -> None:
-    disk = FaultyDisk()
+def test_deletion_frees_space_when_the_log_cannot_be_moved(disk: FaultyDisk, operation: str) -> None:
     store = with_a_log(disk)
     size = store.log("t/0").size
     fill(disk)
@@ -91,7 +85,7 @@ def test_a_deleted_log_returns_its_space_when_the_disk_has_no_room_to_move_it(op
     assert open_store(disk.crash("synced")).logs == {}
 
 
-def test_a_removal_in_place_that_a_crash_interrupts_leaves_a_log_without_damage_or_none() -> None:
+def test_crash_during_removal_in_place_leaves_no_damage() -> None:
     finished, operation = False, 0
     while not finished:
         operation += 1
@@ -111,21 +105,17 @@ def test_a_removal_in_place_that_a_crash_interrupts_leaves_a_log_without_damage_
     assert operation > 10
 
 
-def test_retention_frees_space_on_a_full_disk_and_appends_are_taken_again() -> None:
-    disk = FaultyDisk()
+def test_retention_on_a_full_disk_allows_appends_again(disk: FaultyDisk) -> None:
     store = with_a_log(disk)
     fill(disk)
     assert refused(store, "t/0")
     assert store.refusal == "the disk is full"
-    job = plan_expiry(store.log("t/0"), disk, bytes_kept=4096)
-    job.run()
-    job.apply()
+    finish(plan_retention(store.log("t/0"), disk, bytes_kept=4096))
     assert not refused(store, "t/0")
     assert store.refusal is None
 
 
-def test_a_refusal_holds_until_that_log_is_written_to_or_deleted() -> None:
-    disk = FaultyDisk()
+def test_refusal_ends_when_its_log_is_written_or_deleted(disk: FaultyDisk) -> None:
     store = with_a_log(disk)
     store.create("u")
     disk.fail("write", errno.ENOSPC, path="*/t/0/*.log", times=1)

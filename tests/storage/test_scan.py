@@ -44,7 +44,7 @@ def assert_same_walk(content: bytes, start: int = 0, entries: list[int] | None =
 
 @either_way
 @given(logs(), st.binary(max_size=40))
-def test_a_walk_takes_the_frames_that_the_codec_takes(way: str, frames: list[bytes], behind: bytes) -> None:
+def test_walk_matches_the_codec(way: str, frames: list[bytes], behind: bytes) -> None:
     with going(way):
         assert_same_walk(b"".join(frames))
         assert_same_walk(b"".join(frames) + behind)
@@ -52,7 +52,7 @@ def test_a_walk_takes_the_frames_that_the_codec_takes(way: str, frames: list[byt
 
 @either_way
 @given(logs(min_size=1), st.data())
-def test_a_walk_may_start_anywhere(way: str, frames: list[bytes], data: st.DataObject) -> None:
+def test_walk_from_any_position_matches_the_codec(way: str, frames: list[bytes], data: st.DataObject) -> None:
     content = b"".join(frames)
     with going(way):
         assert_same_walk(content, data.draw(st.sampled_from([*starts(frames), len(content)])))
@@ -60,7 +60,7 @@ def test_a_walk_may_start_anywhere(way: str, frames: list[bytes], data: st.DataO
 
 
 @given(logs(repeats=60, min_size=1), st.data())
-def test_entries_do_not_change_what_a_walk_finds(frames: list[bytes], data: st.DataObject) -> None:
+def test_index_entries_do_not_change_a_walk(frames: list[bytes], data: st.DataObject) -> None:
     content, places = b"".join(frames), starts(frames)
     with going("vectors"):
         assert_same_walk(content, 0, [places[number] for number in block_starts(frames)])
@@ -68,7 +68,7 @@ def test_entries_do_not_change_what_a_walk_finds(frames: list[bytes], data: st.D
 
 
 @given(logs(min_size=1), st.lists(st.integers(-50, 20_000)), st.booleans())
-def test_wrong_entries_do_not_either(frames: list[bytes], wrong: list[int], in_order: bool) -> None:
+def test_wrong_index_entries_do_not_change_a_walk(frames: list[bytes], wrong: list[int], in_order: bool) -> None:
     content = b"".join(frames)
     with going("vectors"):
         assert_same_walk(content, 0, sorted(wrong) if in_order else wrong)
@@ -76,7 +76,7 @@ def test_wrong_entries_do_not_either(frames: list[bytes], wrong: list[int], in_o
 
 
 @either_way
-def test_a_walk_over_a_part_stops_where_the_codec_stops(way: str) -> None:
+def test_walk_over_truncated_bytes_stops_where_the_codec_stops(way: str) -> None:
     content = b"".join(KINDS.values())
     places = starts(list(KINDS.values()))
     with going(way):
@@ -86,7 +86,7 @@ def test_a_walk_over_a_part_stops_where_the_codec_stops(way: str) -> None:
 
 
 @either_way
-def test_a_walk_over_flipped_bytes_stops_where_the_codec_stops(way: str) -> None:
+def test_walk_over_flipped_bits_stops_where_the_codec_stops(way: str) -> None:
     content = b"".join(KINDS.values())
     places = starts(list(KINDS.values()))
     with going(way):
@@ -96,12 +96,12 @@ def test_a_walk_over_flipped_bytes_stops_where_the_codec_stops(way: str) -> None
                 assert_same_walk(flipped(content, position, bit), 0, places)
 
 
-def test_a_value_full_of_frames_is_one_value() -> None:
+def test_frames_inside_a_value_are_not_walked() -> None:
     frames = [frame.encode(KINDS["nested"] * 50), frame.encode(b"GQ\x01" * 2000), *KINDS.values()]
     assert scan.walk(b"".join(frames)).positions.tolist() == starts(frames)
 
 
-def test_entries_too_far_apart_for_an_index_are_not_followed_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distant_index_entries_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     content = KINDS["empty"] * 20_000
     measured, original = [], scan._measured
 
@@ -117,7 +117,7 @@ def test_entries_too_far_apart_for_an_index_are_not_followed_step_by_step(monkey
 
 @either_way
 @given(logs(), st.integers(0, 300))
-def test_the_first_of_some_frames_are_frames_too(way: str, frames: list[bytes], count: int) -> None:
+def test_first_returns_a_prefix_of_the_frames(way: str, frames: list[bytes], count: int) -> None:
     with going(way):
         some = scan.walk(b"".join(frames)).first(count)
     assert some.positions.tolist() == starts(frames)[:count]
@@ -125,7 +125,7 @@ def test_the_first_of_some_frames_are_frames_too(way: str, frames: list[bytes], 
 
 
 @given(logs())
-def test_the_columns_are_what_the_codec_decodes(frames: list[bytes]) -> None:
+def test_columns_match_the_codec(frames: list[bytes]) -> None:
     found = scan.walk(b"".join(frames))
     messages = [frame.decode(one) for one in frames]
     assert found.offsets.tolist() == [one.offset for one in messages]
@@ -138,14 +138,14 @@ def test_the_columns_are_what_the_codec_decodes(frames: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("whole", KINDS.values(), ids=KINDS.keys())
-def test_a_header_announces_its_frame_if_the_file_goes_on_so_far(whole: bytes) -> None:
+def test_announced_length_must_fit_the_file(whole: bytes) -> None:
     content = scan.as_bytes(whole[:34])
     assert scan.announced(content, 0, len(whole)) == len(whole)
     assert scan.announced(content, 0, len(whole) + 100) == len(whole)
     assert scan.announced(content, 0, len(whole) - 1) == 0
 
 
-def test_where_no_header_fits_nothing_contradicts_unless_the_file_ends() -> None:
+def test_announced_length_without_a_complete_header() -> None:
     content = scan.as_bytes(KINDS["value"][:20])
     assert scan.announced(content, 0, 34) == 1
     assert scan.announced(content, 0, 33) == 0
@@ -159,7 +159,7 @@ def test_where_no_header_fits_nothing_contradicts_unless_the_file_ends() -> None
 
 @either_way
 @given(logs())
-def test_sound_frames_are_found_sound_and_left_alone(way: str, frames: list[bytes]) -> None:
+def test_verify_accepts_valid_frames(way: str, frames: list[bytes]) -> None:
     content = bytearray(b"".join(frames))
     with going(way):
         assert scan.verify(scan.walk(content)) == len(frames)
@@ -168,7 +168,7 @@ def test_sound_frames_are_found_sound_and_left_alone(way: str, frames: list[byte
 
 @either_way
 @given(logs(min_size=1), st.data())
-def test_the_first_damaged_frame_is_found(way: str, frames: list[bytes], data: st.DataObject) -> None:
+def test_verify_finds_the_first_damaged_frame(way: str, frames: list[bytes], data: st.DataObject) -> None:
     places = starts(frames)
     content = bytearray(b"".join(frames))
     found = scan.walk(content)
@@ -184,7 +184,7 @@ def test_the_first_damaged_frame_is_found(way: str, frames: list[bytes], data: s
 
 
 @pytest.mark.parametrize("count", [127, 128, 129, 1023, 1024, 1025, 3000])
-def test_damage_is_found_on_both_sides_of_the_thresholds(count: int) -> None:
+def test_verify_finds_damage_around_the_vector_thresholds(count: int) -> None:
     whole = KINDS["headers"]
     for damaged in (0, 1, count // 2, count - 1):
         content = bytearray(whole * count)
@@ -193,7 +193,7 @@ def test_damage_is_found_on_both_sides_of_the_thresholds(count: int) -> None:
     assert scan.verify(scan.walk(bytearray(whole * count))) == count
 
 
-def test_few_frames_are_verified_where_nothing_may_be_written() -> None:
+def test_verify_accepts_a_read_only_buffer() -> None:
     assert scan.verify(scan.walk(KINDS["value"] * 100)) == 100
 
 
@@ -201,9 +201,7 @@ def test_few_frames_are_verified_where_nothing_may_be_written() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3))), st.integers(-1, 9), st.integers(0, 3))
-def test_order_is_rising_offsets_and_times_that_do_not_fall(
-    stamps: list[tuple[int, int]], last_offset: int, last_time: int
-) -> None:
+def test_in_order_matches_naive_model(stamps: list[tuple[int, int]], last_offset: int, last_time: int) -> None:
     content = b"".join(frame.encode(b"", offset=offset, timestamp_ns=time) for offset, time in stamps)
     in_order = scan.in_order(scan.walk(content), last_offset, last_time)
     pairs = pairwise([(last_offset, last_time), *stamps])
@@ -214,10 +212,7 @@ def test_order_is_rising_offsets_and_times_that_do_not_fall(
 @pytest.mark.parametrize("number", [2**63, 2**63 + 6, 2**64 - 1])
 def test_numbers_beyond_63_bits_are_never_in_order(number: int) -> None:
     first = frame.encode(b"", offset=5, timestamp_ns=5)
-    for second in (
-        frame.encode(b"", offset=number, timestamp_ns=5),
-        frame.encode(b"", offset=6, timestamp_ns=number),
-    ):
+    for second in (frame.encode(b"", offset=number, timestamp_ns=5), frame.encode(b"", offset=6, timestamp_ns=number)):
         assert scan.in_order(scan.walk(first + second), -1, 0) == 1
         assert scan.in_order(scan.walk(second), 5, 5) == 0
 
@@ -227,7 +222,7 @@ def test_numbers_beyond_63_bits_are_never_in_order(number: int) -> None:
 
 @either_way
 @given(logs(), st.integers(0, 2**62), st.integers(0, 2**63 - 1))
-def test_stamping_does_what_the_codec_does(way: str, frames: list[bytes], offset: int, time: int) -> None:
+def test_stamp_matches_the_codec(way: str, frames: list[bytes], offset: int, time: int) -> None:
     content = bytearray(b"".join(frames))
     with going(way):
         scan.stamp(scan.walk(content), offset, time)
@@ -238,7 +233,7 @@ def test_stamping_does_what_the_codec_does(way: str, frames: list[bytes], offset
 
 
 @either_way
-def test_stamping_at_an_end_of_the_numbers(way: str) -> None:
+def test_stamp_at_the_number_limits(way: str) -> None:
     content = bytearray(b"".join(KINDS.values()))
     with going(way):
         frames = scan.walk(content)
@@ -249,39 +244,37 @@ def test_stamping_at_an_end_of_the_numbers(way: str) -> None:
             ]
 
 
-# --- what somebody sends ---
+# --- frames of clients ---
 
 
 @given(logs(repeats=200))
-def test_a_batch_of_sound_frames_is_taken(frames: list[bytes]) -> None:
-    assert scan.batch(bytearray(b"".join(frames))).positions.tolist() == starts(frames)
+def test_valid_batch_is_accepted(frames: list[bytes]) -> None:
+    assert scan.check_batch(bytearray(b"".join(frames))).positions.tolist() == starts(frames)
 
 
 @either_way
 @given(logs(min_size=1), st.data())
-def test_a_batch_with_something_wrong_is_refused_with_the_place(
-    way: str, frames: list[bytes], data: st.DataObject
-) -> None:
+def test_invalid_batch_is_refused_with_its_position(way: str, frames: list[bytes], data: st.DataObject) -> None:
     content = bytearray(b"".join(frames))
     number = data.draw(st.integers(0, len(frames) - 1))
     place = starts(frames)[number]
     content[data.draw(st.integers(place, place + len(frames[number]) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with going(way), pytest.raises(FrameInvalid) as refused:
-        scan.batch(content)
+        scan.check_batch(content)
     assert refused.value.details["position"] == place
 
 
 @either_way
-def test_a_batch_that_was_cut_is_refused_with_the_place(way: str) -> None:
+def test_truncated_batch_is_refused_with_its_position(way: str) -> None:
     whole = KINDS["headers"]
     with going(way):
         for missing in range(1, len(whole)):
             with pytest.raises(FrameInvalid) as refused:
-                scan.batch(bytearray((whole * 3)[:-missing]))
+                scan.check_batch(bytearray((whole * 3)[:-missing]))
             assert refused.value.details["position"] == 2 * len(whole)
 
 
-def test_wrong_checksums_that_cancel_each_other_out_are_refused() -> None:
+def test_canceling_wrong_checksums_are_refused() -> None:
     whole = frame.encode(b"x" * 100)
     content = bytearray(whole * 5000)
     error = 0xDEADBEEF
@@ -290,15 +283,15 @@ def test_wrong_checksums_that_cancel_each_other_out_are_refused() -> None:
         field = slice(number * len(whole) + frame.AT_CRC, number * len(whole) + frame.AT_OFFSET)
         content[field] = (int.from_bytes(content[field], "big") ^ change).to_bytes(4, "big")
     with pytest.raises(FrameInvalid) as refused:
-        scan.batch(content)
+        scan.check_batch(content)
     assert refused.value.details["position"] == 3 * len(whole)
 
 
-def test_any_mix_of_thousands_of_frames_goes_the_same_way() -> None:
+def test_large_mixed_batch_is_checked_and_stamped() -> None:
     chance = random.Random(1)
     frames = [chance.choice(list(KINDS.values())) for _ in range(5000)]
     content = bytearray(b"".join(frames))
-    found = scan.batch(content)
+    found = scan.check_batch(content)
     assert found.positions.tolist() == starts(frames)
     scan.stamp(found, 1000, 77)
     assert [frame.offset_at(content, place) for place in frame.walk(content)] == [*range(1000, 6000)]

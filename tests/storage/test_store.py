@@ -1,10 +1,7 @@
 """A data directory: whose it is, what it holds, how it is opened and stopped, and how logs come and go."""
 
 import errno
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +21,10 @@ from goqueue.errors import (
     PathInvalid,
     RangeDamaged,
 )
-from goqueue.storage.disk import Disk, Entry, File, Mode, SystemDisk
+from goqueue.storage.disk import DirectoryEntry, File, Mode
 from goqueue.storage.layout import check_directory, find_logs
+from goqueue.storage.log import Log
+from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import DATA, Answers, append, batch, open_store, values
@@ -38,15 +37,13 @@ def snapshot(disk: FaultyDisk) -> dict[str, bytes]:
 # --- whose directory it is ---
 
 
-def test_a_missing_directory_is_made() -> None:
-    disk = FaultyDisk()
+def test_a_missing_directory_is_made(disk: FaultyDisk) -> None:
     open_store(disk, path="/some/where/data")
     assert disk.read_file("/some/where/data/FORMAT") == b"goqueue 1\n"
 
 
 @pytest.mark.parametrize("ours", ["lock", "FORMAT.tmp", "clean.tmp", "lost+found"])
-def test_what_an_interrupted_first_start_leaves_is_no_obstacle(ours: str) -> None:
-    disk = FaultyDisk()
+def test_start_accepts_files_of_an_interrupted_first_start(disk: FaultyDisk, ours: str) -> None:
     disk.write_file(f"{DATA}/{ours}", b"")
     open_store(disk).create("t/0")
     assert list(open_store(disk.crash("synced")).logs) == ["t/0"]
@@ -68,10 +65,9 @@ REFUSED: list[tuple[str, bytes, type[GoQueueError], str]] = [
 
 
 @pytest.mark.parametrize(("path", "content", "error", "match"), REFUSED, ids=range(len(REFUSED)))
-def test_what_is_not_ours_is_refused_and_left_as_it_is(
-    path: str, content: bytes, error: type[GoQueueError], match: str
+def test_foreign_directory_is_refused_unchanged(
+    disk: FaultyDisk, path: str, content: bytes, error: type[GoQueueError], match: str
 ) -> None:
-    disk = FaultyDisk()
     disk.write_file(f"/{path}", content)
     before = snapshot(disk)
     with pytest.raises(error, match=match) as caught:
@@ -83,9 +79,9 @@ def test_what_is_not_ours_is_refused_and_left_as_it_is(
 
 @pytest.mark.parametrize("operation", ["kind", "entries", "open", "read"])
 @pytest.mark.parametrize(("code", "error"), [(errno.EACCES, AccessDenied), (errno.EIO, DiskFailed)])
-def test_what_cannot_be_read_is_refused_and_left_as_it_is(operation: str, code: int, error: type[GoQueueError]) -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_unreadable_directory_is_refused_unchanged(
+    disk: FaultyDisk, store: Store, operation: str, code: int, error: type[GoQueueError]
+) -> None:
     append(store, store.create("t/0"), b"kept")
     store.close()
     disk = disk.crash("everything")
@@ -93,20 +89,18 @@ def test_what_cannot_be_read_is_refused_and_left_as_it_is(operation: str, code: 
     disk.fail(operation, code, path=f"{DATA}*")
     with pytest.raises(error, match=DATA):
         open_store(disk)
-    disk.heal()
+    disk.end_faults()
     assert snapshot(disk) == before
     assert values(open_store(disk).logs["t/0"]) == [b"kept"]
 
 
-def test_a_format_that_is_a_directory_is_refused() -> None:
-    disk = FaultyDisk()
+def test_format_directory_is_refused(disk: FaultyDisk) -> None:
     disk.make_directory(f"{DATA}/FORMAT")
     with pytest.raises(FormatUnsupported, match="FORMAT is not a file"):
         open_store(disk)
 
 
-def test_a_directory_that_is_only_looked_at_has_to_be_there() -> None:
-    disk = FaultyDisk()
+def test_check_directory_requires_an_existing_data_directory(disk: FaultyDisk) -> None:
     with pytest.raises(PathInvalid, match="does not exist"):
         check_directory(disk, DATA)
     disk.write_file(f"{DATA}/notes.txt", b"mine")
@@ -115,44 +109,14 @@ def test_a_directory_that_is_only_looked_at_has_to_be_there() -> None:
     assert disk.paths() == [f"{DATA}/notes.txt"]
 
 
-def test_the_second_process_is_told_who_is_first() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_second_process_is_refused_with_the_owner(disk: FaultyDisk, store: Store) -> None:
     with pytest.raises(DataDirectoryInUse, match="this test"):
         open_store(disk)
     store.close()
     open_store(disk)
 
 
-HOLD = """
-import os, sys
-from goqueue.clock import SystemClock
-from goqueue.storage.disk import SystemDisk
-from goqueue.storage.store import Store, process_name
-store = Store.open(SystemDisk(), sys.argv[1], SystemClock(), owner=process_name("other broker", os.getpid()))
-store.create("t/0")
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_real_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(DataDirectoryInUse, match=rf"other broker \(process {other.pid}\)"):
-            open_store(SystemDisk(), path=str(tmp_path))
-        other.kill()
-        other.wait()
-    store = open_store(SystemDisk(), path=str(tmp_path))
-    assert list(store.logs) == ["t/0"]
-    store.close()
-
-
-def test_a_start_that_fails_gives_the_directory_free() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_failed_start_releases_the_directory_lock(disk: FaultyDisk, store: Store) -> None:
     append(store, store.create("t/0"), b"kept")
     disk = disk.crash("everything")
     disk.fail("entries", path=f"{DATA}/logs")
@@ -161,9 +125,7 @@ def test_a_start_that_fails_gives_the_directory_free() -> None:
     assert values(open_store(disk).logs["t/0"]) == [b"kept"]
 
 
-def test_a_log_that_the_device_does_not_give_keeps_no_other_from_opening() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_unreadable_log_does_not_stop_other_logs_from_opening(disk: FaultyDisk, store: Store) -> None:
     for name in ("t/0", "t/1"):
         append(store, store.create(name), b"kept")
     disk = disk.crash("everything")
@@ -174,46 +136,26 @@ def test_a_log_that_the_device_does_not_give_keeps_no_other_from_opening() -> No
         store.log("t/0")
     with pytest.raises(LogExists):
         store.create("t/0")
-    store.reopen("t/0")
-    assert values(store.log("t/0")) == [b"kept"]
+    store.close()
+    assert values(open_store(disk).log("t/0")) == [b"kept"]
 
 
 # --- the logs in it ---
 
 
 @pytest.mark.parametrize("name", ["t", "t/0", "t/0/delayed", "__x/a.b-c_d/0/1", "n" * 255])
-def test_a_log_is_found_again_by_its_name(name: str) -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_a_log_is_found_again_by_its_name(disk: FaultyDisk, store: Store, name: str) -> None:
     append(store, store.create(name), b"x")
     store.close()
     assert list(open_store(disk).logs) == [name]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "/",
-        "/t",
-        "t/",
-        "t//0",
-        ".",
-        "..",
-        "../t",
-        "t/../u",
-        "a b",
-        "a\0b",
-        "ä",
-        "t\\0",
-        "n" * 256,
-        "a/b/c/d/e",
-        "a\n",
-    ],
-)
-def test_a_name_that_could_leave_the_directory_is_refused(name: str) -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+PATHS = ["", "/", "/t", "t/", "t//0", ".", "..", "../t", "t/../u", "t\\0", "a/b/c/d/e"]
+CHARACTERS = ["a b", "a\0b", "ä", "n" * 256, "a\n"]
+
+
+@pytest.mark.parametrize("name", [*PATHS, *CHARACTERS])
+def test_invalid_log_name_is_refused(disk: FaultyDisk, store: Store, name: str) -> None:
     before = disk.operations
     with pytest.raises(LogNameInvalid) as caught:
         store.create(name)
@@ -221,23 +163,19 @@ def test_a_name_that_could_leave_the_directory_is_refused(name: str) -> None:
     assert disk.operations == before
 
 
-def test_an_unknown_log_is_named() -> None:
-    store = open_store(FaultyDisk())
-    for use in (store.log, store.delete, store.reopen):
+def test_unknown_log_is_refused(store: Store) -> None:
+    for use in (store.log, store.delete):
         with pytest.raises(LogNotFound, match="'t/9'"):
             use("t/9")
 
 
-def test_a_log_exists_once() -> None:
-    store = open_store(FaultyDisk())
+def test_existing_log_cannot_be_created(store: Store) -> None:
     store.create("t/0")
     with pytest.raises(LogExists, match="t/0"):
         store.create("t/0")
 
 
-def test_files_that_are_not_ours_are_left_alone() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_foreign_files_are_kept(disk: FaultyDisk, store: Store) -> None:
     append(store, store.create("t/0"), b"kept")
     disk = disk.crash("everything")
     foreign = {
@@ -259,18 +197,16 @@ def test_files_that_are_not_ours_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["ü x", "t/ü", "t/a b/0"])
-def test_a_directory_whose_name_is_no_log_name_is_no_log(name: str) -> None:
-    disk = FaultyDisk()
+def test_directory_with_invalid_log_name_is_ignored(disk: FaultyDisk, name: str) -> None:
     open_store(disk).create("t/0")
     disk = disk.crash("everything")
-    disk.write_file(f"{DATA}/logs/{name}/{0:020d}.log", b"somebody's")
+    disk.write_file(f"{DATA}/logs/{name}/{0:020d}.log", b"another's")
     assert list(open_store(disk).logs) == ["t/0"]
-    assert disk.read_file(f"{DATA}/logs/{name}/{0:020d}.log") == b"somebody's"
+    assert disk.read_file(f"{DATA}/logs/{name}/{0:020d}.log") == b"another's"
 
 
-def test_a_deleted_log_is_gone_with_those_below_it() -> None:
-    disk, answers = FaultyDisk(), Answers()
-    store = open_store(disk)
+def test_deleting_a_log_deletes_its_children(disk: FaultyDisk, store: Store) -> None:
+    answers = Answers()
     for name in ("t/0", "t/0/delayed", "t/01", "t/1"):
         append(store, store.create(name), b"x")
     store.logs["t/0/delayed"].append(batch([b"waiting"]), answers)
@@ -282,9 +218,7 @@ def test_a_deleted_log_is_gone_with_those_below_it() -> None:
     assert not [path for path in disk.paths() if "/trash/" in path or "/t/0/" in path]
 
 
-def test_a_log_with_a_deleted_name_begins_anew() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_recreated_log_starts_empty(disk: FaultyDisk, store: Store) -> None:
     for turn in range(3):
         log = store.create("t/0")
         assert append(store, log, b"%d" % turn) == range(1)
@@ -295,19 +229,15 @@ def test_a_log_with_a_deleted_name_begins_anew() -> None:
     assert not [path for path in left.paths() if "/trash/" in path]
 
 
-def test_a_fenced_log_can_be_deleted() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
-    log = store.create("t/0")
+def test_a_fenced_log_can_be_deleted(disk: FaultyDisk, store: Store, log: Log) -> None:
     disk.fail("sync")
     append(store, log, b"lost")
     store.delete("t/0")
     assert open_store(disk.crash("synced")).logs == {}
 
 
-def test_a_deletion_that_fails_costs_no_other_log_its_answers() -> None:
-    disk, answers = FaultyDisk(), Answers()
-    store = open_store(disk)
+def test_failed_deletion_does_not_affect_other_logs(disk: FaultyDisk, store: Store) -> None:
+    answers = Answers()
     store.create("going")
     store.create("staying").append(batch([b"x"]), answers)
     disk.fail("rename", path="*/going", times="forever")
@@ -317,13 +247,10 @@ def test_a_deletion_that_fails_costs_no_other_log_its_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "path"),
-    [("rename", "*/going"), ("sync_directory", "*/trash"), ("sync_directory", "*/logs")],
+    ("operation", "path"), [("rename", "*/going"), ("sync_directory", "*/trash"), ("sync_directory", "*/logs")]
 )
 @pytest.mark.parametrize("retry", ["create", "settle"])
-def test_a_deletion_that_the_disk_refused_is_tried_again(operation: str, path: str, retry: str) -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_refused_deletion_is_retried(disk: FaultyDisk, store: Store, operation: str, path: str, retry: str) -> None:
     append(store, store.create("going"), b"old")
     disk.fail(operation, path=path, times=2)  # when the flusher has let go, and when the owner tries
     with pytest.raises(DiskFailed):
@@ -336,22 +263,18 @@ def test_a_deletion_that_the_disk_refused_is_tried_again(operation: str, path: s
     assert values(open_store(disk.crash("synced")).logs["going"]) == [b"new"]
 
 
-def test_whoever_wants_a_deleted_name_back_is_told_that_the_disk_refuses() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_creating_a_deleted_log_raises_the_disk_error(disk: FaultyDisk, store: Store) -> None:
     store.create("going")
     disk.fail("rename", path="*/going", times="forever")
     with pytest.raises(DiskFailed):
         store.delete("going")
     with pytest.raises(DiskFailed):
         store.create("going")
-    disk.heal()
+    disk.end_faults()
     assert append(store, store.create("going"), b"new") == range(1)
 
 
-def test_a_deleted_log_is_neither_read_nor_searched() -> None:
-    store = open_store(FaultyDisk())
-    log = store.create("t/0")
+def test_deleted_log_cannot_be_read(store: Store, log: Log) -> None:
     append(store, log, b"x")
     store.delete("t/0")
     with pytest.raises(LogClosed, match="t/0"):
@@ -374,7 +297,7 @@ def stopped_and_robbed(name: str) -> FaultyDisk:
     return disk.crash("everything")
 
 
-def test_a_log_that_was_there_at_the_clean_stop_is_missed() -> None:
+def test_log_removed_after_a_clean_stop_is_reported_missing_and_can_be_deleted() -> None:
     store = open_store(stopped_and_robbed("t/0"))
     assert list(store.logs) == ["t/1"]
     assert isinstance(store.unopened["t/0"], RangeDamaged)
@@ -382,10 +305,6 @@ def test_a_log_that_was_there_at_the_clean_stop_is_missed() -> None:
         store.log("t/0")
     with pytest.raises(LogExists):
         store.create("t/0")
-
-
-def test_a_log_that_is_missed_can_be_given_up() -> None:
-    store = open_store(stopped_and_robbed("t/0"))
     store.delete("t/0")
     assert store.unopened == {}
     with pytest.raises(LogNotFound):
@@ -393,9 +312,7 @@ def test_a_log_that_is_missed_can_be_given_up() -> None:
     assert append(store, store.create("t/0"), b"new") == range(1)
 
 
-def test_a_log_that_could_not_be_opened_can_be_deleted() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_a_log_that_could_not_be_opened_can_be_deleted(disk: FaultyDisk, store: Store) -> None:
     append(store, store.create("t/0"), b"old")
     disk = disk.crash("everything")
     disk.fail("sync", path="*/t/0/*")
@@ -419,13 +336,13 @@ class WatchedDisk(FaultyDisk):
         self.asked["open"] += path.startswith(f"{DATA}/logs/")
         return super().open(path, mode)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         self.asked["entries"] += path.startswith(f"{DATA}/logs/")
         return super().entries(path)
 
 
-def test_ten_thousand_logs_open_after_a_clean_stop_without_one_file_being_opened() -> None:
-    disk, topics, partitions = WatchedDisk(), 100, 100
+def test_clean_start_with_a_thousand_logs_opens_no_file() -> None:
+    disk, topics, partitions = WatchedDisk(), 10, 100
     for topic in range(topics):
         for partition in range(partitions):
             disk.write_file(f"{DATA}/logs/t{topic}/{partition}/{0:020d}.log", b"")
@@ -440,10 +357,7 @@ def test_ten_thousand_logs_open_after_a_clean_stop_without_one_file_being_opened
     assert disk.operations - operations < 10
 
 
-def test_a_clean_stop_is_followed_by_a_start_without_a_survey() -> None:
-    disk, clock = FaultyDisk(), ManualClock()
-    store = open_store(disk, clock)
-    log = store.create("t/0")
+def test_start_after_a_clean_stop_scans_nothing(disk: FaultyDisk, clock: ManualClock, store: Store, log: Log) -> None:
     for number in range(10):
         append(store, log, b"%d" % number * 500)
     told = (log.first_offset, log.next_offset, log.last_time, log.size, log.active.first_time)
@@ -455,9 +369,7 @@ def test_a_clean_stop_is_followed_by_a_start_without_a_survey() -> None:
     assert append(store, log, b"more") == range(10, 11)
 
 
-def test_the_marker_stands_only_while_nobody_writes() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_clean_marker_exists_only_while_no_process_writes(disk: FaultyDisk, store: Store) -> None:
     store.create("t/0")
     store.close()
     assert f"{DATA}/clean" in disk.paths()
@@ -465,9 +377,7 @@ def test_the_marker_stands_only_while_nobody_writes() -> None:
     assert f"{DATA}/clean" not in disk.crash("synced").paths()
 
 
-def test_a_log_that_changed_since_the_clean_stop_is_surveyed() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_log_changed_since_clean_stop_is_recovered(disk: FaultyDisk, store: Store) -> None:
     for name in ("changed", "same"):
         append(store, store.create(name), b"kept")
     store.close()
@@ -479,8 +389,8 @@ def test_a_log_that_changed_since_the_clean_stop_is_surveyed() -> None:
     assert values(store.logs["changed"]) == values(store.logs["same"]) == [b"kept"]
 
 
-def test_a_stop_writes_what_waits() -> None:
-    disk, answers = FaultyDisk(), Answers()
+def test_stop_writes_pending_appends(disk: FaultyDisk) -> None:
+    answers = Answers()
     store = open_store(disk, flush="interval")
     store.create("t/0").append(batch([b"x"]), answers)
     store.close()
@@ -488,9 +398,7 @@ def test_a_stop_writes_what_waits() -> None:
     assert values(open_store(disk.crash("synced")).logs["t/0"]) == [b"x"]
 
 
-def test_closing_twice_is_harmless_even_when_somebody_else_has_the_directory_by_then() -> None:
-    disk = FaultyDisk()
-    store = open_store(disk)
+def test_second_close_does_not_touch_the_directory_of_another_process(disk: FaultyDisk, store: Store) -> None:
     append(store, store.create("t/0"), b"x")
     store.close()
     marker = snapshot(disk)
@@ -505,7 +413,7 @@ def test_closing_twice_is_harmless_even_when_somebody_else_has_the_directory_by_
         open_store(disk)
 
 
-def test_who_is_answered_during_a_stop_cannot_append_again() -> None:
+def test_callback_during_a_stop_cannot_append() -> None:
     disk, refusals = FaultyDisk(), list[GoQueueError]()
     store = open_store(disk)
     log = store.create("t/0")
@@ -524,22 +432,10 @@ def test_who_is_answered_during_a_stop_cannot_append_again() -> None:
     assert append(store, store.log("t/0"), b"y") == range(1, 2)
 
 
-def test_names_of_logs_are_found_at_every_depth_and_no_deeper() -> None:
-    disk = FaultyDisk()
+def test_find_logs_depth(disk: FaultyDisk) -> None:
     for name in ("a", "a/b", "a/b/c", "a/b/c/d", "a/b/c/d/e", "x/y"):
         disk.write_file(f"/logs/{name}/{0:020d}.log", b"")
     assert sorted(find_logs(disk, "/logs")) == ["a", "a/b", "a/b/c", "a/b/c/d", "x/y"]
-
-
-def test_the_same_store_works_on_a_real_disk(tmp_path: Path) -> None:
-    disk: Disk = SystemDisk()
-    contents = [b"%d" % number * 400 for number in range(40)]
-    for stop in range(4):
-        store = open_store(disk, path=str(tmp_path))
-        log = store.logs.get("t/0") or store.create("t/0")
-        append(store, log, *contents[stop * 10 : stop * 10 + 10])
-        assert values(log) == contents[: stop * 10 + 10]
-        store.close()
 
 
 class FoldingDisk(FaultyDisk):
@@ -552,7 +448,7 @@ class FoldingDisk(FaultyDisk):
         return lambda *words: found(*(word.lower() for word in words))
 
 
-def test_a_log_never_gets_the_files_of_another_whose_name_differs_in_case() -> None:
+def test_log_name_differing_in_case_is_refused_on_case_insensitive_disk() -> None:
     store = open_store(FoldingDisk())
     append(store, store.create("orders/0"), b"kept")
     with pytest.raises(LogExists, match="Orders/0 cannot be created"):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from goqueue.storage.note import decode_note, encode_note
-from goqueue.storage.swap import carry_out, cleaned_path, decide, finish_swap, is_decided
+from goqueue.storage.layout import decode_checkpoint, encode_checkpoint
+from goqueue.storage.swap import apply_swap, cleaned_path, commit_swap, finish_swap, is_swap_committed
 from goqueue.testing.disk import Crashed, FaultyDisk, Keep
 
 DIRECTORY = "/data/logs/t/0"
@@ -28,8 +28,8 @@ def prepared(seed: int = 0) -> FaultyDisk:
 
 
 def swap(disk: FaultyDisk) -> None:
-    decide(disk, DIRECTORY, 0, BASES)
-    carry_out(disk, DIRECTORY, 0, BASES)
+    commit_swap(disk, DIRECTORY, 0, BASES)
+    apply_swap(disk, DIRECTORY, 0, BASES)
 
 
 def logs(disk: FaultyDisk) -> dict[int, bytes]:
@@ -40,16 +40,16 @@ OLD = {base: b"old %d" % base for base in (*BASES, 12)}
 NEW = {0: b"new", 12: b"old 12"}
 
 
-def test_one_takes_the_place_of_all_and_their_indexes_go() -> None:
+def test_swap_replaces_segments_and_removes_their_indexes() -> None:
     disk = prepared()
     swap(disk)
     assert logs(disk) == logs(disk.after_crash("synced")) == NEW
     assert [name for name in disk.paths() if "index" in name] == [path(12, "index"), path(12, "timeindex")]
-    assert not is_decided(disk, DIRECTORY, 0)
+    assert not is_swap_committed(disk, DIRECTORY, 0)
 
 
 @pytest.mark.parametrize("keep", KEEPS)
-def test_a_crash_at_any_operation_leaves_the_old_or_the_new(keep: Keep) -> None:
+def test_crash_during_swap_leaves_old_or_new_segments(keep: Keep) -> None:
     for operation in range(1, 30):
         for seed in range(10):
             disk = prepared(seed)
@@ -64,30 +64,30 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new(keep: Keep) -> None:
                 assert not [name for name in left.paths() if name.endswith(("swap", "cleaned", "tmp"))]
 
 
-def test_finishing_may_be_interrupted_and_repeated() -> None:
+def test_interrupted_finish_can_be_repeated() -> None:
     for operation in range(1, 16):
         for again in range(1, 16):
             disk = prepared()
-            decide(disk, DIRECTORY, 0, BASES)
+            commit_swap(disk, DIRECTORY, 0, BASES)
             for stop in (operation, again):
                 disk.crash_at(disk.operations + stop)
                 try:
                     finish_swap(disk, DIRECTORY, disk.entries(DIRECTORY))
                 except Crashed:
                     disk = disk.crash("some")
-                disk.heal()
+                disk.end_faults()
             finish_swap(disk, DIRECTORY, disk.entries(DIRECTORY))
             assert logs(disk) == NEW
 
 
-def test_a_replacement_that_nobody_decided_for_is_removed() -> None:
+def test_undecided_replacement_is_removed() -> None:
     disk = prepared()
     assert finish_swap(disk, DIRECTORY, disk.entries(DIRECTORY))
     assert logs(disk) == OLD
     assert cleaned_path(DIRECTORY, 0) not in disk.paths()
 
 
-def test_where_nothing_is_left_over_nothing_is_done() -> None:
+def test_finish_swap_without_leftovers_writes_nothing() -> None:
     disk = prepared()
     disk.remove(cleaned_path(DIRECTORY, 0))
     operations = disk.operations
@@ -98,9 +98,9 @@ def test_where_nothing_is_left_over_nothing_is_done() -> None:
 @pytest.mark.parametrize(
     "facts", [{"replaces": [5, 9]}, {"replaces": []}, {"replaces": None}, {"replaces": [0, "5"]}, {}, {"format": 2}]
 )
-def test_a_note_that_decides_nothing_removes_nothing(facts: dict[str, object]) -> None:
+def test_invalid_swap_note_removes_nothing(facts: dict[str, object]) -> None:
     disk = prepared()
-    disk.write_file(path(0, "swap"), encode_note(facts))
+    disk.write_file(path(0, "swap"), encode_checkpoint(facts))
     finish_swap(disk, DIRECTORY, disk.entries(DIRECTORY))
     assert logs(disk) == OLD
 
@@ -108,24 +108,24 @@ def test_a_note_that_decides_nothing_removes_nothing(facts: dict[str, object]) -
 # --- the notes ---
 
 
-def test_a_note_reads_as_it_was_written() -> None:
-    assert decode_note(encode_note({"a": [1, None], "b": {"ü": "x\n"}})) == {
+def test_checkpoint_round_trips() -> None:
+    assert decode_checkpoint(encode_checkpoint({"a": [1, None], "b": {"ü": "x\n"}})) == {
         "format": 1,
         "a": [1, None],
         "b": {"ü": "x\n"},
     }
 
 
-def test_a_note_with_a_changed_or_missing_byte_is_none() -> None:
-    whole = encode_note({"clean": 12})
+def test_damaged_checkpoint_is_ignored() -> None:
+    whole = encode_checkpoint({"clean": 12})
     for position in range(len(whole)):
         for bit in range(8):
             flipped = bytearray(whole)
             flipped[position] ^= 1 << bit
-            assert decode_note(bytes(flipped)) is None
-        assert decode_note(whole[:position]) is None
-    assert decode_note(whole + b"\n") is None
+            assert decode_checkpoint(bytes(flipped)) is None
+        assert decode_checkpoint(whole[:position]) is None
+    assert decode_checkpoint(whole + b"\n") is None
 
 
-def test_a_note_of_another_format_is_none() -> None:
-    assert decode_note(encode_note({"format": 2})) is None
+def test_checkpoint_of_another_format_is_ignored() -> None:
+    assert decode_checkpoint(encode_checkpoint({"format": 2})) is None

@@ -7,37 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.storage import frame, scan
-from goqueue.storage.chunk import Chunk
-from goqueue.storage.extent import Read
-from goqueue.storage.retention import plan_expiry
+from goqueue.storage.reads import ReadResult
+from goqueue.storage.retention import plan_retention
 from goqueue.storage.segment import Segment
-from goqueue.storage.tail import BLOCK_OVERHEAD_BYTES, SMALL_BYTES, Block, Tail, TailBudget
+from goqueue.storage.tail import BLOCK_OVERHEAD_BYTES, SMALL_BYTES, LogTail, TailBlock, TailBudget
+from goqueue.storage.writer import PendingAppend
 from goqueue.testing.disk import FaultyDisk
-from tests.storage.stores import append, batch, messages, open_store, values
+from tests.storage.stores import append, batch, finish, messages, open_store, values
 
 SEGMENT = Segment("/data/logs/t/0", 0)
 PLENTY = 1 << 30
 
 
-def chunk(first_offset: int, count: int = 1, *, time: int = 0, size: int = 10) -> Chunk:
+def chunk(first_offset: int, count: int = 1, *, time: int = 0, size: int = 10) -> PendingAppend:
     frames = batch([b"x" * size] * count)
     scan.stamp(frames, first_offset, time)
-    return Chunk(SEGMENT, 0, first_offset, frames, 0, b"", b"", None)
+    return PendingAppend(SEGMENT, 0, first_offset, frames, 0, b"", b"", None)
 
 
-def chunks_of(counts: list[int], **options: int) -> list[Chunk]:
+def chunks_of(counts: list[int], **options: int) -> list[PendingAppend]:
     edges = [0, *accumulate(counts)]
     return [chunk(first, last - first, time=100 * n, **options) for n, (first, last) in enumerate(pairwise(edges))]
 
 
-def tail_of(counts: list[int], *, together: bool = True) -> Tail:
-    tail, budget, chunks = Tail(), TailBudget(PLENTY), chunks_of(counts)
+def tail_of(counts: list[int], *, together: bool = True) -> LogTail:
+    tail, budget, chunks = LogTail(), TailBudget(PLENTY), chunks_of(counts)
     for group in [chunks] if together else [[one] for one in chunks]:
         budget.keep(tail, group)
     return tail
 
 
-def read(tail: Tail, offset: int, limit: int, max_bytes: int) -> tuple[list[int], int]:
+def read(tail: LogTail, offset: int, limit: int, max_bytes: int) -> tuple[list[int], int]:
     found = tail.read(offset, limit, max_bytes)
     return [frame.offset_at(view, place) for view in found.buffers for place in frame.walk(view)], found.next_offset
 
@@ -48,7 +48,7 @@ def read(tail: Tail, offset: int, limit: int, max_bytes: int) -> tuple[list[int]
     data=st.data(),
     max_bytes=st.integers(1, 30_000),
 )
-def test_a_read_gives_whole_frames_in_order_as_many_as_fit(
+def test_tail_read_returns_as_many_whole_frames_as_fit(
     together: bool, counts: list[int], data: st.DataObject, max_bytes: int
 ) -> None:
     offset = data.draw(st.integers(0, sum(counts) - 1))
@@ -61,16 +61,16 @@ def test_a_read_gives_whole_frames_in_order_as_many_as_fit(
 
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize(("time", "found"), [(0, None), (1, 2), (100, 2), (101, 5), (200, 5), (201, 6)])
-def test_a_time_is_found_unless_it_may_be_older(time: int, found: int | None, together: bool) -> None:
+def test_tail_time_lookup_is_unknown_for_older_times(time: int, found: int | None, together: bool) -> None:
     assert tail_of([2, 3, 1], together=together).first_since(time) == found
 
 
-def test_an_empty_tail_knows_no_offset_and_no_time() -> None:
-    assert (Tail().first_offset, Tail().first_since(5)) == (None, None)
+def test_empty_tail_has_no_offset_and_no_time() -> None:
+    assert (LogTail().first_offset, LogTail().first_since(5)) == (None, None)
 
 
-def test_a_cleared_tail_is_empty_and_takes_new_blocks() -> None:
-    tail, budget = Tail(), TailBudget(PLENTY)
+def test_cleared_tail_accepts_new_blocks() -> None:
+    tail, budget = LogTail(), TailBudget(PLENTY)
     budget.keep(tail, chunks_of([3]))
     tail.clear()
     assert tail.first_offset is None
@@ -78,8 +78,8 @@ def test_a_cleared_tail_is_empty_and_takes_new_blocks() -> None:
     assert read(tail, 7, 8, 1000) == ([7], 8)
 
 
-def test_the_oldest_of_all_tails_leaves_when_the_budget_is_spent() -> None:
-    one, other = Tail(), Tail()
+def test_oldest_block_of_all_tails_is_evicted() -> None:
+    one, other = LogTail(), LogTail()
     cost = len(chunk(0, size=SMALL_BYTES).frames.buffer) + 8 + BLOCK_OVERHEAD_BYTES
     budget = TailBudget(3 * cost)
     for offset in range(6):
@@ -88,8 +88,8 @@ def test_the_oldest_of_all_tails_leaves_when_the_budget_is_spent() -> None:
     assert budget.held_bytes == 3 * cost
 
 
-def test_what_was_cleared_does_not_take_newer_blocks_with_it() -> None:
-    tail = Tail()
+def test_cleared_blocks_do_not_evict_newer_ones() -> None:
+    tail = LogTail()
     budget = TailBudget(5 * (SMALL_BYTES + BLOCK_OVERHEAD_BYTES + 100))
     for offset in range(4):
         budget.keep(tail, [chunk(offset, size=SMALL_BYTES)])
@@ -100,13 +100,13 @@ def test_what_was_cleared_does_not_take_newer_blocks_with_it() -> None:
     assert read(tail, 0, 4, PLENTY) == ([0, 1, 2, 3], 4)
 
 
-def test_many_small_appends_share_a_block_and_its_cost() -> None:
+def test_small_appends_share_a_block() -> None:
     budget = TailBudget(PLENTY)
-    budget.keep(Tail(), chunks_of([1] * 300))
+    budget.keep(LogTail(), chunks_of([1] * 300))
     assert budget.held_bytes < 300 * (len(chunk(0).frames.buffer) + 8) + 2 * BLOCK_OVERHEAD_BYTES
 
 
-def test_all_logs_share_one_budget_and_read_the_same_from_memory_and_from_disk() -> None:
+def test_logs_share_one_tail_budget() -> None:
     store = open_store(FaultyDisk(), tail_bytes=20_000)
     logs = [store.create(f"t/{number}") for number in range(4)]
     contents: list[bytes] = []
@@ -118,7 +118,7 @@ def test_all_logs_share_one_budget_and_read_the_same_from_memory_and_from_disk()
     assert all(values(log) == contents for log in logs)
 
 
-def test_without_a_budget_everything_is_read_from_the_disk() -> None:
+def test_log_without_tail_budget_is_read_from_disk() -> None:
     store = open_store(FaultyDisk(), tail_bytes=0)
     log = store.create("t/0")
     contents = [b"%d" % number for number in range(50)]
@@ -131,9 +131,7 @@ def test_without_a_budget_everything_is_read_from_the_disk() -> None:
 
 @pytest.mark.parametrize("together", [True, False])
 @given(counts=st.lists(st.sampled_from([1, 2, 3, 400]), min_size=1, max_size=8), data=st.data())
-def test_what_comes_before_an_offset_may_go_and_all_behind_it_stays(
-    together: bool, counts: list[int], data: st.DataObject
-) -> None:
+def test_drop_before_keeps_everything_from_its_offset(together: bool, counts: list[int], data: st.DataObject) -> None:
     tail, end = tail_of(counts, together=together), sum(counts)
     offset = data.draw(st.integers(0, end))
     tail.drop_before(offset)
@@ -144,18 +142,18 @@ def test_what_comes_before_an_offset_may_go_and_all_behind_it_stays(
         assert tail.first_since(oldest) is None, "what went may have that time too"
         assert tail.first_since(PLENTY) == end
     new = chunk(end).frames
-    tail.add(Block(end, new.buffer, new.positions))
+    tail.add(TailBlock(end, new.buffer, new.positions))
     assert read(tail, end, end + 1, PLENTY) == ([end], end + 1)
 
 
-def test_who_reads_while_something_goes_keeps_what_it_has() -> None:
+def test_read_keeps_its_buffers_when_blocks_are_dropped() -> None:
     tail = tail_of([5])
     held = tail.read(1, 5, PLENTY)
     tail.drop_before(3)
     assert [frame.offset_at(held.buffers[0], place) for place in frame.walk(held.buffers[0])] == [1, 2, 3, 4]
 
 
-def test_retention_leaves_the_newest_messages_in_memory() -> None:
+def test_retention_keeps_the_newest_messages_in_memory() -> None:
     """They may share a block with some that go."""
     disk = FaultyDisk()
     store = open_store(disk, segment_bytes=1000)
@@ -163,9 +161,7 @@ def test_retention_leaves_the_newest_messages_in_memory() -> None:
     for number in range(100):
         append(store, log, b"%02d" % number)
     first_kept = log.active.base_offset
-    job = plan_expiry(log, disk, bytes_kept=0)
-    job.run()
-    job.apply()
+    finish(plan_retention(log, disk, bytes_kept=0))
     assert log.first_offset == first_kept
-    assert isinstance(log.locate(first_kept, 1000), Read)
+    assert isinstance(log.locate(first_kept, 1000), ReadResult)
     assert values(log) == [b"%02d" % number for number in range(first_kept, 100)]

@@ -1,7 +1,5 @@
 """Cutting a log back: to every offset it is what a list would be, and life goes on from there."""
 
-from itertools import count
-
 import pytest
 
 from goqueue.errors import LogFenced, OffsetOutOfRange, RangeDamaged
@@ -10,15 +8,10 @@ from goqueue.storage.log import Log
 from goqueue.storage.store import Store
 from goqueue.storage.truncation import truncate
 from goqueue.testing.clock import ManualClock
-from goqueue.testing.disk import Crashed, FaultyDisk, Keep
-from tests.storage.stores import append, batch, messages, open_store, values
+from goqueue.testing.disk import FaultyDisk
+from tests.storage.stores import append, batch, finish, messages, open_store, read_again, values
 
 CONTENTS = [b"%d-" % number * (number * 37 % 500) for number in range(30)]
-
-
-@pytest.fixture
-def disk() -> FaultyDisk:
-    return FaultyDisk()
 
 
 def filled(disk: FaultyDisk, clock: ManualClock | None = None) -> tuple[Store, Log]:
@@ -33,8 +26,9 @@ def filled(disk: FaultyDisk, clock: ManualClock | None = None) -> tuple[Store, L
 
 @pytest.mark.parametrize("restart", [None, True, False])
 @pytest.mark.parametrize("offset", range(31))
-def test_a_log_cut_back_to_any_offset_is_a_shorter_list(offset: int, restart: bool | None) -> None:
-    disk, clock = FaultyDisk(), ManualClock()
+def test_truncated_log_equals_a_shorter_list(
+    disk: FaultyDisk, clock: ManualClock, offset: int, restart: bool | None
+) -> None:
     store, log = filled(disk, clock)
     if restart is not None:  # then indexes are on disk only
         if restart:
@@ -54,7 +48,7 @@ def test_a_log_cut_back_to_any_offset_is_a_shorter_list(offset: int, restart: bo
 
 
 @pytest.mark.parametrize("offset", [-1, 31, 1000])
-def test_only_to_an_offset_of_the_log(disk: FaultyDisk, offset: int) -> None:
+def test_truncation_to_an_unknown_offset_is_refused(disk: FaultyDisk, offset: int) -> None:
     _, log = filled(disk)
     before = disk.operations
     with pytest.raises(OffsetOutOfRange, match=f"cut back to {offset}"):
@@ -62,17 +56,16 @@ def test_only_to_an_offset_of_the_log(disk: FaultyDisk, offset: int) -> None:
     assert disk.operations == before
 
 
-def test_cutting_nothing_off_touches_nothing(disk: FaultyDisk) -> None:
+def test_truncation_to_the_end_writes_nothing(disk: FaultyDisk) -> None:
     _, log = filled(disk)
     before = disk.operations
     truncate(log, disk, 30)
     assert disk.operations == before
 
 
-def test_times_go_on_from_the_last_message_that_stayed(disk: FaultyDisk) -> None:
-    clock = ManualClock()
-    store = open_store(disk, clock)
-    log = store.create("t/0")
+def test_times_continue_from_the_last_kept_message(
+    clock: ManualClock, store: Store, log: Log, disk: FaultyDisk
+) -> None:
     for content in CONTENTS:
         append(store, log, content)
         clock.advance(1)
@@ -85,7 +78,7 @@ def test_times_go_on_from_the_last_message_that_stayed(disk: FaultyDisk) -> None
 
 
 @pytest.mark.parametrize("offset", [1, 5, 14, 25])
-def test_a_missing_index_does_not_matter_even_if_the_process_dies_on_the_way(offset: int) -> None:
+def test_crash_during_truncation_without_index_is_not_damage(offset: int) -> None:
     for operation in range(1, 60):
         disk = FaultyDisk()
         store, _ = filled(disk)
@@ -108,7 +101,7 @@ def test_a_missing_index_does_not_matter_even_if_the_process_dies_on_the_way(off
 
 
 @pytest.mark.parametrize("position", [0, 8, 15, 16, 31])
-def test_a_wrong_index_does_not_lead_the_cut_astray(disk: FaultyDisk, position: int) -> None:
+def test_truncation_ignores_a_wrong_index(disk: FaultyDisk, position: int) -> None:
     store, log = filled(disk)
     store.close()
     for path in disk.paths():
@@ -119,7 +112,7 @@ def test_a_wrong_index_does_not_lead_the_cut_astray(disk: FaultyDisk, position: 
     assert values(log) == CONTENTS[:17]
 
 
-def test_damage_that_was_cut_off_is_forgotten(disk: FaultyDisk) -> None:
+def test_truncated_damage_is_forgotten(disk: FaultyDisk) -> None:
     store = open_store(disk, tail_bytes=1)
     log = store.create("t/0")
     append(store, log, *[b"%d" % number * 20 for number in range(20)])
@@ -133,7 +126,7 @@ def test_damage_that_was_cut_off_is_forgotten(disk: FaultyDisk) -> None:
     assert values(log)[2:] == [*[b"new" * 20] * 30, b"behind"]
 
 
-def test_a_reader_that_had_begun_sees_the_old_messages_or_none(disk: FaultyDisk) -> None:
+def test_read_located_before_truncation_returns_old_messages(disk: FaultyDisk) -> None:
     store = open_store(disk, tail_bytes=1)
     log = store.create("t/0")
     for content in CONTENTS:
@@ -143,22 +136,21 @@ def test_a_reader_that_had_begun_sees_the_old_messages_or_none(disk: FaultyDisk)
     assert found.load().next_offset > 12  # type: ignore[union-attr]
 
 
-def test_a_cut_that_fails_fences_the_log(disk: FaultyDisk) -> None:
+def test_failed_truncation_fences_the_log(disk: FaultyDisk) -> None:
     store, log = filled(disk)
     disk.fail("remove", skip=1)
     with pytest.raises(Exception, match="failed"):
         truncate(log, disk, 10)
     with pytest.raises(LogFenced):
         log.append(batch([b"x"]))
-    store.reopen("t/0")
+    read_again(store, disk, "t/0")
     found = values(log)
     assert found == CONTENTS[: len(found)]
     truncate(log, disk, 10)
     assert values(log) == CONTENTS[:10]
 
 
-def test_what_is_written_behind_a_cut_is_compacted_like_anything_else(disk: FaultyDisk) -> None:
-    clock = ManualClock()
+def test_messages_written_after_truncation_are_compacted(clock: ManualClock, disk: FaultyDisk) -> None:
     store = open_store(disk, clock, tail_bytes=1)
     log = store.create("t/0")
 
@@ -168,9 +160,7 @@ def test_what_is_written_behind_a_cut_is_compacted_like_anything_else(disk: Faul
         store.flush()
 
     def compact() -> None:
-        job = plan_compaction(log, disk, now_ns=clock.now_ns(), tombstone_grace_seconds=0)
-        job.run()
-        job.apply()
+        finish(plan_compaction(log, disk, now_ns=clock.now_ns(), tombstone_grace_seconds=0))
 
     for number in range(4):
         publish(b"%d" % number)
@@ -184,7 +174,7 @@ def test_what_is_written_behind_a_cut_is_compacted_like_anything_else(disk: Faul
     assert values(log) == []
 
 
-def test_a_roll_that_is_not_on_disk_yet_is_not_cut_back(disk: FaultyDisk) -> None:
+def test_truncation_waits_for_a_pending_roll(disk: FaultyDisk) -> None:
     store, log = filled(disk)
     log.roll()
     with pytest.raises(AssertionError, match="every append and roll is on disk"):
@@ -194,7 +184,7 @@ def test_a_roll_that_is_not_on_disk_yet_is_not_cut_back(disk: FaultyDisk) -> Non
     assert values(log) == CONTENTS[:10]
 
 
-def test_a_fenced_log_is_not_cut_back(disk: FaultyDisk) -> None:
+def test_truncation_of_a_fenced_log_is_refused(disk: FaultyDisk) -> None:
     store, log = filled(disk)
     disk.fail("sync", path="*.log")
     append(store, log, b"lost")
@@ -202,27 +192,3 @@ def test_a_fenced_log_is_not_cut_back(disk: FaultyDisk) -> None:
     with pytest.raises(LogFenced):
         truncate(log, disk, 10)
     assert disk.operations == before
-
-
-@pytest.mark.parametrize("keep", ["everything", "synced", "some"])
-@pytest.mark.parametrize("offset", [0, 4, 13, 27])
-@pytest.mark.parametrize("restart", [False, True])
-def test_a_cut_that_is_interrupted_is_never_taken_for_a_loss(offset: int, keep: Keep, restart: bool) -> None:
-    for operation in count(1):
-        disk = FaultyDisk(operation)
-        store, log = filled(disk)
-        if restart:
-            store.close()
-            log = open_store(disk).logs["t/0"]
-        disk.crash_at(disk.operations + operation)
-        try:
-            truncate(log, disk, offset)
-        except Crashed:
-            left = open_store(disk.crash(keep, torn=True))
-            found = values(left.logs["t/0"])
-            assert left.recovered["t/0"].damages == []
-            assert found == CONTENTS[: len(found)]
-            assert left.logs["t/0"].next_offset == len(found) >= offset
-        else:
-            assert operation > 5
-            break

@@ -66,7 +66,7 @@ def delayed(number: int, state: str = "pending") -> dict[str, Any]:
 
 
 def lanes(topic: str) -> dict[str, Any]:
-    """Of a topic with one priority, and of others with three."""
+    """The priorities of a topic: one of payments, three of others."""
     several = topic not in {"payments", "prices"}
 
     def lane(ready: int, enqueued: int, seconds: float) -> dict[str, Any]:
@@ -94,38 +94,35 @@ def lanes(topic: str) -> dict[str, Any]:
     }
 
 
+def delayed_messages(_topic: str, limit: int = 100, skip: int = 0, **options: Any) -> dict[str, Any]:
+    found = [delayed(number, options.get("state", "pending")) for number in range(60)]
+    messages = found[skip : skip + limit]
+    return {"messages": messages, "count": len(messages), "total": 60}
+
+
+def delayed_message(topic: str, _partition: int, offset: int) -> dict[str, Any]:
+    if not 0 <= offset - 40 < 60:
+        raise DelayedNotFound(f"no message with the offset {offset} is scheduled in topic '{topic}'")
+    return {
+        **delayed(offset - 40),
+        "timestamp": at(-3_600),
+        "value": '{"order": "order-000002", "text": "your basket waits"}',
+        "headers": {"source": "shop", "version": ["1", "2"]},
+    }
+
+
 class DelayedClient(GroupClient):
-    """The calls that the screens of delayed messages and priorities make besides."""
+    """A client of a broker with delayed messages and several priorities."""
 
-    async def delay_stats(self) -> dict[str, Any]:
-        self._note("delay_stats")
-        return STATS
-
-    async def delayed_timeline(self, topic: str) -> dict[str, Any]:
-        self._note(f"delayed_timeline {topic}")
-        return timeline(topic)
-
-    async def delayed(self, topic: str, limit: int = 100, skip: int = 0, **wishes: Any) -> dict[str, Any]:
-        self._note(f"delayed {topic} {limit} {skip} {wishes}")
-        found = [delayed(number, wishes.get("state", "pending")) for number in range(60)]
-        messages = found[skip : skip + limit]
-        return {"messages": messages, "count": len(messages), "total": 60}
-
-    async def delayed_message(self, topic: str, partition: int, offset: int) -> dict[str, Any]:
-        self._note(f"delayed_message {topic} {partition} {offset}")
-        if not 0 <= offset - 40 < 60:
-            raise DelayedNotFound(f"no message with the offset {offset} is scheduled in topic '{topic}'")
-        return {
-            **delayed(offset - 40),
-            "timestamp": at(-3_600),
-            "value": '{"order": "order-000002", "text": "your basket waits"}',
-            "headers": {"source": "shop", "version": ["1", "2"]},
-        }
-
-    async def cancel_delayed_where(self, topic: str, filters: Any, **wishes: Any) -> dict[str, Any]:
-        self._note(f"cancel_delayed_where {topic} {filters} {wishes}")
-        return {"matched": 61, "scanned": 242, "changed": 0 if wishes["dry_run"] else 61, "complete": True}
-
-    async def priority_stats(self, topic: str | None = None, group: str | None = None) -> dict[str, Any]:
-        self._note(f"priority_stats {topic} {group}")
-        return lanes(topic or "orders")
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers |= {
+            "delay_stats": STATS,
+            "delayed_timeline": timeline,
+            "delayed": delayed_messages,
+            "delayed_message": delayed_message,
+            "cancel_delayed_where": lambda *_, dry_run, **__: {
+                "matched": 61, "scanned": 242, "changed": 0 if dry_run else 61, "complete": True,
+            },
+            "priority_stats": lambda topic, *_: lanes(topic),
+        }  # fmt: skip

@@ -2,15 +2,15 @@
 
 import json
 import math
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from goqueue.client.endpoints import Offsets, TopicInfo
-from goqueue.client.insight import GroupDetails, TopicDetails
+from goqueue.client.admin_requests import Offsets, TopicDetails, TopicInfo
 from goqueue.client.message import Message, decode
 from goqueue.errors import BrokerUnreachable
 from goqueue.storage import frame
 from goqueue_admin.dashboard.app import Dashboard
-from goqueue_admin.dashboard.service import Service
+from goqueue_admin.dashboard.broker.service import Service
 
 NOW_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 ADDRESS = "http://broker.example:8080"
@@ -18,7 +18,7 @@ NAMES = ("orders", "payments", "shipments", "invoices", "audit.log", "customers"
 
 
 class FrozenClock:
-    """Both clocks stand, until somebody moves them."""
+    """Both clocks stand still until a test moves them."""
 
     def __init__(self) -> None:
         self.now = NOW_NS
@@ -77,6 +77,7 @@ HISTORY = {
         "loop_lag_ms": wave(0.6, 0.3, 11),
         "total_lag": [max(0.0, value) for value in wave(180_000, 150_000, 60)],
         "disk_used_bytes": [61_000_000_000.0 + second * 9_000_000 for second in range(300)],
+        "stored_bytes": [8_000_000_000.0 + second * 2_500_000 for second in range(300)],
     },
 }
 STATS = {
@@ -89,7 +90,7 @@ STATS = {
     "connections": 42,
     "memory_bytes": 312_475_648,
     "loop_lag_ms": 0.62,
-    "disk": {"total_bytes": 107_374_182_400, "free_bytes": 27_917_287_424},
+    "disk": {"total_bytes": 107_374_182_400, "used_bytes": 74_088_185_856, "free_bytes": 27_917_287_424},
     "rates": {
         "published_per_second": 14_231.4,
         "published_bytes_per_second": 3_567_890.1,
@@ -131,6 +132,31 @@ DOCTOR = {
         },
     ],
 }
+
+
+LOG_LINES = [
+    ("info", "goqueue.daemon", "topic created", {"topic": "orders", "partitions": 3}),
+    ("info", "goqueue.requests", "request", {"method": "GET", "endpoint": "/stats", "status": 200, "ms": 0.41}),
+    ("warning", "goqueue.groups", "member removed", {"group": "billing", "why": "no heartbeat for 30 s"}),
+    ("error", "goqueue.storage", "log fenced", {"log": "invoices/2", "error": "no space left on device"}),
+]
+
+
+def logs(level: str, _limit: int, *, requests: bool) -> dict[str, Any]:
+    levels = ["debug", "info", "warning", "error"]
+    lines = [
+        {
+            "number": number,
+            "time": f"2025-12-31T23:59:{10 + number:02}.250000000Z",
+            "level": name,
+            "logger": logger,
+            "event": event,
+            "fields": fields,
+        }
+        for number, (name, logger, event, fields) in enumerate(LOG_LINES, 1)
+        if levels.index(name) >= levels.index(level) and (requests or event != "request")
+    ]
+    return {"lines": lines, "last": len(LOG_LINES)}
 
 
 def partitions(count: int = 3) -> list[dict[str, Any]]:
@@ -202,66 +228,58 @@ class FakeReader:
 
 
 class FakeClient:
-    """The calls of `AsyncClient` that the dashboard makes. While it `is_away`, nobody answers."""
+    """An `AsyncClient` with an answer, or a function that returns one, for each method. No call is answered while it
+    `is_away`."""
 
     def __init__(self) -> None:
         self.is_away = False
         self.asked: list[str] = []
-        self.topics = topics()
+        self.all_topics = topics()
         self.messages = messages()
-        self.wishes: dict[str, Any] = {}
+        self.reader_options: dict[str, Any] = {}
+        self.answers: dict[str, Any] = {
+            "stats": STATS,
+            "history": HISTORY,
+            "doctor": DOCTOR,
+            "version": {"version": "0.1.0"},
+            "group_details": [],
+            "priority_stats": {"topics": {}},
+            "topic_details": lambda: self.all_topics,
+            "topics": lambda: [topic.name for topic in self.all_topics],
+            "groups": [],
+            "transactions": lambda *_: [],
+            "logs": logs,
+            "partitions": lambda _: partitions(),
+            "topic": lambda name: topic_info(name, 3_292_181),
+            "reader": self._reader,
+        }
 
-    def _note(self, call: str) -> None:
-        self.asked.append(call)
-        if self.is_away:
-            raise BrokerUnreachable(f"nobody answers at {ADDRESS}: Connection refused")
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+        if method.startswith("_"):
+            raise AttributeError(method)
 
-    async def stats(self) -> dict[str, Any]:
-        self._note("stats")
-        return STATS
+        async def call(*arguments: Any, **options: Any) -> Any:
+            self.asked.append(" ".join(map(str, (method, *arguments, *([options] if options else [])))))
+            if self.is_away:
+                raise BrokerUnreachable(f"no broker answers at {ADDRESS}: Connection refused")
+            answer = self.answers[method]
+            return answer(*arguments, **options) if callable(answer) else answer
 
-    async def history(self, seconds: int = 300) -> dict[str, Any]:
-        self._note(f"history {seconds}")
-        return HISTORY
-
-    async def doctor(self) -> dict[str, Any]:
-        self._note("doctor")
-        return DOCTOR
-
-    async def version(self) -> dict[str, Any]:
-        self._note("version")
-        return {"version": "0.1.0"}
-
-    async def topic_details(self, internal: bool = False) -> list[TopicDetails]:
-        self._note(f"topic_details {internal}")
-        return self.topics
-
-    async def group_details(self, limit: int = 1000, after: str | None = None) -> list[GroupDetails]:
-        self._note(f"group_details {limit} {after}")
-        return []
-
-    async def partitions(self, topic: str) -> list[dict[str, Any]]:
-        self._note(f"partitions {topic}")
-        return partitions()
-
-    async def priority_stats(self, topic: str | None = None, group: str | None = None) -> dict[str, Any]:
-        self._note(f"priority_stats {topic} {group}")
-        return {"topics": {}}
-
-    async def topic(self, name: str) -> TopicInfo:
-        self._note(f"topic {name}")
-        return TopicInfo(name, 3, partition_offsets={str(number): Offsets(0, 3_292_181) for number in range(3)})
-
-    async def reader(self, topic: str, **wishes: Any) -> Any:
-        self._note(f"reader {topic}")
-        self.wishes = wishes
-        start = wishes["start"]
-        if isinstance(start, int) and wishes.get("until") == start + 1:
-            return FakeReader([one for one in self.messages if one.offset == start])
-        return FakeReader(self.messages)
+        return call
 
     async def close(self) -> None:
         pass
+
+    def _reader(self, _topic: str, **options: Any) -> FakeReader:
+        self.reader_options = options
+        start = options["start"]
+        if isinstance(start, int) and options.get("until") == start + 1:
+            return FakeReader([one for one in self.messages if one.offset == start])
+        return FakeReader(self.messages)
+
+
+def topic_info(name: str, latest: int, **details: Any) -> TopicInfo:
+    return TopicInfo(name, 3, partition_offsets={str(number): Offsets(0, latest) for number in range(3)}, **details)
 
 
 def dashboard(client: FakeClient | None = None, clock: FrozenClock | None = None, **options: Any) -> Dashboard:

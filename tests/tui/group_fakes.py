@@ -1,34 +1,33 @@
 """A broker with groups and dead letters whose answers never change."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from goqueue.client.endpoints import Offsets, TopicInfo
-from goqueue.client.insight import GroupDetails, TopicDetails
-from tests.tui.fakes import FakeClient
+from goqueue.client.admin_requests import GroupDetails, TopicDetails
+from tests.tui.fakes import FakeClient, topic_info
 
 GROUPS = [
     GroupDetails(
         group_id="archive", state="empty", generation=3, rebalance_state="complete", topics=["orders"],
-        total_lag=1_284_113, lag_seconds=91_234.5, incoming=812.4,
+        total_lag=1_284_113, lag_seconds=91_234.5, incoming=812.4, condition="unattended",
     ),
     GroupDetails(
         group_id="billing", state="stable", generation=12, rebalance_state="complete", members=2,
         topics=["invoices", "payments"], total_lag=3_412, lag_seconds=83.2, rate=912.5, incoming=833.25,
-        drain_seconds=43.1, in_flight=400,
+        drain_seconds=43.1, in_flight=400, condition="behind",
     ),
     GroupDetails(
         group_id="fraud", state="rebalancing", generation=7, rebalance_state="pending_revoke", members=3,
         topics=["payments"], total_lag=214, lag_seconds=4.02, rate=101.0, incoming=102.75, in_flight=64,
+        condition="keeping_up",
     ),
     GroupDetails(
         group_id="shipping", state="stable", generation=1, rebalance_state="complete", members=1,
-        topics=["orders"], rate=17.4, incoming=17.4, drain_seconds=0.0,
+        topics=["orders"], rate=17.4, incoming=17.4, drain_seconds=0.0, condition="keeping_up",
     ),
     GroupDetails(
         group_id="statistics", state="stable", generation=2, rebalance_state="complete", members=1,
         topics=["page-views"], total_lag=88_412, lag_seconds=1_733.0, rate=51.8, incoming=66.4, in_flight=200,
-        lost=1_204,
+        lost=1_204, condition="falling_behind",
     ),
 ]  # fmt: skip
 
@@ -139,70 +138,62 @@ def letter(number: int) -> dict[str, Any]:
     }
 
 
+def cooperative_group(name: str) -> dict[str, Any]:
+    moving = {FIRST: [{"topic": "payments", "partition": number} for number in (1, 2)]}
+    return {"id": name, "partitions_to_revoke": moving if name == "fraud" else {}}
+
+
+def rebalance_stats(name: str | None = None) -> dict[str, Any]:
+    return rebalances(31 if name is None else len(name) * 2 if name != "archive" else 0)
+
+
+def dead_letters(*_: Any, error: str | None = None, **__: Any) -> dict[str, Any]:
+    found = [one for one in map(letter, range(60)) if error is None or error in one["error"]]
+    return {"messages": found, "next": {"0": 60, "1": 0, "2": 0}, "complete": False}
+
+
+REDRIVEN = {
+    "moved": 0,
+    "matched": 20,
+    "scanned": 1_518,
+    "remaining": 0,
+    "complete": True,
+    "next": {},
+    "results": [
+        {"partition": 0, "offset": number, "reason": "cents is null", "target_topic": "payments"}
+        for number in range(20)
+    ],
+}
+
+
+def reset_offsets(name: str, topic: str, _to: str, *, dry_run: bool) -> dict[str, Any]:
+    held = group(name)["lag"][topic]
+    moved = [{"partition": int(number), "before": one["committed"], "after": 12} for number, one in held.items()]
+    return {"topic": topic, "dry_run": dry_run, "generation": 1, "partitions": moved}
+
+
 class GroupClient(FakeClient):
-    """The calls that the screens of groups and dead letters make besides."""
+    """A client of a broker with groups and dead letters."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.topics = [
-            *self.topics,
+        self.all_topics = [
+            *self.all_topics,
             TopicDetails(name="orders.dlq", partitions=3, total_messages=0),
             TopicDetails(name="payments.dlq", partitions=3, total_messages=1_630, total_size_bytes=412_345),
         ]
-
-    async def group_details(self, limit: int = 1000, after: str | None = None) -> list[GroupDetails]:
-        self._note(f"group_details {limit} {after}")
-        return GROUPS
-
-    async def group(self, name: str) -> dict[str, Any]:
-        self._note(f"group {name}")
-        return group(name)
-
-    async def cooperative_group(self, name: str) -> dict[str, Any]:
-        self._note(f"cooperative_group {name}")
-        moving = {FIRST: [{"topic": "payments", "partition": number} for number in (1, 2)]}
-        return {"id": name, "partitions_to_revoke": moving if name == "fraud" else {}}
-
-    async def rebalance_stats(self, name: str | None = None) -> dict[str, Any]:
-        self._note(f"rebalance_stats {name}")
-        return rebalances(31 if name is None else len(name) * 2 if name != "archive" else 0)
-
-    async def topic(self, name: str) -> TopicInfo:
-        self._note(f"topic {name}")
-        held = {str(number): Offsets(0, 540) for number in range(3)}
-        return TopicInfo(name, 3, total_messages=1_630, total_size_bytes=412_345, partition_offsets=held)
-
-    async def dead_letter_errors(self, topic: str) -> dict[str, Any]:
-        self._note(f"dead_letter_errors {topic}")
-        return {"errors": ERRORS if topic == "payments.dlq" else {}, "next": {}, "complete": True}
-
-    async def dead_letters(
-        self, topic: str, limit: int = 100, error: str | None = None, start: Mapping[Any, int] | None = None
-    ) -> dict[str, Any]:
-        self._note(f"dead_letters {topic} {limit} {error} {start}")
-        found = [one for one in map(letter, range(60)) if error is None or error in one["error"]]
-        return {"messages": found, "next": {"0": 60, "1": 0, "2": 0}, "complete": False}
-
-    async def health(self) -> dict[str, Any]:
-        return {"timestamp": "2026-01-01T00:00:00.000000000Z"}
-
-    async def redrive(self, topic: str, **wishes: Any) -> dict[str, Any]:
-        self._note(f"redrive {topic} {wishes}")
-        return {
-            "moved": 0,
-            "matched": 20,
-            "scanned": 1_518,
-            "remaining": 0,
-            "complete": True,
-            "next": {},
-            "results": [
-                {"partition": 0, "offset": number, "reason": "cents is null", "target_topic": "payments"}
-                for number in range(20)
-            ],
-        }
-
-    async def reset_offsets(self, name: str, topic: str, to: str, **wishes: Any) -> dict[str, Any]:
-        self._note(f"reset_offsets {name} {topic} {to} {wishes}")
-        held = group(name)["lag"][topic]
-        moved = [{"partition": int(number), "before": one["committed"], "after": 12} for number, one in held.items()]
-        return {"topic": topic, "dry_run": wishes["dry_run"], "generation": 1, "partitions": moved}
+        self.answers |= {
+            "group_details": GROUPS,
+            "group": group,
+            "groups": [one.group_id for one in GROUPS],
+            "cooperative_group": cooperative_group,
+            "rebalance_stats": rebalance_stats,
+            "topic": lambda name: topic_info(name, 540, total_messages=1_630, total_size_bytes=412_345),
+            "dead_letter_errors": lambda topic: {
+                "errors": ERRORS if topic == "payments.dlq" else {}, "next": {}, "complete": True,
+            },
+            "dead_letters": dead_letters,
+            "health": {"timestamp": "2026-01-01T00:00:00.000000000Z"},
+            "redrive": REDRIVEN,
+            "reset_offsets": reset_offsets,
+        }  # fmt: skip

@@ -7,21 +7,14 @@ import sys
 
 import pytest
 
-from tests.cli.programs import NO_CONTEXTS, ROOT, environment
+from tests.cli.programs import ROOT, environment
+from tests.forked import run
 
 COMMAND = (sys.executable, "-m", "goqueue_admin.main", "dashboard")
 
 
 def piped(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*COMMAND, *words],
-        input="",
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=environment(GOQUEUE_CONFIG=NO_CONTEXTS),
-        check=False,
-    )
+    return run([*COMMAND, *words], cwd=ROOT, env=environment(), text=True)
 
 
 def test_without_a_terminal_it_says_what_to_use_instead() -> None:

@@ -1,14 +1,22 @@
 """Rounds of questions: one at a time, nothing stale, and patience with a broker that is away."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from goqueue.errors import BrokerUnreachable, TopicNotFound
-from goqueue_admin.dashboard.questions import STATS, TOPICS, Known, Question, question
-from goqueue_admin.dashboard.service import BACKOFF_SECONDS, Service
+from goqueue_admin.dashboard.broker.service import (
+    BACKOFF_SECONDS,
+    STATS,
+    TOPICS,
+    BrokerCall,
+    CallResults,
+    Service,
+    broker_call,
+)
 from tests.tui.fakes import ADDRESS, FrozenClock
 
 
@@ -39,20 +47,17 @@ async def turn(count: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def play(
-    steps: Callable[[Service, Gate], Coroutine[Any, Any, None]], clock: FrozenClock | None = None, **options: Any
-) -> None:
-    async def run() -> None:
-        gate = Gate()
-        service = Service(gate, ADDRESS, clock or FrozenClock(), **options)
-        await steps(service, gate)
-        await service.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def connected(clock: FrozenClock | None = None, **options: Any) -> AsyncIterator[tuple[Service, Gate]]:
+    """Yield a service and the broker that it asks."""
+    gate = Gate()
+    service = Service(gate, ADDRESS, clock or FrozenClock(), **options)
+    yield service, gate
+    await service.close()
 
 
-def test_questions_are_asked_in_their_order_one_after_the_other() -> None:
-    async def steps(service: Service, gate: Gate) -> None:
+async def test_questions_are_asked_in_their_order_one_after_the_other() -> None:
+    async with connected() as (service, gate):
         service.look([TOPICS, STATS])
         await turn()
         assert gate.asked == ["topic_details"]
@@ -61,11 +66,9 @@ def test_questions_are_asked_in_their_order_one_after_the_other() -> None:
         assert gate.asked == ["topic_details", "stats"]
         assert service.known.get(TOPICS) == [1]
 
-    play(steps)
 
-
-def test_many_wishes_during_a_round_make_one_more() -> None:
-    async def steps(service: Service, gate: Gate) -> None:
+async def test_requests_during_a_round_make_one_more_round() -> None:
+    async with connected() as (service, gate):
         for _ in range(5):
             service.look([STATS])
             await turn()
@@ -77,11 +80,9 @@ def test_many_wishes_during_a_round_make_one_more() -> None:
         await turn()
         assert gate.asked == ["stats", "stats"]
 
-    play(steps)
 
-
-def test_a_fresh_look_does_not_wait_for_what_nobody_wants_any_more() -> None:
-    async def steps(service: Service, gate: Gate) -> None:
+async def test_fresh_round_cancels_the_current_one() -> None:
+    async with connected() as (service, gate):
         service.look([TOPICS])
         await turn()
         stale = gate.answers["topic_details"]
@@ -91,11 +92,9 @@ def test_a_fresh_look_does_not_wait_for_what_nobody_wants_any_more() -> None:
         assert stale.cancelled()
         assert service.known.get(TOPICS) is None
 
-    play(steps)
 
-
-def test_a_refusal_is_kept_in_place_of_the_answer_and_the_others_are_asked() -> None:
-    async def steps(service: Service, gate: Gate) -> None:
+async def test_a_refusal_is_kept_in_place_of_the_answer_and_the_others_are_asked() -> None:
+    async with connected() as (service, gate):
         service.look([TOPICS, STATS])
         await turn()
         gate.answers["topic_details"].set_exception(TopicNotFound("there is none"))
@@ -106,18 +105,15 @@ def test_a_refusal_is_kept_in_place_of_the_answer_and_the_others_are_asked() -> 
         assert gate.asked[-1] == "stats"
         assert service.link.state == "here"
 
-    play(steps)
 
-
-def test_a_broker_that_is_away_is_asked_less_and_less_often() -> None:
+async def test_a_broker_that_is_away_is_asked_less_and_less_often() -> None:
     clock = FrozenClock()
-
-    async def steps(service: Service, gate: Gate) -> None:
+    async with connected(clock) as (service, gate):
         began = clock.now
         for seconds in (*BACKOFF_SECONDS, BACKOFF_SECONDS[-1]):
             service.look([STATS, TOPICS])
             await turn()
-            gate.answers["stats"].set_exception(BrokerUnreachable("nobody"))
+            gate.answers["stats"].set_exception(BrokerUnreachable("no broker"))
             await turn()
             assert service.link.state == "away"
             assert service.link.since_ns == began
@@ -132,27 +128,22 @@ def test_a_broker_that_is_away_is_asked_less_and_less_often() -> None:
         assert service.link.state == "here"
         assert "topic_details" not in gate.asked
 
-    play(steps, clock)
 
-
-def test_where_an_answer_is_slow_a_probe_finds_out_that_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goqueue_admin.dashboard.service.PROBE_SECONDS", 0.001)
+async def test_probe_reports_an_unreachable_broker_while_an_answer_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goqueue_admin.dashboard.broker.service.PROBE_SECONDS", 0.001)
 
     async def probe() -> str | None:
         return "Connection refused"
 
-    async def steps(service: Service, gate: Gate) -> None:
+    async with connected(probe=probe) as (service, gate):
         with pytest.raises(BrokerUnreachable, match="Connection refused"):
             await service.do(STATS)
         assert gate.answers["stats"].cancelled()
 
-    play(steps, probe=probe)
 
-
-def test_whoever_draws_is_told_of_each_answer_and_of_the_link() -> None:
-    told: list[Question | None] = []
-
-    async def steps(service: Service, gate: Gate) -> None:
+async def test_each_result_and_connection_change_is_reported() -> None:
+    told: list[BrokerCall | None] = []
+    async with connected() as (service, gate):
         service.told = told.append
         service.look([STATS])
         await turn()
@@ -160,13 +151,11 @@ def test_whoever_draws_is_told_of_each_answer_and_of_the_link() -> None:
         await turn()
         assert told == [None, STATS]
 
-    play(steps)
-
 
 def test_an_answer_is_known_with_the_one_before() -> None:
-    known = Known()
-    asked = question("partitions", "orders", limit=3)
-    assert asked == question("partitions", "orders", limit=3)
+    known = CallResults()
+    asked = broker_call("partitions", "orders", limit=3)
+    assert asked == broker_call("partitions", "orders", limit=3)
     assert known.get(asked) is None
     assert known.facts(asked) == {}
     known.take(asked, {"a": 1}, 1)
@@ -175,9 +164,9 @@ def test_an_answer_is_known_with_the_one_before() -> None:
 
 
 def test_the_oldest_answers_are_forgotten_first() -> None:
-    known = Known()
+    known = CallResults()
     for number in range(5):
-        known.take(question("topic", str(number)), number, number)
-    known.take(question("topic", "0"), 9, 9)
+        known.take(broker_call("topic", str(number)), number, number)
+    known.take(broker_call("topic", "0"), 9, 9)
     known.keep(2)
-    assert [known.get(question("topic", str(number))) for number in range(5)] == [9, None, None, None, 4]
+    assert [known.get(broker_call("topic", str(number))) for number in range(5)] == [9, None, None, None, 4]

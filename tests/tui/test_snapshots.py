@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import pytest
 from textual.pilot import Pilot
 
-from goqueue_admin.dashboard.pages import Place
-from goqueue_admin.dashboard.picture import settle
-from goqueue_admin.dashboard.questions import VERSION
-from tests.tui.fakes import FakeClient, dashboard
+from goqueue_admin.dashboard.broker.service import VERSION
+from goqueue_admin.dashboard.screens.routes import HOME, Location
+from tests.tui.delayed_fakes import DelayedClient
+from tests.tui.fakes import DOCTOR, FakeClient, dashboard
 from tests.tui.group_fakes import GroupClient
 from tests.tui.pilots import press, text, until
+from tests.tui.screenshots import settle
+from tests.tui.transaction_fakes import TransactionClient
 
 SMALL, USUAL = (80, 24), (160, 48)
 SIZES = {"80x24": SMALL, "160x48": USUAL}
@@ -22,7 +25,7 @@ Compare = Callable[..., bool]
 
 @pytest.fixture(autouse=True)
 def colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal with all colours, whoever runs this."""
+    """A terminal with all colors, wherever the tests run."""
     for name in ("NO_COLOR", "TEXTUAL_ANIMATIONS", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
 
@@ -42,27 +45,80 @@ def ready(first: str, keys: tuple[str, ...] = (), last: str = "") -> Callable[["
     return wait
 
 
-MESSAGES = Place("messages", ("orders",))
-SCREENS: dict[str, tuple[Place, str, tuple[str, ...], str]] = {
-    "overview": (Place("overview"), "audit.log", (), ""),
-    "topics": (Place("topics"), "shipments", (), ""),
-    "topic": (Place("topic", ("orders",)), "a write", (), ""),
-    "messages": (MESSAGES, "two\\nlines", (), ""),
-    "message": (MESSAGES, "two\\nlines", ("up", "up", "up", "enter"), "header source"),
-    "bytes": (MESSAGES, "two\\nlines", ("up", "enter"), "00000000"),
-    "help": (Place("topics"), "shipments", ("question_mark",), "esc closes"),
-    "prompt": (Place("topics"), "shipments", ("colon", "t", "o", "p", "i", "c", "space", "p"), "topic payments"),
-    "filter": (Place("topics"), "shipments", ("slash", "exclamation_mark", "r"), "of 10"),
+class Screen(NamedTuple):
+    """A screen, what it shows before the keys are pressed, and what it shows after them."""
+
+    client: type[FakeClient]
+    place: Location
+    first: str
+    keys: tuple[str, ...] = ()
+    last: str = ""
+
+
+MESSAGES = Location("messages", ("orders",))
+VOUCHER = Location("letters", ("payments.dlq", "no rule for the method 'voucher'"))
+ERRORS = Location("errors", ("payments.dlq",))
+BILLING = Location("group", ("billing",))
+SCHEDULE = Location("schedule", ("reminders",))
+
+SCREENS = {
+    "overview": Screen(GroupClient, HOME, "audit.log"),
+    "topics": Screen(GroupClient, Location("topics"), "shipments"),
+    "topic": Screen(GroupClient, Location("topic", ("orders",)), "a write"),
+    "messages": Screen(GroupClient, MESSAGES, "two\\nlines"),
+    "message": Screen(GroupClient, MESSAGES, "two\\nlines", ("up", "up", "up", "enter"), "header source"),
+    "bytes": Screen(GroupClient, MESSAGES, "two\\nlines", ("up", "enter"), "00000000"),
+    "groups": Screen(GroupClient, Location("groups"), "statistics"),
+    "group": Screen(GroupClient, BILLING, "payments/3"),
+    "rebalance-under-way": Screen(GroupClient, Location("group", ("fraud",)), "must give up payments/1-2"),
+    "rebalances": Screen(GroupClient, Location("rebalances"), "18m53s"),
+    "dlq": Screen(GroupClient, Location("dlq"), "1,518"),
+    "errors": Screen(GroupClient, ERRORS, "23:57:12"),
+    "letters": Screen(GroupClient, VOUCHER, "order-000030"),
+    "redrive": Screen(GroupClient, ERRORS, "23:57:12", ("down", "d", "enter"), "send 20 back? (y)"),
+    "delayed": Screen(DelayedClient, Location("delayed"), "21m"),
+    "schedule": Screen(DelayedClient, SCHEDULE, "order-000004"),
+    "topic-with-priorities": Screen(DelayedClient, Location("topic", ("orders",)), "background"),
+    "group-with-priorities": Screen(DelayedClient, BILLING, "background"),
+    "logs": Screen(GroupClient, Location("logs"), "log fenced"),
+    "transactions": Screen(TransactionClient, Location("transactions"), "returns-2"),
+    "transaction": Screen(TransactionClient, Location("transaction", ("checkout-eu-7",)), "reminders/2"),
 }
+TOPICS = Screen(GroupClient, Location("topics"), "shipments")
+WINDOWS = {
+    "help": TOPICS._replace(keys=("question_mark",), last="esc closes"),
+    "prompt": TOPICS._replace(keys=("colon", *"topic", "space", "p"), last="topic payments"),
+    "filter": TOPICS._replace(keys=("slash", "exclamation_mark", "r"), last="of 10"),
+    "letter": Screen(GroupClient, VOUCHER, "order-000030", ("enter",), "header source"),
+    "publish": Screen(
+        GroupClient, Location("topics"), "shipments", ("w", *"paid", "down", *"order-17", "enter"), "(y)"
+    ),
+    "reset": Screen(GroupClient, BILLING, "payments/3", ("o", *"latest", "enter"), "reset billing? (y)"),
+    "delete": Screen(GroupClient, Location("groups"), "statistics", ("x",), "members: stop them first"),
+    "scheduled": Screen(DelayedClient, SCHEDULE, "order-000004", ("down", "down", "enter"), "header version"),
+    "reschedule": Screen(
+        DelayedClient, SCHEDULE, "order-000004", ("down", "space", "space", "e", "2", "h", "enter"), "(y)"
+    ),
+    "cancel-all": Screen(
+        DelayedClient, Location("delayed"), "21m", ("x", *"key=a", "enter"), "cancel 61 delayed messages? (y)"
+    ),
+    "abort": Screen(TransactionClient, Location("transactions"), "returns-2", ("x", *"till", "enter"), "(y)"),
+}
+"""Windows and lines over a screen: their layout does not depend on the size."""
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("screen", SCREENS)
-def test_a_screen_looks_as_it_did(snap_compare: Compare, screen: str, size: str) -> None:
-    place, first, keys, last = SCREENS[screen]
-    assert snap_compare(
-        dashboard(GroupClient(), start=place), terminal_size=SIZES[size], run_before=ready(first, keys, last)
-    )
+@pytest.mark.parametrize(("name", "size"), [*product(SCREENS, SIZES), *product(WINDOWS, ["80x24"])])
+def test_a_screen_looks_as_it_did(snap_compare: Compare, name: str, size: str) -> None:
+    client, place, first, keys, last = (SCREENS | WINDOWS)[name]
+    app = dashboard(client(), start=place)
+    assert snap_compare(app, terminal_size=SIZES[size], run_before=ready(first, keys, last))
+
+
+@pytest.mark.parametrize("name", ["group", "redrive"])
+def test_a_screen_looks_as_it_did_on_paper(snap_compare: Compare, name: str) -> None:
+    client, place, first, keys, last = SCREENS[name]
+    app = dashboard(client(), start=place, theme="goqueue-light")
+    assert snap_compare(app, terminal_size=(200, 60), run_before=ready(first, keys, last))
 
 
 @pytest.mark.parametrize(("theme", "size"), [("goqueue-light", (200, 60)), ("textual-light", SMALL)])
@@ -72,12 +128,17 @@ def test_the_overview_looks_as_it_did_in_other_colours(
     assert snap_compare(dashboard(GroupClient(), theme=theme), terminal_size=size, run_before=ready("audit.log"))
 
 
-def test_a_broker_that_is_well_shows_what_it_does(snap_compare: Compare) -> None:
-    class Well(FakeClient):
-        async def doctor(self) -> dict[str, Any]:
-            return {**await super().doctor(), "status": "ok", "findings": []}
+def test_where_nothing_is_open_it_says_so(snap_compare: Compare) -> None:
+    client = TransactionClient()
+    client.open, client.total = [], 0
+    app = dashboard(client, start=Location("transactions"))
+    assert snap_compare(app, terminal_size=SMALL, run_before=ready("No transaction is open."))
 
-    assert snap_compare(dashboard(Well()), terminal_size=SMALL, run_before=ready("all is well"))
+
+def test_a_broker_that_is_well_shows_what_it_does(snap_compare: Compare) -> None:
+    client = FakeClient()
+    client.answers["doctor"] = {**DOCTOR, "status": "ok", "findings": []}
+    assert snap_compare(dashboard(client), terminal_size=SMALL, run_before=ready("all is well"))
 
 
 def test_a_broker_that_is_away_is_told_from_the_first_moment(snap_compare: Compare) -> None:
@@ -88,12 +149,12 @@ def test_a_broker_that_is_away_is_told_from_the_first_moment(snap_compare: Compa
         await until(pilot, lambda: "broker is away since 00:00:00, trying again in 1 s" in text(pilot.app))
         await settle(pilot)
 
-    assert snap_compare(dashboard(client, start=Place("topics")), terminal_size=SMALL, run_before=wait)
+    assert snap_compare(dashboard(client, start=Location("topics")), terminal_size=SMALL, run_before=wait)
 
 
 def test_colours_that_are_changed_while_it_runs_are_those_of_a_start_with_them() -> None:
     async def drawn(theme: str, later: str) -> str:
-        app = dashboard(theme=theme, start=Place("topics"))
+        app = dashboard(theme=theme, start=Location("topics"))
         async with app.run_test(size=SMALL) as pilot:
             await ready("shipments")(pilot)
             app.theme = later

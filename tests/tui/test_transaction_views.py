@@ -2,9 +2,9 @@
 
 import pytest
 
-from goqueue_admin.dashboard import pages
-from goqueue_admin.dashboard.pages import Place
-from goqueue_admin.dashboard.views import topics, transactions
+from goqueue_admin.dashboard.screens import routes, topics
+from goqueue_admin.dashboard.screens.routes import Location
+from goqueue_admin.dashboard.views import transactions
 from tests.tui import transaction_fakes as fakes
 from tests.tui.fakes import NOW_NS
 from tests.tui.fakes import partitions as partition_answers
@@ -31,12 +31,12 @@ def test_what_hangs_and_keeps_others_back_is_told_by_a_colour_and_a_shape(
     told: dict[str, object], tone: str, mark: str
 ) -> None:
     one = fakes.transaction("till-1", 7, **told)  # type: ignore[arg-type]
-    assert (transactions.tone(one), transactions.mark(one)) == (tone, mark)
+    assert (transactions.attention_tone(one), transactions.state_mark(one)) == (tone, mark)
 
 
 def test_a_line_says_how_long_and_what_waits() -> None:
-    first, *_ = transactions.lines(fakes.OPEN) or []
-    shown = {column.title: column.cell(first, None) for column in transactions.columns()}
+    first, *_ = transactions.transaction_rows(fakes.OPEN) or []
+    shown = {column.title: column.cell(first, None) for column in transactions.transaction_columns()}
     assert [cell.text for cell in shown.values()] == [
         "checkout-eu-7", "◆ ongoing", "1m36s", "48s", "12s", "1,434", "orders/0-1 reminders/2 (delayed)", "billing",
         "15", "7-3",
@@ -45,43 +45,43 @@ def test_a_line_says_how_long_and_what_waits() -> None:
 
 
 def test_what_is_not_open_has_no_age() -> None:
-    line, _ = transactions.lines(fakes.CLOSED) or []
-    shown = {column.title: column.cell(line, None).text for column in transactions.columns()}
+    line, _ = transactions.transaction_rows(fakes.CLOSED) or []
+    shown = {column.title: column.cell(line, None).text for column in transactions.transaction_columns()}
     assert (shown["STATE"], shown["AGE"], shown["LEFT"], shown["HELD BACK"]) == ("○ aborted", "-", "-", "-")
 
 
 def test_of_very_many_partitions_the_first_are_named() -> None:
     many = [fakes.place("orders", number, 1, 1) for number in range(1_000)]
-    (line,) = transactions.lines([fakes.transaction("till-1", 7, partitions=many)]) or []
+    (line,) = transactions.transaction_rows([fakes.transaction("till-1", 7, partitions=many)]) or []
     assert line.touched == "orders/0-19 and 980 more"
 
 
 def test_figures_tell_what_is_open_and_what_became_of_others() -> None:
-    assert transactions.open_figures(fakes.STATS, one_is_bad=True) == [
+    assert transactions.open_numbers(fakes.STATS, one_is_bad=True) == [
         ("5", "open", ""), ("1m36s", "the oldest", "bad"), ("1,442", "messages held back", "bad"),
         ("2", "being ended", ""),
     ]  # fmt: skip
-    assert transactions.ended_figures(fakes.STATS) == [
+    assert transactions.ended_numbers(fakes.STATS) == [
         ("18,204", "committed", ""), ("31", "aborted", ""), ("9", "by timeout", ""), ("2", "by fenced", ""),
         ("214ms", "on average", ""), ("7", "transactional ids", ""),
     ]  # fmt: skip
     nothing = fakes.STATS | {"active_transactions": 0, "prepared": 0}
-    assert transactions.open_figures(nothing, one_is_bad=False) == [("0", "open", "")]
-    assert transactions.open_figures({}, one_is_bad=False) == transactions.ended_figures({}) == []
+    assert transactions.open_numbers(nothing, one_is_bad=False) == [("0", "open", "")]
+    assert transactions.open_numbers({}, one_is_bad=False) == transactions.ended_numbers({}) == []
 
 
 def test_one_is_told_with_what_it_touches_and_how_the_one_before_ended() -> None:
     one = fakes.OPEN[0]
-    assert [(line.name, line.kind, line.own, line.held_back) for line in transactions.places(one) or []] == [
+    assert [(line.name, line.kind, line.own, line.held_back) for line in transactions.target_rows(one) or []] == [
         ("orders/1", "partition", 12, 1_431),
         ("orders/0", "partition", 2, 2),
         ("reminders/2", "delayed", 1, 1),
         ("billing", "group", 14, None),
     ]
-    told = {name: text for name, text, _ in transactions.facts(one, "is aborted in 12s", NOW_NS)}
+    told = {name: text for name, text, _ in transactions.transaction_facts(one, "is aborted in 12s", NOW_NS)}
     assert told["last"] == "7-2 was aborted 1m23s ago, after 12.5s: till 4 hangs"
     assert told["next"] == "is aborted in 12s"
-    spark = {name: text for name, text, _ in transactions.facts(fakes.OPEN[1], "", NOW_NS)}
+    spark = {name: text for name, text, _ in transactions.transaction_facts(fakes.OPEN[1], "", NOW_NS)}
     assert spark["members"] == "2 producers beside it: 12, 13"
 
 
@@ -94,7 +94,7 @@ def test_a_partition_says_what_is_held_back_in_it() -> None:
 
 
 def test_a_transaction_is_typed_by_its_id() -> None:
-    assert pages.parse("transactions") == Place("transactions")
-    place = pages.parse("transaction till-1")
-    assert place == pages.parse("transactions till-1") == Place("transaction", ("till-1",))
-    assert [pages.title(one) for one in pages.trail(place)] == ["overview", "transactions", "till-1"]
+    assert routes.parse_location("transactions") == Location("transactions")
+    place = routes.parse_location("transaction till-1")
+    assert place == routes.parse_location("transactions till-1") == Location("transaction", ("till-1",))
+    assert [routes.location_title(one) for one in routes.trail(place)] == ["overview", "transactions", "till-1"]

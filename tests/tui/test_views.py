@@ -1,22 +1,23 @@
 """Numbers, messages and the broker itself, as screens tell them."""
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, strategies
 
-from goqueue.client.insight import GroupDetails
+from goqueue.client.admin_requests import GroupDetails
 from goqueue.clock import NANOSECONDS
-from goqueue.console.terminal import visible
-from goqueue_admin.dashboard import pages
-from goqueue_admin.dashboard.clipboard import commands
-from goqueue_admin.dashboard.commands import line
-from goqueue_admin.dashboard.pages import Place
-from goqueue_admin.dashboard.questions import Link
-from goqueue_admin.dashboard.screens.page import make
+from goqueue.console.terminal import escape_unprintable
+from goqueue_admin.dashboard.app import clipboard_commands
+from goqueue_admin.dashboard.broker.service import ConnectionStatus
+from goqueue_admin.dashboard.screens import overview, routes
+from goqueue_admin.dashboard.screens.base import DashboardApp, make_screen
+from goqueue_admin.dashboard.screens.routes import Location
+from goqueue_admin.dashboard.views import formats
 from goqueue_admin.dashboard.views import message as messages
-from goqueue_admin.dashboard.views import numbers, overview, status, tail, times
+from goqueue_admin.dashboard.widgets import frame, message_tail
 from tests.tui.fakes import DOCTOR, HISTORY, NOW_NS, STATS, message
 
 
@@ -28,30 +29,30 @@ from tests.tui.fakes import DOCTOR, HISTORY, NOW_NS, STATS, message
     ],
 )
 def test_a_number_is_three_digits_and_a_letter(number: float, text: str) -> None:
-    assert numbers.short(number) == text
+    assert formats.short(number) == text
 
 
 @pytest.mark.parametrize(
     ("part", "tone"), [(0.0, ""), (0.69, ""), (0.7, "warn"), (0.89, "warn"), (0.9, "bad"), (1, "bad")]
 )
 def test_what_is_limited_has_a_tone_from_70_and_from_90_percent(part: float, tone: str) -> None:
-    assert numbers.share_tone(part) == tone
+    assert formats.share_tone(part) == tone
 
 
 def test_durations_that_have_no_end_are_told() -> None:
-    assert [numbers.seconds(one) for one in (None, 0, 90)] == ["∞", "0s", "1m30s"]
-    assert [numbers.milliseconds(one) for one in (0.62, 12.34, 2500)] == ["0.62ms", "12.3ms", "2.5s"]
+    assert [formats.seconds(one) for one in (None, 0, 90)] == ["∞", "0s", "1m30s"]
+    assert [formats.milliseconds(one) for one in (0.62, 12.34, 2500)] == ["0.62ms", "12.3ms", "2.5s"]
 
 
 # --- the ring of messages ---
 
 
-def lines(*offsets: int) -> list[tail.Seen]:
-    return [tail.seen(message(offset, b"%d" % offset)) for offset in offsets]
+def lines(*offsets: int) -> list[message_tail.TailMessage]:
+    return [message_tail.tail_message(message(offset, b"%d" % offset)) for offset in offsets]
 
 
 def test_a_ring_keeps_the_newest_lines_and_their_numbers() -> None:
-    ring = tail.Ring(3)
+    ring = message_tail.MessageRing(3)
     ring.add(lines(0, 1))
     assert (ring.first, ring.end, len(ring)) == (0, 2, 2)
     ring.add(lines(2, 3, 4, 5, 6))
@@ -66,40 +67,40 @@ def test_a_ring_keeps_the_newest_lines_and_their_numbers() -> None:
 
 
 def test_a_pace_is_that_of_the_last_second() -> None:
-    pace = tail.Pace()
+    pace = message_tail.RateCounter()
     for tenth in range(1, 31):
         pace.add(100 if tenth > 15 else 7)
         pace.mark(tenth * NANOSECONDS // 10)
     assert pace.per_second == pytest.approx(1000)
-    assert tail.Pace().per_second == 0
+    assert message_tail.RateCounter().per_second == 0
 
 
 def test_what_is_passed_over_is_counted() -> None:
-    received, shown = tail.Pace(), tail.Pace()
+    received, shown = message_tail.RateCounter(), message_tail.RateCounter()
     for second in range(1, 4):
         received.add(98_000)
         shown.add(1_200)
         received.mark(second * NANOSECONDS)
         shown.mark(second * NANOSECONDS)
-    assert tail.told(received, shown, None) == "shown 1,200/s of 98,000/s, dropped 290k"
-    assert tail.told(shown, shown, None) == "3,600 shown, 1,200/s"
-    assert tail.told(shown, shown, 90_000) == "3,600 of 90,000 fit"
+    assert message_tail.rate_summary(received, shown, None) == "shown 1,200/s of 98,000/s, dropped 290k"
+    assert message_tail.rate_summary(shown, shown, None) == "3,600 shown, 1,200/s"
+    assert message_tail.rate_summary(shown, shown, 90_000) == "3,600 of 90,000 fit"
 
 
 def test_a_line_shows_bytes_control_characters_and_nothing_at_all() -> None:
-    assert tail.text(b"two\nlines \x1b[31m") == "two\\nlines \\x1b[31m"
-    assert tail.text(b"\xff\x00\x01\x02\x03") == "0xff00010203"
-    assert tail.text("grün".encode()[:3]) == "gr"
-    assert tail.text(None) == "-"
-    tombstone = tail.Seen(0, 1, NOW_NS, b"k", None, 0)
-    assert tail.cells(tombstone) == ("00:00:00.000", "0", "1", "k", "(tombstone)", True)
-    assert tail.cells(tombstone._replace(value=b"")).value == "(0B)"
+    assert messages.one_line_text(b"two\nlines \x1b[31m") == "two\\nlines \\x1b[31m"
+    assert messages.one_line_text(b"\xff\x00\x01\x02\x03") == "0xff00010203"
+    assert messages.one_line_text("grün".encode()[:3]) == "gr"
+    assert messages.one_line_text(None) == "-"
+    tombstone = message_tail.TailMessage(0, 1, NOW_NS, b"k", None, 0)
+    assert message_tail.message_cells(tombstone) == ("00:00:00.000", "0", "1", "k", "(tombstone)", True)
+    assert message_tail.message_cells(tombstone._replace(value=b"")).value == "(0B)"
 
 
 # --- one message ---
 
 
-def plain(value: messages.Value) -> list[str]:
+def plain(value: messages.RenderedValue) -> list[str]:
     return ["".join(span.text for span in line) for line in value.lines]
 
 
@@ -111,19 +112,19 @@ def plain(value: messages.Value) -> list[str]:
 )
 def test_json_has_the_lines_that_python_would_give_it(value: Any) -> None:
     expected = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
-    lines = [visible(line) for line in expected[: messages.LINES_MAX]]
-    assert plain(messages.value(json.dumps(value).encode())) == lines
+    lines = [escape_unprintable(line) for line in expected[: messages.LINES_MAX]]
+    assert plain(messages.render_value(json.dumps(value).encode())) == lines
 
 
 def test_numbers_and_repeated_names_of_json_stay_as_they_were_sent() -> None:
-    value = messages.value(b'{"total": 10.00, "n": 1e2, "n": 12345678901234567890.10, "none": [ ]}')
+    value = messages.render_value(b'{"total": 10.00, "n": 1e2, "n": 12345678901234567890.10, "none": [ ]}')
     assert plain(value) == [
         "{", '  "total": 10.00,', '  "n": 1e2,', '  "n": 12345678901234567890.10,', '  "none": []', "}",
     ]  # fmt: skip
 
 
 def test_json_is_set_apart_and_coloured() -> None:
-    value = messages.value(json.dumps({"id": 17, "ok": True, "name": "Grün"}).encode())
+    value = messages.render_value(json.dumps({"id": 17, "ok": True, "name": "Grün"}).encode())
     assert value.kind == "json"
     assert plain(value) == ["{", '  "id": 17,', '  "ok": true,', '  "name": "Grün"', "}"]
     assert [span.tone for span in value.lines[1] if span.tone != "muted"] == ["title", "accent"]
@@ -131,26 +132,26 @@ def test_json_is_set_apart_and_coloured() -> None:
 
 @pytest.mark.parametrize("text", ["[1, 2", "{nothing", "42", "words", '"alone"'])
 def test_what_is_no_object_of_json_is_text(text: str) -> None:
-    assert (messages.value(text.encode()).kind, plain(messages.value(text.encode()))) == ("text", [text])
+    assert (messages.render_value(text.encode()).kind, plain(messages.render_value(text.encode()))) == ("text", [text])
 
 
 def test_bytes_are_shown_in_hex() -> None:
-    value = messages.value(b"\x00\xffAB" * 5)
+    value = messages.render_value(b"\x00\xffAB" * 5)
     assert value.kind == "bytes"
     assert plain(value)[0] == "00000000  00 ff 41 42 00 ff 41 42 00 ff 41 42 00 ff 41 42  ··AB··AB··AB··AB"
     assert plain(value)[1].startswith("00000010  00 ff 41 42   ")
 
 
 def test_a_value_that_is_very_long_is_cut_and_says_so() -> None:
-    assert messages.value(b"x\n" * 10_000).is_cut
-    assert len(messages.value(b"\xff" * 1_000_000).lines) == messages.LINES_MAX
-    assert not messages.value(b"short").is_cut
-    assert messages.value(("[" * 100_000).encode()).kind == "text"
-    assert messages.value(None).kind == "tombstone"
+    assert messages.render_value(b"x\n" * 10_000).is_cut
+    assert len(messages.render_value(b"\xff" * 1_000_000).lines) == messages.LINES_MAX
+    assert not messages.render_value(b"short").is_cut
+    assert messages.render_value(("[" * 100_000).encode()).kind == "text"
+    assert messages.render_value(None).kind == "tombstone"
 
 
 def test_the_headers_of_a_message_are_facts() -> None:
-    facts = dict(messages.facts(message(1, b"x", b"key", {"source": b"shop\n", "raw": b"\xff\xfe\xfd\xfc"})))
+    facts = dict(messages.message_facts(message(1, b"x", b"key", {"source": b"shop\n", "raw": b"\xff\xfe\xfd\xfc"})))
     assert facts["header source"] == "shop\\n"
     assert facts["header raw"] == "0xfffefdfc"
     assert facts["key"] == "key"
@@ -164,13 +165,13 @@ def test_the_headers_of_a_message_are_facts() -> None:
     [("-10m", 600), ("23:59", 60), ("23:59:30", 30), ("00:00", 0), ("00:01", 86_340), ("2025-12-31", 86_400)],
 )
 def test_a_moment_is_typed_in_several_ways(text: str, ago: int) -> None:
-    assert times.parse_moment(text, NOW_NS) == NOW_NS - ago * NANOSECONDS
+    assert formats.parse_moment(text, NOW_NS) == NOW_NS - ago * NANOSECONDS
 
 
 @pytest.mark.parametrize("text", ["yesterday", "25:99", "-5x", "2026-13-01"])
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        times.parse_moment(text, NOW_NS)
+        formats.parse_moment(text, NOW_NS)
 
 
 @pytest.mark.parametrize(
@@ -187,90 +188,103 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
     ],
 )
 def test_plain_text_is_looked_for_in_the_value(text: str, filters: list[str]) -> None:
-    assert times.filters(text) == filters
+    assert formats.parse_filters(text) == filters
 
 
 def test_a_place_is_typed_and_has_something_above_it() -> None:
-    place = pages.parse("tail orders 2")
-    assert place == Place("messages", ("orders", "2"))
-    assert [str(one) for one in pages.trail(place)] == ["overview", "topics", "topic orders", "messages orders 2"]
-    assert pages.parse("topic") is None
-    assert pages.usage("topic") == "write it as :topic TOPIC"
-    assert pages.parse("topics orders") is None
-    assert pages.parse("") is None
+    place = routes.parse_location("tail orders 2")
+    assert place == Location("messages", ("orders", "2"))
+    assert [str(one) for one in routes.trail(place)] == ["overview", "topics", "topic orders", "messages orders 2"]
+    assert routes.parse_location("topic") is None
+    assert routes.location_usage("topic") == "write it as :topic TOPIC"
+    assert routes.parse_location("topics orders") == Location("topic", ("orders",))
+    assert routes.parse_location("groups") == Location("groups")
+    assert routes.parse_location("overview orders") is None
+    assert routes.parse_location("") is None
 
 
 def test_every_screen_can_be_made_and_has_its_own_key_and_name() -> None:
-    for row in pages.PAGES:
-        assert make(Place(row.name, tuple(row.about))).place.page == row.name
-    keys = [row.key for row in pages.PAGES if row.key]
-    names = [name for row in pages.PAGES for name in (row.name, *row.aliases)]
+    for row in routes.ROUTES:
+        assert make_screen(Location(row.name, tuple(row.about))).place.page == row.name
+    keys = [row.key for row in routes.ROUTES if row.key]
+    names = [name for row in routes.ROUTES for name in (row.name, *row.aliases)]
     assert len(set(keys)) == len(keys)
     assert len(set(names)) == len(names)
 
 
-def test_a_command_is_quoted_as_a_shell_needs_it() -> None:
-    assert line("goqueue-cli", "consume", "a b", server="http://x:1") == "goqueue-cli consume 'a b' --server http://x:1"
+def test_shell_command_is_quoted() -> None:
+    app = SimpleNamespace(service=SimpleNamespace(address="http://x:1"))
+    command = DashboardApp.shell_command(cast(DashboardApp, app), "goqueue-cli", "consume", "a b")
+    assert command == "goqueue-cli consume 'a b' --server http://x:1"
 
 
 def test_the_clipboard_is_given_to_what_the_platform_has() -> None:
-    assert commands({}, "linux") == []
-    assert commands({"DISPLAY": ":0", "WAYLAND_DISPLAY": "w"}, "linux")[0] == ["wl-copy"]
-    assert commands({}, "darwin") == [["pbcopy"]]
+    assert clipboard_commands({}, "linux") == []
+    assert clipboard_commands({"DISPLAY": ":0", "WAYLAND_DISPLAY": "w"}, "linux")[0] == ["wl-copy"]
+    assert clipboard_commands({}, "darwin") == [["pbcopy"]]
 
 
 # --- the broker ---
 
 
 def test_the_health_is_that_of_the_doctor_as_long_as_the_broker_is_there() -> None:
-    assert status.health(Link("here", 0), DOCTOR) == ("▲", "2 alerts", "warn")
-    assert status.health(Link("here", 0), {"status": "ok"}).word == "ok"
-    assert status.health(Link("here", 0), {}).word == "here"
-    assert status.health(Link("away", 0), {"status": "ok"}).word == "away"
-    assert status.health(Link("asking", 0), {}).word == "asking"
+    assert frame.health_badge(ConnectionStatus("here", 0), DOCTOR) == ("▲", "2 alerts", "warn")
+    assert frame.health_badge(ConnectionStatus("here", 0), {"status": "ok"}).word == "ok"
+    assert frame.health_badge(ConnectionStatus("here", 0), {}).word == "here"
+    assert frame.health_badge(ConnectionStatus("away", 0), {"status": "ok"}).word == "away"
+    assert frame.health_badge(ConnectionStatus("asking", 0), {}).word == "asking"
 
 
 def test_a_broker_that_is_away_is_told_with_the_time_that_is_left() -> None:
-    link = Link("away", NOW_NS, NOW_NS + 3 * NANOSECONDS)
-    assert status.trouble(link, "http://x", NOW_NS) == "broker is away since 00:00:00, trying again in 3 s"
-    assert status.trouble(link, "http://x", NOW_NS + 3 * NANOSECONDS).endswith("trying again")
-    assert status.trouble(Link("asking", 0), "http://x", 0) == "asking http://x"
+    link = ConnectionStatus("away", NOW_NS, NOW_NS + 3 * NANOSECONDS)
+    assert frame.connection_trouble(link, "http://x", NOW_NS) == "broker is away since 00:00:00, trying again in 3 s"
+    assert frame.connection_trouble(link, "http://x", NOW_NS + 3 * NANOSECONDS).endswith("trying again")
+    assert frame.connection_trouble(ConnectionStatus("asking", 0), "http://x", 0) == "asking http://x"
 
 
 def test_the_head_shows_rates_and_how_they_came_to_be() -> None:
-    found = status.meters(STATS, HISTORY)
+    found = frame.header_rates(STATS, HISTORY)
     assert [one.title for one in found] == ["in", "out", "p99", "written", "settled", "requests"]
     assert found[0].text == "14.2k/s"
-    assert status.meters({}, {}) == []
+    assert frame.header_rates({}, {}) == []
 
 
 def test_figures_have_a_tone_where_they_are_limited() -> None:
-    disk = next(one for one in overview.figures(STATS) if one.noun == "disk")
-    assert (disk.text, disk.tone) == ("████▌  74%", "warn")
-    assert overview.figures({}) == []
+    disk = next(one for one in overview.overview_numbers(STATS) if one.noun == "disk")
+    assert (disk.text, disk.tone) == ("████▍  73%", "warn")
+    assert overview.overview_numbers({}) == []
 
 
 def test_findings_begin_with_the_worst() -> None:
-    found: Any = overview.findings(DOCTOR)
+    found: Any = overview.sorted_findings(DOCTOR)
     assert [one["severity"] for one in found] == ["critical", "warning", "note"]
-    assert overview.findings({}) is None
+    assert overview.sorted_findings({}) is None
 
 
 def test_that_nothing_is_wrong_is_said_once_it_is_known() -> None:
-    assert overview.verdict({}, None) == []
-    assert overview.verdict(DOCTOR, [group("a", 70)]) == []
-    assert overview.verdict({"checks": [1, 2], "findings": []}, [group("a", 2)]) == [
+    assert overview.verdict_numbers({}) == []
+    assert overview.verdict_numbers(DOCTOR) == []
+    assert overview.verdict_numbers({"checks": [1, 2], "findings": [], "groups": {"keeping_up": 2}}) == [
         ("● all is well", "2 checks passed", "good"),
-        ("● 1 group", "keeps up", "good"),
+        ("2 groups", "keeping up", "good"),
+    ]
+
+
+def test_groups_in_trouble_are_counted_with_the_worst_first() -> None:
+    doctor = {"findings": [{}], "groups": {"falling_behind": 2, "unattended": 1, "keeping_up": 4}}
+    assert overview.verdict_numbers(doctor) == [
+        ("2 groups", "falling behind", "bad"),
+        ("1 group", "unattended", "warn"),
+        ("4 groups", "keeping up", "good"),
     ]
 
 
 def test_groups_that_are_late_begin_with_the_worst() -> None:
-    found = overview.late([group("a", 2), group("b", 70), group("c", 700), group("d", 3_000, lag=0)])
+    found = overview.late_groups([group("a", 2), group("b", 70, "behind"), group("c", 700, "stuck"), group("d", 3_000)])
     assert [one.group_id for one in found] == ["c", "b"]
 
 
-def group(name: str, seconds: float, lag: int = 10) -> GroupDetails:
+def group(name: str, seconds: float, condition: str = "keeping_up") -> GroupDetails:
     return GroupDetails(
-        group_id=name, state="stable", generation=1, rebalance_state="complete", total_lag=lag, lag_seconds=seconds
+        group_id=name, state="stable", condition=condition, generation=1, total_lag=10, lag_seconds=seconds
     )

@@ -89,34 +89,25 @@ STATS: dict[str, Any] = {
 
 
 class TransactionClient(GroupClient):
-    """Those of `GroupClient`, and transactions."""
+    """A client of a broker with transactions."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open = OPEN
         self.total = len(OPEN)
+        self.answers |= {
+            "transactions": self._transactions,
+            "transaction": self._transaction,
+            "transaction_stats": lambda: {
+                **STATS, "active_transactions": self.total, "prepared": STATS["prepared"] if self.total else 0,
+            },
+        }  # fmt: skip
 
-    async def transactions(
-        self, state: str | None = None, transactional_id: str | None = None, limit: int | None = None
-    ) -> list[dict[str, Any]]:
-        self._note(f"transactions {state} {transactional_id} {limit}")
-        found = [*self.open, *CLOSED] if state == "all" else self.open
-        return found[:limit]
+    def _transactions(self, state: str, _: None, limit: int) -> list[dict[str, Any]]:
+        return [*self.open, *(CLOSED if state == "all" else [])][:limit]
 
-    async def transaction(self, transactional_id: str) -> dict[str, Any]:
-        self._note(f"transaction {transactional_id}")
+    def _transaction(self, transactional_id: str) -> dict[str, Any]:
         for one in (*self.open, *CLOSED):
             if one["transactional_id"] == transactional_id:
                 return one
         raise ProducerNotFound(f"there is no transactional id '{transactional_id}'")
-
-    async def transaction_stats(self) -> dict[str, Any]:
-        self._note("transaction_stats")
-        prepared = STATS["prepared"] if self.total else 0
-        return {**STATS, "active_transactions": self.total, "prepared": prepared}
-
-    async def abort_transaction(
-        self, transactional_id: str, producer_id: int, epoch: int, reason: str | None = None
-    ) -> dict[str, Any]:
-        self._note(f"abort_transaction {transactional_id} {producer_id} {epoch} {reason}")
-        return {"transaction_id": f"{producer_id}-{epoch}", "state": "complete_abort"}

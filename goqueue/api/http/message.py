@@ -1,39 +1,42 @@
-"""What a handler gets, and what it gives."""
+"""A request, a response, and the bytes of a response."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from http import HTTPStatus
+
+from goqueue.limits import HTTP_COALESCED_BYTES
+from goqueue.wire.headers import JSON
 
 
 @dataclass(slots=True)
-class Request:
+class HttpRequest:
     """One request, complete with its body."""
 
     method: str
     path: str
-    """As it was sent: not percent-decoded, and without the query."""
+    """As sent: not percent-decoded, and without the query."""
     query: str
-    """What stands behind the first `?`; as it was sent."""
+    """After the first `?`, as sent."""
     headers: dict[str, str]
     """Names are lower-case; values of a name that repeats are joined by `, `."""
     body: bytearray
-    """The handler's to keep or to change."""
+    """The handler may keep and change it."""
     id: str
-    """The client's own `x-request-id` where that is sane, or one made here."""
+    """The client's `x-request-id` if it is valid, else a new one."""
     peer: str
     began_ns: int
     """Monotonic: when its first byte arrived."""
     connection: str = ""
-    """What the answer must say of the connection: `close`, `keep-alive`, or nothing."""
+    """The `connection` header of the answer: `close`, `keep-alive`, or nothing."""
     weight: int = 0
     """Bytes that count as held until the request is answered."""
 
 
-JSON = "application/json"
-
-
 @dataclass(slots=True)
-class Response:
-    """One answer. The server adds the length, the request's id, the date and what concerns the connection."""
+class HttpResponse:
+    """One answer. The server adds the length, the request id, the date and the `connection` header."""
 
     status: int
     body: bytes | Sequence[memoryview | bytes] = b""
@@ -41,8 +44,73 @@ class Response:
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
     is_essential: bool = False
-    """Whether it is sent even while other answers hold all that they may: what an operator needs just then."""
+    """Sent even while other answers hold all the memory they may: an operator needs it then."""
 
 
-Handle = Callable[[Request], Response | Awaitable[Response]]
-"""An answer that is given at once costs no task. An awaitable of a GET or HEAD is cancelled when its client leaves."""
+RequestHandler = Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]
+"""A response that is returned directly costs no task. An awaitable of a GET or HEAD is cancelled with its client."""
+
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+ResponseBytes = bytes | list[bytes | memoryview]
+"""Bytes to write, or several pieces, of which the large ones were not copied."""
+
+_WITHOUT_BODY = {204, 304}
+"""Statuses without a body and a length."""
+_SERVER_HEADERS = {"connection", "content-length", "content-type", "date", "transfer-encoding", "x-request-id"}
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_UNPRINTABLE = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
+
+
+def encode_response(
+    response: HttpResponse, request_id: str, connection: str, date: str, *, without_body: bool
+) -> ResponseBytes:
+    """Return the bytes of an answer. An answer to HEAD has the length of the body, but not the body."""
+    body = response.body
+    if isinstance(body, bytes):
+        length = len(body)
+        if length <= HTTP_COALESCED_BYTES:
+            head = _head(response, length, request_id, connection, date)
+            return head if without_body or response.status in _WITHOUT_BODY else head + body
+        pieces: Sequence[bytes | memoryview] = (body,)
+    else:
+        pieces = (body,) if isinstance(body, (bytearray, memoryview)) else body
+        length = sum(map(len, pieces))
+    head = _head(response, length, request_id, connection, date)
+    if without_body or response.status in _WITHOUT_BODY:
+        return head
+    if length <= HTTP_COALESCED_BYTES:
+        return b"".join((head, *pieces))
+    return [head, *pieces]
+
+
+def _head(response: HttpResponse, length: int, request_id: str, connection: str, date: str) -> bytes:
+    is_nothing = response.status in _WITHOUT_BODY or (
+        not length and response.content_type == JSON
+    )  # an empty body is not JSON
+    opening = _opening(response.status, "" if is_nothing else response.content_type)
+    length_line = "" if response.status in _WITHOUT_BODY else f"content-length: {length}\r\n"
+    ending = f"connection: {connection}\r\n" if connection else ""
+    further = _lines(response.headers) if response.headers else ""
+    return f"{opening}{length_line}x-request-id: {request_id}\r\n{date}{further}{ending}\r\n".encode("latin-1")
+
+
+@lru_cache(maxsize=256)
+def _opening(status: int, content_type: str) -> str:
+    """Return the lines that most answers have in common."""
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
+    assert 200 <= status <= 599, f"{status} is not a valid status"
+    return f"HTTP/1.1 {status} {phrase}\r\n" + (_line("content-type", content_type) if content_type else "")
+
+
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    for name, _ in headers:
+        assert name.lower() not in _SERVER_HEADERS, f"{name} is set by the server"
+    return "".join(_line(name, value) for name, value in headers)
+
+
+def _line(name: str, value: str) -> str:
+    """Return a header line. What is not printable Latin-1 becomes a `?`, so that a value cannot end its line."""
+    assert _NAME.fullmatch(name), f"{name!r} is not a valid header name"
+    return f"{name}: {_UNPRINTABLE.sub('?', value)}\r\n"

@@ -1,15 +1,12 @@
-"""What is known of the messages in a delayed log: for each its offset, deadline, state and priority, as columns.
+"""The schedule of a delayed log: offset, delivery time, state and priority of each message, as columns.
 
-Eighteen bytes a message. The rows stand in chunks, in the order of their offsets; one is found by halving. A
-message that is settled keeps its row for as long as its frame is in the log, so that whoever asks is told what
-became of it.
+Eighteen bytes a message. Rows stand in chunks sorted by offset and are found by binary search. A settled message
+keeps its row while its frame is in the log.
 
-A message of a transaction has its row from the beginning, since offsets rise from row to row; but until it is known how
-the transaction ended the message is undecided, and nobody is told of it. Then it is pending, or aborted: a row that
-only says that the frame may go.
+A message of a transaction is undecided, and hidden, until the transaction ends: then it is pending or aborted.
 
-What must stay true: offsets rise from row to row; only a pending or undecided message changes; the counts are those
-of the rows, and of the rows that were forgotten since; whoever asks hears of no message that is undecided or aborted.
+Invariants: offsets increase from row to row; only pending and undecided messages change; the counts include removed
+rows; queries never return undecided or aborted messages.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from goqueue.broker.delay.wheel import NONE, Numbers
+from goqueue.broker.delay.timing_wheel import NONE, Numbers
 from goqueue.limits import DELAY_CHUNK_ROWS
 
 Mask = NDArray[np.bool_]
@@ -27,19 +24,17 @@ Bytes = NDArray[np.uint8]
 
 PENDING, DELIVERED, CANCELLED, EXPIRED, UNDECIDED, ABORTED = range(6)
 STATES = ("pending", "delivered", "cancelled", "expired")
-"""The names of those that anybody is told of."""
+"""Names of the visible states."""
 STATE = 0x0F
 MOVED = 0x10
-"""Beside the state: its deadline is not the one that its frame says."""
+"""Flag: the delivery time differs from the one in the frame."""
 
 _LEAST_ROWS = 64
 NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One message."""
-
+class ScheduledMessage:
     offset: int
     due_ns: int
     state: int
@@ -50,8 +45,8 @@ class Entry:
         return self.state == PENDING
 
 
-class Chunk:
-    """Rows whose offsets follow each other."""
+class ScheduleChunk:
+    """A chunk of rows, sorted by offset."""
 
     __slots__ = ("_dues", "_offsets", "_priorities", "_states", "count", "far_ns", "pending", "undecided")
 
@@ -64,7 +59,7 @@ class Chunk:
         self.pending = 0
         self.undecided = 0
         self.far_ns = NEVER
-        """The earliest deadline of those that the wheel did not take."""
+        """Earliest delivery time beyond the wheel's horizon."""
 
     @property
     def offsets(self) -> Numbers:
@@ -93,13 +88,13 @@ class Chunk:
 
     @property
     def is_unsettled(self) -> Mask:
-        """Pending or undecided: their frames are needed."""
+        """Rows that are pending or undecided; their frames are needed."""
         states = self.states & STATE
         unsettled: Mask = (states == PENDING) | (states == UNDECIDED)
         return unsettled
 
     def add(self, offsets: Numbers, dues: Numbers, states: Bytes, priorities: Bytes) -> int:
-        """As many as there is room for."""
+        """Add as many rows as there is room for; return how many."""
         room = min(len(offsets), DELAY_CHUNK_ROWS - self.count)
         end = self.count + room
         if end > len(self._offsets):
@@ -118,14 +113,14 @@ class Chunk:
         self._resize(lambda column: np.concatenate((column[: self.count], np.empty(rows - self.count, column.dtype))))
 
     def undecided_in(self, firsts: Numbers, ends: Numbers) -> Numbers:
-        """The rows of those in these ranges of offsets, which rise."""
+        """Return the undecided rows in these sorted ranges of offsets."""
         rows = np.flatnonzero(self.states & STATE == UNDECIDED)
         ranges = np.searchsorted(firsts, self.offsets[rows], "right") - 1
         rows, ranges = rows[ranges >= 0], ranges[ranges >= 0]
         return rows[self.offsets[rows] < ends[ranges]]
 
     def keep(self, rows: Mask) -> None:
-        """Forget the other ones, all of which are settled."""
+        """Keep these rows; the others are all settled."""
         self._resize(lambda column: column[: len(rows)][rows])
         self.count = len(self._offsets)
 
@@ -133,19 +128,17 @@ class Chunk:
         for name in ("_offsets", "_dues", "_states", "_priorities"):
             setattr(self, name, change(getattr(self, name)))
 
-    def entry(self, row: int) -> Entry:
+    def entry(self, row: int) -> ScheduledMessage:
         state = int(self._states[row]) & STATE
-        return Entry(int(self._offsets[row]), int(self._dues[row]), state, int(self._priorities[row]))
+        return ScheduledMessage(int(self._offsets[row]), int(self._dues[row]), state, int(self._priorities[row]))
 
 
-class Schedule:
-    """The messages of one delayed log."""
-
+class DeliverySchedule:
     def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
+        self.chunks: list[ScheduleChunk] = []
         self._firsts: list[int] = []
         self.counts = [0, 0, 0, 0]
-        """By state: of those pending now, and of those that came to each end."""
+        """By state: pending now, and all that reached a final state."""
         self.rescheduled = 0
 
     @property
@@ -162,18 +155,17 @@ class Schedule:
     # --- change ---
 
     def add(self, offsets: Numbers, dues: Numbers, priorities: Bytes, states: Bytes | None = None) -> None:
-        """Behind all that are here."""
         states = np.zeros(len(offsets), np.uint8) if states is None else states
         self.counts[PENDING] += int((states & STATE == PENDING).sum())
         while len(offsets):
             if not self.chunks or self.chunks[-1].count == DELAY_CHUNK_ROWS:
-                self.chunks.append(Chunk(min(DELAY_CHUNK_ROWS, max(_LEAST_ROWS, len(offsets)))))
+                self.chunks.append(ScheduleChunk(min(DELAY_CHUNK_ROWS, max(_LEAST_ROWS, len(offsets)))))
                 self._firsts.append(int(offsets[0]))
             taken = self.chunks[-1].add(offsets, dues, states, priorities)
             offsets, dues, states, priorities = offsets[taken:], dues[taken:], states[taken:], priorities[taken:]
 
     def settle(self, offsets: Numbers, state: int) -> int:
-        """The pending ones among these come to this end; how many that were."""
+        """Set the final state of the pending ones among these; return how many."""
         settled = 0
         for chunk, found, _ in self._rows(offsets):
             rows = found[chunk.states[found] & STATE == PENDING]
@@ -185,7 +177,7 @@ class Schedule:
         return settled
 
     def move(self, offsets: Numbers, dues: Numbers) -> Mask:
-        """The pending ones among these are due then; which of them were due at another time."""
+        """Change the delivery times of the pending ones; return which changed."""
         moved = np.zeros(len(offsets), np.bool_)
         for chunk, found, all_places in self._rows(offsets):
             pending = chunk.states[found] & STATE == PENDING
@@ -197,9 +189,9 @@ class Schedule:
         return moved
 
     def commit(self, firsts: Numbers, ends: Numbers, time_ns: int) -> tuple[Numbers, Numbers]:
-        """The undecided ones in these ranges are pending from this moment on: their deadlines, and offsets.
+        """Make the undecided ones in these ranges pending; return delivery times and offsets.
 
-        None is due before: nobody is late for what nobody was to see.
+        None is due before `time_ns`: a message is not late for the time of its transaction.
         """
         committed = [(NONE, NONE)]
         for chunk, rows in self._decided(firsts, ends, PENDING):
@@ -211,12 +203,12 @@ class Schedule:
         return dues, offsets
 
     def abort(self, firsts: Numbers, ends: Numbers) -> None:
-        """The undecided ones in these ranges were never there."""
+        """Mark the undecided ones in these ranges as aborted."""
         for _ in self._decided(firsts, ends, ABORTED):
             pass
 
-    def _decided(self, firsts: Numbers, ends: Numbers, state: int) -> Iterator[tuple[Chunk, Numbers]]:
-        """Chunk after chunk the rows that were undecided until now."""
+    def _decided(self, firsts: Numbers, ends: Numbers, state: int) -> Iterator[tuple[ScheduleChunk, Numbers]]:
+        """Yield chunks with the rows that were undecided."""
         for chunk in self.chunks:
             if chunk.undecided and len(rows := chunk.undecided_in(firsts, ends)):
                 chunk.states[rows] = state
@@ -224,12 +216,12 @@ class Schedule:
                 yield chunk, rows
 
     def park(self, offsets: Numbers, dues: Numbers) -> None:
-        """These are too far for the wheel: their chunks remember when to look again. The offsets rise."""
+        """Remember delivery times beyond the wheel's horizon; offsets are sorted."""
         for chunk, _, places in self._rows(offsets):
             chunk.far_ns = min(chunk.far_ns, int(dues[places].min(initial=NEVER)))
 
     def unpark(self, since_ns: int, until_ns: int) -> Iterator[tuple[Numbers, Numbers]]:
-        """The pending ones that were too far and are due before `until_ns`: deadlines, and offsets."""
+        """Yield delivery times and offsets that have come within the horizon."""
         for chunk in self.chunks:
             if chunk.far_ns >= until_ns:
                 continue
@@ -240,11 +232,11 @@ class Schedule:
 
     @property
     def far_ns(self) -> int:
-        """The earliest deadline of those that are parked."""
+        """Earliest delivery time beyond the horizon."""
         return min((chunk.far_ns for chunk in self.chunks), default=NEVER)
 
     def forget(self, first: int, end: int, staying: Numbers) -> None:
-        """Those of a range of offsets that are not among these: they are settled, and their frames are gone."""
+        """Remove the settled rows of a range of offsets that are not in `staying`."""
         staying = staying[slice(*np.searchsorted(staying, (first, end)))]
         for number in range(len(self.chunks) - 1, -1, -1):
             chunk = self.chunks[number]
@@ -253,15 +245,14 @@ class Schedule:
                 continue
             stays = chunk.is_unsettled
             stays[:low] = stays[high:] = True
-            stays[low:high] |= among(chunk.offsets[low:high], staying)
+            stays[low:high] |= contained_in(chunk.offsets[low:high], staying)
             chunk.keep(stays)
             if not chunk.count:
                 del self.chunks[number], self._firsts[number]
 
     # --- ask ---
 
-    def find(self, offset: int) -> Entry | None:
-        """None as well where nobody may see it."""
+    def find(self, offset: int) -> ScheduledMessage | None:
         number = bisect_right(self._firsts, offset) - 1
         if number < 0:
             return None
@@ -270,8 +261,8 @@ class Schedule:
         entry = chunk.entry(row) if row < chunk.count and chunk.offsets[row] == offset else None
         return entry if entry is not None and entry.state < len(STATES) else None
 
-    def _rows(self, offsets: Numbers) -> Iterator[tuple[Chunk, Numbers, Numbers]]:
-        """Where these are, which rise: chunk after chunk the rows, and their places among what was asked."""
+    def _rows(self, offsets: Numbers) -> Iterator[tuple[ScheduleChunk, Numbers, Numbers]]:
+        """Yield chunks with the rows of these sorted offsets and their positions in the input."""
         if not len(offsets):
             return
         edges = [*np.searchsorted(offsets, self._firsts).tolist(), len(offsets)]
@@ -285,7 +276,7 @@ class Schedule:
                 yield chunk, rows[there], np.flatnonzero(there) + first
 
     def dues_of(self, offsets: Numbers) -> Numbers:
-        """The deadlines of the pending ones among these, which rise; -1 for the others."""
+        """Return delivery times of pending messages among these sorted offsets; -1 for others."""
         dues = np.full(len(offsets), -1, np.int64)
         for chunk, rows, places in self._rows(offsets):
             pending = chunk.states[rows] & STATE == PENDING
@@ -293,7 +284,7 @@ class Schedule:
         return dues
 
     def still_due(self, dues: Numbers, offsets: Numbers) -> Mask:
-        """Which of these entries are true: the message is pending, and due then."""
+        """Return which entries are valid: pending with this delivery time."""
         order = np.argsort(offsets, kind="stable")
         true = np.zeros(len(offsets), np.bool_)
         true[order] = self.dues_of(offsets[order]) == dues[order]
@@ -306,14 +297,14 @@ class Schedule:
         return found
 
     def unsettled_within(self, first: int, end: int) -> int:
-        """How many are pending or undecided in a range of offsets."""
+        """Count pending and undecided messages in a range."""
         return sum(
             chunk.unsettled if high - low == chunk.count else int(chunk.is_unsettled[low:high].sum())
             for chunk, low, high in self._within(first, end)
         )
 
-    def _within(self, first: int, end: int) -> Iterator[tuple[Chunk, int, int]]:
-        """The chunks with rows of a range of offsets, and which rows those are."""
+    def _within(self, first: int, end: int) -> Iterator[tuple[ScheduleChunk, int, int]]:
+        """Yield chunks with the row bounds of a range of offsets."""
         start, stop = max(0, bisect_right(self._firsts, first) - 1), bisect_left(self._firsts, end)
         for chunk in self.chunks[start:stop]:
             low, high = np.searchsorted(chunk.offsets, (first, end)).tolist()
@@ -321,17 +312,15 @@ class Schedule:
                 yield chunk, low, high
 
     def count_within(self, first: int, end: int) -> int:
-        """How many rows a range of offsets has."""
         return sum(high - low for _, low, high in self._within(first, end))
 
     def unsettled_offsets(self, first: int, end: int) -> Numbers:
-        """The pending and undecided ones of a range of offsets."""
         found = [chunk.offsets[chunk.is_unsettled] for chunk in self.chunks if chunk.unsettled]
         offsets = np.concatenate([NONE, *found])
         return offsets[slice(*np.searchsorted(offsets, (first, end)))]
 
     def moved(self, end: int) -> tuple[Numbers, Numbers]:
-        """The pending ones below this offset whose deadline is not what their frame says: offsets, deadlines."""
+        """Return offsets and delivery times of pending, rescheduled messages below this offset."""
         parts = [(NONE, NONE)]
         for chunk in self.chunks:
             rows = (chunk.states & (STATE | MOVED)) == MOVED | PENDING
@@ -340,12 +329,9 @@ class Schedule:
         offsets, dues = zip(*parts, strict=True)
         return np.concatenate(offsets), np.concatenate(dues)
 
-    def __repr__(self) -> str:
-        return f"<Schedule {self.pending} pending of {len(self)}>"
 
-
-def among(numbers: Numbers, others: Numbers) -> Mask:
-    """Which of these are there among others, however many: those rise."""
+def contained_in(numbers: Numbers, others: Numbers) -> Mask:
+    """Return which numbers are in the sorted `others`."""
     places = np.searchsorted(others, numbers)
     there: Mask = places < len(others)
     there[there] = others[places[there]] == numbers[there]

@@ -1,12 +1,12 @@
-"""The table of delayed messages in a file beside their log, so that a start need not read all of it.
+"""The snapshot of a schedule: a file beside the delayed log that saves reading all of it.
 
-A cache: whatever is not whole, or does not fit the log, is as if it were not there. Columns one after the other, each
-number of eight bytes big-endian, and a checksum over all:
+A cache: one that is damaged or does not fit the log is ignored. Columns one after the other, 8-byte big-endian
+numbers, and a checksum:
 
-    "GQSCHED1", then eight bytes each: the offset that the log had been read to, the position for a search of the topic
-    (-1: none), the number of rows, how many were scheduled, seconds that they were to wait (a float), how many were
+    "GQSCHED1", then eight bytes each: the offset up to which the log was read, the topic position for a search
+    (-1: none), the number of rows, how many were scheduled, the sum of their delays (a float), how many were
     rescheduled, and the four counts by state
-    the offsets and the deadlines of all rows, then a byte for the state and a byte for the priority of each
+    the offsets and the delivery times of all rows, then a byte for the state and a byte for the priority of each
     CRC-32C of all this, four bytes
 """
 
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from crc32c import crc32c
 
-from goqueue.broker.delay.schedule import Bytes, Schedule
-from goqueue.broker.delay.wheel import NONE, Numbers
+from goqueue.broker.delay.schedule import Bytes, DeliverySchedule
+from goqueue.broker.delay.timing_wheel import NONE, Numbers
 from goqueue.errors import GoQueueError
-from goqueue.storage.disk import Disk, read_all, replace
+from goqueue.storage.disk import Disk, read_all, replace_file
 
 NAME = "schedule"
 
@@ -31,8 +31,8 @@ _ROW_BYTES = 2 * _NUMBER.itemsize + 2
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The state that a delayed log makes, up to an offset. The columns are copies."""
+class ScheduleSnapshot:
+    """The schedule of a delayed log up to an offset. The columns are copies."""
 
     applied: int
     since: int | None
@@ -47,8 +47,8 @@ class Snapshot:
 
     @classmethod
     def of(
-        cls, schedule: Schedule, applied: int, since: int | None, scheduled: int, ahead_seconds: float
-    ) -> "Snapshot":
+        cls, schedule: DeliverySchedule, applied: int, since: int | None, scheduled: int, ahead_seconds: float
+    ) -> "ScheduleSnapshot":
         none = np.empty(0, np.uint8)
         one, two, three, four = schedule.counts
         return cls(
@@ -64,9 +64,9 @@ class Snapshot:
             np.concatenate([none, *(chunk.priorities for chunk in schedule.chunks)]),
         )
 
-    def schedule(self, first_offset: int) -> Schedule:
-        """The table again; what the log has lost at its beginning is not in it."""
-        schedule = Schedule()
+    def schedule(self, first_offset: int) -> DeliverySchedule:
+        """Rebuild the schedule without messages before `first_offset`."""
+        schedule = DeliverySchedule()
         start = int(np.searchsorted(self.offsets, first_offset))
         schedule.add(self.offsets[start:], self.dues[start:], self.priorities[start:], self.states[start:])
         schedule.counts[1:] = self.counts[1:]
@@ -91,11 +91,10 @@ class Snapshot:
 
     def write(self, disk: Disk, directory: str) -> None:
         """On any thread."""
-        replace(disk, f"{directory}/{NAME}", self.encode())
+        replace_file(disk, f"{directory}/{NAME}", self.encode())
 
 
-def decode(content: bytes) -> Snapshot | None:
-    """None where this is not a snapshot, every bit as it was written."""
+def decode_snapshot(content: bytes) -> ScheduleSnapshot | None:
     body, checksum = content[: -_CHECKSUM.size], content[-_CHECKSUM.size :]
     if len(body) < _HEADER.size or body[: len(_MAGIC)] != _MAGIC or checksum != _CHECKSUM.pack(crc32c(body)):
         return None
@@ -110,10 +109,12 @@ def decode(content: bytes) -> Snapshot | None:
     one, two, three, four = counts
     known = None if since < 0 else since
     numbers = (one, two, three, four)
-    return Snapshot(applied, known, scheduled, ahead_seconds, rescheduled, numbers, offsets, dues, states, priorities)
+    return ScheduleSnapshot(
+        applied, known, scheduled, ahead_seconds, rescheduled, numbers, offsets, dues, states, priorities
+    )
 
 
-def remove(disk: Disk, directory: str) -> None:
+def remove_snapshot(disk: Disk, directory: str) -> None:
     """On any thread."""
     path = f"{directory}/{NAME}"
     if disk.kind(path) == "file":
@@ -121,10 +122,9 @@ def remove(disk: Disk, directory: str) -> None:
         disk.sync_directory(directory)
 
 
-def read(disk: Disk, directory: str) -> Snapshot | None:
-    """The one beside a log, if there is one."""
+def read_snapshot(disk: Disk, directory: str) -> ScheduleSnapshot | None:
     path = f"{directory}/{NAME}"
     try:
-        return decode(read_all(disk, path)) if disk.kind(path) == "file" else None
+        return decode_snapshot(read_all(disk, path)) if disk.kind(path) == "file" else None
     except GoQueueError:
         return None

@@ -1,9 +1,9 @@
-"""What a filter is, and how one is read: FIELD OP TEXT, as in `json.order.total>40`.
+"""Filters and their syntax: FIELD OP TEXT, as in `json.order.total>40`.
 
-A field ends where an operator begins, and everything behind the operator is the text, spaces included. Where a space
-stands before the operator, spaces on either side of the text do not count, so that `key = a` means what it seems to.
-`==` is `=`; a text that begins with an equals sign stands behind a space, as in `key = =a`.
-A name that holds an operator, a dot or a bracket is written in quotes, as in `json."order.id"`.
+A field ends where an operator begins; everything after the operator is the text, spaces included. If there is a
+space before the operator, spaces around the text do not count, so `key = a` works as expected. `==` is `=`; a text
+that begins with an equals sign needs a space before it, as in `key = =a`. A name with an operator, dot or bracket is
+quoted, as in `json."order.id"`.
 """
 
 import re
@@ -15,18 +15,18 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from goqueue.config.problem import nearest
 from goqueue.errors import RequestInvalid
 from goqueue.limits import FILTER_CHARACTERS_MAX, FILTER_INDEX_MAX, FILTER_STEPS_MAX, FILTERS_MAX, PRIORITY_COUNT
+from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.storage import frame
 
 Step = str | int
-"""Into an object by a name, or into a list by a number from 0."""
-Literal = str | int | float | bool | None
+"""A step into an object by name, or into a list by index from 0."""
+FilterLiteral = str | int | float | bool | None
 
-THERE = ""
-"""The operator of a filter that asks only whether something is there."""
+EXISTS = ""
+"""The operator of a filter that only tests presence."""
 
 _EQUALITY = ("=", "!=")
 _TEXT = ("~", "!~", "^=")
@@ -35,24 +35,22 @@ OPERATORS = (*_EQUALITY, *_TEXT, *ORDER)
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """What a filter may look at."""
-
+class FilterField:
     operators: tuple[str, ...]
     shape: str
-    """How it is written."""
+    """Its syntax."""
     reads_value: bool = False
-    """Whether it needs the value, which may have to be unpacked."""
+    """Whether it needs the unpacked value."""
 
 
-FIELDS: dict[str, Field] = {
-    "priority": Field((*_EQUALITY, *ORDER), "priority"),
-    "key": Field(OPERATORS, "key"),
-    "header": Field((*OPERATORS, THERE), "header.NAME"),
-    "value": Field(OPERATORS, "value", reads_value=True),
-    "json": Field((*OPERATORS, THERE), "json.PATH", reads_value=True),
+FIELDS: dict[str, FilterField] = {
+    "priority": FilterField((*_EQUALITY, *ORDER), "priority"),
+    "key": FilterField(OPERATORS, "key"),
+    "header": FilterField((*OPERATORS, EXISTS), "header.NAME"),
+    "value": FilterField(OPERATORS, "value", reads_value=True),
+    "json": FilterField((*OPERATORS, EXISTS), "json.PATH", reads_value=True),
 }
-"""By name, those first that cost least: what they leave out, the others need not look at."""
+"""By name, cheapest first: later ones see only what the earlier ones let through."""
 
 _FOREIGN = {"=>": ">=", "=<": "<=", "<>": "!=", "=~": "~", "~=": "~"}
 _WORD = re.compile(r"[A-Za-z_]*")
@@ -63,23 +61,21 @@ _JSON_NAME = re.compile(r'[^\s"=!~^<>.\[\]](?:[^"=!~^<>.\[\]]*[^\s"=!~^<>.\[\]])
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _INDEX = re.compile(r"\[(0|[1-9][0-9]{0,8})\]")
 _NUMBER = re.compile(rb"\s*-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*")
-_NUMBER_CHARACTERS_MAX = 100  # a double has some twenty; much longer ones take long to read
-_WORDS: dict[str, Literal] = {"true": True, "false": False, "null": None}
+_NUMBER_CHARACTERS_MAX = 100  # a double has some twenty; much longer ones are slow to parse
+_WORDS: dict[str, FilterLiteral] = {"true": True, "false": False, "null": None}
 _SHAPES = ", ".join(field.shape for field in FIELDS.values())
 _IN_QUOTES = "a name with dots, brackets or operators is written in quotes"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter, understood."""
-
     text: str
     field: str
     operator: str
-    operand: Literal = ""
-    """What to compare with: a number or another literal of JSON where that is meant, otherwise text."""
+    operand: FilterLiteral = ""
+    """The operand: a number or JSON literal where that is meant, otherwise text."""
     path: tuple[Step, ...] = ()
-    """Into JSON; of a header its name alone."""
+    """The JSON path, or the name of a header."""
 
     @property
     def name(self) -> str:
@@ -87,41 +83,35 @@ class Filter:
 
     @property
     def rank(self) -> int:
-        """Those with a lower one cost less."""
+        """The cost of the filter: lower is cheaper."""
         return list(FIELDS).index(self.field)
 
     def __str__(self) -> str:
         return self.text
 
 
-def number_of(content: bytes) -> int | float | None:
-    """The number that is written there as JSON writes them, or None. It may be infinite."""
+def parse_number(content: bytes) -> int | float | None:
+    """Parse a JSON number, or return None. The result may be infinite."""
     found = _NUMBER.fullmatch(content) if len(content) <= _NUMBER_CHARACTERS_MAX else None
     if found is None:
         return None
     return float(content) if found[1] or found[2] else int(content)
 
 
-def parse_filters(texts: Iterable[str], place: str = "filter") -> tuple[Filter, ...]:
-    """Filters that all have to hold; RequestInvalid names the one that cannot be read, and where."""
+def parse_filters(texts: Iterable[str]) -> tuple[Filter, ...]:
+    """Parse filters; RequestInvalid names the one that is invalid, and the position."""
     given = list(texts)
     if len(given) > FILTERS_MAX:
         problem = f"is given {len(given)} times, at most {FILTERS_MAX} are allowed"
-        raise RequestInvalid(f"{place} {problem}", problems=[{"place": place, "problem": problem}])
-    return tuple(_Reading(text, place).filter() for text in given)
+        raise RequestInvalid(f"filter {problem}", problems=[{"place": "filter", "problem": problem}])
+    return tuple(_FilterParser(text).filter() for text in given)
 
 
-def parse(text: str) -> Filter:
-    """One filter."""
-    return _Reading(text, "filter").filter()
+class _FilterParser:
+    """Parses the text of a filter from left to right."""
 
-
-class _Reading:
-    """Goes through the text of a filter once, from left to right."""
-
-    def __init__(self, text: str, place: str) -> None:
+    def __init__(self, text: str) -> None:
         self._text = text
-        self._place = place
         self._at = 0
 
     def filter(self) -> Filter:
@@ -135,18 +125,17 @@ class _Reading:
         operator = self._operator(field)
         behind = self._text[self._at :]
         written = behind.strip(" \t") if is_spaced else behind
-        if operator not in (*_EQUALITY, THERE) and not written:
-            self._refuse(f"nothing stands behind {operator}", f"write {field.shape}{operator}TEXT")
+        if operator not in (*_EQUALITY, EXISTS) and not written:
+            self._refuse(f"there is no text after {operator}", f"write {field.shape}{operator}TEXT")
         return Filter(self._text, name, operator, self._operand(name, operator, written), path)
 
-    def _operand(self, field: str, operator: str, written: str) -> Literal:
-        """What the text behind the operator stands for."""
+    def _operand(self, field: str, operator: str, written: str) -> FilterLiteral:
         if field == "priority":
             return self._priority(written)
         if operator in ORDER:
             found = self._literal(written)
             if found is None or isinstance(found, bool):
-                self._refuse(f"{written} is neither before nor behind anything", "compare with a number or with text")
+                self._refuse(f"{written} has no order", "compare with a number or with text")
             return found if field == "json" or not isinstance(found, str) else written
         return self._literal(written) if field == "json" and operator in _EQUALITY else written
 
@@ -155,17 +144,17 @@ class _Reading:
             return frame.PRIORITIES.index(written)
         if written not in map(str, range(PRIORITY_COUNT)):
             meant = nearest(written, list(frame.PRIORITIES))
-            known = f"there are 0 to {PRIORITY_COUNT - 1}, or {', '.join(frame.PRIORITIES)}"
-            self._refuse(f"{quoted(written)} is no priority", f"did you mean {meant}?" if meant else known)
+            known = f"use 0 to {PRIORITY_COUNT - 1}, or {', '.join(frame.PRIORITIES)}"
+            self._refuse(f"{quoted(written)} is not a priority", f"did you mean {meant}?" if meant else known)
         return int(written)
 
-    def _literal(self, written: str) -> Literal:
-        """A number, true, false, null or text in quotes as JSON has them; anything else is the text that it is."""
+    def _literal(self, written: str) -> FilterLiteral:
+        """Return a JSON number, true, false, null or quoted text; anything else as text."""
         if written in _WORDS:
             return _WORDS[written]
-        number = number_of(written.encode())
+        number = parse_number(written.encode())
         if number in (inf, -inf):
-            self._refuse(f"{quoted(written)} is beyond what a number holds", "put it in quotes to compare text")
+            self._refuse(f"{quoted(written)} is too large for a number", "put it in quotes to compare text")
         if number is None and written.startswith('"'):
             with suppress(msgspec.DecodeError):
                 return msgspec.json.decode(written.encode(), type=str)
@@ -179,7 +168,7 @@ class _Reading:
             self._text.encode()
         except UnicodeEncodeError as error:
             self._at = error.start
-            self._refuse("half a character stands there", "\\ud800 to \\udfff come in pairs")
+            self._refuse("there is half of a surrogate pair", "\\ud800 to \\udfff come in pairs")
 
     def _path(self, field: str) -> tuple[Step, ...]:
         if field == "header":
@@ -199,7 +188,7 @@ class _Reading:
         start, name = self._at, self._name(_HEADER_NAME)
         if name.startswith("__"):
             self._at = start
-            self._refuse(f"{quoted(name)} is the broker's own", "names that begin with __ are not shown either")
+            self._refuse(f"{quoted(name)} is reserved for the broker", "names that begin with __ cannot be filtered")
         return name
 
     def _step(self) -> Step:
@@ -211,48 +200,47 @@ class _Reading:
         index = int(found[1:-1])
         if index > FILTER_INDEX_MAX:
             self._at = start
-            self._refuse(f"{index} lies too far in a list, {FILTER_INDEX_MAX} is the last that is looked at", None)
+            self._refuse(f"{index} is too far in a list, the largest index is {FILTER_INDEX_MAX}", None)
         return index
 
     def _name(self, plain: re.Pattern[str]) -> str:
-        """A name, as it is or in quotes."""
         start, within = self._at, self._take(_QUOTED)
         if within is not None:
             try:
                 return msgspec.json.decode(within.encode(), type=str)
             except msgspec.DecodeError:
                 self._at = start
-                self._refuse(f"{quoted(within)} is no name in quotes", "quotes are those of JSON")
+                self._refuse(f"{quoted(within)} is not a quoted name", "quote names as in JSON")
         name = self._take(plain)
         if name is None:
             self._refuse("a name is missing", _IN_QUOTES)
         return name
 
-    def _operator(self, field: Field) -> str:
+    def _operator(self, field: FilterField) -> str:
         self._skip_twin()
         operator = self._take(_OPERATOR)
         if operator is None and self._at < len(self._text):
             instead = f"json{self._text[self._at :]} looks into values" if self._text.startswith("value.") else None
             found = quoted(self._text[self._at :])
-            self._refuse(f"{found} stands where an operator belongs", instead or self._known(field))
-        if (operator or THERE) not in field.operators:
+            self._refuse(f"{found} is not an operator", instead or self._known(field))
+        if (operator or EXISTS) not in field.operators:
             if operator is None:
                 self._refuse("an operator is missing", self._known(field))
             self._at -= len(operator)
-            self._refuse(f"{operator} is no operator of {field.shape}", self._known(field))
-        return operator or THERE
+            self._refuse(f"{operator} is not an operator of {field.shape}", self._known(field))
+        return operator or EXISTS
 
     def _skip_twin(self) -> None:
-        """`==` is `=`, as everybody writes it; what other languages have besides is not taken for the text."""
+        """Accept `==` as `=`; refuse operators of other languages."""
         foreign = _FOREIGN.get(self._text[self._at : self._at + 2])
         if foreign is not None:
-            self._refuse(f"{self._text[self._at : self._at + 2]} is no operator", f"did you mean {foreign}?")
+            self._refuse(f"{self._text[self._at : self._at + 2]} is not an operator", f"did you mean {foreign}?")
         if self._text.startswith("==", self._at):
             self._at += 1
 
     @staticmethod
-    def _known(field: Field) -> str:
-        return f"those of {field.shape} are {' '.join(filter(None, field.operators))}"
+    def _known(field: FilterField) -> str:
+        return f"operators of {field.shape} are {' '.join(filter(None, field.operators))}"
 
     def _refuse_field(self, name: str) -> NoReturn:
         self._at = 0
@@ -262,7 +250,7 @@ class _Reading:
         meant = nearest(written, list(FIELDS))
         looks = f"fields are {_SHAPES}; `json.{self._text}` looks into values" if name else f"fields are {_SHAPES}"
         hint = f"did you mean {FIELDS[meant].shape}?" if meant else looks
-        self._refuse(f"{quoted(written)} is no field", hint)
+        self._refuse(f"{quoted(written)} is not a field", hint)
 
     # --- characters ---
 
@@ -280,6 +268,6 @@ class _Reading:
 
     def _refuse(self, problem: str, hint: str | None) -> NoReturn:
         said = f"{quoted(self._text)} at position {self._at}: {problem}"
-        entry = {"place": self._place, "problem": said} | ({"hint": hint} if hint else {})
+        entry = {"place": "filter", "problem": said} | ({"hint": hint} if hint else {})
         details: dict[str, Any] = {"problems": [entry], "filter": self._text[:FILTER_CHARACTERS_MAX]}
-        raise RequestInvalid(f"{self._place} {said}", hint=hint, position=self._at, **details)
+        raise RequestInvalid(f"filter {said}", hint=hint, position=self._at, **details)

@@ -1,63 +1,59 @@
-"""A read that looks for messages: piece by piece, as far as one request may look.
+"""A filtered read, in pieces, within the limits of one request.
 
-What must stay true: every message between where a search began and its `next_offset` was looked at, and those that
-fit are in its answer; so whoever goes on there misses nothing and gets nothing twice. A search that is not told of a
-refusal at once has come some way, and its answer ends there: the next one is refused.
+Invariant: every message between the start of a search and its `next_offset` was examined, and those that match are
+in its result. So the next search continues there without gaps or repeats. A search that is refused after some
+progress ends there; the next one is refused.
 """
 
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import partial
 
-from goqueue.broker.filters.batch import Batch, Place
-from goqueue.broker.filters.sieve import Sieve
-from goqueue.broker.partition import Partition
-from goqueue.broker.view import Isolation, View
-from goqueue.broker.work import Work
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.view import Isolation, PartitionView
+from goqueue.broker.core.work import Work
+from goqueue.broker.filters.filter_batch import FilterBatch, FrameNumber
+from goqueue.broker.filters.filter_set import FilterSet
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
 from goqueue.limits import FILTER_PIECE_BYTES, FILTER_SCAN_BYTES, FILTER_SCAN_SECONDS
-from goqueue.storage.extent import Read
+from goqueue.storage.reads import ReadResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is looked for, and how much of it."""
-
-    sieve: Sieve
+class SearchOptions:
+    sieve: FilterSet
     max_bytes: int
-    """Of frames; one message is given always."""
+    """Maximum size of the result; one message is always returned."""
     limit: int | None = None
-    """The most messages."""
+    """Maximum number of messages."""
     counts_values: bool = False
-    """Whether values count as they are unpacked, too."""
+    """Whether the unpacked size of values counts too."""
     until_ns: int | None = None
-    """Nothing that was appended later."""
+    """Only messages appended until then."""
     scan_bytes: int = FILTER_SCAN_BYTES
-    """How much is looked at."""
+    """Maximum number of bytes to examine."""
     skip_damage: bool = False
     isolation: Isolation = "read_committed"
 
 
 @dataclass(slots=True)
-class Room:
-    """What an answer has place for still."""
-
+class ResultRoom:
     bytes_left: int
     value_bytes_left: int | None
     messages_left: int | None
     is_empty: bool = True
 
     @classmethod
-    def of(cls, wish: Wish) -> "Room":
-        return cls(wish.max_bytes, wish.max_bytes if wish.counts_values else None, wish.limit)
+    def of(cls, options: SearchOptions) -> "ResultRoom":
+        return cls(options.max_bytes, options.max_bytes if options.counts_values else None, options.limit)
 
     @property
     def is_full(self) -> bool:
         return self.messages_left == 0
 
     def take(self, size: int, value_size: int) -> bool:
-        """Whether one more fits; then it is in."""
+        """Add one message if it fits; return whether it did."""
         fits = size <= self.bytes_left and (self.value_bytes_left is None or value_size <= self.value_bytes_left)
         if not fits and not self.is_empty:
             return False
@@ -71,39 +67,38 @@ class Room:
 
 
 class Search:
-    """One filtered read. `look` goes on from where it is until it `is_over`; the owner waits where it `is_at_end`."""
+    """One filtered read. Call `look` until it `is_over`; wait for messages when it `is_at_end`."""
 
-    def __init__(self, partition: Partition, offset: int, wish: Wish, clock: Clock) -> None:
+    def __init__(self, partition: Partition, offset: int, options: SearchOptions, clock: Clock) -> None:
         self.partition = partition
         self.first_offset = self.next_offset = offset
         self.buffers: list[memoryview] = []
         self.scanned = 0
-        """Messages that were looked at."""
+        """Number of examined messages."""
         self.matched = 0
         self.last_ns: int | None = None
-        """When the last of those that were looked at was appended."""
+        """Append time of the last examined message."""
         self.is_at_end = False
-        """Whether it stopped because there was nothing more when it began to look."""
+        """Whether it stopped at the end of the partition."""
         self.is_full = False
-        """Whether it stopped because the answer has no room for more."""
+        """Whether it stopped because the result is full."""
         self.is_past_end = False
-        """Whether it stopped because what follows was appended too late."""
+        """Whether it stopped at `until_ns`."""
         self.is_refused = False
-        """Whether it stopped because what follows is refused."""
-        self._wish = wish
-        self._view = View(partition, wish.isolation)
+        """Whether it stopped because the next read is refused."""
+        self._options = options
+        self._view = PartitionView(partition, options.isolation)
         self._clock = clock
-        self._room = Room.of(wish)
+        self._room = ResultRoom.of(options)
         self.bytes = 0
-        """How much was looked at, unpacked values included."""
+        """Number of examined bytes, unpacked values included."""
 
     @property
-    def found(self) -> Read:
-        """What fits, as an answer to any read."""
-        return Read(tuple(self.buffers), self.next_offset)
+    def found(self) -> ReadResult:
+        return ReadResult(tuple(self.buffers), self.next_offset)
 
     def look(self) -> Work[None]:
-        """Look on until there is enough, or nothing more, or for as long as one look may take."""
+        """Search until there is enough, the end, or the time limit of one call."""
         began, end = self._clock.monotonic_ns(), self._view.end
         self.is_at_end = False
         while not (self.is_over or self.is_at_end):
@@ -118,16 +113,16 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether no other look would bring more, or it has looked at as much as one request may."""
-        return self.is_full or self.is_past_end or self.is_refused or self.bytes >= self._wish.scan_bytes
+        """True if the search is finished, or has examined as much as one request may."""
+        return self.is_full or self.is_past_end or self.is_refused or self.bytes >= self._options.scan_bytes
 
     def _look_at_piece(self, end: int) -> Work[None]:
-        size = min(FILTER_PIECE_BYTES, self._wish.scan_bytes)
-        read = yield from self._view.read(self.next_offset, size, skip_damage=self._wish.skip_damage)
+        size = min(FILTER_PIECE_BYTES, self._options.scan_bytes)
+        read = yield from self._view.read(self.next_offset, size, skip_damage=self._options.skip_damage)
         if not read.buffers:
             self.next_offset, self.is_at_end = read.next_offset, True
             return
-        sifted: _Sifted = yield partial(_sift, read, self._wish, self._room)
+        sifted: _FilteredPiece = yield partial(_filter_piece, read, self._options, self._room)
         if sifted.content:
             self.buffers.append(memoryview(sifted.content))
         self.scanned += sifted.scanned
@@ -135,17 +130,12 @@ class Search:
         self.last_ns = sifted.last_ns or self.last_ns
         self.is_full, self.is_past_end = sifted.is_full, sifted.is_past_end
         self.next_offset = sifted.next_offset
-        self.is_at_end = self.next_offset >= end  # who follows what comes meanwhile looks at each bit of it
+        self.is_at_end = self.next_offset >= end  # messages that arrive meanwhile are the next call's
         self.bytes += sifted.size
-
-    def __repr__(self) -> str:
-        return f"<Search {self.matched} of {self.scanned} in {self.partition} {self.first_offset}..{self.next_offset}>"
 
 
 @dataclass(frozen=True, slots=True)
-class _Sifted:
-    """What came of one piece."""
-
+class _FilteredPiece:
     content: bytes
     next_offset: int
     scanned: int
@@ -156,15 +146,15 @@ class _Sifted:
     last_ns: int | None
 
 
-def _sift(read: Read, wish: Wish, room: Room) -> _Sifted:
-    """What fits of a piece, as far as there is room. Nobody else has the room meanwhile, so any thread may do it."""
-    batch = Batch(read.buffers)
-    if wish.until_ns is not None:
-        batch.cut_behind(wish.until_ns)
+def _filter_piece(read: ReadResult, options: SearchOptions, room: ResultRoom) -> _FilteredPiece:
+    """Filter one piece, as far as there is room. May run on any thread."""
+    batch = FilterBatch(read.buffers)
+    if options.until_ns is not None:
+        batch.cut_behind(options.until_ns)
     bound = batch.end
-    taken, is_full = _take(batch, wish.sieve.sift(batch), room)
+    taken, is_full = _take(batch, options.sieve.sift(batch), room)
     end = batch.end
-    return _Sifted(
+    return _FilteredPiece(
         batch.joined(taken),
         batch.offset_at(end) if end < len(batch) else read.next_offset,
         bisect_left(batch.messages, end),
@@ -176,8 +166,8 @@ def _sift(read: Read, wish: Wish, room: Room) -> _Sifted:
     )
 
 
-def _take(batch: Batch, places: list[Place], room: Room) -> tuple[list[Place], bool]:
-    """As many as there is room for, and whether there is none for what comes then."""
+def _take(batch: FilterBatch, places: list[FrameNumber], room: ResultRoom) -> tuple[list[FrameNumber], bool]:
+    """Take as many messages as fit; return them and whether the result is full."""
     for number, place in enumerate(places):
         value_size = 0 if room.value_bytes_left is None else batch.value_bytes(place)
         if value_size is None:

@@ -1,8 +1,8 @@
-"""Everything about groups as one object: who is in them, what they are handed, how far they have come.
+"""The facade of groups: members, polls, settlement, offsets, lag, dead letters.
 
-Silent and synchronous. The shell's duties: call `commit` soon after `on_gathered`, and `deadlines.call_due` when the
-moment of `deadlines.next_ns` has come; carry out `undertaker.carry()` after its `on_call`; have `tell_again` done now
-and then. Nothing that was decided is told before it is durable: whoever asks hears through what it handed in.
+Synchronous, without I/O. The caller's duties: run `commit` soon after `on_gathered`; run `deadlines.call_due` at
+`deadlines.next_ns`; run `dead_letter_mover.move_all()` after its `on_move_queued`; run `store.rewrite_logs()` now and
+then. Nothing is answered before it is durable: callers get their answers through callbacks.
 """
 
 import re
@@ -10,184 +10,177 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from goqueue.broker.deadlines import Deadlines
-from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.delivery.deadletter import Undertaker
-from goqueue.broker.delivery.lender import Lender
-from goqueue.broker.delivery.parts import in_parts
-from goqueue.broker.delivery.pledges import Pledges
-from goqueue.broker.delivery.polls import Polls
-from goqueue.broker.delivery.redrive import Redrives
-from goqueue.broker.delivery.rules import Rules
-from goqueue.broker.delivery.settlement import Settlement
-from goqueue.broker.groups.lag import Lags
-from goqueue.broker.groups.ledger import Ledger
+from goqueue.broker.core.deadlines import Deadlines
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.groups.cursor import Cursor
+from goqueue.broker.groups.dead_letters import DeadLetterMover
+from goqueue.broker.groups.lag import LagReader
 from goqueue.broker.groups.membership import Membership
-from goqueue.broker.groups.offsets import Offsets
+from goqueue.broker.groups.offsets import CommittedOffsets
+from goqueue.broker.groups.policies import DeliveryPolicies
+from goqueue.broker.groups.poll import PollServices
+from goqueue.broker.groups.polling import Polling
 from goqueue.broker.groups.rebalancer import Rebalancer
-from goqueue.broker.groups.topics import Topics
-from goqueue.broker.partition import Partition
+from goqueue.broker.groups.redrive import Redriver
+from goqueue.broker.groups.retries import DeliveryPolicy
+from goqueue.broker.groups.settlement import Settlement
+from goqueue.broker.groups.state import split_snapshot
+from goqueue.broker.groups.store import GroupServices, GroupStore, TopicLookup, topic_of
+from goqueue.broker.groups.transaction_acks import TransactionAckRules
 from goqueue.clock import NANOSECONDS, StallFreeClock, SteadyClock
 from goqueue.errors import GoQueueError
 from goqueue.limits import CLIENT_ID_CHARACTERS_MAX, GROUP_LOG_BYTES, GROUP_RETENTION_SECONDS, REVOCATION_SECONDS
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
 
-_UNFIT = re.compile(r"[^A-Za-z0-9._-]")
+_NOT_IN_MEMBER_IDS = re.compile(r"[^A-Za-z0-9._-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """What holds for all groups."""
-
-    rules: Rules = field(default_factory=Rules)
+    policy: DeliveryPolicy = field(default_factory=DeliveryPolicy)
     revocation_ns: int = round(REVOCATION_SECONDS * NANOSECONDS)
     retention_ns: int = GROUP_RETENTION_SECONDS * NANOSECONDS
     log_bytes: int = GROUP_LOG_BYTES
-    """Of one of their logs before what still holds is told again."""
+    """The size at which a group log is rewritten."""
 
 
-class Coordinator:
-    """The groups of one broker."""
-
+class GroupCoordinator:
     def __init__(
         self,
         logs: Sequence[Log],
         disk: Disk,
-        topics: Topics,
+        topics: TopicLookup,
         clock: StallFreeClock,
-        chance: Callable[[int], int],
+        random_bits: Callable[[int], int],
         settings: GroupSettings,
     ) -> None:
         least_ns = max((log.last_time for log in logs), default=0)
         steady = self.clock = SteadyClock(clock, least_ns)
-        ages = SteadyClock(clock.machine, least_ns)
+        message_age_clock = SteadyClock(clock.machine, least_ns)
         self._stall_free = clock
         self.settings = settings
         self._topics = topics
-        self._chance = chance
+        self._random_bits = random_bits
         self.deadlines = Deadlines()
-        self.ledger = Ledger(logs, disk, chance, settings.log_bytes)
-        self.undertaker = Undertaker(self.ledger, topics, steady, self.deadlines)
-        self.settlement = Settlement(self.ledger, steady, self.deadlines, settings.rules, self.undertaker)
-        self.rebalancer = Rebalancer(
-            self.ledger, topics, steady, self.deadlines, self.settlement.release, settings.revocation_ns
+        store = self.store = GroupStore(logs, disk, random_bits, settings.log_bytes)
+        services = GroupServices(store, topics, steady, self.deadlines)
+        self.policies = DeliveryPolicies(store, topics, settings.policy)
+        self.dead_letter_mover = DeadLetterMover(services)
+        self.settlement = Settlement(services, self.policies, self.dead_letter_mover)
+        self.rebalancer = Rebalancer(services, self.settlement.release_leases, settings.revocation_ns)
+        self.membership = Membership(services, self.rebalancer, self._new_member_id, settings.retention_ns)
+        self.offsets = CommittedOffsets(services, self.membership, self.rebalancer)
+        self.polling = Polling(
+            PollServices(
+                store=store,
+                topics=topics,
+                clock=steady,
+                message_age_clock=message_age_clock,
+                policies=self.policies,
+                membership=self.membership,
+                settlement=self.settlement,
+            )
         )
-        self.membership = Membership(
-            self.ledger, topics, steady, self.deadlines, self.rebalancer, self._new_member_id, settings.retention_ns
-        )
-        self.offsets = Offsets(self.ledger, topics, steady, self.membership, self.rebalancer)
-        lender = Lender(self.ledger, topics, steady, settings.rules, self.membership, self.settlement, self.undertaker)
-        lender.age_clock = ages
-        self.polls = Polls(self.ledger, topics, steady, self.membership, self.settlement, lender)
-        self.pledges = Pledges(self.ledger, steady, self.offsets, self.settlement)
-        self.lags = Lags(self.ledger, topics, ages)
-        self.redrives = Redrives(self.ledger, topics, steady, self.undertaker)
-        self.rebalancer.on_forgotten = self._forget_when_durable
-        self.ledger.on_refused = self.settlement.attend_again
-        self.settlement.on_room = self._made_room
-        self.settlement.on_due = self._is_due
-        self.settlement.on_progress = self.lags.progress
-        self.offsets.on_progress = self._committed
+        self.transaction_acks = TransactionAckRules(services, self.offsets, self.settlement)
+        self.lags = LagReader(services._replace(clock=message_age_clock))
+        self.redrives = Redriver(services, self.dead_letter_mover, self.policies)
+        self.rebalancer.on_deleted.subscribe(self._forget_when_durable)
+        store.on_refused.subscribe(self.settlement.rearm_deadlines)
+        self.settlement.on_room.subscribe(self._continue_with_room)
+        self.settlement.on_due.subscribe(lambda cursor: self.membership.wake_owner(cursor.group, cursor.ref))
+        self.settlement.on_progress.subscribe(self.lags.count_progress)
+        self.offsets.on_progress.subscribe(self._count_commit)
 
     def open(self) -> None:
-        """Make the state from the logs, and go on with what was under way."""
-        self.ledger.open()
-        for group in self.ledger.groups():
-            for cursor in self.ledger.cursors(group.group).values():
-                self._bring_back(cursor)
-                self.settlement.attend(cursor)
-        self.redrives.close_gone()
+        """Rebuild the state from the logs, and continue what was running."""
+        self.store.open()
+        for group in self.store.groups():
+            for cursor in self.store.cursors(group.group).values():
+                self._cut_to_log_end(cursor)
+                self.settlement.arm_deadline(cursor)
+        self.redrives.close_deleted()
         self.membership.open()
-        self.undertaker.open()
+        self.dead_letter_mover.open()
         self.commit()
 
-    def _bring_back(self, cursor: Cursor) -> None:
-        """A partition may have lost its last messages with the power, where they were not synced before the answer.
+    def _cut_to_log_end(self, cursor: Cursor) -> None:
+        """Cut a cursor to the end of its partition, which may have lost its last messages in a power failure.
 
-        What is known of those before them stays: some may have been done in a transaction that was committed.
+        Messages before the end keep their state: some may have been settled in a committed transaction.
         """
-        topic = self._topics.topics.get(cursor.topic)
-        if topic is None or topic.created_ns != cursor.topic_ns or cursor.partition >= len(topic.partitions):
+        topic = topic_of(self._topics, cursor)
+        if topic is None:
             return
         partition = topic.partitions[cursor.partition]
         end = partition.log_end
         if cursor.reach > end and partition.log.fence is None:
-            self.ledger.record(cursor.group, in_parts(cursor.stands().below(end)))
+            self.store.record(cursor.group, split_snapshot(cursor.snapshot().below(end)))
 
     def close(self) -> None:
-        self.ledger.close()
+        self.store.close()
 
     def on_wall_ns(self, moment_ns: int) -> int:
-        """A moment of its clock as people see it: that clock leaves out the time in which the broker stood still."""
+        """Convert a moment of the coordinator's clock, which stops while the broker stalls, to wall time."""
         return moment_ns + self._stall_free.stalled_ns
 
     def commit(self) -> None:
-        self.ledger.commit()
+        self.store.commit()
 
     def topic_changed(self, name: str) -> None:
-        """It has come, gone, or has other partitions now."""
-        self.redrives.close_gone()
+        """Handle a topic that was created or deleted, or has other partitions now."""
+        self.redrives.close_deleted()
         if name not in self._topics.topics:
-            self.polls.forget_topic(name)
-        for group in self.ledger.groups():
+            self.polling.forget_topic(name)
+        for group in self.store.groups():
             if any(name in member.topics for member in group.members.values()) or any(
-                place[0] == name for place in self.ledger.cursors(group.group)
+                ref.topic == name for ref in self.store.cursors(group.group)
             ):
-                self.rebalancer.look_at_topics(group)
+                self.rebalancer.check_topics(group)
 
     def partitions_of(self, name: str, member: str) -> Iterator[Partition]:
-        """Those that a member may be handed messages of."""
-        group = self.ledger.group(name)
-        for topic, number in group.to_work_on(member) if group is not None else ():
-            found = self._topics.topics.get(topic)
-            if found is not None and number < len(found.partitions):
-                yield found.partitions[number]
+        """Yield the partitions that a member may poll."""
+        group = self.store.group(name)
+        for ref in group.partitions_to_process(member) if group is not None else ():
+            topic = self._topics.topics.get(ref.topic)
+            if topic is not None and ref.partition < len(topic.partitions):
+                yield topic.partitions[ref.partition]
 
     def _forget_when_durable(self, name: str) -> None:
-        """Should the disk refuse that a group is gone, it goes on with all that is known of it."""
-        with suppress(GoQueueError):  # a log that takes nothing now
-            self.ledger.record(name, [], lambda error: self._forget(name) if error is None else None)
+        """If the disk refuses the deletion, the group continues with all its state."""
+        with suppress(GoQueueError):  # the log accepts nothing now
+            self.store.record(name, [], lambda error: self._forget(name) if error is None else None)
 
     def _forget(self, name: str) -> None:
-        """A group of this name that is made anew must not find anything of the old one; one that was has its own."""
-        if self.ledger.group(name) is None and self.rebalancer.meeting_of(name) is None:
+        """Drop the state of a deleted group, unless a group of this name was created again."""
+        if self.store.group(name) is None and self.rebalancer.pending_rebalance(name) is None:
             self.deadlines.forget(name)
-            self.undertaker.forget(name)
-            self.polls.forget(name)
+            self.dead_letter_mover.forget(name)
+            self.polling.forget(name)
             self.lags.forget(name)
 
     def _new_member_id(self, client_id: str) -> str:
-        """The client's name, as far as it is fit for one, and something that nobody else has."""
-        fit = _UNFIT.sub("-", client_id)
-        return f"{fit[:CLIENT_ID_CHARACTERS_MAX]}-{self._chance(64):016x}"
+        """Return the client id, with other characters replaced, and a random suffix."""
+        prefix = _NOT_IN_MEMBER_IDS.sub("-", client_id)[:CLIENT_ID_CHARACTERS_MAX]
+        return f"{prefix}-{self._random_bits(64):016x}"
 
-    # --- waking those who wait ---
+    # --- waking polls ---
 
-    def _committed(self, cursor: Cursor, member: str, count: int) -> None:
-        self.lags.progress(cursor, count)
-        self._made_room(cursor, member)
+    def _count_commit(self, cursor: Cursor, member: str, count: int) -> None:
+        self.lags.count_progress(cursor, count)
+        self._continue_with_room(cursor, member)
 
-    def _made_room(self, cursor: Cursor, member: str) -> None:
-        """A member has less in hand: it may be handed more, or give up what it was asked for."""
-        group = self.ledger.group(cursor.group)
+    def _continue_with_room(self, cursor: Cursor, member: str) -> None:
+        """Continue a rebalance or a poll that waited until a member has fewer messages in flight."""
+        group = self.store.group(cursor.group)
         if group is None:
             return
         if not cursor.leased and group.phase == "pending_revoke":
-            self.rebalancer.left_idle(cursor.group)
-        presence = self.rebalancer.attendance(cursor.group).members.get(member)
-        if presence is not None and presence.room_wanted and presence.waiting:
-            cursors = self.ledger.cursors(cursor.group)
+            self.rebalancer.release_idle_partitions(cursor.group)
+        session = self.rebalancer.group_session(cursor.group).members.get(member)
+        if session is not None and session.wake_at_room and session.waiting:
+            cursors = self.store.cursors(cursor.group)
             known = group.members.get(member)
-            in_hand = sum(cursors[place].leased for place in group.assignment.get(member, ()) if place in cursors)
-            if known is not None and (not in_hand or known.in_flight_max - in_hand >= presence.room_wanted):
-                presence.wake()
-
-    def _is_due(self, cursor: Cursor) -> None:
-        group = self.ledger.group(cursor.group)
-        owner = group.owners().get(cursor.place) if group is not None else None
-        if owner is not None:
-            self.rebalancer.attendance(cursor.group).presence(owner, self.clock.now_ns()).wake()
-
-    def __repr__(self) -> str:
-        return f"<Coordinator {self.ledger!r}>"
+            in_flight = sum(cursors[ref].leased for ref in group.assignment.get(member, ()) if ref in cursors)
+            if known is not None and (not in_flight or known.in_flight_max - in_flight >= session.wake_at_room):
+                session.wake()

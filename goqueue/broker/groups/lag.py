@@ -1,73 +1,78 @@
-"""How far behind a group is: in messages, in seconds, and when it will have caught up if all goes on as it does."""
+"""Lag: how far behind a group is, in messages and in seconds, its drain estimate, and what waits in each lane."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp
 
-from goqueue.broker.backlog import Backlog, backlog, count_between
-from goqueue.broker.delivery.changes import Place
-from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.groups.ledger import Ledger
-from goqueue.broker.groups.topics import Topics
-from goqueue.broker.view import View
-from goqueue.broker.work import Work
-from goqueue.clock import NANOSECONDS, Clock
-from goqueue.limits import OFFSET_MAX
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.view import Backlog, PartitionView, count_between, measure_backlog
+from goqueue.broker.core.work import Work
+from goqueue.broker.groups.cursor import Cursor
+from goqueue.broker.groups.fetch import MessageSlice
+from goqueue.broker.groups.records import CursorKey
+from goqueue.broker.groups.store import GroupRules, GroupServices, GroupStore
+from goqueue.clock import NANOSECONDS
+from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
 from goqueue.storage import frame
+from goqueue.storage.lanes import LANES
 
-_SPAN_SECONDS = 60.0  # that rates look back
+_RATE_SECONDS = 60.0
 
 
-class Meter:
-    """How many a second, lately: what was counted counts less the longer ago it is."""
+class RateMeter:
+    """A rate per second over about the last minute: a count fades exponentially with its age."""
 
-    __slots__ = ("_at_ns", "_began_ns", "_sum")
+    __slots__ = ("_at_ns", "_began_ns", "_sum", "total")
 
     def __init__(self, now_ns: int) -> None:
+        self.total = 0
         self._sum = 0.0
         self._at_ns = self._began_ns = now_ns
 
     def add(self, count: int, now_ns: int) -> None:
+        self.total += count
         self._sum = self._sum * self._fading(now_ns) + count
         self._at_ns = now_ns
 
     def rate(self, now_ns: int) -> float:
         age = max((now_ns - self._began_ns) / NANOSECONDS, 1.0)
-        # What had no time to gather yet is not taken for a low rate.
-        return self._sum * self._fading(now_ns) / (_SPAN_SECONDS * (1 - exp(-age / _SPAN_SECONDS)))
+        # A meter that began recently has had less time to gather.
+        return self._sum * self._fading(now_ns) / (_RATE_SECONDS * (1 - exp(-age / _RATE_SECONDS)))
 
     @property
     def at_ns(self) -> int:
-        """When something was counted last."""
         return self._at_ns
 
     def _fading(self, now_ns: int) -> float:
-        return exp(-(now_ns - self._at_ns) / NANOSECONDS / _SPAN_SECONDS)
+        return exp(-(now_ns - self._at_ns) / NANOSECONDS / _RATE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
-    """One partition."""
-
-    place: Place
+class GroupLag:
+    ref: PartitionRef
     member: str | None
     floor: int
     end: int
     messages: int
+    ready: int
+    """Those that could be processed now: not waiting for a retry, for an earlier one of their key, or for a move."""
     seconds: float
-    """The age of the oldest message that is not done; 0 when all are."""
-    leased: int
+    """The age of the oldest unfinished message; 0 when there is none."""
+    in_flight: int
     waiting: int
     moving: int
-    pledged: int
+    transactional: int
     lost: int
     rate: float
-    """Messages done in a second, lately."""
+    """Messages settled per second, lately."""
     incoming: float
-    """Messages published in a second, lately."""
+    """Messages published per second, lately."""
+    idle_seconds: float
+    """Since the last message was finished, or since startup."""
 
     @property
     def drain_seconds(self) -> float | None:
-        """Until nothing is left; None when it grows, or stands, or nobody is there to read it."""
+        """The time until the lag is zero; None when it does not shrink, or the partition has no owner."""
         if not self.messages:
             return 0.0
         if self.member is None:
@@ -76,102 +81,190 @@ class Lag:
         return self.messages / gain if gain > 0 else None
 
 
-def left_of(cursor: Cursor, view: View) -> Work[Backlog]:
-    """What a group has not done of a partition."""
+def group_backlog(cursor: Cursor, view: PartitionView) -> Work[Backlog]:
     if cursor.heads is None:
-        return (yield from backlog(view, cursor.floor, cursor.settled()))
+        return (yield from measure_backlog(view, cursor.floor, cursor.settled()))
     end, position, reach = view.end, cursor.position, cursor.reach
-    taken = list(cursor.open_from(max(position, view.earliest), reach))
+    open_ranges = list(cursor.open_from(max(position, view.earliest), reach))
     heads, settled = list(cursor.heads), [*cursor.settled(), (max(position, cursor.floor), OFFSET_MAX)]
-    left = yield from backlog(view, cursor.floor, settled)
-    ahead = yield from backlog(view, reach, ())
-    messages = left.messages + sum(stop - first for first, stop in taken) + ahead.messages
-    firsts = [first for first, _ in taken]
+    before = yield from measure_backlog(view, cursor.floor, settled)
+    ahead = yield from measure_backlog(view, reach, ())
+    messages = before.messages + sum(stop - first for first, stop in open_ranges) + ahead.messages
+    firsts = [first for first, _ in open_ranges]
     for lane, head in enumerate(heads):
         messages += yield from view.count_in_lane(lane, head, min(end, reach))
         following = yield from view.partition.lanes.next(lane, head, end)
         firsts += [] if following is None else [following]
-    oldest_ns = left.oldest_ns
+    oldest_ns = before.oldest_ns
     if oldest_ns is None and firsts and messages:
         oldest_ns = yield from _time_from(view, min(firsts))
     return Backlog(messages, oldest_ns)
 
 
-def _time_from(view: View, offset: int) -> Work[int | None]:
-    """The time of the first message from this offset on: one that was meant may be gone by now."""
+def _time_from(view: PartitionView, offset: int) -> Work[int | None]:
+    """Return the time of the first message at or after an offset; the message there may have been removed."""
     read = yield from view.read(max(offset, view.earliest), 1, skip_damage=True)
     return frame.timestamp_at(read.buffers[0]) if read.buffers else None
 
 
-class Lags:
-    """Looks at the places of groups."""
+class LagReader(GroupRules):
+    def __init__(self, services: GroupServices) -> None:
+        super().__init__(services)
+        self._began_ns = self._clock.now_ns()
+        self._meters: dict[CursorKey, RateMeter] = {}
 
-    def __init__(self, ledger: Ledger, topics: Topics, clock: Clock) -> None:
-        self._ledger = ledger
-        self._topics = topics
-        self._clock = clock
-        self._meters: dict[tuple[str, Place], Meter] = {}
-
-    def progress(self, cursor: Cursor, count: int) -> None:
-        """So many messages are done."""
-        key, now_ns = (cursor.group, cursor.place), self._clock.now_ns()
+    def count_progress(self, cursor: Cursor, count: int) -> None:
+        key, now_ns = (cursor.group, cursor.ref), self._clock.now_ns()
         meter = self._meters.get(key)
         if meter is None:
-            meter = self._meters[key] = Meter(now_ns)
+            meter = self._meters[key] = RateMeter(now_ns)
         meter.add(count, now_ns)
 
-    def idle_seconds(self, group: str, place: Place) -> float | None:
-        """Since something was done there last; None: nothing since the start."""
-        meter = self._meters.get((group, place))
-        return None if meter is None else max(0, self._clock.now_ns() - meter.at_ns) / NANOSECONDS
+    def settled_total(self, group: str, ref: PartitionRef) -> int:
+        """Return how many messages were settled since startup."""
+        meter = self._meters.get((group, ref))
+        return 0 if meter is None else meter.total
+
+    def idle_seconds(self, group: str, ref: PartitionRef) -> float:
+        """Return the seconds since something was settled, or since startup."""
+        meter = self._meters.get((group, ref))
+        return max(0, self._clock.now_ns() - (self._began_ns if meter is None else meter.at_ns)) / NANOSECONDS
 
     def forget(self, group: str) -> None:
         for key in [key for key in self._meters if key[0] == group]:
             del self._meters[key]
 
-    def of(self, name: str) -> Work[list[Lag]]:
-        """Of every place that the group has, in order."""
-        group = self._ledger.group(name)
+    def of_group(self, name: str) -> Work[list[GroupLag]]:
+        group = self._store.group(name)
         owners = group.owners() if group is not None else {}
-        found: list[Lag] = []
-        for place in sorted(self._ledger.cursors(name)):
-            lag = yield from self.at(name, place, owners.get(place))
+        found: list[GroupLag] = []
+        for ref in sorted(self._store.cursors(name)):
+            lag = yield from self.of_partition(name, ref, owners.get(ref))
             if lag is not None:
                 found.append(lag)
         return found
 
-    def at(
-        self, name: str, place: Place, owner: str | None, incoming: dict[Place, float] | None = None
-    ) -> Work[Lag | None]:
-        """Of one place that a group has; None where it is gone.
-
-        `incoming` keeps what is found out of a partition for the next group that has it too.
-        """
-        cursor, topic = self._ledger.cursor(name, place), self._topics.topics.get(place[0])
+    def of_partition(
+        self, name: str, ref: PartitionRef, owner: str | None, incoming: dict[PartitionRef, float] | None = None
+    ) -> Work[GroupLag | None]:
+        """Measure one partition; None when it is gone. `incoming` caches publish rates for other groups."""
+        cursor, topic = self._store.cursor(name, ref), self._topics.topics.get(ref.topic)
         if cursor is None or topic is None:
             return None
-        partition, now_ns = topic.partition(place[1]), self._clock.now_ns()
-        view = View(partition, self._ledger.isolation(name))
-        left = yield from left_of(cursor, view)
+        partition, now_ns = topic.partition(ref.partition), self._clock.now_ns()
+        view = PartitionView(partition, self._store.isolation(name))
+        backlog = yield from group_backlog(cursor, view)
         known = {} if incoming is None else incoming
-        if place not in known:
-            recent = yield from partition.offset_for_time(now_ns - round(_SPAN_SECONDS * NANOSECONDS))
+        if ref not in known:
+            recent = yield from partition.offset_for_time(now_ns - round(_RATE_SECONDS * NANOSECONDS))
             published = yield from count_between(view, recent, view.end)
-            known[place] = published / _SPAN_SECONDS
-        seconds = 0.0 if left.oldest_ns is None else max(0.0, (now_ns - left.oldest_ns) / NANOSECONDS)
-        meter = self._meters.get((name, place))
-        return Lag(
-            place,
+            known[ref] = published / _RATE_SECONDS
+        seconds = 0.0 if backlog.oldest_ns is None else max(0.0, (now_ns - backlog.oldest_ns) / NANOSECONDS)
+        meter = self._meters.get((name, ref))
+        return GroupLag(
+            ref,
             owner,
             cursor.floor,
             view.end,
-            left.messages,
+            backlog.messages,
+            max(0, backlog.messages - cursor.moving.count - cursor.transactional.count - _held_back(cursor, now_ns)),
             seconds,
             cursor.leased,
             cursor.waiting.count,
             cursor.moving.count,
-            cursor.pledged.count,
+            cursor.transactional.count,
             cursor.lost,
             meter.rate(now_ns) if meter is not None else 0.0,
-            known[place],
+            known[ref],
+            self.idle_seconds(name, ref),
         )
+
+
+def _held_back(cursor: Cursor, now_ns: int) -> int:
+    """Count messages that wait for a retry delay or for an earlier one of their key."""
+    return sum(end - first for first, end, retry in cursor.waiting.runs() if not retry.due_ns or retry.due_ns > now_ns)
+
+
+# --- lanes ---
+
+
+@dataclass(slots=True)
+class LaneDeliveryStats:
+    """Deliveries from one lane of one partition, to all groups."""
+
+    messages: int = 0
+    leases: int = 0
+    waited_seconds: float = 0.0
+    """The sum over leases of the age of their first message."""
+    last_ns: int = 0
+
+    def count(self, messages: int, waited_seconds: float, now_ns: int) -> None:
+        self.messages += messages
+        self.leases += 1
+        self.waited_seconds += waited_seconds
+        self.last_ns = now_ns
+
+    @property
+    def wait_seconds(self) -> float:
+        """The average time from append to lease."""
+        return self.waited_seconds / self.leases if self.leases else 0.0
+
+
+def _no_deliveries() -> list[LaneDeliveryStats]:
+    return [LaneDeliveryStats() for _ in range(PRIORITY_COUNT)]
+
+
+@dataclass(slots=True)
+class DeliveryStats:
+    partitions: dict[PartitionRef, list[LaneDeliveryStats]] = field(default_factory=dict)
+    totals: list[LaneDeliveryStats] = field(default_factory=_no_deliveries)
+    """By lane, deleted partitions included."""
+
+    def count(self, ref: PartitionRef, lane: int, content: MessageSlice, now_ns: int) -> None:
+        lanes = self.partitions.get(ref)
+        if lanes is None:
+            lanes = self.partitions[ref] = _no_deliveries()
+        count, waited = content.count, max(0, now_ns - frame.timestamp_at(content.buffers[0])) / NANOSECONDS
+        lanes[lane].count(count, waited, now_ns)
+        self.totals[lane].count(count, waited, now_ns)
+
+    def forget(self, topic: str) -> None:
+        for ref in [ref for ref in self.partitions if ref.topic == topic]:
+            del self.partitions[ref]
+
+
+@dataclass(slots=True)
+class LaneCounts:
+    ready: int = 0
+    """Can be delivered now, in the group with the most. Without any group: all messages of the lane."""
+    in_flight: int = 0
+    waiting: int = 0
+    """Wait for a retry."""
+    enqueued: int = 0
+    """Appended since the broker started."""
+    delivered: LaneDeliveryStats | None = None
+
+
+def lane_counts(
+    store: GroupStore, stats: DeliveryStats, partition: Partition, group: str | None = None
+) -> Work[list[LaneCounts]]:
+    ref = PartitionRef(partition.topic, partition.number)
+    names = [group] if group is not None else [one.group for one in store.groups()]
+    found = [LaneCounts(enqueued=count) for count in partition.log.lanes.appended]
+    cursors = [cursor for name in names if (cursor := store.cursor(name, ref)) is not None]
+    heads = [cursor.heads or [cursor.position] * PRIORITY_COUNT for cursor in cursors]
+    if not cursors and group is None:
+        heads = [[partition.earliest] * PRIORITY_COUNT]
+    view = PartitionView(partition) if group is None else PartitionView(partition, store.isolation(group))
+    for lane in LANES:
+        first = min((one[lane] for one in heads), default=OFFSET_MAX)
+        found[lane].ready = yield from view.count_in_lane(lane, first, view.end)
+    delivered = stats.partitions.get(ref)
+    for lane, counts in enumerate(found):
+        counts.delivered = delivered[lane] if delivered is not None else None
+    for cursor in cursors:
+        for lease in cursor.leases.values():
+            found[lease.grant.lane].in_flight += lease.left.count
+        for first, end, history in cursor.waiting.runs():
+            found[history.queue].waiting += end - first
+    return found

@@ -1,348 +1,407 @@
-"""Who is in a group: joining, signs of life, giving up, leaving.
+"""Membership: join, heartbeat, revoke, leave, and the expiry of sessions and of empty groups.
 
-What must stay true: a member whose generation is stale, or who is none, changes nothing; whoever waits is told when
-what was decided is durable.
+Invariants: an unknown member, or one with a stale generation, changes nothing; an answer is given when what it says
+is durable.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
-from goqueue.broker.deadlines import Deadlines
-from goqueue.broker.delivery.changes import Place
-from goqueue.broker.groups import rebalance
-from goqueue.broker.groups.assignors import Strategy
-from goqueue.broker.groups.group import Group, GroupDeleted, Member, Order, Protocol, Start
-from goqueue.broker.groups.ledger import Ledger
-from goqueue.broker.groups.name import check_group_name, check_new_group_name
-from goqueue.broker.groups.presence import Joined, Left, Meeting, Presence, unknown_member
+from goqueue.broker.core.delivery_settings import check_delivery_settings, with_delivery_changes
+from goqueue.broker.core.names import check_name, check_new_name, is_internal
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.view import Isolation
+from goqueue.broker.groups.rebalance import revoke
 from goqueue.broker.groups.rebalancer import Rebalancer
-from goqueue.broker.groups.topics import Topics
-from goqueue.broker.name import is_internal
-from goqueue.broker.view import Isolation
-from goqueue.clock import NANOSECONDS, Clock
-from goqueue.config.problem import nearest
+from goqueue.broker.groups.records import (
+    GROUP_CHOICES,
+    Group,
+    GroupDeleted,
+    Member,
+    MessageOrder,
+    RebalanceProtocol,
+    StartPosition,
+    Strategy,
+)
+from goqueue.broker.groups.sessions import DoneCallback, JoinCallback, MemberSession, PendingRebalance, unknown_member
+from goqueue.broker.groups.store import GroupRules, GroupServices
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import (
     GenerationStale,
     GoQueueError,
     GroupFull,
     GroupMismatch,
+    GroupNameInvalid,
     GroupNotEmpty,
     GroupNotFound,
+    RequestInvalid,
     TopicNotFound,
 )
 from goqueue.limits import GROUP_MEMBERS_MAX, GROUPS_MAX
+from goqueue.nearest import nearest
 from goqueue.quantities import format_count, quoted
 
-_LOOK_AGAIN_NS = 60 * NANOSECONDS  # at a group that only a clock in doubt has abandoned
+_RECHECK_NS = 60 * NANOSECONDS  # of a group that is expired only if the clock is right
+
+
+def check_group_name(name: str) -> None:
+    check_name(name, "group", GroupNameInvalid)
+
+
+def check_new_group_name(name: str) -> None:
+    check_new_name(name, "group", GroupNameInvalid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What somebody who joins asks for; None leaves it to the group."""
+class JoinOptions:
+    """The settings that a member asks for when it joins; None leaves one to the group."""
 
     topics: tuple[str, ...]
     client_id: str
     session_ns: int
     in_flight_max: int
     member_id: str | None = None
-    protocol: Protocol | None = None
+    protocol: RebalanceProtocol | None = None
     strategy: Strategy | None = None
-    order: Order | None = None
-    start: Start | None = None
+    order: MessageOrder | None = None
+    start: StartPosition | None = None
     isolation: Isolation | None = None
+    delivery: Mapping[str, Any] = field(default_factory=dict)
+    """Delivery settings of the group that the member names, now and for all members."""
     confirms: bool = False
     is_named: bool = True
-    """Whether the name was given, and is not the one that all have who give none."""
+    """True when the client id was given, and is not the default one."""
 
 
-class Membership:
-    """The rules for all members of all groups."""
-
+class Membership(GroupRules):
     def __init__(
-        self,
-        ledger: Ledger,
-        topics: Topics,
-        clock: Clock,
-        deadlines: Deadlines,
-        rebalancer: Rebalancer,
-        new_id: Callable[[str], str],
-        retention_ns: int,
+        self, services: GroupServices, rebalancer: Rebalancer, new_id: Callable[[str], str], retention_ns: int
     ) -> None:
-        self._ledger = ledger
-        self._topics = topics
-        self._clock = clock
-        self._deadlines = deadlines
+        super().__init__(services)
         self._rebalancer = rebalancer
         self._new_id = new_id
         self._retention_ns = retention_ns
-        self._session = deadlines.kind(self._look_for)
-        self._abandonment = deadlines.kind(self._forget_abandoned)
-        self.trusted_ns = clock.now_ns
-        """Wall time as far as it is believed: no group is forgotten for a clock that has jumped ahead."""
-        rebalancer.on_assigned = self._arm
+        self._session_deadline = self._deadlines.kind(self._expire_member)
+        self._retention_deadline = self._deadlines.kind(self._expire_group)
+        self.trusted_ns = self._clock.now_ns
+        """Wall time as far as it is trusted: no group expires because a clock has jumped ahead."""
+        rebalancer.on_assigned.subscribe(self._arm_deadlines)
 
     def open(self) -> None:
-        """After a start every member has a whole session to show itself, and topics may have changed."""
-        for group in self._ledger.groups():
-            self._rebalancer.arm(group.group)
-            if group.phase == "complete":  # whoever has not been told hears with its next sign of life
-                self._rebalancer.attendance(group.group).heard_by_all = group.generation
-            self._rebalancer.look_at_topics(group)
+        """Give every member a full session after a start, and check for changed topics."""
+        for group in self._store.groups():
+            self._rebalancer.restart_deadlines(group.group)
+            if group.phase == "complete":  # members learn of changes with their next heartbeat
+                self._rebalancer.group_session(group.group).known_by_all = group.generation
+            self._rebalancer.check_topics(group)
 
-    def _arm(self, group: Group) -> None:
-        """Have an eye on its members, or on how long it stays without any."""
+    def _arm_deadlines(self, group: Group) -> None:
         for member in group.members.values():
-            presence = self._rebalancer.attendance(group.group).presence(member.id, self._clock.now_ns())
-            self._deadlines.add(presence.seen_ns + member.session_ns, self._session, f"{group.group}/{member.id}")
+            session = self.session(group.group, member.id)
+            key = (group.group, member.id)
+            self._deadlines.add(session.seen_ns + member.session_ns, self._session_deadline, key)
         if group.emptied_ns:
-            self._deadlines.add(group.emptied_ns + self._retention_ns, self._abandonment, group.group)
+            self._deadlines.add(group.emptied_ns + self._retention_ns, self._retention_deadline, group.group)
 
-    # --- look up ---
+    # --- lookup ---
 
     def group(self, name: str) -> Group:
-        group = self._ledger.group(name)
+        group = self._store.group(name)
         if group is None or is_internal(name):
             check_group_name(name)
-            self._ledger.refuse_unless_readable(name)
-            raise GroupNotFound(f"there is no group {quoted(name)}", hint=self._nearest_hint(name), group=name)
+            self._store.refuse_unless_readable(name)
+            known = [group.group for group in self._store.groups() if not is_internal(group.group)]
+            meant = nearest(name, known)
+            hint = f"did you mean {meant}?" if meant else "GET /groups lists all groups; the first join creates a group"
+            raise GroupNotFound(f"group {quoted(name)} does not exist", hint=hint, group=name)
         return group
 
-    def _nearest_hint(self, name: str) -> str:
-        meant = nearest(name, [group.group for group in self._ledger.groups() if not is_internal(group.group)])
-        return (
-            f"did you mean {meant}?" if meant else "GET /groups lists all of them; whoever joins a group first makes it"
-        )
-
-    def check(self, name: str, member: str, generation: int | None) -> tuple[Group, Presence]:
-        """The group, if this is a member of it that knows what was taken from it."""
+    def check(self, name: str, member: str, generation: int | None) -> tuple[Group, MemberSession]:
+        """Return group and session of a member; raise when it is unknown or its generation is stale."""
         group = self.group(name)
-        known, meeting = group.members.get(member), self._rebalancer.meeting_of(name)
-        if known is None or (meeting is not None and member in meeting.leaving):
+        known, pending = group.members.get(member), self._rebalancer.pending_rebalance(name)
+        if known is None or (pending is not None and member in pending.leaving):
             raise unknown_member(name, member)
-        presence = self._rebalancer.attendance(name).presence(member, self._clock.now_ns())
+        session = self.session(name, member)
         if generation is not None and not known.since <= generation <= group.generation:
-            presence.is_fenced = True
+            session.is_fenced = True
             raise GenerationStale(
                 f"generation {generation} of member {quoted(member)} is stale: group {quoted(name)} is at"
                 f" {group.generation}",
                 hint="ask for the assignment, or join again with the member's id",
                 generation=group.generation,
             )
-        presence.seen_ns = self._clock.now_ns()
-        return group, presence
+        session.seen_ns = self._clock.now_ns()
+        return group, session
 
-    def presence(self, name: str, member: str) -> Presence:
-        return self._rebalancer.attendance(name).presence(member, self._clock.now_ns())
+    def session(self, name: str, member: str) -> MemberSession:
+        return self._rebalancer.group_session(name).member(member, self._clock.now_ns())
+
+    def wake_owner(self, name: str, ref: PartitionRef) -> None:
+        """Wake the polls of the member that has a partition."""
+        if (owner := self._store.owner(name, ref)) is not None:
+            self.session(name, owner).wake()
 
     def heartbeat(self, name: str, member: str, generation: int | None) -> tuple[Group, bool]:
-        """The group, and whether the member has something to do, or to learn."""
-        group, presence = self.check(name, member, generation)
-        group = self._ledger.durable_group(name) or group
-        is_asked = member in group.awaited or bool(group.to_give_up(member))
-        is_news = generation is not None and generation < presence.changed
-        presence.heard = group.generation
-        return group, is_asked or is_news
+        """Extend the session. Return the group, and whether the member must revoke or learn something."""
+        group, session = self.check(name, member, generation)
+        group = self._store.durable_group(name) or group
+        is_asked = member in group.awaited or bool(group.partitions_to_revoke(member))
+        is_changed = generation is not None and generation < session.changed
+        session.known_generation = group.generation
+        return group, is_asked or is_changed
 
     def assignment(self, name: str, member: str) -> Group:
-        """For a member that wants to know, whatever it knew."""
-        group, presence = self.check(name, member, None)
-        group = self._ledger.durable_group(name) or group
-        presence.heard, presence.is_fenced = group.generation, False
+        """Return the group with the member's assignment, whatever generation it knew."""
+        group, session = self.check(name, member, None)
+        group = self._store.durable_group(name) or group
+        session.known_generation, session.is_fenced = group.generation, False
         return group
 
-    def is_heard(self, group: Group) -> bool:
-        """Whether every member has been told of what it has."""
-        attendance = self._rebalancer.attendance(group.group)
-        if attendance.heard_by_all < group.generation:
-            present = attendance.members
+    def is_assignment_delivered(self, group: Group) -> bool:
+        """True when every member was told of its assignment."""
+        session = self._rebalancer.group_session(group.group)
+        if session.known_by_all < group.generation:
+            sessions = session.members
             if not all(
-                member.id in present and present[member.id].heard >= member.since for member in group.members.values()
+                member.id in sessions and sessions[member.id].known_generation >= member.since
+                for member in group.members.values()
             ):
                 return False
-            attendance.heard_by_all = group.generation
+            session.known_by_all = group.generation
         return True
 
     # --- join ---
 
-    def join(self, name: str, wish: Wish, told: Joined) -> None:
-        """Told the member's id, and what it has, as soon as that is known."""
+    def join(self, name: str, options: JoinOptions, callback: JoinCallback) -> None:
+        """Add a member. The callback gets its id and the group as soon as its assignment is durable."""
         check_new_group_name(name)
-        for topic in wish.topics:
+        for topic in options.topics:
             if is_internal(self._topics.topic(topic).name):
-                raise TopicNotFound(f"topic {quoted(topic)} is internal", hint="groups read topics of clients")
-        group, meeting = self._ledger.group(name), self._rebalancer.meeting_of(name)
-        shape = self._shape(name, wish, group, meeting)
-        if group is not None and (member := self._known(group, wish)) is not None:
-            self._join_again(group, member, wish, told)
+                raise TopicNotFound(f"topic {quoted(topic)} is internal", hint="groups cannot read internal topics")
+        group, pending = self._store.group(name), self._rebalancer.pending_rebalance(name)
+        settings = self._settings(name, options, group, pending)
+        named = {**(pending.delivery if pending is not None else {}), **options.delivery}
+        self._check_delivery(name, named, settings, {*options.topics, *_topics_of(settings, pending)})
+        if group is not None and (known := self._known_member(group, options)) is not None:
+            self._rejoin(group, known, options, callback)
             return
-        self._check_room(name, group, meeting)
-        newcomer = Member(
-            self._new_id(wish.client_id),
-            wish.client_id,
-            wish.topics,
-            wish.session_ns,
-            wish.in_flight_max,
+        self._check_room(name, group, pending)
+        member = Member(
+            self._new_id(options.client_id),
+            options.client_id,
+            options.topics,
+            options.session_ns,
+            options.in_flight_max,
             self._clock.now_ns(),
-            wish.confirms,
+            options.confirms,
         )
         if group is None:
-            self._rebalancer.beginning.add(name)
-        meeting = self._rebalancer.call_meeting(name, "join")
-        if not shape.members:
-            meeting.shape = shape
-        meeting.joining[newcomer.id] = newcomer
-        meeting.joined.append((newcomer.id, told))
+            self._rebalancer.creating.add(name)
+        pending = self._rebalancer.request_rebalance(name, "join")
+        if not settings.members:
+            pending.settings = settings
+        pending.delivery |= options.delivery
+        pending.joining[member.id] = member
+        pending.join_callbacks.append((member.id, callback))
 
-    def check_room(self) -> None:
-        """For one more group, besides those that will be recorded when their first members have gathered."""
-        if self._ledger.group_count + len(self._rebalancer.beginning) >= GROUPS_MAX:
-            raise GroupFull(f"there are {GROUPS_MAX} groups already", hint="delete those that nobody needs any more")
-
-    def new_group(self, name: str) -> Group:
-        """One that nobody has joined yet, if there is room for it."""
-        if name in self._rebalancer.beginning:  # it has its room, and is recorded now
-            self._rebalancer.beginning.remove(name)
-        else:
-            self.check_room()
-        return Group(group=name, emptied_ns=self._clock.now_ns())
-
-    def _check_room(self, name: str, group: Group | None, meeting: Meeting | None) -> None:
-        if group is None and name not in self._rebalancer.beginning:
-            self.check_room()
-        count = len(group.members if group else ()) + len(meeting.joining if meeting else ())
-        if count >= GROUP_MEMBERS_MAX:
+    def check_group_limit(self) -> None:
+        """Raise unless there is room for one more group; groups that are being created count."""
+        if self._store.group_count + len(self._rebalancer.creating) >= GROUPS_MAX:
             raise GroupFull(
-                f"group {quoted(name)} has {count} members already", hint="more consumers than partitions only wait"
+                f"there are {GROUPS_MAX} groups, which is the limit", hint="delete groups that are not used"
             )
 
-    def _shape(self, name: str, wish: Wish, group: Group | None, meeting: Meeting | None) -> Group:
-        """How the group works: as it did, or, where nobody is in it, as the first one wishes."""
-        current = meeting.shape if meeting is not None and meeting.shape is not None else group
-        asked = {
-            field: value
-            for field in ("protocol", "strategy", "order", "start", "isolation")
-            if (value := getattr(wish, field)) is not None
-        }
+    def new_group(self, name: str) -> Group:
+        """Return a group without members, if there is room for it."""
+        if name in self._rebalancer.creating:  # it was counted when its first member asked to join
+            self._rebalancer.creating.remove(name)
+        else:
+            self.check_group_limit()
+        return Group(group=name, emptied_ns=self._clock.now_ns())
+
+    def _check_room(self, name: str, group: Group | None, pending: PendingRebalance | None) -> None:
+        if group is None and name not in self._rebalancer.creating:
+            self.check_group_limit()
+        count = len(group.members if group else ()) + len(pending.joining if pending else ())
+        if count >= GROUP_MEMBERS_MAX:
+            raise GroupFull(
+                f"group {quoted(name)} has {count} members already",
+                hint="a group needs at most as many members as partitions",
+            )
+
+    def _settings(
+        self, name: str, options: JoinOptions, group: Group | None, pending: PendingRebalance | None
+    ) -> Group:
+        """Return the settings of the group. The first member chooses them; later ones must agree."""
+        current = pending.settings if pending is not None and pending.settings is not None else group
+        asked = {field: value for field in GROUP_CHOICES if (value := getattr(options, field)) is not None}
         if current is None:
             return Group(group=name, **asked)
-        if not current.members and not (meeting and meeting.joining):
+        if not current.members and not (pending and pending.joining):
             return replace(current, **asked)
-        for field, value in asked.items():
-            if field != "start" and getattr(current, field) != value:
+        for choice, value in asked.items():
+            if choice != "start" and getattr(current, choice) != value:
                 raise GroupMismatch(
-                    f"group {quoted(name)} works with {field} {getattr(current, field)}, {value} was asked for",
-                    hint="ask for the same, leave it out, or choose another group",
+                    f"group {quoted(name)} has {choice} {getattr(current, choice)}, but the member asked for {value}",
+                    hint=f"ask for {getattr(current, choice)}, leave {choice} out, or use another group",
                 )
         return current
 
-    def _known(self, group: Group, wish: Wish) -> Member | None:
-        """Who joins again: under its id or, where clients do not know of that, under a name of its own after it was
-        told that its generation is stale."""
-        meeting = self._rebalancer.meeting_of(group.group)
-        if wish.member_id is not None:
-            member = group.members.get(wish.member_id)
-        else:
-            present = self._rebalancer.attendance(group.group).members
-            named = (one for one in group.members.values() if one.client_id == wish.client_id and not one.confirms)
-            fenced = (one for one in named if one.id in present and present[one.id].is_fenced)
-            member = next(fenced, None) if wish.is_named and not wish.confirms else None
-        return None if member is None or (meeting is not None and member.id in meeting.leaving) else member
+    def _known_member(self, group: Group, options: JoinOptions) -> Member | None:
+        """Find the member that rejoins: by its id, or by client id if it was told that its generation is stale.
 
-    def _join_again(self, group: Group, member: Member, wish: Wish, told: Joined) -> None:
-        presence = self._rebalancer.attendance(group.group).presence(member.id, self._clock.now_ns())
-        presence.seen_ns, presence.is_fenced = self._clock.now_ns(), False
+        The latter is for clients that do not send a member id.
+        """
+        pending = self._rebalancer.pending_rebalance(group.group)
+        if options.member_id is not None:
+            member = group.members.get(options.member_id)
+        else:
+            sessions = self._rebalancer.group_session(group.group).members
+            named = (one for one in group.members.values() if one.client_id == options.client_id and not one.confirms)
+            fenced = (one for one in named if one.id in sessions and sessions[one.id].is_fenced)
+            member = next(fenced, None) if options.is_named and not options.confirms else None
+        return None if member is None or (pending is not None and member.id in pending.leaving) else member
+
+    def _rejoin(self, group: Group, member: Member, options: JoinOptions, callback: JoinCallback) -> None:
+        session = self.session(group.group, member.id)
+        session.seen_ns, session.is_fenced = self._clock.now_ns(), False
         changed = replace(
             member,
-            topics=wish.topics,
-            session_ns=wish.session_ns,
-            in_flight_max=wish.in_flight_max,
-            confirms=wish.confirms,
+            topics=options.topics,
+            session_ns=options.session_ns,
+            in_flight_max=options.in_flight_max,
+            confirms=options.confirms,
         )
         if changed.topics != member.topics:
-            meeting = self._rebalancer.call_meeting(group.group, "topics_changed")
-            meeting.joining[member.id] = changed
-            meeting.joined.append((member.id, told))
+            pending = self._rebalancer.request_rebalance(group.group, "topics_changed")
+            pending.delivery |= options.delivery
+            pending.joining[member.id] = changed
+            pending.join_callbacks.append((member.id, callback))
             return
-        group_now = replace(group, members={**group.members, member.id: changed}) if changed != member else group
+        delivery = with_delivery_changes(group.delivery, options.delivery)
+        after = group
+        if changed != member or delivery != group.delivery:
+            after = replace(group, members={**group.members, member.id: changed}, delivery=delivery)
+        if (waiting := self._rebalancer.pending_rebalance(group.group)) is not None:
+            waiting.delivery |= options.delivery
         if group.protocol == "eager" and group.phase == "pending_revoke":
-            self._rebalancer.come_back(group_now, member.id, told)
-        elif group_now is not group:
-            self._rebalancer.decide(group, group_now, joined=told, member=member.id)
+            self._rebalancer.rejoin(after, member.id, callback)
+        elif after is not group:
+            self._rebalancer.record_step(group, after, callback=callback, member=member.id)
         else:
-            self._tell(group.group, member.id, told)
+            self._answer_when_durable(group.group, member.id, callback)
 
-    def _tell(self, name: str, member: str, told: Joined) -> None:
-        """What its group is, when all that was decided before is durable."""
-
+    def _answer_when_durable(self, name: str, member: str, callback: JoinCallback) -> None:
         def durable(error: GoQueueError | None) -> None:
-            group = self._ledger.durable_group(name)
+            group = self._store.durable_group(name)
             if error is None and group is not None and member in group.members:
-                self.presence(name, member).heard = group.generation
-                told((member, group))
+                self.session(name, member).known_generation = group.generation
+                callback((member, group))
             else:
-                told(error or unknown_member(name, member))
+                callback(error or unknown_member(name, member))
 
-        self._ledger.record(name, [], durable)
+        self._store.record(name, [], durable)
 
-    # --- give up and leave ---
+    # --- revoke and leave ---
 
-    def give_up(self, name: str, member: str, generation: int | None, places: Collection[Place], told: Joined) -> None:
-        """What it was asked for. What it has in hand there is handed out again, and that counts as no failure."""
+    def revoke(
+        self, name: str, member: str, generation: int | None, refs: Collection[PartitionRef], callback: JoinCallback
+    ) -> None:
+        """Confirm revocations. Messages in flight there are delivered again, which is not a failure."""
         group, _ = self.check(name, member, generation)
-        after = rebalance.give_up(group, member, places)
+        after = revoke(group, {member: refs})
         if after is group:
-            self._tell(name, member, told)
+            self._answer_when_durable(name, member, callback)
         else:
-            self._rebalancer.decide(group, after, joined=told, member=member)
+            self._rebalancer.record_step(group, after, callback=callback, member=member)
 
-    def leave(self, name: str, member: str, told: Left) -> None:
-        """What it has in hand is handed out again at once, and that counts as no failure."""
+    def leave(self, name: str, member: str, callback: DoneCallback) -> None:
+        """Remove a member. Its messages in flight are delivered again at once, which is not a failure."""
         self.check(name, member, None)
-        meeting = self._rebalancer.call_meeting(name, "leave")
-        meeting.leaving.add(member)
-        meeting.left.append(told)
+        pending = self._rebalancer.request_rebalance(name, "leave")
+        pending.leaving.add(member)
+        pending.leave_callbacks.append(callback)
 
-    def _look_for(self, key: str) -> int | None:
-        """A member without a sign of life is none."""
-        name, _, member = key.partition("/")
-        group, now_ns = self._ledger.group(name), self._clock.now_ns()
+    def _expire_member(self, key: tuple[str, str]) -> int | None:
+        name, member = key
+        group, now_ns = self._store.group(name), self._clock.now_ns()
         if group is None or (known := group.members.get(member)) is None:
             return None
-        presence = self._rebalancer.attendance(name).presence(member, now_ns)
-        if presence.polls or self._rebalancer.is_parked(name, member):
+        session = self.session(name, member)
+        if session.polls or self._rebalancer.is_waiting_for_rejoin(name, member):
             return now_ns + known.session_ns
-        if presence.seen_ns + known.session_ns > now_ns:
-            return presence.seen_ns + known.session_ns
-        meeting = self._rebalancer.call_meeting(name, "session_expired")
-        meeting.leaving.add(member)
-        meeting.vanished.add(member)
+        if session.seen_ns + known.session_ns > now_ns:
+            return session.seen_ns + known.session_ns
+        pending = self._rebalancer.request_rebalance(name, "session_expired")
+        pending.leaving.add(member)
+        pending.expired.add(member)
         return None
 
-    # --- the end of a group ---
+    # --- settings ---
 
-    def delete(self, name: str, told: Left) -> None:
-        group, meeting = self.group(name), self._rebalancer.meeting_of(name)
-        if group.members or (meeting is not None and meeting.joining):
+    def alter(self, name: str, changes: Mapping[str, Any], callback: DoneCallback) -> None:
+        """Change delivery settings of a group; None leaves a field to its topics and to the broker again."""
+        group, pending = self.group(name), self._rebalancer.pending_rebalance(name)
+        joining = {} if pending is None else pending.delivery
+        topics = _topics_of(group, pending) or {ref.topic for ref in self._store.cursors(name)}
+        self._check_delivery(name, {**joining, **changes}, group, topics)
+        delivery = with_delivery_changes(group.delivery, changes)
+        for setting in changes:  # a member that is joining named its own before
+            joining.pop(setting, None)
+        records = [replace(group, delivery=delivery)] if delivery != group.delivery else []
+        self._store.record(name, records, callback)
+
+    def _check_delivery(self, name: str, changes: Mapping[str, Any], group: Group, topics: Collection[str]) -> None:
+        """Raise unless changed settings fit together, and the topics that the group reads."""
+        delivery = with_delivery_changes(group.delivery, changes)
+        check_delivery_settings(delivery)
+        if delivery.dead_letter_topic in topics:
+            raise RequestInvalid(
+                f"group {quoted(name)} reads topic {quoted(delivery.dead_letter_topic or '')}, which is its"
+                " dead_letter_topic",
+                hint="read the dead letters in another group, or name another dead_letter_topic",
+                problems=[],
+            )
+
+    # --- delete ---
+
+    def deletable(self, name: str) -> Group:
+        """Return a group that may be deleted."""
+        group, pending = self.group(name), self._rebalancer.pending_rebalance(name)
+        if group.members or (pending is not None and pending.joining):
             raise GroupNotEmpty(
                 f"group {quoted(name)} has {format_count(len(group.members), 'member')}",
-                hint="stop its consumers first, or wait until their sessions end",
+                hint="stop its consumers first, or wait until their sessions expire",
             )
-        self._ledger.record(name, [GroupDeleted(name)], told)
+        return group
+
+    def delete(self, name: str, callback: DoneCallback) -> None:
+        self.deletable(name)
+        self._store.record(name, [GroupDeleted(name)], callback)
         self._rebalancer.forget(name)
 
-    def _forget_abandoned(self, name: str) -> int | None:
-        group, now_ns = self._ledger.group(name), self._clock.now_ns()
+    def _expire_group(self, name: str) -> int | None:
+        """Delete a group that has been empty for its retention time."""
+        group, now_ns = self._store.group(name), self._clock.now_ns()
         if group is None or not group.emptied_ns or is_internal(name):
             return None
         until_ns = group.emptied_ns + self._retention_ns
         if until_ns > now_ns:
             return until_ns
         if until_ns > self.trusted_ns():
-            return now_ns + _LOOK_AGAIN_NS
-        if self._rebalancer.meeting_of(name) is None:
-            with suppress(GoQueueError):  # a log that takes nothing now
+            return now_ns + _RECHECK_NS
+        if self._rebalancer.pending_rebalance(name) is None:
+            with suppress(GoQueueError):  # the log accepts nothing now
                 self.delete(name, lambda _: None)
         return now_ns + self._retention_ns
+
+
+def _topics_of(group: Group, pending: PendingRebalance | None) -> set[str]:
+    """Return the topics of the members, those included that are joining."""
+    joining = pending.joining.values() if pending is not None else ()
+    return group.topics() | {topic for member in joining for topic in member.topics}

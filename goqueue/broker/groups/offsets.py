@@ -1,222 +1,228 @@
-"""Committed offsets: told by members, or set by an operator. They are the same state as acknowledgements."""
+"""Committed offsets: committed by members, or reset by an operator. They share one state with acknowledgements."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from goqueue.broker.delivery.changes import Committed, Opened, Place, Rewound, Settled
-from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.groups import rebalance
-from goqueue.broker.groups.ledger import Ledger
-from goqueue.broker.groups.membership import Membership
-from goqueue.broker.groups.name import check_new_group_name
-from goqueue.broker.groups.presence import Left
+from msgspec.structs import replace
+
+from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.topic import Topic
+from goqueue.broker.core.view import PartitionView
+from goqueue.broker.core.work import Promise, Work
+from goqueue.broker.groups.cursor import Cursor
+from goqueue.broker.groups.membership import Membership, check_new_group_name
+from goqueue.broker.groups.rebalance import fence
 from goqueue.broker.groups.rebalancer import Rebalancer
-from goqueue.broker.groups.state import Record
-from goqueue.broker.groups.topics import Topics
-from goqueue.broker.name import is_internal
-from goqueue.broker.partition import Partition
-from goqueue.broker.topic import Topic
-from goqueue.broker.view import View
-from goqueue.broker.work import Promise, Work
-from goqueue.clock import Clock
+from goqueue.broker.groups.records import (
+    GROUP_CHOICES,
+    CursorOpened,
+    CursorReset,
+    Group,
+    GroupRecord,
+    MessagesSettled,
+    OffsetCommitted,
+)
+from goqueue.broker.groups.sessions import DoneCallback
+from goqueue.broker.groups.store import GroupRules, GroupServices, TopicLookup
 from goqueue.errors import GenerationStale, OffsetOutOfRange, PartitionNotOwned, TopicNotFound
+from goqueue.events import Signal
 from goqueue.quantities import quoted
 
-Target = Literal["earliest", "latest", "offset", "time", "shift"]
+ResetTarget = Literal["earliest", "latest", "offset", "time", "shift"]
 
 
 @dataclass(frozen=True, slots=True)
-class ResetWish:
-    """Where a group is to read on."""
+class ResetOptions:
+    """Where a group is to continue in a topic."""
 
     topic: str
-    to: Target
+    to: ResetTarget
     value: int = 0
-    """An offset, nanoseconds since the epoch, or by how much; by what it is to."""
+    """An offset, nanoseconds since the epoch, or a number of messages, depending on `to`."""
     partitions: tuple[int, ...] | None = None
     is_dry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
-    """What it means for one partition."""
-
+class ResetOffset:
     partition: int
     before: int | None
     after: int
 
 
-class Offsets:
-    """The rules of committing and resetting."""
-
-    def __init__(
-        self, ledger: Ledger, topics: Topics, clock: Clock, membership: Membership, rebalancer: Rebalancer
-    ) -> None:
-        self._ledger = ledger
-        self._topics = topics
-        self._clock = clock
+class CommittedOffsets(GroupRules):
+    def __init__(self, services: GroupServices, membership: Membership, rebalancer: Rebalancer) -> None:
+        super().__init__(services)
         self._membership = membership
         self._rebalancer = rebalancer
-        self.on_progress: Callable[[Cursor, str, int], None] = lambda _, __, ___: None
-        """Called when messages of a place are done, with who said so and how many."""
+        self.on_progress = Signal[[Cursor, str, int]]()
+        """Called with the cursor, the member and the number of messages that a commit settled."""
 
     def committed(self, name: str, topic: str | None = None) -> dict[str, dict[int, int]]:
-        """By topic and partition, as it is durable."""
         self._membership.group(name)
         found: dict[str, dict[int, int]] = {}
-        for place, cursor in sorted(self._ledger.durable_cursors(name).items()):
-            if topic is None or place[0] == topic:
-                found.setdefault(place[0], {})[place[1]] = cursor.floor
+        for ref, cursor in sorted(self._store.durable_cursors(name).items()):
+            if topic is None or ref.topic == topic:
+                found.setdefault(ref.topic, {})[ref.partition] = cursor.floor
         return found
 
     # --- commit ---
 
-    def commit(self, name: str, member: str, generation: int | None, offsets: Mapping[Place, int], told: Left) -> None:
-        """Everything below is done with. What is done with already stays so."""
+    def commit(
+        self,
+        name: str,
+        member: str,
+        generation: int | None,
+        offsets: Mapping[PartitionRef, int],
+        callback: DoneCallback,
+    ) -> None:
+        """Settle everything below the offsets. A lower offset than before changes nothing."""
         self.check(name, member, generation, offsets)
-        records: list[Record] = []
-        done: dict[Place, int] = {}
-        for place, offset in offsets.items():
-            cursor = self._ledger.cursors(name)[place]
+        records: list[GroupRecord] = []
+        settled: dict[PartitionRef, int] = {}
+        for ref, offset in offsets.items():
+            cursor = self._store.cursors(name)[ref]
             if offset > cursor.floor:
-                changes, done[place] = _commit(cursor, offset)
+                changes, settled[ref] = _commit(cursor, offset)
                 records += changes
-        self._ledger.record(name, records, told)
-        for place, count in done.items():
+        self._store.record(name, records, callback)
+        for ref, count in settled.items():
             if count:
-                self.on_progress(self._ledger.cursors(name)[place], member, count)
+                self.on_progress.emit(self._store.cursors(name)[ref], member, count)
 
-    def check(self, name: str, member: str, generation: int | None, offsets: Mapping[Place, int]) -> None:
-        """Whether the member may commit all of them."""
+    def check(self, name: str, member: str, generation: int | None, offsets: Mapping[PartitionRef, int]) -> None:
+        """Raise unless the member may commit all of the offsets."""
         group, _ = self._membership.check(name, member, generation)
         owned = set(group.assignment.get(member, ()))
-        for place, offset in offsets.items():
-            if place not in owned:
+        for ref, offset in offsets.items():
+            if ref not in owned:
                 raise PartitionNotOwned(
-                    f"member {quoted(member)} does not have {place[0]}/{place[1]}",
-                    hint="its assignment says what it has; join again if it is out of date",
+                    f"member {quoted(member)} does not own partition {ref}",
+                    hint="commit offsets of assigned partitions only; join again if the assignment is out of date",
                 )
-            partition, cursor = self._partition(place), self._ledger.cursor(name, place)
-            if cursor is None or cursor.topic_ns != self._topics.topic(place[0]).created_ns:
+            topic = self._topics.topic(ref.topic)
+            partition = topic.partition(ref.partition)
+            if self._store.cursor_of(name, topic, ref.partition) is None:
                 raise GenerationStale(
-                    f"member {quoted(member)} has {place[0]}/{place[1]} of a topic that was deleted",
+                    f"partition {ref} of member {quoted(member)} is of a topic that was deleted",
                     hint="ask for the assignment",
                     generation=group.generation,
                 )
-            check_offset(place, offset, partition)
+            check_committable_offset(ref, offset, partition)
 
-    def open(self, name: str, offsets: Mapping[Place, int]) -> None:
-        """Make what is not there yet of what these are to be committed to without a member: the group, and its places.
-        All of it, or nothing."""
+    def open_cursors(self, name: str, offsets: Mapping[PartitionRef, int]) -> None:
+        """Create the group and the cursors that a commit without a member needs: all of them, or none."""
         check_new_group_name(name)
-        records: list[Record] = []
-        if self._ledger.group(name) is None:
+        records: list[GroupRecord] = []
+        if self._store.group(name) is None:
             records.append(self._membership.new_group(name))
-        for place, offset in offsets.items():
-            topic, cursor = topic_of_clients(self._topics, place[0]), self._ledger.cursor(name, place)
-            partition = topic.partition(place[1])
-            check_offset(place, offset, partition)
-            if cursor is None or cursor.topic_ns != topic.created_ns:
-                records.append(Opened(name, *place, topic_ns=topic.created_ns, floor=partition.earliest))
+        for ref, offset in offsets.items():
+            topic = consumable_topic(self._topics, ref.topic)
+            partition = topic.partition(ref.partition)
+            check_committable_offset(ref, offset, partition)
+            if self._store.cursor_of(name, topic, ref.partition) is None:
+                records.append(CursorOpened(name, *ref, topic_ns=topic.created_ns, floor=partition.earliest))
         if records:
-            self._ledger.record(name, records)
-            self._rebalancer.arm(name)
-
-    def _partition(self, place: Place) -> Partition:
-        return self._topics.topic(place[0]).partition(place[1])
+            self._store.record(name, records)
+            self._rebalancer.restart_deadlines(name)
 
     # --- reset ---
 
-    def reset(self, name: str, wish: ResetWish) -> Work[list[Reset]]:
-        """For a group that is at work too: what its members have in hand is theirs no more."""
+    def reset(self, name: str, options: ResetOptions) -> Work[list[ResetOffset]]:
+        """Move a group to other offsets. Its leases end, and its members must learn the new generation."""
         check_new_group_name(name)
-        topic = topic_of_clients(self._topics, wish.topic)
-        numbers = range(len(topic.partitions)) if wish.partitions is None else wish.partitions
-        resets: list[Reset] = []
+        topic = consumable_topic(self._topics, options.topic)
+        numbers = range(len(topic.partitions)) if options.partitions is None else options.partitions
+        resets: list[ResetOffset] = []
         for number in numbers:
             partition = topic.partition(number)
-            cursor = self._ledger.cursor(name, (topic.name, number))
+            cursor = self._store.cursor(name, PartitionRef(topic.name, number))
             before = cursor.floor if cursor is not None else None
-            after = yield from self._target(name, wish, partition, before)
-            resets.append(Reset(number, before, after))
-        if not wish.is_dry:
-            durable: Promise[None] = Promise()
-            self._record(name, topic.name, topic.created_ns, resets, durable)
-            yield durable
+            after = yield from self._target(name, options, partition, before)
+            resets.append(ResetOffset(number, before, after))
+        if not options.is_dry:
+            yield self.restore(name, {PartitionRef(topic.name, one.partition): one.after for one in resets})
         return resets
 
-    def _target(self, name: str, wish: ResetWish, partition: Partition, before: int | None) -> Work[int]:
-        earliest, latest = partition.earliest, View(partition, self._ledger.isolation(name)).end
-        match wish.to:
+    def _target(self, name: str, options: ResetOptions, partition: Partition, before: int | None) -> Work[int]:
+        earliest, latest = partition.earliest, PartitionView(partition, self._store.isolation(name)).end
+        match options.to:
             case "earliest":
                 return earliest
             case "latest":
                 return latest
             case "time":
-                found = yield from partition.offset_for_time(wish.value)
+                found = yield from partition.offset_for_time(options.value)
                 return found
             case "shift":
-                return min(max((earliest if before is None else before) + wish.value, earliest), latest)
+                return min(max((earliest if before is None else before) + options.value, earliest), latest)
             case "offset":
-                if not earliest <= wish.value <= partition.high_watermark:
-                    raise _beyond((partition.topic, partition.number), wish.value, partition)
-                return wish.value
+                if not earliest <= options.value <= partition.high_watermark:
+                    raise _out_of_range(PartitionRef(partition.topic, partition.number), options.value, partition)
+                return options.value
 
-    def _record(self, name: str, topic: str, topic_ns: int, resets: Sequence[Reset], durable: Promise[None]) -> None:
-        group = self._ledger.group(name) or self._membership.new_group(name)
-        records: list[Record] = [rebalance.fence(group)]
-        for reset in resets:
-            cursor = self._ledger.cursor(name, (topic, reset.partition))
-            if cursor is None or cursor.topic_ns != topic_ns:  # it may be of a topic of this name that was deleted
-                records.append(Opened(name, topic, reset.partition, topic_ns=topic_ns, floor=reset.after))
+    def restore(self, name: str, offsets: Mapping[PartitionRef, int], former: Group | None = None) -> Promise[None]:
+        """Move a group to these offsets in one step. A group that is gone gets the settings of the former one."""
+        group = self._store.group(name)
+        if group is None:
+            group = self._membership.new_group(name)
+            chosen = {} if former is None else {field: getattr(former, field) for field in (*GROUP_CHOICES, "delivery")}
+            group = replace(group, **chosen)
+        records: list[GroupRecord] = [fence(group, self._clock.now_ns())]
+        for ref, offset in offsets.items():
+            topic = self._topics.topic(ref.topic)
+            if self._store.cursor_of(name, topic, ref.partition) is None:
+                records.append(CursorOpened(name, *ref, topic_ns=topic.created_ns, floor=offset))
             else:
-                records.append(Rewound(name, topic, reset.partition, floor=reset.after))
-        self._ledger.record(name, records, durable)
-        self._rebalancer.arm(name)
-        self._rebalancer.left_idle(name)
+                records.append(CursorReset(name, *ref, floor=offset))
+        durable = self._store.recorded(name, records)
+        self._rebalancer.restart_deadlines(name)
+        self._rebalancer.release_idle_partitions(name)
+        return durable
 
 
-def _commit(cursor: Cursor, offset: int) -> tuple[list[Record], int]:
-    """Everything below is done with; where lanes are read one by one, everything of it that was handed out. Returns how
-    many messages that are, too.
+def _commit(cursor: Cursor, offset: int) -> tuple[list[GroupRecord], int]:
+    """Return the records of a commit, and how many messages it settles.
 
-    Whoever commits means what it was given, and below an urgent message there may be many that nobody has seen.
+    When lanes are read separately, a commit covers only what was delivered below the offset: below an urgent message
+    there may be many undelivered ones.
     """
-    whose = (cursor.group, *cursor.place)
+    key = (cursor.group, *cursor.ref)
     floor = max(cursor.floor, min(offset, cursor.unread) if cursor.heads is not None else offset)
     count = cursor.waiting.count_within(0, offset)
     count += sum(lease.left.count_within(0, offset) for lease in cursor.leases.values())
     count += max(0, floor - cursor.position) if cursor.heads is None else 0
-    records: list[Record] = [Committed(*whose, floor=floor)] if floor > cursor.floor else []
+    records: list[GroupRecord] = [OffsetCommitted(*key, floor=floor)] if floor > cursor.floor else []
     if floor < offset:
         for lease in cursor.leases.values():
             if lease.left.count_within(floor, offset):
                 first, end = max(floor, lease.grant.first), min(offset, lease.grant.end)
-                records.append(Settled(*whose, ranges=[(first, end)], lease=lease.id))
+                records.append(MessagesSettled(*key, ranges=[(first, end)], lease=lease.id))
         waiting = [(first, end) for first, end, _ in cursor.waiting.within(floor, offset)]
-        records += [Settled(*whose, ranges=waiting)] if waiting else []
+        records += [MessagesSettled(*key, ranges=waiting)] if waiting else []
     return records, count
 
 
-def topic_of_clients(topics: Topics, name: str) -> Topic:
-    """A topic that groups may read."""
+def consumable_topic(topics: TopicLookup, name: str) -> Topic:
+    """Return a topic that groups may read."""
     topic = topics.topic(name)
     if is_internal(topic.name):
-        raise TopicNotFound(f"topic {quoted(topic.name)} is internal", hint="groups read topics of clients")
+        raise TopicNotFound(f"topic {quoted(topic.name)} is internal", hint="groups cannot read internal topics")
     return topic
 
 
-def check_offset(place: Place, offset: int, partition: Partition) -> None:
-    """Whether everything below can be done already."""
+def check_committable_offset(ref: PartitionRef, offset: int, partition: Partition) -> None:
     if offset > partition.high_watermark:
-        raise _beyond(place, offset, partition)
+        raise _out_of_range(ref, offset, partition)
 
 
-def _beyond(place: Place, offset: int, partition: Partition) -> OffsetOutOfRange:
+def _out_of_range(ref: PartitionRef, offset: int, partition: Partition) -> OffsetOutOfRange:
     return OffsetOutOfRange(
-        f"{place[0]}/{place[1]} has no offset {offset}: it holds {partition.earliest} up to {partition.high_watermark}",
-        hint=f"choose one from {partition.earliest} to {partition.high_watermark}",
+        f"partition {ref} has no offset {offset}: it holds {partition.earliest} up to {partition.high_watermark}",
+        hint=f"choose an offset from {partition.earliest} to {partition.high_watermark}",
         first=partition.earliest,
         next=partition.high_watermark,
     )

@@ -1,6 +1,7 @@
-"""Rebalances from their triggers to what was recorded and told.
+"""Carries rebalances out: from the event that causes one, through its records, to the answers of members.
 
-Triggers that come together are one rebalance: they gather in a meeting, which is held a moment after the first.
+The rules are in `rebalance.py`. Events that come together cause one rebalance: they gather in a pending rebalance,
+which begins a moment after the first of them.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -8,352 +9,335 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from goqueue.broker.deadlines import Deadlines
-from goqueue.broker.delivery.changes import Closed, Opened, Place
-from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.groups import rebalance
-from goqueue.broker.groups.group import Group, Reason
-from goqueue.broker.groups.ledger import Ledger
-from goqueue.broker.groups.presence import Attendance, Joined, Meeting, unknown_member
-from goqueue.broker.groups.state import Record
-from goqueue.broker.groups.statistics import RebalanceStats
-from goqueue.broker.groups.topics import Topics
-from goqueue.broker.view import View
-from goqueue.clock import NANOSECONDS, Clock
+from goqueue.broker.core.delivery_settings import with_delivery_changes
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.view import PartitionView
+from goqueue.broker.groups.cursor import Cursor
+from goqueue.broker.groups.rebalance import begin, force, rejoin, revoke
+from goqueue.broker.groups.records import GROUP_CHOICES, CursorClosed, CursorOpened, Group, GroupRecord, RebalanceReason
+from goqueue.broker.groups.sessions import GroupSession, JoinCallback, PendingRebalance, RebalanceStats, unknown_member
+from goqueue.broker.groups.store import GroupRules, GroupServices, is_topic_deleted, topic_of
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
-from goqueue.limits import JOIN_GATHER_SECONDS
+from goqueue.events import Signal
+from goqueue.limits import JOIN_BATCH_SECONDS
 
-_AGAIN_NS = NANOSECONDS
-_GATHER_NS = round(JOIN_GATHER_SECONDS * NANOSECONDS)
+_RETRY_NS = NANOSECONDS
+_GATHER_NS = round(JOIN_BATCH_SECONDS * NANOSECONDS)
 
-Release = Callable[[Cursor, bool], Sequence[Record]]
-"""What becomes of the messages that were in hand at a cursor, whether that counts as their failure or not."""
+ReleaseLeases = Callable[[Cursor, bool], Sequence[GroupRecord]]
+"""Returns the records that end all leases of a cursor; the flag says whether that counts as a failure."""
 
 
-class Rebalancer:
-    """Carries groups from one assignment to the next."""
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        topics: Topics,
-        clock: Clock,
-        deadlines: Deadlines,
-        release: Release,
-        revocation_ns: int,
-    ) -> None:
-        self._ledger = ledger
-        self._topics = topics
-        self._clock = clock
-        self._deadlines = deadlines
-        self._release = release
+class Rebalancer(GroupRules):
+    def __init__(self, services: GroupServices, release_leases: ReleaseLeases, revocation_ns: int) -> None:
+        super().__init__(services)
+        self._release_leases = release_leases
         self.revocation_ns = revocation_ns
-        self._attendance: dict[str, Attendance] = {}
+        self._sessions: dict[str, GroupSession] = {}
         self.totals = RebalanceStats()
-        self.on_assigned: Callable[[Group], None] = lambda _: None
+        self.on_assigned = Signal[[Group]]()
         """Called when an assignment is durable."""
-        self.on_forgotten: Callable[[str], None] = lambda _: None
-        """Called when a group is gone, though that may not be durable yet."""
-        self.on_durable: Callable[[Group, Group, Collection[str]], None] = lambda _, __, ___: None
-        """Called with the group as it was and as it is, and with the members that have vanished."""
-        self.on_complete: Callable[[int], None] = lambda _: None
-        """Called when a rebalance is complete and durable, with how many nanoseconds it took."""
-        self.beginning: set[str] = set()
-        """Groups that members have asked to join, and that are not recorded yet: they need room as well."""
-        self._meeting = deadlines.kind(self._hold_meeting)
-        self._revocation = deadlines.kind(self._force_late)
+        self.on_deleted = Signal[[str]]()
+        """Called when a group was deleted, maybe before that is durable."""
+        self.on_durable = Signal[[Group, Group, Collection[str]]]()
+        """Called with the group before and after a rebalance step, and with the members whose session expired."""
+        self.on_complete = Signal[[int]]()
+        """Called with the duration in nanoseconds when a rebalance is complete and durable."""
+        self.creating: set[str] = set()
+        """Groups that members have asked to join and that are not recorded yet: they count towards the limit."""
+        self._begin_deadline = self._deadlines.kind(self._begin_pending)
+        self._revocation_deadline = self._deadlines.kind(self._force_late)
 
-    def attendance(self, name: str) -> Attendance:
-        """Who was seen of a group; groups that nobody has joined should not be asked for."""
-        found = self._attendance.get(name)
+    def group_session(self, name: str) -> GroupSession:
+        """Return the session of a group, which is created where there is none."""
+        found = self._sessions.get(name)
         if found is None:
-            found = self._attendance[name] = Attendance()
+            found = self._sessions[name] = GroupSession()
         return found
 
     def forget(self, name: str) -> None:
-        """The group is gone."""
-        self.beginning.discard(name)
-        gone = self._attendance.pop(name, None)
+        """Drop the sessions of a deleted group."""
+        self.creating.discard(name)
+        gone = self._sessions.pop(name, None)
         if gone is not None:
             gone.wake()
-        self.on_forgotten(name)
+        self.on_deleted.emit(name)
 
-    def meeting_of(self, name: str) -> Meeting | None:
-        found = self._attendance.get(name)
-        return found.meeting if found is not None else None
+    def pending_rebalance(self, name: str) -> PendingRebalance | None:
+        found = self._sessions.get(name)
+        return found.pending if found is not None else None
 
-    # --- triggers ---
+    # --- causes ---
 
-    def call_meeting(self, name: str, reason: Reason, delay_ns: int = _GATHER_NS) -> Meeting:
-        """Something has changed: rebalance in a moment."""
-        attendance = self.attendance(name)
-        meeting = attendance.meeting
-        if meeting is None:
-            meeting = attendance.meeting = Meeting(self._clock.now_ns())
-            self._deadlines.add(meeting.began_ns + delay_ns, self._meeting, name)
-        meeting.reasons.add(reason)
-        return meeting
+    def request_rebalance(self, name: str, reason: RebalanceReason, delay_ns: int = _GATHER_NS) -> PendingRebalance:
+        """Return the pending rebalance of a group; it begins a moment after its first cause."""
+        session = self.group_session(name)
+        pending = session.pending
+        if pending is None:
+            pending = session.pending = PendingRebalance(self._clock.now_ns())
+            self._deadlines.add(pending.began_ns + delay_ns, self._begin_deadline, name)
+        pending.reasons.add(reason)
+        return pending
 
-    def look_at_topics(self, group: Group) -> None:
-        """Rebalance where topics have come, gone or changed since the assignment was made."""
-        given = {place for places in (*group.assignment.values(), *group.target.values()) for place in places}
-        wanted = {(topic, number) for topic, count in self._partitions(group).items() for number in range(count)}
-        cursors = self._ledger.cursors(group.group)
-        stale = any(self._is_gone(cursor) for cursor in cursors.values())
-        stale |= any(place not in cursors for places in group.assignment.values() for place in places)
-        if stale or (given != wanted and group.members):
-            self.call_meeting(group.group, "topics_changed")
+    def check_topics(self, group: Group) -> None:
+        """Request a rebalance when topics were created, deleted or changed since the assignment was made."""
+        given = {ref for refs in (*group.assignment.values(), *group.target.values()) for ref in refs}
+        counts = self._partition_counts(group.topics())
+        wanted = {PartitionRef(topic, number) for topic, count in counts.items() for number in range(count)}
+        cursors = self._store.cursors(group.group)
+        is_stale = any(is_topic_deleted(self._topics, cursor) for cursor in cursors.values())
+        is_stale |= any(ref not in cursors for refs in group.assignment.values() for ref in refs)
+        if is_stale or (given != wanted and group.members):
+            self.request_rebalance(group.group, "topics_changed")
 
-    def _partitions(self, group: Group) -> dict[str, int]:
-        topics = self._topics.topics
-        return {name: len(topics[name].partitions) for name in group.topics() if name in topics}
-
-    def _is_current(self, cursor: Cursor) -> bool:
-        """Whether its topic is still the one that it was opened for."""
-        topic = self._topics.topics.get(cursor.topic)
-        return topic is not None and topic.created_ns == cursor.topic_ns
-
-    def _is_gone(self, cursor: Cursor) -> bool:
-        """Whether no member will read on there. A topic whose record is lost may be brought back."""
-        return not self._is_current(cursor) and not self._topics.has_lost_record(cursor.topic)
-
-    # --- meetings ---
-
-    def _hold_meeting(self, name: str) -> None:
-        self.beginning.discard(name)
-        attendance = self.attendance(name)
-        meeting, attendance.meeting = attendance.meeting, None
-        before = self._ledger.group(name)
-        if meeting is not None and meeting.shape is not None:
-            before = _shaped(before, meeting.shape)
-        if meeting is None or before is None:
-            return
-        if before.phase != "pending_revoke":
-            for stats in (attendance.stats, self.totals):
-                stats.began(sorted(meeting.reasons))
-        partitions = self._partitions_with(before, meeting)
-        after = rebalance.begin(
-            before,
-            joining=list(meeting.joining.values()),
-            leaving=meeting.leaving,
-            partitions=partitions,
-            reasons=meeting.reasons,
-            now_ns=meeting.began_ns,
-        )
-        self.decide(before, after, meeting=meeting)
-
-    def _partitions_with(self, group: Group, meeting: Meeting) -> dict[str, int]:
-        names = group.topics() | {topic for member in meeting.joining.values() for topic in member.topics}
+    def _partition_counts(self, names: Collection[str]) -> dict[str, int]:
         topics = self._topics.topics
         return {name: len(topics[name].partitions) for name in names if name in topics}
 
-    def decide(
+    # --- decide and record ---
+
+    def _begin_pending(self, name: str) -> None:
+        self.creating.discard(name)
+        session = self.group_session(name)
+        pending, session.pending = session.pending, None
+        before = self._store.group(name)
+        if pending is not None and pending.settings is not None:
+            before = _with_settings(before, pending.settings)
+        if pending is None or before is None:
+            return
+        if pending.delivery:
+            before = replace(before, delivery=with_delivery_changes(before.delivery, pending.delivery))
+        if before.phase != "pending_revoke":
+            for stats in (session.stats, self.totals):
+                stats.count_begin(sorted(pending.reasons))
+        topics = before.topics() | {topic for member in pending.joining.values() for topic in member.topics}
+        after = begin(
+            before,
+            joining=list(pending.joining.values()),
+            leaving=pending.leaving,
+            partitions=self._partition_counts(topics),
+            reasons=pending.reasons,
+            now_ns=pending.began_ns,
+        )
+        self.record_step(before, after, pending=pending)
+
+    def record_step(
         self,
         before: Group,
         after: Group,
         *,
-        meeting: Meeting | None = None,
-        joined: Joined | None = None,
+        pending: PendingRebalance | None = None,
+        callback: JoinCallback | None = None,
         member: str = "",
     ) -> None:
-        """Record what follows, and tell who waits when that is durable."""
-        meeting = meeting or Meeting(self._clock.now_ns())
+        """Record the next step of a rebalance, and answer members when it is durable."""
+        pending = pending or PendingRebalance(self._clock.now_ns())
         after = self._without_idle(after)
-        told = [*meeting.joined, *([(member, joined)] if joined is not None else [])]
-        # In this order, since a crash may keep the first of them only: nobody owns what another has in hand. Which
-        # places are missing is found out at the next start.
-        records: list[Record] = [*self._releases(after, meeting.vanished), after, *self._cursors(after)]
-        done = partial(self._settled, before, after, meeting, told)
+        callbacks = [*pending.join_callbacks, *([(member, callback)] if callback is not None else [])]
+        # In this order, because a crash may keep only the first records: no member may own what another has in flight.
+        # Missing cursors are found at the next start.
+        records: list[GroupRecord] = [
+            *self._end_leases(after, pending.expired),
+            after,
+            *self._open_and_close_cursors(after),
+        ]
+        done = partial(self._finish, before, after, pending, callbacks)
         try:
-            self._ledger.record(after.group, records, done)
+            self._store.record(after.group, records, done)
         except GoQueueError as error:
             done(error)
 
     def _without_idle(self, group: Group) -> Group:
-        """Members that do not confirm give up what they have nothing in hand of."""
+        """Revoke partitions with nothing in flight from members that do not confirm revocations."""
         if group.phase != "pending_revoke" or group.protocol != "cooperative":
             return group
         idle = {
-            name: [place for place in group.to_give_up(name) if not self._is_busy(group.group, place)]
+            name: [ref for ref in group.partitions_to_revoke(name) if not self._is_busy(group.group, ref)]
             for name, member in group.members.items()
             if not member.confirms
         }
-        return rebalance.give_up_all(group, idle)
+        return revoke(group, idle)
 
-    def _is_busy(self, name: str, place: Place) -> bool:
-        """Where messages of a key keep their order, what is pledged may have to come again before the next ones."""
-        cursor = self._ledger.cursor(name, place)
-        if cursor is None or not self._is_current(cursor):
+    def _is_busy(self, name: str, ref: PartitionRef) -> bool:
+        """With key order, messages acknowledged in a transaction may have to come again before the next ones."""
+        cursor = self._store.cursor(name, ref)
+        if cursor is None or topic_of(self._topics, cursor) is None:
             return False
-        return cursor.leased > 0 or (cursor.pledged.count > 0 and self._ledger.ordered(name))
+        return cursor.leased > 0 or (cursor.transactional.count > 0 and self._store.keeps_key_order(name))
 
-    def _cursors(self, group: Group) -> list[Record]:
-        """A place for each partition that is read from now on, and an end to those whose topic is gone."""
-        found = self._ledger.cursors(group.group)
-        records: list[Record] = [
-            Closed(group.group, *place) for place, cursor in found.items() if self._is_gone(cursor)
-        ]
-        closed = {record.place for record in records if isinstance(record, Closed)}
-        for places in group.assignment.values():
-            for place in places:
-                topic = self._topics.topics.get(place[0])
-                is_there = topic is not None and place[1] < len(topic.partitions)
-                if topic is not None and is_there and (place not in found or place in closed):
-                    partition = topic.partitions[place[1]]
-                    floor = partition.earliest if group.start == "earliest" else View(partition, group.isolation).end
-                    records.append(Opened(group.group, *place, topic_ns=topic.created_ns, floor=floor))
+    def _open_and_close_cursors(self, group: Group) -> list[GroupRecord]:
+        """Open a cursor for each newly assigned partition, and close those of deleted topics."""
+        found = self._store.cursors(group.group)
+        closed = {ref for ref, cursor in found.items() if is_topic_deleted(self._topics, cursor)}
+        records: list[GroupRecord] = [CursorClosed(group.group, *ref) for ref in found if ref in closed]
+        for refs in group.assignment.values():
+            for ref in refs:
+                topic = self._topics.topics.get(ref.topic)
+                if topic is None or ref.partition >= len(topic.partitions) or (ref in found and ref not in closed):
+                    continue
+                partition = topic.partitions[ref.partition]
+                is_earliest = group.start == "earliest"
+                floor = partition.earliest if is_earliest else PartitionView(partition, group.isolation).end
+                records.append(CursorOpened(group.group, *ref, topic_ns=topic.created_ns, floor=floor))
         return records
 
-    def _releases(self, group: Group, vanished: Collection[str]) -> list[Record]:
-        """What members have in hand of partitions that are not theirs any more goes to others."""
+    def _end_leases(self, group: Group, expired: Collection[str]) -> list[GroupRecord]:
+        """End the leases of members on partitions that they lose."""
         owners = group.owners()
-        records: list[Record] = []
-        for place, cursor in self._ledger.cursors(group.group).items():
-            if cursor.leases and self._is_current(cursor):
+        records: list[GroupRecord] = []
+        for ref, cursor in self._store.cursors(group.group).items():
+            if cursor.leases and topic_of(self._topics, cursor) is not None:
                 holder = next(iter(cursor.leases.values())).grant.member
-                if owners.get(place) != holder:
-                    records += self._release(cursor, holder in vanished)
+                if owners.get(ref) != holder:
+                    records += self._release_leases(cursor, holder in expired)
         return records
 
     # --- when it is durable ---
 
-    def _settled(
-        self, before: Group, after: Group, meeting: Meeting, told: list[tuple[str, Joined]], error: GoQueueError | None
+    def _finish(
+        self,
+        before: Group,
+        after: Group,
+        pending: PendingRebalance,
+        callbacks: list[tuple[str, JoinCallback]],
+        error: GoQueueError | None,
     ) -> None:
-        attendance = self.attendance(after.group)
+        session = self.group_session(after.group)
         if error is not None:
-            attendance.stats.failed += 1
-            self.totals.failed += 1
-            for _, joined in told:
-                joined(error)
-            for left in meeting.left:
-                left(error)
-            self._try_again(meeting, after.group)
-            if self._ledger.group(after.group) is None and attendance.meeting is None:
-                self.forget(after.group)
+            self._fail(session, after.group, pending, callbacks, error)
             return
-        self._count(before, after, attendance, is_rebalance=bool(meeting.reasons) or before.phase == "pending_revoke")
-        self._notice(attendance, after.group)
-        self.on_durable(before, after, meeting.vanished)
-        for left in meeting.left:
+        is_rebalance = bool(pending.reasons) or before.phase == "pending_revoke"
+        self._count(before, after, session, is_rebalance=is_rebalance)
+        self._update_sessions(session, after.group)
+        self.on_durable.emit(before, after, pending.expired)
+        for left in pending.leave_callbacks:
             left(None)
         if after.phase == "complete":
-            told, attendance.parked = [*attendance.parked, *told], []
-            for name, joined in told:
-                self._admit(name, joined, after)
+            callbacks, session.waiting_for_rejoin = [*session.waiting_for_rejoin, *callbacks], []
         elif after.protocol == "eager":
-            attendance.parked += told
-        else:
-            for name, joined in told:
-                self._admit(name, joined, after)
-
-    def _try_again(self, meeting: Meeting, name: str) -> None:
-        """Who has vanished stays away, and topics are as they are, whatever the disk says."""
-        if self._ledger.group(name) is None or self._ledger.shelf(name).log.fence is not None:
-            return  # a fenced log takes nothing until the next start, which looks at all of it
-        if "topics_changed" in meeting.reasons:
-            self.call_meeting(name, "topics_changed", _AGAIN_NS)
-        if meeting.vanished:
-            again = self.call_meeting(name, "session_expired", _AGAIN_NS)
-            again.leaving |= meeting.vanished
-            again.vanished |= meeting.vanished
-
-    def is_parked(self, name: str, member: str) -> bool:
-        """Whether it waits until everybody else has joined again: it can give no other sign of life."""
-        return any(parked == member for parked, _ in self.attendance(name).parked)
-
-    def _admit(self, name: str, joined: Joined, group: Group) -> None:
-        if name not in group.members:  # it left while it waited
-            joined(unknown_member(group.group, name))
+            session.waiting_for_rejoin += callbacks
             return
-        presence = self.attendance(group.group).presence(name, self._clock.now_ns())
-        presence.seen_ns = self._clock.now_ns()
-        presence.heard, presence.is_fenced = group.generation, False
-        joined((name, group))
+        for name, joined in callbacks:
+            self._answer_join(name, joined, after)
 
-    def _count(self, before: Group, after: Group, attendance: Attendance, *, is_rebalance: bool) -> None:
+    def _fail(
+        self,
+        session: GroupSession,
+        name: str,
+        pending: PendingRebalance,
+        callbacks: list[tuple[str, JoinCallback]],
+        error: GoQueueError,
+    ) -> None:
+        session.stats.failed += 1
+        self.totals.failed += 1
+        for _, joined in callbacks:
+            joined(error)
+        for left in pending.leave_callbacks:
+            left(error)
+        self._repeat(pending, name)
+        if self._store.group(name) is None and session.pending is None:
+            self.forget(name)
+
+    def _repeat(self, pending: PendingRebalance, name: str) -> None:
+        """Expired members and topic changes remain even when the disk refused to record them."""
+        if self._store.group(name) is None or self._store.group_log(name).log.fence is not None:
+            return  # a fenced log accepts nothing until the next start, which checks everything
+        if "topics_changed" in pending.reasons:
+            self.request_rebalance(name, "topics_changed", _RETRY_NS)
+        if pending.expired:
+            repeated = self.request_rebalance(name, "session_expired", _RETRY_NS)
+            repeated.leaving |= pending.expired
+            repeated.expired |= pending.expired
+
+    def is_waiting_for_rejoin(self, name: str, member: str) -> bool:
+        """True while an eager member waits for the others: it can send no heartbeat."""
+        return any(waiting == member for waiting, _ in self.group_session(name).waiting_for_rejoin)
+
+    def _answer_join(self, name: str, callback: JoinCallback, group: Group) -> None:
+        if name not in group.members:  # it left while it waited
+            callback(unknown_member(group.group, name))
+            return
+        session = self.group_session(group.group).member(name, self._clock.now_ns())
+        session.seen_ns = self._clock.now_ns()
+        session.known_generation, session.is_fenced = group.generation, False
+        callback((name, group))
+
+    def _count(self, before: Group, after: Group, session: GroupSession, *, is_rebalance: bool) -> None:
         now_ns = self._clock.now_ns()
         is_over, took_ns = is_rebalance and after.phase == "complete", now_ns - after.began_ns
-        for stats in (attendance.stats, self.totals):
-            stats.moved(before, after)
+        for stats in (session.stats, self.totals):
+            stats.count_moves(before, after)
             if is_over:
-                stats.ended(took_ns, now_ns)
+                stats.count_end(took_ns, now_ns)
         if is_over:
-            self.on_complete(took_ns)
+            self.on_complete.emit(took_ns)
 
-    def _notice(self, attendance: Attendance, name: str) -> None:
-        """Let members see what is asked of them, and have deadlines run."""
-        group = self._ledger.group(name)
+    def _update_sessions(self, group_session: GroupSession, name: str) -> None:
+        """Update what members may process, start revocation deadlines, and wake members."""
+        group = self._store.group(name)
         now_ns = self._clock.now_ns()
         if group is None:
             return
-        for gone in attendance.members.keys() - group.members.keys():
-            attendance.members.pop(gone).wake()
+        for gone in group_session.members.keys() - group.members.keys():
+            group_session.members.pop(gone).wake()
         for member in group.members:
-            presence = attendance.presence(member, now_ns)
-            places = group.to_work_on(member)
-            if places != presence.places:
-                presence.places, presence.changed = places, group.generation
-            is_asked = bool(group.to_give_up(member)) or member in group.awaited
+            session = group_session.member(member, now_ns)
+            partitions = group.partitions_to_process(member)
+            if partitions != session.partitions:
+                session.partitions, session.changed = partitions, group.generation
+            is_asked = bool(group.partitions_to_revoke(member)) or member in group.awaited
             if not is_asked:
-                presence.asked_ns = None
-            elif presence.asked_ns is None:
-                presence.asked_ns = now_ns
-                self._deadlines.add(now_ns + self.revocation_ns, self._revocation, name)
-        attendance.wake()
-        self.on_assigned(group)
+                session.asked_ns = None
+            elif session.asked_ns is None:
+                session.asked_ns = now_ns
+                self._deadlines.add(now_ns + self.revocation_ns, self._revocation_deadline, name)
+        group_session.wake()
+        self.on_assigned.emit(group)
 
-    def arm(self, name: str) -> None:
-        """After a start: members that are asked for something have all the time for it again."""
-        self._notice(self.attendance(name), name)
+    def restart_deadlines(self, name: str) -> None:
+        """After a start or a reset: members have the full time again for what is asked of them."""
+        self._update_sessions(self.group_session(name), name)
 
-    # --- giving up ---
+    # --- revocation ---
 
-    def left_idle(self, name: str) -> None:
-        """A member has nothing in hand of some partition any more, which others may be waiting for."""
-        group = self._ledger.group(name)
+    def release_idle_partitions(self, name: str) -> None:
+        """Continue a rebalance after a member has nothing in flight in a partition any more."""
+        group = self._store.group(name)
         if group is not None and group.phase == "pending_revoke":
             after = self._without_idle(group)
             if after is not group:
-                self.decide(group, after)
+                self.record_step(group, after)
 
     def _force_late(self, name: str) -> int | None:
-        group, now_ns = self._ledger.group(name), self._clock.now_ns()
+        group, now_ns = self._store.group(name), self._clock.now_ns()
         if group is None or group.phase != "pending_revoke":
             return None
-        asked = {
-            member: presence.asked_ns + self.revocation_ns
-            for member, presence in self.attendance(name).members.items()
-            if presence.asked_ns is not None and member in group.members
+        deadlines = {
+            member: session.asked_ns + self.revocation_ns
+            for member, session in self.group_session(name).members.items()
+            if session.asked_ns is not None and member in group.members
         }
-        late = [member for member, deadline_ns in asked.items() if deadline_ns <= now_ns]
+        late = [member for member, deadline_ns in deadlines.items() if deadline_ns <= now_ns]
         if late:
-            for stats in (self.attendance(name).stats, self.totals):
+            for stats in (self.group_session(name).stats, self.totals):
                 stats.timeouts += len(late)
-            self.decide(group, rebalance.force(group, late, self._partitions(group), now_ns))
-            return now_ns + _AGAIN_NS  # should the disk refuse it
-        return min(asked.values(), default=None)
+            self.record_step(group, force(group, late, self._partition_counts(group.topics()), now_ns))
+            return now_ns + _RETRY_NS  # in case the disk refuses it
+        return min(deadlines.values(), default=None)
 
-    def come_back(self, group: Group, member: str, joined: Joined) -> None:
-        """Eager: a member has stopped, and is told what it has when all others have too."""
-        after = rebalance.come_back(group, member, self._partitions(group))
-        self.decide(group, after, joined=joined, member=member)
+    def rejoin(self, group: Group, member: str, callback: JoinCallback) -> None:
+        """Eager: a member has stopped; it is answered when all others have rejoined too."""
+        after = rejoin(group, member, self._partition_counts(group.topics()))
+        self.record_step(group, after, callback=callback, member=member)
 
-    def deadline_of(self, name: str, member: str) -> int | None:
-        """Until when it has to give up what it is asked for."""
-        presence = self.attendance(name).members.get(member)
-        return None if presence is None or presence.asked_ns is None else presence.asked_ns + self.revocation_ns
+    def revocation_deadline(self, name: str, member: str) -> int | None:
+        session = self.group_session(name).members.get(member)
+        return None if session is None or session.asked_ns is None else session.asked_ns + self.revocation_ns
 
 
-def _shaped(group: Group | None, shape: Group) -> Group:
-    """A group that nobody was in works as the first one who joins wishes."""
+def _with_settings(group: Group | None, settings: Group) -> Group:
+    """Return a group without members with the settings of the member that joins first."""
     if group is None:
-        return shape
-    return replace(
-        group,
-        protocol=shape.protocol,
-        strategy=shape.strategy,
-        order=shape.order,
-        start=shape.start,
-        isolation=shape.isolation,
-    )
+        return settings
+    return replace(group, **{field: getattr(settings, field) for field in GROUP_CHOICES})

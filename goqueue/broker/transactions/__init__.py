@@ -1,1 +1,1 @@
-"""Transactions: who has begun what, where it has written, and how it ends everywhere."""
+"""Transactions: their state, their timeouts, and how they end in every partition."""

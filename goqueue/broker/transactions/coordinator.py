@@ -1,209 +1,214 @@
-"""Transactions: who may do what in which, what has to be durable before what, and how each comes to its end.
+"""The transaction coordinator: which calls are allowed, what must be durable before what, and how transactions end.
 
-Silent and synchronous. The shell's duties: call `commit` soon after `on_gathered`, and `deadlines.call_due` when the
-moment of `deadlines.next_ns` has come; carry out `ending.recover()` after the start, and `ending.carry_out(name)`
-after `on_decided`; keep what `on_wait` is called with a moment later.
+Synchronous. The runner calls `commit` soon after `on_gathered`, `deadlines.call_due` at `deadlines.next_ns`,
+`completer.recover()` after the start, and `completer.complete(name)` after `on_decided`.
 
-What must stay true: what a transaction is about to touch is durable here before it touches it; a call changes
-something only with the epoch of the transaction that it means; what was decided stays so.
+Invariants: a transaction writes to a partition only after that partition is durably enlisted here; a call needs the
+epoch of its transaction; a decision is never changed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from goqueue.broker.journal import Journal
-from goqueue.broker.producer_ids import ProducerIds
-from goqueue.broker.producers import Mark, never_given
-from goqueue.broker.sync import all_synced, synced
-from goqueue.broker.transactions import refusals
-from goqueue.broker.transactions.counts import Counts
-from goqueue.broker.transactions.patience import Patience
-from goqueue.broker.transactions.places import Places
+from goqueue.broker.core.catalog import ProducerIdAllocator
+from goqueue.broker.core.journal import Journal
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.producers import ProducerMark, unknown_producer_id
+from goqueue.broker.core.work import Promise, SyncWaiter, Work
+from goqueue.broker.transactions.partitions import LostTransactions, PartitionLookup
 from goqueue.broker.transactions.records import (
-    Ended,
-    Forgotten,
-    Record,
-    Registered,
-    Spot,
-    Touched,
+    OPEN,
+    PREPARED,
+    EndedTransaction,
+    EnlistedLog,
+    LogRef,
+    TransactionMetadata,
+    TransactionRecord,
     check_transactional_id,
-    decode_record,
-    encode_record,
+    decode_transaction_record,
+    encode_transaction_record,
+    next_state,
 )
-from goqueue.broker.transactions.register import Register
-from goqueue.broker.transactions.remains import Remains
-from goqueue.broker.transactions.states import OPEN, PREPARED, following
-from goqueue.broker.transactions.whose import Whose
-from goqueue.broker.work import Promise, Work
+from goqueue.broker.transactions.refusals import (
+    ASKED,
+    FENCED,
+    RESTART,
+    TIMEOUT,
+    aborted,
+    answered_again,
+    closing,
+    decided_otherwise,
+    foreign_mark,
+    not_members,
+    not_open,
+    outside_transaction,
+    refuse_unless_former,
+    refuse_unless_ongoing,
+    too_many_ids,
+    transaction_too_large,
+    unknown_transaction,
+    wrong_epoch,
+)
+from goqueue.broker.transactions.registry import TransactionCounts, TransactionRegistry
+from goqueue.broker.transactions.timeouts import TransactionTimeouts
 from goqueue.clock import NANOSECONDS, Clock, SteadyClock
 from goqueue.errors import GoQueueError
-from goqueue.limits import (
-    EPOCH_MAX,
-    TRANSACTION_PARTICIPANTS_MAX,
-    TRANSACTION_RETENTION_SECONDS,
-    TRANSACTIONAL_IDS_FORGOTTEN,
-    TRANSACTIONAL_IDS_MAX,
-)
-from goqueue.storage.chunk import Acknowledge
+from goqueue.events import Signal
+from goqueue.limits import EPOCH_MAX, TRANSACTION_PARTICIPANTS_MAX, TRANSACTION_RETENTION_SECONDS, TRANSACTIONAL_IDS_MAX
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import Log
+from goqueue.storage.writer import AppendCallback
 
 _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
 
 
 class TransactionCoordinator:
-    """The transactions of one broker."""
-
-    def __init__(self, log: Log, disk: Disk, places: Places, clock: Clock, ids: ProducerIds) -> None:
-        self.register = Register()
-        self.places = places
+    def __init__(
+        self, log: Log, disk: Disk, lookup: PartitionLookup, clock: Clock, ids: ProducerIdAllocator, syncs: SyncWaiter
+    ) -> None:
+        self.register = TransactionRegistry()
+        self.lookup = lookup
+        self.syncs = syncs
         self.clock = SteadyClock(clock, log.last_time)
         self.trusted_ns = self.clock.now_ns
-        """Wall time as far as it is believed: no id is forgotten for a clock that has jumped ahead."""
-        self.counts = Counts()
-        self.on_gathered: Callable[[], object] = lambda: None
-        """Called when something waits for `commit`."""
-        self.on_decided: Callable[[str], None] = lambda _: None
-        """Called with the id of a transaction whose end is decided durably: it is to be carried out."""
-        self.on_ended: Callable[[Ended], None] = lambda _: None
-        self.on_wait: Callable[[Promise[None]], None] = lambda promise: promise(None)
-        """Called with what is to be kept in a moment: then it is looked again whether something was synced."""
-        # A snapshot is all ids, so what a crash has to read is bounded by compaction instead.
-        self.journal: Journal[Record] = Journal(log, disk, self.register, encode_record, decode_record, snapshots=False)
-        self.patience = Patience(self.register, self.clock, self._give_up, self._go_on)
-        self.deadlines = self.patience.deadlines
+        """Wall time as far as it is trusted: a clock that jumped ahead removes no id."""
+        self.counts = TransactionCounts()
+        self.on_gathered = Signal[[]]()
+        """Emitted when records wait for `commit`."""
+        self.on_decided = Signal[[str]]()
+        """Emitted with the id of a transaction whose end is durably decided and must be carried out."""
+        self.on_ended = Signal[[EndedTransaction]]()
+        # No snapshots, which would hold all ids: compaction bounds what a start has to read.
+        self.journal: Journal[TransactionRecord] = Journal(
+            log, disk, self.register, encode_transaction_record, decode_transaction_record, snapshots=False
+        )
+        self.timeouts = TransactionTimeouts(self.register, self.clock, self._abort_expired, self.on_decided.emit)
+        self.deadlines = self.timeouts.deadlines
         self._ids = ids
         self._closing: set[str] = set()
-        """Those that are about to be committed."""
-        self._left_over: dict[str, Whose] = {}
-        """Those that were ongoing at the start: nothing can commit them any more."""
-        self._waiting: dict[str, list[Promise[Ended]]] = {}
-        """Those who want to know how it ended, when it has everywhere."""
-        self.remains = Remains()
+        """Ids whose commit is about to be decided."""
+        self._ongoing_at_start: dict[str, TransactionId] = {}
+        """Transactions that were ongoing at the start: they can only be aborted."""
+        self._waiting: dict[str, list[Promise[EndedTransaction]]] = {}
+        """Promises that wait for the end of a transaction, by id."""
+        self.lost = LostTransactions()
 
     def open(self) -> None:
-        """Make the state from the log; where something may be open that is not found yet, nobody reads on."""
+        """Rebuild the state from the log; hold committed reads where transactions may be open."""
         self.journal.open()
-        if records := self.remains.mend(self.register, self.journal):
+        if records := self.lost.raise_epochs(self.register, self.journal):
             self.record(records, self.journal.fence_where_refused)
             self.commit()
         for record in self.register.open_ones():
             if record.state == "ongoing":
-                self._left_over[record.id] = record.whose
-            for touched in record.partitions:
-                partition = self.places.partition(touched)
+                self._ongoing_at_start[record.id] = record.whose
+            for enlisted in record.partitions:
+                partition = self.lookup.partition(enlisted)
                 if partition is not None:
                     end = partition.log_end
-                    partition.open.hold(min(touched.since, end), end)
-        self.remains.hold_unknown(self.journal, self.places.partitions())
-
-    def close(self) -> None:
-        """Write the snapshot that makes the next start quick."""
-        self.journal.snapshot()
+                    partition.open.hold(min(enlisted.since, end), end)
+        self.lost.hold_unknown_transactions(self.journal, self.lookup.partitions())
 
     def commit(self) -> None:
         self.journal.commit()
 
     # --- producers ---
 
-    def init(self, name: str, timeout_ns: int, former: Whose | None = None) -> Work[Registered]:
-        """A producer with this id. Whoever had it before is fenced, and what it has left open is aborted.
+    def init(self, name: str, timeout_ns: int, former: TransactionId | None = None) -> Work[TransactionMetadata]:
+        """Register a producer with this id. The previous one is fenced, and its open transaction is aborted.
 
-        With what it had itself it goes on, unless it is the one that was fenced meanwhile.
+        `former` is the producer's own last id: it continues from there, unless it was fenced.
         """
         check_transactional_id(name)
         while True:
             known = self.register.by_id.get(name)
             if known is not None and former is not None:
-                if known.former == former and known.state == "empty":  # its answer was lost
+                if known.former == former and known.state == "empty":  # a repeated call: its answer was lost
                     yield self._durable([])
                     return known
-                refusals.refuse_unless_former(known, former)
+                refuse_unless_former(known, former)
             if known is None and former is not None and not self._ids.has_given(former.producer):
-                raise never_given(former.producer)
+                raise unknown_producer_id(former.producer)
             if known is not None and known.state in OPEN:
-                yield from self._end_of(known, refusals.FENCED)
+                yield from self._end_of(known, FENCED)
                 continue
             if known is None and len(self.register) >= TRANSACTIONAL_IDS_MAX:
-                raise refusals.too_many_ids()
-            record = yield from self._raised(name, known, timeout_ns, former)
+                raise too_many_ids()
+            record = yield from self._with_next_epoch(name, known, timeout_ns, former)
             if self.register.by_id.get(name) is known:
                 yield self._durable([record])
-                yield from self._synced()  # an epoch is given out once, whatever a crash takes
+                yield from self._synced()  # an epoch is given out once, even after a crash
                 return record
 
-    def _end_of(self, known: Registered, reason: str) -> Work[None]:
-        """Abort it, unless it is ending already; go on when it has ended."""
+    def _end_of(self, known: TransactionMetadata, reason: str) -> Work[None]:
+        """Abort the transaction unless it is already ending; wait for the end."""
         ended = self._completion(known.id)
         if known.state == "ongoing":
             self.prepare(known, is_commit=False, reason=reason)
         yield ended
 
-    def _raised(self, name: str, known: Registered | None, timeout_ns: int, former: Whose | None) -> Work[Registered]:
-        """As it is after `init`.
+    def _with_next_epoch(
+        self, name: str, known: TransactionMetadata | None, timeout_ns: int, former: TransactionId | None
+    ) -> Work[TransactionMetadata]:
+        """Return the metadata after `init`.
 
-        What was registered before the start may have gone on in another copy of the directory, if this one was
-        restored: none of those epochs may be given out here once more.
+        An id that was registered before the start may have continued in another copy of a restored directory, so it
+        gets a new producer and none of those epochs again.
         """
         last = known.last if known is not None else None
         is_followed = known is not None and self._ids.is_of_start(known.producer)
         whose = yield from self.next_whose(known if is_followed else None)
         earlier = known.before(whose) if known is not None else []
         now_ns = self.clock.now_ns()
-        return Registered(name, *whose, "empty", timeout_ns, now_ns, last=last, former=former, earlier=earlier)
+        return TransactionMetadata(name, *whose, "empty", timeout_ns, now_ns, last=last, former=former, earlier=earlier)
 
-    def next_whose(self, known: Registered | None) -> Work[Whose]:
-        """The next epoch; with the largest one the producer's numbers are used up, and it gets another."""
-        step = 1 + self.remains.epochs_lost(known)
+    def next_whose(self, known: TransactionMetadata | None) -> Work[TransactionId]:
+        """Return the next epoch, with a new producer after the largest epoch."""
+        step = 1 + self.lost.epochs_lost(known)
         if known is not None and known.epoch + step <= EPOCH_MAX:
-            return Whose(known.producer, known.epoch + step)
+            return TransactionId(known.producer, known.epoch + step)
         given: Promise[int] = Promise()
         self._ids.give(given)
         producer: int = yield given
-        return Whose(producer, 0)
+        return TransactionId(producer, 0)
 
-    def heartbeat(self, whose: Whose, name: str | None) -> None:
-        """It is alive."""
-        self.current(whose, name)
-
-    def refuse_outside(self, mark: Mark) -> None:
-        """A producer with a transactional id publishes in transactions."""
+    def refuse_outside(self, mark: ProducerMark) -> None:
+        """Refuse a publish outside a transaction by a producer with a transactional id."""
         known = self.register.of_producer(mark.producer)
         if known is not None:
-            raise refusals.outside(known, mark.producer)
+            raise outside_transaction(known, mark.producer)
 
     # --- while it is open ---
 
-    def begin(self, whose: Whose, name: str) -> Work[Registered]:
+    def begin(self, whose: TransactionId, name: str) -> Work[TransactionMetadata]:
         return (yield from self.enlist(whose, (), name=name, begin=True))
 
     def enlist(
         self,
-        whose: Whose,
-        spots: Iterable[Spot],
+        whose: TransactionId,
+        log_refs: Iterable[LogRef],
         *,
         name: str | None = None,
         begin: bool = False,
         groups: Sequence[str] = (),
         members: Sequence[int] = (),
-    ) -> Work[Registered]:
-        """Go on when it is durable that the transaction touches all of this; what then follows at once is in time."""
+    ) -> Work[TransactionMetadata]:
+        """Record durably which logs, groups and members the transaction uses; what follows at once is in time."""
         known = self.current(whose, name)
         record = self._begun(known) if begin and known.state not in OPEN else known
         self._refuse_unless_ongoing(record)
-        touched = self._touched_anew(record, spots)
+        enlisted = self._not_yet_enlisted(record, log_refs)
         groups = [group for group in dict.fromkeys(groups) if group not in record.groups]
-        if touched or groups or members:
+        if enlisted or groups or members:
             record = replace(
                 record,
-                partitions=[*record.partitions, *touched],
+                partitions=[*record.partitions, *enlisted],
                 groups=[*record.groups, *groups],
                 members=[*record.members, *members],
             )
             if len(record.partitions) + len(record.groups) + len(record.members) > TRANSACTION_PARTICIPANTS_MAX:
-                raise refusals.too_large(record)
+                raise transaction_too_large(record)
         if record is not known:
             yield self._durable([record])
         elif not self.is_recorded(record):
@@ -211,13 +216,13 @@ class TransactionCoordinator:
         yield from self._synced()
         return self.ongoing(whose)
 
-    def _begun(self, known: Registered) -> Registered:
+    def _begun(self, known: TransactionMetadata) -> TransactionMetadata:
         now_ns = self.clock.now_ns()
-        self.patience.begin(known, now_ns)
-        return Registered(
+        self.timeouts.begin(known, now_ns)
+        return TransactionMetadata(
             known.id,
             *known.whose,
-            following(known.state, "begin"),
+            next_state(known.state, "begin"),
             known.timeout_ns,
             now_ns,
             began_ns=now_ns,
@@ -225,18 +230,18 @@ class TransactionCoordinator:
             earlier=known.earlier,
         )
 
-    def _touched_anew(self, record: Registered, spots: Iterable[Spot]) -> list[Touched]:
-        """What of this it has not touched yet. A topic that was made anew meanwhile is another one."""
-        found = ((spot, *self.places.find(spot)) for spot in dict.fromkeys(spots))
-        wanted = {(spot, topic_ns): partition for spot, partition, topic_ns in found}
-        for touched in record.partitions if wanted else ():
-            wanted.pop((touched.spot, touched.topic_ns), None)
+    def _not_yet_enlisted(self, record: TransactionMetadata, log_refs: Iterable[LogRef]) -> list[EnlistedLog]:
+        """Return the logs that are not enlisted yet. A recreated topic is another one."""
+        found = ((log_ref, *self.lookup.find(log_ref)) for log_ref in dict.fromkeys(log_refs))
+        wanted = {(log_ref, topic_ns): partition for log_ref, partition, topic_ns in found}
+        for enlisted in record.partitions if wanted else ():
+            wanted.pop((enlisted.log_ref, enlisted.topic_ns), None)
         for partition in wanted.values():
             partition.log.refuse_unless_open()
-        return [Touched(*place, partition.log_end) for place, partition in wanted.items()]
+        return [EnlistedLog(*place, partition.log_end) for place, partition in wanted.items()]
 
-    def join(self, whose: Whose, name: str | None, *, begin: bool) -> Work[tuple[Registered, int]]:
-        """Another producer, whose messages are of this transaction if they count at its end."""
+    def join(self, whose: TransactionId, name: str | None, *, begin: bool) -> Work[tuple[TransactionMetadata, int]]:
+        """Add another producer to the transaction; its messages count if the commit lists it."""
         self.current(whose, name)
         given: Promise[int] = Promise()
         self._ids.give(given)
@@ -244,8 +249,8 @@ class TransactionCoordinator:
         record = yield from self.enlist(whose, (), name=name, begin=begin, members=[member])
         return record, member
 
-    def current(self, whose: Whose, name: str | None = None) -> Registered:
-        """What is known of it, once it is sure that this call is not too late; it is a sign of life."""
+    def current(self, whose: TransactionId, name: str | None = None) -> TransactionMetadata:
+        """Return the metadata of this transaction; refuse a call that is too late. Counts as a sign of life."""
         known = self.register.of_producer(whose.producer)
         if known is None or known.producer != whose.producer:
             had = known if known is not None and whose.producer in known.earlier else None
@@ -254,197 +259,172 @@ class TransactionCoordinator:
         if name is not None and name != known.id:
             raise self._unknown(whose, name, self.register.by_id.get(name))
         if known.epoch != whose.epoch:
-            raise refusals.of_another_epoch(known, whose)
-        self.patience.hear(known.id)
+            raise wrong_epoch(known, whose)
+        self.timeouts.record_activity(known.id)
         return known
 
-    def _unknown(self, whose: Whose, name: str | None, known: Registered | None) -> GoQueueError:
-        """Tells first of the producer that has taken the name over: only that ends the one that had it before."""
+    def _unknown(self, whose: TransactionId, name: str | None, known: TransactionMetadata | None) -> GoQueueError:
+        """Return the error for an unknown producer; one that took over the id comes first."""
         if known is None and not self._ids.has_given(whose.producer):
-            return never_given(whose.producer)
-        return refusals.unknown(whose, name, known)
+            return unknown_producer_id(whose.producer)
+        return unknown_transaction(whose, name, known)
 
-    def ongoing(self, whose: Whose) -> Registered:
-        """The transaction, as long as it is open."""
+    def ongoing(self, whose: TransactionId) -> TransactionMetadata:
         known = self.current(whose)
         self._refuse_unless_ongoing(known)
         if known.id in self._closing:
-            raise refusals.closing(known)
+            raise closing(known)
         return known
 
-    def _refuse_unless_ongoing(self, known: Registered) -> None:
-        if self.is_left_over(known):
-            raise refusals.aborted(known.whose, refusals.RESTART)
-        refusals.refuse_unless_ongoing(known)
+    def _refuse_unless_ongoing(self, known: TransactionMetadata) -> None:
+        if self.was_ongoing_at_start(known):
+            raise aborted(known.whose, RESTART)
+        refuse_unless_ongoing(known)
 
-    def is_left_over(self, known: Registered) -> bool:
-        """Whether a start has found it ongoing: a crash may have taken a part of it, so it is as good as aborted."""
-        return known.state == "ongoing" and self._left_over.get(known.id) == known.whose
+    def was_ongoing_at_start(self, known: TransactionMetadata) -> bool:
+        """Return whether it was ongoing at the start: a crash may have lost a part, so it will be aborted."""
+        return known.state == "ongoing" and self._ongoing_at_start.get(known.id) == known.whose
 
-    def check_mark(self, whose: Whose, mark: Mark) -> None:
-        """Refuse a batch of somebody who does not belong to it."""
+    def check_mark(self, whose: TransactionId, mark: ProducerMark) -> None:
         record = self.ongoing(whose)
         is_member = mark.epoch == 0 and mark.producer in record.members
         if (mark.producer, mark.epoch) != whose and not is_member:
-            raise refusals.foreign_mark(whose, mark)
+            raise foreign_mark(whose, mark)
 
     # --- the end ---
 
     def end(
         self,
-        whose: Whose,
+        whose: TransactionId,
         name: str,
         *,
         is_commit: bool,
         counted: list[int] | None = None,
         note: str = "",
-        reason: str = refusals.ASKED,
-    ) -> Work[Ended]:
-        """Decide it, and go on when it has ended everywhere; asked again, the answer is the same."""
+        reason: str = ASKED,
+    ) -> Work[EndedTransaction]:
+        """Commit or abort, and wait until it has ended in all partitions. A repeated call gets the same answer."""
         known = self._to_end(whose, name, is_commit=is_commit)
-        if is_commit and isinstance(known, Registered) and known.state == "ongoing":
+        if is_commit and isinstance(known, TransactionMetadata) and known.state == "ongoing":
             if counted is not None and (strangers := set(counted) - set(known.members)):
-                raise refusals.no_members(known, sorted(strangers))
+                raise not_members(known, sorted(strangers))
             yield from self._secure(known)
             known = self._to_end(whose, name, is_commit=is_commit)
-        if isinstance(known, Ended):
+        if isinstance(known, EndedTransaction):
             return known
         ended = self._completion(name)
         if known.state == "ongoing":
             self.prepare(known, is_commit=is_commit, counted=counted, note=note, reason="" if is_commit else reason)
-        result: Ended = yield ended
+        result: EndedTransaction = yield ended
         return result
 
-    def _to_end(self, whose: Whose, name: str, *, is_commit: bool) -> Registered | Ended:
-        """The transaction while it is open, or how it has ended if that is what is asked for."""
+    def _to_end(self, whose: TransactionId, name: str, *, is_commit: bool) -> TransactionMetadata | EndedTransaction:
+        """Return the open transaction, or its end if this call is repeated."""
         known = self.register.by_id.get(name)
         if known is None:
             raise self._unknown(whose, name, None)
         if known.last is not None and known.last.whose == whose:
-            return refusals.answered_again(known.last, is_commit=is_commit)
+            return answered_again(known.last, is_commit=is_commit)
         if known.whose != whose:
-            raise refusals.of_another_epoch(known, whose)
+            raise wrong_epoch(known, whose)
         if known.state in PREPARED and (known.state == "prepare_commit") != is_commit:
-            raise refusals.decided_otherwise(known)
+            raise decided_otherwise(known)
         if known.state not in OPEN:
-            raise refusals.not_open(known)
-        if is_commit and self.is_left_over(known):
-            raise refusals.aborted(known.whose, refusals.RESTART)
+            raise not_open(known)
+        if is_commit and self.was_ongoing_at_start(known):
+            raise aborted(known.whose, RESTART)
         return known
 
-    def _secure(self, known: Registered) -> Work[None]:
-        """What is to be committed is on the device before the decision can be, else a crash behind that could take a
-        part of it; nothing more comes to it meanwhile."""
+    def _secure(self, known: TransactionMetadata) -> Work[None]:
+        """Wait until everything to be committed is on the device, so that a crash after the decision loses nothing of
+        it.
+        """
         self._closing.add(known.id)
-        self.patience.hear(known.id)
+        self.timeouts.record_activity(known.id)
         try:
-            yield from all_synced(self.places.logs(known), self.on_wait)
+            yield from self.syncs.wait_all(self.lookup.logs(known))
         finally:
             self._closing.discard(known.id)
 
     def _synced(self) -> Work[None]:
-        """What was recorded is on the device."""
-        yield from synced(self.journal.log, self.journal.log.readable_end, self.on_wait)
+        yield from self.syncs.wait(self.journal.log, self.journal.log.readable_end)
 
     def prepare(
         self,
-        known: Registered,
+        known: TransactionMetadata,
         *,
         is_commit: bool,
         counted: list[int] | None = None,
         note: str = "",
         reason: str = "",
     ) -> None:
-        """Decide how it ends."""
-        record = self.prepared(known, is_commit=is_commit, counted=counted, note=note, reason=reason)
+        record = replace(self.prepared(known, is_commit=is_commit, reason=reason), counted=counted, note=note)
 
         def settled(error: GoQueueError | None) -> None:
             if error is None:
-                self.on_decided(known.id)
+                self.on_decided.emit(known.id)
             else:
-                self.tell(known.id, error)
+                self.resolve(known.id, error)
 
         try:
             self.record([record], settled)
         except GoQueueError as error:
-            self.tell(known.id, error)
+            self.resolve(known.id, error)
             raise
 
-    def prepared(
-        self,
-        known: Registered,
-        *,
-        is_commit: bool,
-        counted: list[int] | None = None,
-        note: str = "",
-        reason: str = "",
-    ) -> Registered:
-        return replace(
-            known,
-            state=following(known.state, "commit" if is_commit else "abort"),
-            changed_ns=self.clock.now_ns(),
-            counted=counted,
-            note=note,
-            reason=reason,
+    def prepared(self, known: TransactionMetadata, *, is_commit: bool, reason: str = "") -> TransactionMetadata:
+        state = next_state(known.state, "commit" if is_commit else "abort")
+        return replace(known, state=state, changed_ns=self.clock.now_ns(), counted=None, note="", reason=reason)
+
+    def completed(self, prepared: TransactionMetadata, following_one: TransactionId) -> TransactionMetadata:
+        now_ns = self.clock.now_ns()
+        state = next_state(prepared.state, "complete")
+        last = EndedTransaction(prepared.whose, state, prepared.began_ns, now_ns, prepared.reason, prepared.note)
+        earlier = prepared.before(following_one)
+        return TransactionMetadata(
+            prepared.id, *following_one, state, prepared.timeout_ns, now_ns, last=last, earlier=earlier
         )
 
-    def completed(self, prepared: Registered, following_one: Whose) -> Registered:
-        """As it is when it has ended everywhere."""
-        now_ns = self.clock.now_ns()
-        state = following(prepared.state, "complete")
-        last = Ended(prepared.whose, state, prepared.began_ns, now_ns, prepared.reason, prepared.note)
-        earlier = prepared.before(following_one)
-        return Registered(prepared.id, *following_one, state, prepared.timeout_ns, now_ns, last=last, earlier=earlier)
-
-    def has_ended(self, record: Registered) -> None:
-        """Count it, and tell those who wait for it."""
+    def finish(self, record: TransactionMetadata) -> None:
+        """Count an end, and answer those who wait for it."""
         assert record.last is not None, "one has just ended"
-        self.patience.end(record.id)
+        self.timeouts.end(record.id)
         self.counts.note(record.last)
-        self.on_ended(record.last)
-        self.tell(record.id, record.last)
+        self.on_ended.emit(record.last)
+        self.resolve(record.id, record.last)
 
-    def _completion(self, name: str) -> Promise[Ended]:
-        promise: Promise[Ended] = Promise()
+    def _completion(self, name: str) -> Promise[EndedTransaction]:
+        promise: Promise[EndedTransaction] = Promise()
         self._waiting.setdefault(name, []).append(promise)
         return promise
 
-    def tell(self, name: str, result: Ended | GoQueueError) -> None:
+    def resolve(self, name: str, result: EndedTransaction | GoQueueError) -> None:
         for promise in self._waiting.pop(name, ()):
             promise(result)
 
-    def _give_up(self, known: Registered) -> None:
-        self.prepare(known, is_commit=False, reason=refusals.TIMEOUT)
-
-    def _go_on(self, name: str) -> None:
-        self.on_decided(name)
+    def _abort_expired(self, known: TransactionMetadata) -> None:
+        self.prepare(known, is_commit=False, reason=TIMEOUT)
 
     def forget_unused(self) -> None:
-        """Some of the ids that have not been used for long, for a clock that may have jumped ahead as well."""
-        before = min(self.clock.now_ns(), self.trusted_ns()) - _KEPT_NS
-        old = takewhile(lambda one: one.changed_ns < before, self.register.by_id.values())
-        unused = islice((one for one in old if one.state not in OPEN), TRANSACTIONAL_IDS_FORGOTTEN)
-        if forgotten := [Forgotten(one.id) for one in unused]:
+        before_ns = min(self.clock.now_ns(), self.trusted_ns()) - _KEPT_NS
+        if forgotten := self.register.forget_unused(before_ns):
             self.record(forgotten, lambda _: None)
 
     # --- record ---
 
-    def record(self, records: Sequence[Record], done: Acknowledge) -> None:
-        """They hold from now on; `done` hears when they are durable, or that they were taken back."""
+    def record(self, records: Sequence[TransactionRecord], done: AppendCallback) -> None:
+        """Apply records; `done` is called when they are durable, or with the error when they were taken back."""
         self.journal.log.refuse_unless_open()
         if self.journal.add(records, done):
-            self.on_gathered()
+            self.on_gathered.emit()
 
-    def _durable(self, records: Sequence[Record]) -> Promise[None]:
+    def _durable(self, records: Sequence[TransactionRecord]) -> Promise[None]:
         durable: Promise[None] = Promise()
         self.record(records, durable)
         return durable
 
-    def is_recorded(self, record: Registered) -> bool:
-        """Whether nothing can take it back: what was decided holds for whoever asks, and is not carried out before."""
+    def is_recorded(self, record: TransactionMetadata) -> bool:
+        """Return whether this metadata is durable. Nothing is carried out before."""
         durable = self.journal.durable
-        assert isinstance(durable, Register)
+        assert isinstance(durable, TransactionRegistry)
         return durable.by_id.get(record.id) is record
-
-    def __repr__(self) -> str:
-        return f"<TransactionCoordinator {len(self.register)} ids, {len(self.register.opened)} open>"

@@ -1,11 +1,10 @@
-"""Why a call of a transaction is refused, and what to do then."""
+"""Errors of transaction calls."""
 
 from collections.abc import Sequence
 
-from goqueue.broker.producers import Mark
-from goqueue.broker.transactions.records import Ended, Registered
-from goqueue.broker.transactions.states import COMPLETE, PREPARED
-from goqueue.broker.transactions.whose import Whose
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.transactions.records import COMPLETE, PREPARED, EndedTransaction, TransactionMetadata
 from goqueue.errors import (
     FrameInvalid,
     GoQueueError,
@@ -24,26 +23,26 @@ from goqueue.quantities import quoted
 ASKED, TIMEOUT, FENCED, RESTART = "asked", "timeout", "fenced", "restart"
 REASONS = {
     ASKED: "its producer has aborted it",
-    TIMEOUT: "nothing was heard of it for too long",
+    TIMEOUT: "it reached its timeout without a sign of life",
     FENCED: "another producer has taken its transactional id",
     RESTART: "the broker was restarted before it was committed",
 }
 
 
-def in_words(text: str) -> str:
-    """What somebody has said as a reason; it is never taken for one of the broker's own, which mean more."""
+def reason_text(text: str) -> str:
+    """Return a client's reason; one that equals a reason of the broker is quoted."""
     return quoted(text) if text in REASONS else text or ASKED
 
 
-def why(reason: str) -> str:
+def describe_reason(reason: str) -> str:
     return REASONS.get(reason, reason)
 
 
-def unknown(whose: Whose, name: str | None, known: Registered | None) -> GoQueueError:
+def unknown_transaction(whose: TransactionId, name: str | None, known: TransactionMetadata | None) -> GoQueueError:
     if known is not None:
         return ProducerFenced(
             f"transactional id {quoted(known.id)} belongs to producer {known.producer}, not to {whose.producer}",
-            hint="another producer has taken over, or the number of this one was used up; begin again with init",
+            hint="another producer has taken over, or the number of this one was used up; call init again",
             epoch=known.epoch,
         )
     if name is not None:
@@ -53,8 +52,7 @@ def unknown(whose: Whose, name: str | None, known: Registered | None) -> GoQueue
     return ProducerNotFound(sentence, hint="POST /producers/init with a transactional_id gives one")
 
 
-def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
-    """It is over, or somebody else's; or nobody remembers yet that it has begun."""
+def wrong_epoch(known: TransactionMetadata, whose: TransactionId) -> GoQueueError:
     last = known.last
     if known.state in PREPARED and whose.epoch == known.epoch + 1:
         return _not_ended_again(known, whose)
@@ -63,89 +61,90 @@ def of_another_epoch(known: Registered, whose: Whose) -> GoQueueError:
     if last is not None and last.whose == whose and last.reason != FENCED:
         return _over(last)
     return ProducerFenced(
-        f"producer {known.producer} has epoch {known.epoch} by now, this call has {whose.epoch}",
-        hint="another producer has taken over this transactional id; only after a new init this one may go on",
+        f"producer {known.producer} has epoch {known.epoch}, this call has {whose.epoch}",
+        hint="another producer has taken over this transactional id; call init to take it back",
         epoch=known.epoch,
     )
 
 
-def refuse_unless_former(known: Registered, former: Whose) -> None:
-    """Whoever had this epoch may go on if nobody has taken over since: it is open still, or has just ended."""
-    if known.state in PREPARED and former == Whose(known.producer, known.epoch + 1):
-        return  # an answered end gave it, and a crash took the record: `init` waits until the end is redone
+def refuse_unless_former(known: TransactionMetadata, former: TransactionId) -> None:
+    """Refuse to continue from `former` if another producer has taken over since."""
+    if known.state in PREPARED and former == TransactionId(known.producer, known.epoch + 1):
+        return  # this epoch was answered, but a crash lost the record: `init` waits until the end is repeated
     if known.producer == former.producer and former.epoch > known.epoch:
         raise _never_given(known, former)
     last = known.last
     has_ended = known.state in COMPLETE and last is not None and last.whose == former
     if known.whose != former and not has_ended:
         raise ProducerFenced(
-            f"transactional id {quoted(known.id)} has {known.whose} by now, and not what follows {former}",
-            hint="another producer has taken over; only an init that names no epoch takes it back",
+            f"transactional id {quoted(known.id)} has {known.whose}, which does not follow {former}",
+            hint="another producer has taken over; call init without an epoch to take the id back",
             epoch=known.epoch,
         )
 
 
-def _never_given(known: Registered, whose: Whose) -> UnknownProducer:
+def _never_given(known: TransactionMetadata, whose: TransactionId) -> UnknownProducer:
     return UnknownProducer(
         f"epoch {whose.epoch} of producer {whose.producer} was never given out from this data directory, which is at"
         f" {known.epoch}",
-        hint="the directory was restored: nothing of this transaction is stored here; begin again with init",
+        hint="the directory was restored: nothing of this transaction is stored here; call init",
         producer_id=whose.producer,
     )
 
 
-def _not_ended_again(known: Registered, whose: Whose) -> TransactionPending:
-    """An end is answered before its record is durable, since it is found out again after a crash: until then the
-    epoch that was given with the answer is not known."""
+def _not_ended_again(known: TransactionMetadata, whose: TransactionId) -> TransactionPending:
+    """An end is answered before its record is durable, since it can be repeated. After a crash the answered epoch is
+    unknown until then.
+    """
     return TransactionPending(
-        f"transaction {known.whose} is being ended once more, and {whose} can go on behind it",
+        f"transaction {known.whose} is being ended again after a crash; {whose} can continue after that",
         hint="ask again in a moment",
         retry_after=1,
     )
 
 
-def _over(last: Ended) -> GoQueueError:
+def _over(last: EndedTransaction) -> GoQueueError:
     if last.state == "complete_abort":
         return aborted(last.whose, last.reason)
     return TransactionNotOpen(
         f"transaction {last.whose} was committed before",
-        hint="the answer of the commit says with which epoch the next one begins",
+        hint="the answer to the commit has the epoch of the next transaction",
         transaction_id=str(last.whose),
         state=last.state,
     )
 
 
-def aborted(whose: Whose, reason: str) -> TransactionAborted:
+def aborted(whose: TransactionId, reason: str) -> TransactionAborted:
     return TransactionAborted(
-        f"transaction {whose} was aborted: {why(reason)}",
-        hint="nothing of it is seen by anybody; do it again in a new transaction",
+        f"transaction {whose} was aborted: {describe_reason(reason)}",
+        hint="none of its messages is visible; repeat it in a new transaction",
         transaction_id=str(whose),
         reason=reason,
     )
 
 
-def answered_again(last: Ended, *, is_commit: bool) -> Ended:
-    """What was answered the first time, if that was what is asked now."""
+def answered_again(last: EndedTransaction, *, is_commit: bool) -> EndedTransaction:
+    """Return the same answer for a repeated call; refuse a different decision."""
     if last.reason == FENCED:
         raise ProducerFenced(
-            f"transaction {last.whose} was aborted: {why(FENCED)}",
-            hint="only after a new init this producer may go on",
+            f"transaction {last.whose} was aborted: {describe_reason(FENCED)}",
+            hint="call init to go on with this producer",
         )
     if (last.state == "complete_commit") != is_commit:
         raise _over(last)
     return last
 
 
-def not_open(known: Registered) -> TransactionNotOpen:
+def not_open(known: TransactionMetadata) -> TransactionNotOpen:
     return TransactionNotOpen(
-        f"producer {known.producer} has begun no transaction with epoch {known.epoch}",
+        f"producer {known.producer} has no open transaction with epoch {known.epoch}",
         hint="POST /transactions/begin opens one",
         transaction_id=str(known.whose),
         state=known.state,
     )
 
 
-def refuse_unless_ongoing(known: Registered) -> None:
+def refuse_unless_ongoing(known: TransactionMetadata) -> None:
     if known.state == "prepare_abort":
         raise aborted(known.whose, known.reason)
     if known.state == "prepare_commit":
@@ -154,14 +153,14 @@ def refuse_unless_ongoing(known: Registered) -> None:
         raise not_open(known)
 
 
-def decided_otherwise(known: Registered) -> GoQueueError:
-    """An end that is being carried out already."""
+def decided_otherwise(known: TransactionMetadata) -> GoQueueError:
+    """Return the error for an end that is already decided differently."""
     if known.state == "prepare_abort":
         return aborted(known.whose, known.reason)
     return closing(known)
 
 
-def closing(known: Registered) -> TransactionNotOpen:
+def closing(known: TransactionMetadata) -> TransactionNotOpen:
     return TransactionNotOpen(
         f"transaction {known.whose} is being committed",
         hint="wait for the answer to the commit",
@@ -170,41 +169,40 @@ def closing(known: Registered) -> TransactionNotOpen:
     )
 
 
-def outside(known: Registered, producer: int) -> TransactionNotOpen:
+def outside_transaction(known: TransactionMetadata, producer: int) -> TransactionNotOpen:
     return TransactionNotOpen(
-        f"producer {producer} belongs to transactional id {quoted(known.id)} and publishes in transactions only",
-        hint="say so with producer_id and epoch, or publish with another producer",
+        f"producer {producer} belongs to transactional id {quoted(known.id)} and may publish only in transactions",
+        hint="name the transaction with producer_id and epoch, or publish with another producer",
     )
 
 
-def foreign_mark(whose: Whose, mark: Mark) -> FrameInvalid:
+def foreign_mark(whose: TransactionId, mark: ProducerMark) -> FrameInvalid:
     return FrameInvalid(
-        f"a batch has the mark of producer {mark.producer} with epoch {mark.epoch}, which is not of transaction"
+        f"a batch has the mark of producer {mark.producer} with epoch {mark.epoch}, which is not in transaction"
         f" {whose}",
-        hint="the mark has the producer and the epoch of the transaction, or a member of it and epoch 0",
+        hint="the mark must have the producer and epoch of the transaction, or a member and epoch 0",
     )
 
 
-def no_members(known: Registered, strangers: Sequence[int]) -> RequestInvalid:
-    problem = {
-        "place": "members",
-        "problem": f"names {strangers[0]}, which has not joined transaction {known.whose}",
-    }
+def not_members(known: TransactionMetadata, strangers: Sequence[int]) -> RequestInvalid:
+    problem = {"place": "members", "problem": f"names {strangers[0]}, which has not joined transaction {known.whose}"}
     return RequestInvalid(
-        f"members {problem['problem']}", hint="name what POST /transactions/join has given", problems=[problem]
+        f"members {problem['problem']}",
+        hint="use the producer ids that POST /transactions/join returned",
+        problems=[problem],
     )
 
 
 def too_many_ids() -> TransactionFull:
     return TransactionFull(
         f"there are {TRANSACTIONAL_IDS_MAX} transactional ids already",
-        hint="use the same one again after a restart of a producer; those that nobody uses go after a week",
+        hint="reuse the id after a restart of a producer; unused ids are removed after a week",
     )
 
 
-def too_large(record: Registered) -> TransactionFull:
+def transaction_too_large(record: TransactionMetadata) -> TransactionFull:
     return TransactionFull(
         f"transaction {record.whose} would touch {len(record.partitions)} partitions and {len(record.groups)} groups"
         f" with {len(record.members)} members, together at most {TRANSACTION_PARTICIPANTS_MAX} are allowed",
-        hint="commit, and go on in another one",
+        hint="commit, and continue in another transaction",
     )

@@ -1,32 +1,52 @@
 """`goqueue spark-inspect export`: topics as files."""
 
 import time
+from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goqueue.commands.inspect.inquiry import Inquiry, SkipFlag, inquiry_flags
+from goqueue.commands.inspect.request import InspectRequest, SkipFlag, with_request
 from goqueue.commands.inspect.sql import InferFlag, SchemaFlag, json_fields
 from goqueue.console import terminal
-from goqueue.console.groups import UsageInvalid
+from goqueue.console.failure import UsageInvalid
 from goqueue.console.rows import Column
 from goqueue.quantities import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
-    from goqueue.spark.transfer.export import Export
+    from goqueue.spark.transfer.export import ExportRequest
 
-TargetFlag = Annotated[str, typer.Option("--out", metavar="PATH|URL", help="The directory to write.")]
-FormatFlag = Annotated[Literal["parquet", "json", "csv"], typer.Option("--format", help="json is a line a message.")]
 PartitionFlag = Annotated[
     str | None,
     typer.Option("--partition-by", metavar="NAMES", help="Directories: day, hour, topic, partition, or none."),
 ]
-ColumnsFlag = Annotated[str | None, typer.Option("--columns", metavar="NAMES", help="What to write of a message.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="A column for each field of JSON values, in place of value.")]
-OverwriteFlag = Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")]
-CompressionFlag = Annotated[
-    str | None, typer.Option("--compression", metavar="NAME", help="zstd for Parquet, none for the others; gzip …")
-]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFlags:
+    """Flags of `export` alone."""
+
+    out: Annotated[str, typer.Option("--out", metavar="PATH|URL", help="The directory to write.")]
+    form: Annotated[
+        Literal["parquet", "json", "csv"],
+        typer.Option("--format", help="Format of the files."),
+    ] = "parquet"
+    partition_by: PartitionFlag = None
+    columns: Annotated[str | None, typer.Option("--columns", metavar="NAMES", help="What to write of a message.")] = (
+        None
+    )
+    json: Annotated[bool, typer.Option("--json", help="A column for each field of JSON values, in place of value.")] = (
+        False
+    )
+    json_schema: SchemaFlag = None
+    infer: InferFlag = 1000
+    compression: Annotated[
+        str | None, typer.Option("--compression", metavar="NAME", help="zstd for Parquet, none for the others; gzip …")
+    ] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an export that is there.")] = False
+    skip_damage: SkipFlag = False
+
 
 _COLUMNS = (
     Column("TO", "to"),
@@ -38,21 +58,8 @@ _COLUMNS = (
 )
 
 
-@inquiry_flags
-def export(  # noqa: PLR0913 - they are as many as there are flags
-    *,
-    out: TargetFlag,
-    form: FormatFlag = "parquet",
-    partition_by: PartitionFlag = None,
-    columns: ColumnsFlag = None,
-    json: JsonFlag = False,
-    json_schema: SchemaFlag = None,
-    infer: InferFlag = 1000,
-    compression: CompressionFlag = None,
-    overwrite: OverwriteFlag = False,
-    skip_damage: SkipFlag = False,
-    inquiry: Inquiry,
-) -> None:
+@with_request
+def export(*, flags: ExportFlags, request: InspectRequest) -> None:
     """Write topics as Parquet, lines of JSON or CSV.
 
     \b
@@ -67,30 +74,31 @@ def export(  # noqa: PLR0913 - they are as many as there are flags
     CSV are in no directories unless --partition-by names them.
     """
     from goqueue.spark.queries.schemas import NO_FIELDS  # noqa: PLC0415
-    from goqueue.spark.transfer.export import EXPORTED, Export, check_export  # noqa: PLC0415 - it needs Arrow
+    from goqueue.spark.transfer.export import EXPORTED, ExportRequest, check_export  # noqa: PLC0415 - it needs Arrow
 
-    usual = "day,topic" if form == "parquet" else "none"
-    wanted = Export(
-        out,
-        form,
-        EXPORTED if columns is None else names_of("--columns", columns),
-        () if (partition_by or usual) == "none" else names_of("--partition-by", partition_by or usual),
-        compression,
-        overwrite,
-        json_fields(json_schema, infer, no_json=False) if json or json_schema else NO_FIELDS,
-        skip_damage,
+    directories = flags.partition_by or ("day,topic" if flags.form == "parquet" else "none")
+    has_fields = flags.json or flags.json_schema
+    wanted = ExportRequest(
+        flags.out,
+        flags.form,
+        EXPORTED if flags.columns is None else names_of("--columns", flags.columns),
+        () if directories == "none" else names_of("--partition-by", directories),
+        flags.compression,
+        flags.overwrite,
+        json_fields(flags.json_schema, flags.infer, no_json=False) if has_fields else NO_FIELDS,
+        flags.skip_damage,
     )
     check_export(wanted)
-    _export(inquiry, wanted)
+    _export(request, wanted)
 
 
-def _export(inquiry: Inquiry, wanted: "Export") -> None:
+def _export(request: InspectRequest, wanted: "ExportRequest") -> None:
     from goqueue.spark.transfer.export import export as write  # noqa: PLC0415
 
-    logs = inquiry.logs()
-    plan = inquiry.plan(logs)
+    logs = request.logs()
+    plan = request.plan(logs)
     began = time.monotonic()
-    with inquiry.spark() as spark, inquiry.progress(spark, plan, "writing"):
+    with closing(logs), request.spark() as spark, request.progress(spark, plan, "writing"):
         written = write(spark, logs, plan, wanted)
     row = {
         "to": wanted.to,
@@ -100,8 +108,8 @@ def _export(inquiry: Inquiry, wanted: "Export") -> None:
         "bytes": written.bytes,
         "seconds": round(time.monotonic() - began, 3),
     }
-    inquiry.write([row], _COLUMNS)
-    if inquiry.for_people and not written.rows:
+    request.write([row], _COLUMNS)
+    if request.for_people and not written.rows:
         terminal.say("there was nothing to write")
 
 

@@ -9,7 +9,7 @@ from goqueue.console.rows import write_rows
 from goqueue.quantities import format_size
 
 if TYPE_CHECKING:
-    from goqueue.spark.package import Packed
+    from goqueue.spark.package import PackageFile
 
 
 def package(
@@ -44,8 +44,8 @@ def package(
     terminal.say(f"{packed.path}: {format_size(packed.bytes)}, for {packed.python or 'any Python from 3.11 on'}")
 
 
-def _lines(packed: "Packed") -> list[str]:
-    """As they are typed, for our own commands and for anybody's jobs."""
+def _lines(packed: "PackageFile") -> list[str]:
+    """Return the command lines that use the file, for our commands and for other jobs."""
     settings = " ".join(f"--conf '{name}={value}'" for name, value in packed.settings.items())
     return [
         f"goqueue spark-inspect summary DIR --master spark://HOST:7077 {settings}",

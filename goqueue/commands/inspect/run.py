@@ -5,27 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goqueue.commands.inspect.inquiry import (
-    ConfFlag,
-    MasterFlag,
-    MemoryFlag,
-    NoHeadersFlag,
-    OutputFlag,
-    RemoteFlag,
-    spark_master,
-    spark_memory,
-    spark_setting,
-)
-from goqueue.console import exits, terminal
-from goqueue.console.groups import UsageInvalid
+from goqueue.commands.inspect.request import OutputFlag, SparkFlags
+from goqueue.console import exit_codes, terminal
+from goqueue.console.failure import UsageInvalid
+from goqueue.console.flags import NoHeadersFlag, expand_flags
 from goqueue.console.rows import Column, Row, write_rows
 from goqueue.quantities import format_count, format_duration, format_size, quoted
 
 if TYPE_CHECKING:
     from goqueue.config.problem import Problem
-    from goqueue.spark.pipeline.delivery import Delivered
     from goqueue.spark.pipeline.model import Pipeline
-    from goqueue.spark.session import Cluster
+    from goqueue.spark.pipeline.sinks import SinkResult
 
 
 def _seconds(seconds: float) -> str:
@@ -44,7 +34,8 @@ _COLUMNS = (
 )
 
 
-def run(  # noqa: PLR0913 - they are as many as there are flags
+@expand_flags
+def run(
     pipeline: Annotated[str, typer.Argument(metavar="PIPELINE.yaml", help="The file that declares it.")],
     *,
     values: Annotated[
@@ -53,10 +44,7 @@ def run(  # noqa: PLR0913 - they are as many as there are flags
     check: Annotated[bool, typer.Option("--check", help="Find all problems, and read no message.")] = False,
     output: OutputFlag = "table",
     no_headers: NoHeadersFlag = False,
-    master: MasterFlag = None,
-    remote: RemoteFlag = None,
-    conf: ConfFlag = None,
-    memory: MemoryFlag = "1g",
+    cluster: SparkFlags,
 ) -> None:
     """Run a pipeline that a file declares, or find all that is wrong with it.
 
@@ -74,15 +62,13 @@ def run(  # noqa: PLR0913 - they are as many as there are flags
     if output == "parquet":
         raise UsageInvalid("the result of a pipeline is not written as Parquet", hint="its sinks are: `parquet: PATH`")
     given = dict(_value(text) for text in values or [])
-    settings, heap = dict(spark_setting(text) for text in conf or []), spark_memory(memory)
     from goqueue.errors import ConfigInvalid  # noqa: PLC0415
-    from goqueue.spark.session import Cluster  # noqa: PLC0415 - not before the command is understood
 
     try:
-        delivered = _run(pipeline, given, Cluster(spark_master(master), remote, settings), heap, only_check=check)
+        delivered = _run(pipeline, given, cluster, only_check=check)
     except ConfigInvalid as error:
         _say_problems(error.details["problems"])
-        raise typer.Exit(exits.USAGE) from error
+        raise typer.Exit(exit_codes.USAGE) from error
     if delivered is None:
         terminal.say(f"{pipeline} is fine")
         return
@@ -96,17 +82,18 @@ def _value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _run(
-    path: str, given: dict[str, str], cluster: "Cluster", memory: str, *, only_check: bool
-) -> "Sequence[Delivered] | None":
+def _run(path: str, given: dict[str, str], cluster: SparkFlags, *, only_check: bool) -> "Sequence[SinkResult] | None":
     import os  # noqa: PLC0415
 
+    from goqueue.client import address  # noqa: PLC0415
     from goqueue.clock import SystemClock  # noqa: PLC0415
-    from goqueue.spark.pipeline import reading  # noqa: PLC0415 - it needs numpy
-    from goqueue.spark.session import session  # noqa: PLC0415
+    from goqueue.console.session import reach  # noqa: PLC0415
+    from goqueue.spark.pipeline import parser  # noqa: PLC0415 - it needs numpy
 
-    pipeline = reading.load(path, given, os.environ, SystemClock().now_ns())
-    with session(cluster, name=f"goqueue {path}", memory=memory) as spark:
+    pipeline = parser.load(path, given, os.environ, SystemClock().now_ns())
+    if pipeline.source.url is not None:
+        reach(address.parse(pipeline.source.url), flag="`url` below `source`")
+    with cluster.session(f"goqueue {path}") as spark:
         from goqueue.spark.pipeline import run as running  # noqa: PLC0415 - it needs pyspark
 
         plan = running.plan_of(pipeline)
@@ -128,7 +115,7 @@ def _say_problems(problems: "Sequence[Problem]") -> None:
     terminal.say(format_count(len(problems), "problem"))
 
 
-def _write(delivered: "Sequence[Delivered]", output: str, *, headers: bool) -> None:
+def _write(delivered: "Sequence[SinkResult]", output: str, *, headers: bool) -> None:
     if output in {"table", "wide"}:
         for one in delivered:
             if one.content is not None:
@@ -137,9 +124,8 @@ def _write(delivered: "Sequence[Delivered]", output: str, *, headers: bool) -> N
 
 
 def _show(name: str, content: Sequence[Row], output: str) -> None:
-    """A table of its own for people, under its name."""
     fields = list(dict.fromkeys(field for row in content for field in row))
-    terminal.write(f"{terminal.visible(name)}\n")
+    terminal.write(f"{terminal.escape_unprintable(name)}\n")
     write_rows(content, [Column(field.upper(), field, _text) for field in fields], output)
     terminal.write("\n")
 
@@ -155,10 +141,10 @@ def _text(value: object) -> str:
         return f"{value:,.2f}"
     if type(value) is int:
         return format_count(value)
-    return terminal.visible(str(value))
+    return terminal.escape_unprintable(str(value))
 
 
-def _row(one: "Delivered", output: str) -> Row:
+def _row(one: "SinkResult", output: str) -> Row:
     from goqueue.spark.pipeline.model import FileSink, TopicSink  # noqa: PLC0415
 
     sink = one.sink
@@ -179,7 +165,7 @@ def _row(one: "Delivered", output: str) -> Row:
 
 
 def _plain(value: object) -> object:
-    """As JSON has it."""
+    """Convert a value to types that JSON has."""
     from datetime import date, datetime  # noqa: PLC0415
     from decimal import Decimal  # noqa: PLC0415
 

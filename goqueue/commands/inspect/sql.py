@@ -3,23 +3,23 @@
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from goqueue.commands.inspect.inquiry import Inquiry, SkipFlag, inquiry_flags_with
+from goqueue.commands.inspect.request import InspectRequest, SkipFlag, with_request
 from goqueue.console import terminal
-from goqueue.console.groups import UsageInvalid
-from goqueue.console.order import ordering
-from goqueue.console.rows import Column, Row, csv_line, json_text, write_rows, yaml_text
+from goqueue.console.failure import UsageInvalid
+from goqueue.console.rows import Column, Row, csv_line, json_text, parse_sort, write_rows, yaml_text
 from goqueue.errors import PathInvalid
 from goqueue.quantities import format_count, quoted
 
 if TYPE_CHECKING:
     from goqueue.spark.queries.results import Result
     from goqueue.spark.queries.schemas import JsonFields
-    from goqueue.spark.queries.views import Views
+    from goqueue.spark.queries.views import TopicViews
 
 QueryArgument = Annotated[
     list[str] | None,
@@ -40,7 +40,7 @@ NoJsonFlag = Annotated[bool, typer.Option("--no-json", help="No columns for the 
 ExplainFlag = Annotated[bool, typer.Option("--explain", help="Show what would be read, and how; run nothing.")]
 
 
-@inquiry_flags_with(QueryArgument)
+@partial(with_request, argument=QueryArgument)
 def sql(
     *,
     limit: LimitFlag = 1000,
@@ -49,7 +49,7 @@ def sql(
     no_json: NoJsonFlag = False,
     explain: ExplainFlag = False,
     skip_damage: SkipFlag = False,
-    inquiry: Inquiry,
+    request: InspectRequest,
 ) -> None:
     """Ask topics in SQL: each is a table of its name.
 
@@ -70,42 +70,43 @@ def sql(
     Conditions on partition, offset and timestamp that all rows must meet keep the rest from being read, as --from
     and --to do. Times are UTC.
     """
-    query = query_text(inquiry)
+    query = query_text(request)
     fields = json_fields(json_schema, infer, no_json)
-    logs = inquiry.logs()
-    with inquiry.spark() as spark:
+    logs = request.logs()
+    with closing(logs), request.spark() as spark:
         from goqueue.spark.queries import results  # noqa: PLC0415 - it needs a session's libraries
-        from goqueue.spark.queries.views import Views  # noqa: PLC0415
+        from goqueue.spark.queries.views import TopicViews  # noqa: PLC0415
 
-        start, end = inquiry.bounds()
-        views = Views(spark, logs, fields, start, end, skip_damage)
-        frame = views.frame(query, split_bytes=None if inquiry.for_people else results.SPLIT_BYTES)
+        start, end = request.bounds()
+        views = TopicViews(spark, logs, fields, start, end, skip_damage)
+        with terminal.status("planning the query"):
+            frame = views.frame(query, split_bytes=None if request.for_people else results.SPLIT_BYTES)
         if explain:
             _explain(views, frame)
             return
-        frame = _in_order(inquiry, results.distinct_names(frame))
-        if inquiry.for_people:
-            with inquiry.progress(spark, views.plan):
+        frame = _in_order(request, results.distinct_names(frame))
+        if request.for_people:
+            with request.progress(spark, views.plan):
                 rows = results.with_plain_times(frame).limit(limit + 1).collect()
-            _write_table(inquiry, frame.columns, [row.asDict(recursive=True) for row in rows], limit)
+            _write_table(request, frame.columns, [row.asDict(recursive=True) for row in rows], limit)
             return
-        with nullcontext() if terminal.is_terminal() else inquiry.progress(spark, views.plan):
-            _write(inquiry, frame)
+        with nullcontext() if terminal.is_terminal() else request.progress(spark, views.plan):
+            _write(request, frame)
 
 
-def query_text(inquiry: Inquiry) -> str:
-    """What stands behind the directory, or where that points to."""
-    if len(inquiry.topics) != 1:
-        if inquiry.topics:
+def query_text(request: InspectRequest) -> str:
+    """Return the query that follows the directory."""
+    if len(request.topics) != 1:
+        if request.topics:
             raise UsageInvalid(
-                f"{quoted(inquiry.topics[1])} is too much: one query is answered", hint="quote the query"
+                f"{quoted(request.topics[1])} is too much: one query is answered", hint="quote the query"
             )
         raise UsageInvalid("there is no query", hint='write it in quotes: "SELECT count(*) FROM orders"')
-    return checked_query(inquiry.topics[0])
+    return checked_query(request.topics[0])
 
 
 def checked_query(text: str) -> str:
-    """A query, given as it is, as @FILE or as -; what cannot be one is told before Spark starts."""
+    """Return a query, given as it is, as @FILE or as -. A text that is no query is refused before Spark starts."""
     from goqueue.spark.queries.query import check_query  # noqa: PLC0415 - not before the command is understood
 
     if text == "-":
@@ -114,7 +115,7 @@ def checked_query(text: str) -> str:
 
 
 def from_file(text: str) -> str:
-    """What an argument says, itself or in the file that follows its @."""
+    """Return an argument, or the content of the file that follows its @."""
     if not text.startswith("@"):
         return text
     try:
@@ -133,7 +134,7 @@ def json_fields(json_schema: str | None, infer: int, no_json: bool) -> "JsonFiel
     return NO_FIELDS if no_json else JsonFields(json_schema and from_file(json_schema).strip(), infer)
 
 
-def _explain(views: "Views", frame: "Result") -> None:
+def _explain(views: "TopicViews", frame: "Result") -> None:
     from contextlib import redirect_stdout  # noqa: PLC0415
     from io import StringIO  # noqa: PLC0415
 
@@ -146,33 +147,33 @@ def _explain(views: "Views", frame: "Result") -> None:
     terminal.write_lines(text.getvalue().rstrip().split("\n"))
 
 
-def _in_order(inquiry: Inquiry, frame: "Result") -> "Result":
+def _in_order(request: InspectRequest, frame: "Result") -> "Result":
     from goqueue.spark.queries import results  # noqa: PLC0415
 
-    if inquiry.sort_by is None:
+    if request.flags.sort_by is None:
         return frame
-    name, backward = ordering(inquiry.sort_by)
+    name, backward = parse_sort(request.flags.sort_by)
     return results.ordered(frame, name, backward=backward)
 
 
-def _write(inquiry: Inquiry, frame: "Result") -> None:
+def _write(request: InspectRequest, frame: "Result") -> None:
     from goqueue.spark.queries import results  # noqa: PLC0415
 
-    if inquiry.output == "parquet":
+    if request.flags.output == "parquet":
         _write_parquet(results.record_batches(frame))
         return
-    if inquiry.output == "csv" and inquiry.headers:
+    if request.flags.output == "csv" and not request.flags.no_headers:
         terminal.write(csv_line(frame.columns))
-    with closing(results.lines(frame, "csv" if inquiry.output == "csv" else "jsonl")) as pieces:
-        if inquiry.output in {"csv", "jsonl"}:
+    with closing(results.lines(frame, "csv" if request.flags.output == "csv" else "jsonl")) as pieces:
+        if request.flags.output in {"csv", "jsonl"}:
             _write_pieces(pieces)
         else:
-            _write_array(pieces, inquiry.output)
+            _write_array(pieces, request.flags.output)
 
 
-def _write_table(inquiry: Inquiry, names: Sequence[str], rows: list[Row], limit: int) -> None:
+def _write_table(request: InspectRequest, names: Sequence[str], rows: list[Row], limit: int) -> None:
     columns = [Column(name.upper(), name, shown_value) for name in names]
-    write_rows(rows[:limit], columns, inquiry.output, headers=inquiry.headers)
+    write_rows(rows[:limit], columns, request.flags.output, headers=not request.flags.no_headers)
     terminal.say(_ending(len(rows), limit))
 
 
@@ -197,7 +198,6 @@ def shown_value(value: Any) -> str:
 
 
 def _text(content: bytes) -> str:
-    """Bytes as a person reads them."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -205,7 +205,7 @@ def _text(content: bytes) -> str:
 
 
 def _simple(value: Any) -> Any:
-    """What JSON has a form for."""
+    """Convert a value to types that JSON has."""
     if isinstance(value, dict):
         return {shown_value(name): _simple(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -214,7 +214,7 @@ def _simple(value: Any) -> Any:
 
 
 def _write_pieces(pieces: Iterable[bytes]) -> None:
-    """As they come. A terminal gets no character that it would obey."""
+    """Write pieces as they arrive, without control characters on a terminal."""
     for piece in pieces:
         if terminal.is_terminal():
             terminal.write_lines(piece.decode().splitlines())
@@ -223,7 +223,7 @@ def _write_pieces(pieces: Iterable[bytes]) -> None:
 
 
 def _write_array(pieces: Iterable[bytes], output: str) -> None:
-    """JSON as one array, or YAML as one list; an empty one where there are no rows."""
+    """Write one JSON array or YAML list, which may be empty."""
     if output == "yaml":
         _write_pieces(_yaml(pieces))
         return

@@ -1,48 +1,67 @@
 """`goqueue spark-inspect stream`: topics as they grow, into files or into another topic."""
 
 import os
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from goqueue.commands.inspect.export import PartitionFlag, names_of
-from goqueue.commands.inspect.inquiry import Inquiry, SkipFlag, inquiry_flags
-from goqueue.commands.inspect.replay import KeepFlag, ServerFlag, ServerKeyFlag
+from goqueue.commands.inspect.replay import KeepFlag, ServerFlag, ServerKeyFlag, destination
+from goqueue.commands.inspect.request import InspectRequest, SkipFlag, with_request
 from goqueue.commands.inspect.sql import InferFlag, SchemaFlag, checked_query, json_fields
 from goqueue.console import terminal
-from goqueue.console.choices import choose
-from goqueue.console.groups import UsageInvalid
+from goqueue.console.failure import UsageInvalid
+from goqueue.console.flags import parse_duration_flag
+from goqueue.console.interruption import after_this_step
+from goqueue.console.options import resolve_options
 from goqueue.console.rows import Column, csv_line, json_text
-from goqueue.quantities import format_count, format_duration, parse_duration, quoted
+from goqueue.quantities import format_count, format_duration, quoted
 
 if TYPE_CHECKING:
-    from goqueue.spark.transfer.follow import Batch, Files, Following
-    from goqueue.spark.transfer.replay import Destination
+    from goqueue.spark.transfer.follow import CompletedBatch, FileOutput, FollowRequest
+    from goqueue.spark.transfer.replay import TopicDestination
 
-OutFlag = Annotated[str | None, typer.Option("--out", metavar="PATH|URL", help="The directory that gets the files.")]
-IntoFlag = Annotated[str | None, typer.Option("--into", metavar="TOPIC", help="The topic that gets the messages.")]
-CheckpointFlag = Annotated[
-    str, typer.Option("--checkpoint", metavar="DIR", help="Where it is remembered how far this stream is.")
-]
-NowFlag = Annotated[bool, typer.Option("--available-now", help="End with what is there now.")]
-EveryFlag = Annotated[str, typer.Option("--every", metavar="DURATION", help="How often a batch begins.")]
-MostFlag = Annotated[
-    int | None, typer.Option("--max-per-batch", min=1, metavar="N", help="At most about so many messages in a batch.")
-]
-FormatFlag = Annotated[Literal["parquet", "json", "csv"], typer.Option("--format", help="Of the files.")]
-QueryFlag = Annotated[
-    str | None,
-    typer.Option("--query", metavar="SQL|@FILE|-", help="What becomes of the messages: SELECT … FROM input."),
-]
+
+@dataclass(frozen=True, slots=True)
+class StreamFlags:
+    """Flags of `stream` alone."""
+
+    checkpoint: Annotated[
+        str, typer.Option("--checkpoint", metavar="DIR", help="Where it is remembered how far this stream is.")
+    ]
+    out: Annotated[str | None, typer.Option("--out", metavar="PATH|URL", help="The directory that gets the files.")] = (
+        None
+    )
+    into: Annotated[str | None, typer.Option("--into", metavar="TOPIC", help="The topic that gets the messages.")] = (
+        None
+    )
+    server: ServerFlag = None
+    server_key: ServerKeyFlag = None
+    form: Annotated[Literal["parquet", "json", "csv"], typer.Option("--format", help="Format of files.")] = "parquet"
+    partition_by: PartitionFlag = None
+    keep_partitions: KeepFlag = False
+    query: Annotated[
+        str | None,
+        typer.Option("--query", metavar="SQL|@FILE|-", help="What becomes of the messages: SELECT … FROM input."),
+    ] = None
+    json_schema: SchemaFlag = None
+    infer: InferFlag = 1000
+    available_now: Annotated[bool, typer.Option("--available-now", help="End with what is there now.")] = False
+    every: Annotated[str, typer.Option("--every", metavar="DURATION", help="How often a batch begins.")] = "10s"
+    max_per_batch: Annotated[
+        int | None,
+        typer.Option("--max-per-batch", min=1, metavar="N", help="At most about so many messages in a batch."),
+    ] = None
+    skip_damage: SkipFlag = False
+
 
 _ROWS_MAX = 1000  # of a stream that runs for weeks
-_PATIENCE_SECONDS = 30.0  # for a batch that is under way when somebody wants to stop
+_PATIENCE_SECONDS = 30.0  # for the running batch, after an interruption
 _COLUMNS = (
     Column("BATCH", "batch"),
     Column("MESSAGES", "messages", format_count),
@@ -52,26 +71,8 @@ _COLUMNS = (
 )
 
 
-@inquiry_flags
-def stream(  # noqa: PLR0913 - they are as many as there are flags
-    *,
-    checkpoint: CheckpointFlag,
-    out: OutFlag = None,
-    into: IntoFlag = None,
-    server: ServerFlag = None,
-    server_key: ServerKeyFlag = None,
-    form: FormatFlag = "parquet",
-    partition_by: PartitionFlag = None,
-    keep_partitions: KeepFlag = False,
-    query: QueryFlag = None,
-    json_schema: SchemaFlag = None,
-    infer: InferFlag = 1000,
-    available_now: NowFlag = False,
-    every: EveryFlag = "10s",
-    max_per_batch: MostFlag = None,
-    skip_damage: SkipFlag = False,
-    inquiry: Inquiry,
-) -> None:
+@with_request
+def stream(*, flags: StreamFlags, request: InspectRequest) -> None:
     """Copy topics as they grow: into files, or into another topic.
 
     \b
@@ -89,154 +90,98 @@ def stream(  # noqa: PLR0913 - they are as many as there are flags
     ^C ends it after the batch that is under way, with code 130; a second one at once. With -o jsonl or csv each batch
     is a line when it has ended.
     """
-    following = _following(
-        inquiry,
-        checkpoint,
-        _into(
-            inquiry, out, into, form, partition_by, query, choose_destination(server, server_key, into, keep_partitions)
-        ),
-        None if query is None else checked_query(query),
-        json_fields(json_schema, infer, no_json=False),
-        every,
-        (available_now, max_per_batch, skip_damage),
-    )
-    from goqueue.spark.transfer.replay import Destination, check_destination  # noqa: PLC0415 - it needs Arrow
+    following = _following(request, flags)
+    from goqueue.spark.transfer.replay import TopicDestination, check_destination  # noqa: PLC0415 - it needs Arrow
 
-    logs = inquiry.logs()
-    inquiry.selection(logs)
-    if isinstance(following.into, Destination):
+    logs = request.logs()
+    request.selection(logs)
+    if isinstance(following.into, TopicDestination):
         check_destination(following.into, None)
-    with inquiry.spark() as spark:
+    with closing(logs), request.spark() as spark:
         from goqueue.spark.transfer.follow import batches, follow  # noqa: PLC0415
 
-        with _interruptible() as wish:
+        with after_this_step("this batch") as is_stopping:
             running = follow(spark, logs, following)
-            _watch(inquiry, batches(running), running, wish)
+            _watch(request, batches(running), running, is_stopping)
 
 
-def choose_destination(
-    server: str | None, server_key: str | None, into: str | None, keep_partitions: bool
-) -> "Destination | None":
-    from goqueue.spark.transfer.replay import Destination  # noqa: PLC0415
+def _following(request: InspectRequest, flags: StreamFlags) -> "FollowRequest":
+    from goqueue.spark.transfer.follow import FollowRequest  # noqa: PLC0415
 
-    if into is None:
-        return None
-    chosen = choose({"server": server, "api_key": server_key}, os.environ)
-    return Destination(chosen.server.value, into, chosen.api_key.value.read(), keeps_partitions=keep_partitions)
-
-
-def _into(
-    inquiry: Inquiry,
-    out: str | None,
-    into: str | None,
-    form: str,
-    partition_by: str | None,
-    query: str | None,
-    destination: "Destination | None",
-) -> "Files | Destination":
-    from goqueue.spark.transfer.export import PARTITIONS  # noqa: PLC0415
-    from goqueue.spark.transfer.follow import Files  # noqa: PLC0415
-
-    if not inquiry.topics:
-        raise UsageInvalid("no topic to follow was named", hint="name topics behind the directory or the URL")
-    if (out is None) == (into is None):
-        raise UsageInvalid("one of --out and --into is needed", hint="--out for files, --into for a topic")
-    if destination is not None:
-        return destination
-    assert out is not None
-    usual = "day,topic" if form == "parquet" and query is None else "none"
-    chosen = partition_by or usual
-    directories = () if chosen == "none" else names_of("--partition-by", chosen)
-    for name in directories:
-        if query is None and name not in PARTITIONS:
-            raise UsageInvalid(
-                f"--partition-by: {quoted(name)} makes no directories", hint=f"there are {', '.join(PARTITIONS)}"
-            )
-    return Files(out, form, directories)
-
-
-def _following(
-    inquiry: Inquiry,
-    checkpoint: str,
-    into: Any,
-    query: str | None,
-    fields: Any,
-    every: str,
-    limits: tuple[bool, int | None, bool],
-) -> "Following":
-    from goqueue.spark.transfer.follow import Following  # noqa: PLC0415
-
-    if inquiry.last is not None:
+    into = _into(request, flags)
+    query = None if flags.query is None else checked_query(flags.query)
+    fields = json_fields(flags.json_schema, flags.infer, no_json=False)
+    if request.flags.last is not None:
         raise UsageInvalid("a stream has no --to", hint="--available-now ends with what is there")
-    if not checkpoint:
+    if not flags.checkpoint:
         raise UsageInvalid("--checkpoint is empty", hint="name a directory of this stream alone")
-    try:
-        seconds = parse_duration(every)
-    except ValueError as error:
-        raise UsageInvalid(f"--every: {error}") from None
-    return Following(
-        topics=inquiry.topics,
-        checkpoint=checkpoint,
+    return FollowRequest(
+        topics=request.topics,
+        checkpoint=flags.checkpoint,
         into=into,
-        start=inquiry.bounds()[0],
+        start=request.bounds()[0],
         query=query,
         fields=fields,
-        every_seconds=seconds,
-        ends_with_what_is_there=limits[0],
-        messages_per_batch=limits[1],
-        skips_damage=limits[2],
+        every_seconds=parse_duration_flag("--every", flags.every),
+        ends_with_what_is_there=flags.available_now,
+        messages_per_batch=flags.max_per_batch,
+        skips_damage=flags.skip_damage,
     )
 
 
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """The first ^C is a wish, which is granted between two questions to the JVM; the second one ends everything."""
-    wish = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
+def _into(request: InspectRequest, flags: StreamFlags) -> "FileOutput | TopicDestination":
+    from goqueue.spark.transfer.export import PARTITIONS  # noqa: PLC0415
+    from goqueue.spark.transfer.follow import FileOutput  # noqa: PLC0415
 
-    def ask(number: int, frame: Any) -> None:
-        if wish.is_set():
-            signal.default_int_handler(number, frame)
-        terminal.say("stopping after this batch; ^C again stops at once")
-        wish.set()
+    if not request.topics:
+        raise UsageInvalid("no topic to follow was named", hint="name topics behind the directory or the URL")
+    if flags.out is not None and flags.into is None:
+        chosen = flags.partition_by or ("day,topic" if flags.form == "parquet" and flags.query is None else "none")
+        directories = () if chosen == "none" else names_of("--partition-by", chosen)
+        for name in directories:
+            if flags.query is None and name not in PARTITIONS:
+                raise UsageInvalid(
+                    f"--partition-by: {quoted(name)} makes no directories", hint=f"there are {', '.join(PARTITIONS)}"
+                )
+        return FileOutput(flags.out, flags.form, directories)
+    if flags.into is None or flags.out is not None:
+        raise UsageInvalid("one of --out and --into is needed", hint="--out for files, --into for a topic")
+    broker = resolve_options({"server": flags.server, "api_key": flags.server_key}, os.environ)
+    return destination(broker, flags.into, flags.keep_partitions)
 
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield wish
-    finally:
-        signal.signal(signal.SIGINT, before)
 
-
-def _watch(inquiry: Inquiry, ended: "Iterator[Batch | None]", running: Any, wish: threading.Event) -> None:
+def _watch(
+    request: InspectRequest, ended: "Iterator[CompletedBatch | None]", running: Any, is_stopping: Callable[[], bool]
+) -> None:
     rows: deque[dict[str, Any]] = deque(maxlen=_ROWS_MAX)
     deadline: float | None = None
-    if inquiry.output == "csv" and inquiry.headers:
+    if request.flags.output == "csv" and not request.flags.no_headers:
         terminal.write(csv_line([column.field for column in _COLUMNS]))
     for batch in ended:
         if batch is not None:
             rows.append(_row(batch))
-            _tell(inquiry, batch)
-        if wish.is_set():
+            _tell(request, batch)
+        if is_stopping():
             deadline = deadline or time.monotonic() + _PATIENCE_SECONDS
             if batch is not None or not running.status["isTriggerActive"] or time.monotonic() > deadline:
                 running.stop()
-                _end(inquiry, list(rows))
+                _end(request, list(rows))
                 raise KeyboardInterrupt
-    _end(inquiry, list(rows))
+    _end(request, list(rows))
 
 
-def _end(inquiry: Inquiry, rows: list[dict[str, Any]]) -> None:
-    """Whoever has not seen the batches as they ended sees the last of them now."""
+def _end(request: InspectRequest, rows: list[dict[str, Any]]) -> None:
+    """Print the last batches in the forms that do not print each batch as it ends."""
     terminal.show_status("")
-    if inquiry.output not in {"jsonl", "csv"}:
-        inquiry.write(rows, _COLUMNS)
+    if request.flags.output not in {"jsonl", "csv"}:
+        request.write(rows, _COLUMNS)
 
 
-def _tell(inquiry: Inquiry, batch: "Batch") -> None:
+def _tell(request: InspectRequest, batch: "CompletedBatch") -> None:
     row = _row(batch)
-    if inquiry.output == "jsonl":
+    if request.flags.output == "jsonl":
         terminal.write(f"{json_text(row)}\n")
-    elif inquiry.output == "csv":
+    elif request.flags.output == "csv":
         terminal.write(csv_line([row[column.field] for column in _COLUMNS]))
     else:
         terminal.show_status(
@@ -245,7 +190,7 @@ def _tell(inquiry: Inquiry, batch: "Batch") -> None:
         )
 
 
-def _row(batch: "Batch") -> dict[str, Any]:
+def _row(batch: "CompletedBatch") -> dict[str, Any]:
     return {
         "batch": batch.number,
         "messages": batch.messages,

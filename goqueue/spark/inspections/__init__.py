@@ -1,1 +1,1 @@
-"""What people ask a log, each as work on splits and the sum of it."""
+"""Inspections of logs: fixed analyses, each as work on splits and its sum."""

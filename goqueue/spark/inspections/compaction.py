@@ -1,10 +1,10 @@
-"""What compaction would gain: messages that a later one of their key has superseded, and tombstones past their time.
+"""Estimate the gain of compaction: messages superseded by a later one of their key, and expired tombstones.
 
 Each task tells of its part every key once: how many messages and bytes it has, and what its last one is. Spark puts
 the parts of a key together, on disk where they are many, so the number of keys is limited by nothing but that.
 """
 
-import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,27 +13,29 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import TOMBSTONE_GRACE_SECONDS
-from goqueue.spark.columns import Batch, keys
-from goqueue.spark.inspections import parameters
-from goqueue.spark.inspections.inspection import Clash, Inspection, Row, schema
-from goqueue.spark.inspections.ledger import TopicFacts, read_topics
-from goqueue.spark.jobs import as_frame
+from goqueue.quantities import format_size
+from goqueue.spark.inspections.inspection import InspectionContext, Report, Row, names
+from goqueue.spark.inspections.internal_logs import TopicConfiguration, read_topics
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.columns import FrameBatch, keys
+from goqueue.spark.reading.plan import ReadPlan
+from goqueue.spark.reading.tasks import splits_to_frame
 from goqueue.storage import frame
-from goqueue.storage.compaction import Progress, load_progress
+from goqueue.storage.compaction import CompactionProgress, load_progress
 from goqueue.storage.disk import SystemDisk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KEYS_TOLD = 20
-"""Unless it is said."""
+_KEYS_TABLE = names("topic partition key superseded superseded_bytes")
+_BRIEF_MESSAGES = 1_000_000  # with more, rows through the JVM are worth its better compiler
+_WORTH_COMPACTING = 0.5  # of a topic's bytes, from which on compaction is advised
 _KEYS_AT_ONCE = 200_000  # gathered in a task before they are handed to Spark: some tens of MB
 
 _SCHEMA = pa.schema(
@@ -53,8 +55,8 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class _Keys:
-    """What a part of a log holds of each key. The latest message is the one that is noted last."""
+class _KeyTable:
+    """Counts for each key in a part of a log, and its latest message, which is the last one added."""
 
     keys: pa.Array
     counts: Numbers
@@ -66,28 +68,28 @@ class _Keys:
         return len(self.keys)
 
 
-def _gather(keys: pa.Array, counts: Numbers, latest: Numbers) -> _Keys:
-    """Each key once, of columns in the order of offsets."""
+def _gather(keys: pa.Array, counts: Numbers, latest: Numbers) -> _KeyTable:
+    """Add up the counts of each key, and keep its latest message."""
     coded = keys.dictionary_encode(null_encoding="encode")
     codes, count = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(coded.dictionary)
     if count == len(codes):
-        return _Keys(coded.dictionary, counts, latest)
+        return _KeyTable(coded.dictionary, counts, latest)
     last = np.empty(count, np.int64)
     last[codes] = np.arange(len(codes))
     sums = np.array([np.bincount(codes, row, count) for row in counts], np.int64)
-    return _Keys(coded.dictionary, sums, latest[:, last])
+    return _KeyTable(coded.dictionary, sums, latest[:, last])
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CompactionScan:
     """The work of a task."""
 
-    logs: Logs
+    logs: LogSource
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
-        gathered: list[_Keys] = []
+        gathered: list[_KeyTable] = []
         for piece in read_messages(self.logs, split):
-            if not isinstance(piece, Run):
+            if not isinstance(piece, FrameRun):
                 continue
             gathered.append(_keys_of(split, piece))
             if sum(map(len, gathered)) > _KEYS_AT_ONCE:
@@ -100,11 +102,11 @@ class Look:
             yield _rows(split, _joined(gathered))
 
 
-def _keys_of(split: Split, run: Run) -> _Keys:
+def _keys_of(split: Split, run: FrameRun) -> _KeyTable:
     frames = run.frames
     flags, lengths = frames.flags, frames.lengths
     tombstones = (flags & frame.TOMBSTONE) != 0
-    found = keys(Batch(split.topic, split.partition, run))
+    found = keys(FrameBatch(split.topic, split.partition, run))
     counts = np.array([np.ones(len(frames), np.int64), lengths, tombstones])
     latest = np.array([frames.offsets, lengths, np.where(tombstones, frames.timestamps, 0)])
     if run.dropped is not None:
@@ -113,7 +115,7 @@ def _keys_of(split: Split, run: Run) -> _Keys:
     return _gather(found, counts, latest)
 
 
-def _joined(parts: Sequence[_Keys]) -> _Keys:
+def _joined(parts: Sequence[_KeyTable]) -> _KeyTable:
     if len(parts) == 1:
         return parts[0]
     return _gather(
@@ -123,7 +125,7 @@ def _joined(parts: Sequence[_Keys]) -> _Keys:
     )
 
 
-def _rows(split: Split, found: _Keys) -> pa.RecordBatch:
+def _rows(split: Split, found: _KeyTable) -> pa.RecordBatch:
     count = len(found)
     return pa.record_batch(
         [
@@ -137,8 +139,8 @@ def _rows(split: Split, found: _Keys) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
-    """What a partition has of messages that compaction would remove."""
+class CompactionGain:
+    """The messages of a partition that compaction would remove."""
 
     topic: str
     partition: int
@@ -168,7 +170,7 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SupersededKey:
     """A key with many versions that are superseded."""
 
     topic: str
@@ -179,33 +181,32 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class CompactionReport:
     """All of it."""
 
-    gains: tuple[Gain, ...]
-    keys: tuple[Key, ...]
+    gains: tuple[CompactionGain, ...]
+    keys: tuple[SupersededKey, ...]
 
 
-def compaction(
-    spark: "SparkSession", logs: Logs, plan: Plan, *, now_ns: int, top: int = 10, is_approximate: bool = False
-) -> Findings:
-    """As if all segments were sealed. Approximate: the distinct keys are estimated, and no single one is told."""
-    parts = as_frame(spark, plan.splits(logs), Look(logs), _SCHEMA)
+def estimate_compaction(
+    spark: "SparkSession", logs: LogSource, plan: ReadPlan, *, now_ns: int, top: int = 10, is_approximate: bool = False
+) -> CompactionReport:
+    """Estimate the gain as if all segments were sealed. If approximate, keys are estimated and not listed."""
+    parts = splits_to_frame(spark, plan.splits(logs), CompactionScan(logs), _SCHEMA)
     if is_approximate:
-        return Findings(_gains(plan, logs, _estimated(parts)), ())
+        return CompactionReport(_gains(plan, logs, _estimated(parts)), ())
     whole = _whole_keys(parts)
     due_before = now_ns - TOMBSTONE_GRACE_SECONDS * NANOSECONDS
     if not top:
-        return Findings(_gains(plan, logs, _summed(whole, due_before)), ())
+        return CompactionReport(_gains(plan, logs, _summed(whole, due_before)), ())
     whole.persist()  # it is asked twice
     try:
-        return Findings(_gains(plan, logs, _summed(whole, due_before)), _top(whole, top))
+        return CompactionReport(_gains(plan, logs, _summed(whole, due_before)), _top(whole, top))
     finally:
         whole.unpersist()
 
 
 def _whole_keys(parts: "DataFrame") -> "DataFrame":
-    """A row for each key of a partition."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - loaded with the session
 
     latest = f.max(f.struct("offset", "latest_bytes", "deleted_ns")).alias("latest")
@@ -237,7 +238,7 @@ def _summed(whole: "DataFrame", due_before: int) -> list[dict[str, Any]]:
 
 
 def _estimated(parts: "DataFrame") -> list[dict[str, Any]]:
-    """What is superseded is taken to be as large as the rest."""
+    """Estimate the sums; superseded messages are assumed to be as large as the others."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     keyed = f.when(f.col("key").isNotNull(), f.col("messages")).otherwise(0)
@@ -248,10 +249,10 @@ def _estimated(parts: "DataFrame") -> list[dict[str, Any]]:
         f.sum(keyed).alias("keyed"),
         f.sum(keyed_bytes).alias("keyed_bytes"),
     )
-    return [_guess(row.asDict()) for row in rows.collect()]
+    return [_estimated_row(row.asDict()) for row in rows.collect()]
 
 
-def _guess(row: dict[str, Any]) -> dict[str, Any]:
+def _estimated_row(row: dict[str, Any]) -> dict[str, Any]:
     keyed, size = row.pop("keyed"), row.pop("keyed_bytes")
     row["keys"] = min(row["keys"], keyed)
     superseded = keyed - row["keys"]
@@ -262,7 +263,7 @@ def _guess(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _top(whole: "DataFrame", top: int) -> tuple[Key, ...]:
+def _top(whole: "DataFrame", top: int) -> tuple[SupersededKey, ...]:
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     superseded = (f.col("messages") - 1).alias("superseded")
@@ -274,29 +275,29 @@ def _top(whole: "DataFrame", top: int) -> tuple[Key, ...]:
         .limit(top)
         .collect()
     )
-    return tuple(Key(row[0], row[1], bytes(row[2]), row[3], row[4]) for row in rows)
+    return tuple(SupersededKey(row[0], row[1], bytes(row[2]), row[3], row[4]) for row in rows)
 
 
-def _gains(plan: Plan, logs: Logs, rows: list[dict[str, Any]]) -> tuple[Gain, ...]:
-    """The partitions without a message included."""
+def _gains(plan: ReadPlan, logs: LogSource, rows: list[dict[str, Any]]) -> tuple[CompactionGain, ...]:
+    """Make the gain of every partition; those without messages are included."""
     known = {(row["topic"], row["partition"]): row for row in rows}
     found = []
     for one in plan.ranges:
-        row = known.get(one.place, {"topic": one.place[0], "partition": one.place[1]})
-        progress = _progress(logs, *one.place)
+        row = known.get(one.ref, {"topic": one.ref[0], "partition": one.ref[1]})
+        progress = _progress(logs, *one.ref)
         dirty = None if progress is None else sum(s.size for s in one.view.segments if s.next_offset > progress.clean)
-        found.append(Gain(**row, clean=None if progress is None else progress.clean, dirty_bytes=dirty))
+        found.append(CompactionGain(**row, clean=None if progress is None else progress.clean, dirty_bytes=dirty))
     return tuple(found)
 
 
-def _progress(logs: Logs, topic: str, partition: int) -> Progress | None:
-    """What stands beside the log; a broker does not tell."""
+def _progress(logs: LogSource, topic: str, partition: int) -> CompactionProgress | None:
+    """Load the state of compaction from beside the log; a broker does not expose it."""
     if not isinstance(logs, DirectoryLogs):
         return None
     return load_progress(SystemDisk(), f"{logs.name}/logs/{topic}/{partition}")
 
 
-def rows(gains: Sequence[Gain], topics: Mapping[str, TopicFacts]) -> list[Row]:
+def rows(gains: Sequence[CompactionGain], topics: Mapping[str, TopicConfiguration]) -> list[Row]:
     return [
         {
             "topic": one.topic,
@@ -320,54 +321,32 @@ def rows(gains: Sequence[Gain], topics: Mapping[str, TopicFacts]) -> list[Row]:
     ]
 
 
-def key_rows(found: Sequence[Key]) -> list[Row]:
-    return [asdict(one) for one in found]
+def inspect(context: InspectionContext, keys: bool, top: int, approx: bool) -> Report:
+    logs, plan = context.logs, context.plan
+    found, topics = CompactionReport((), ()), read_topics(logs)
+    if plan.ranges:
+        with context.session(plan, is_brief=plan.messages < _BRIEF_MESSAGES) as spark:
+            found = estimate_compaction(
+                spark, logs, plan, now_ns=context.now_ns, top=top if keys else 0, is_approximate=approx
+            )
+    if keys:
+        return Report([asdict(one) for one in found.keys], plan, _KEYS_TABLE)
+    return Report(rows(found.gains, topics), plan, notes=_advice(found.gains, topics))
 
 
-def inspect(
-    spark: "SparkSession",
-    logs: Logs,
-    plan: Plan,
-    keys: bool = False,
-    top: int = KEYS_TOLD,
-    approx: bool = False,
-) -> list[Row]:
-    if not plan.ranges:
-        return []
-    found = compaction(spark, logs, plan, now_ns=time.time_ns(), top=top if keys else 0, is_approximate=approx)
-    return key_rows(found.keys) if keys else rows(found.gains, read_topics(logs))
-
-
-def _clash(given: Mapping[str, Any]) -> Clash | None:
-    if given.get("keys") and given.get("approx"):
-        return Clash("approx", "knows no single key", "leave keys or approx out")
-    return None
-
-
-_NUMBERS = (
-    "messages",
-    "bytes",
-    "keys",
-    "without_key",
-    "superseded",
-    "superseded_bytes",
-    "tombstones",
-    "tombstones_due",
-)
-INSPECTION = Inspection(
-    inspect,
-    schema(
-        topic=pa.string(),
-        partition=pa.int32(),
-        cleanup=pa.string(),
-        **dict.fromkeys(_NUMBERS, pa.int64()),
-        gain_bytes=pa.int64(),
-        gain_share=pa.float64(),
-        clean=pa.int64(),
-        dirty_bytes=pa.int64(),
-        dirty_share=pa.float64(),
-        key=pa.binary(),
-    ),
-    {"keys": parameters.switch(), "top": parameters.number(100_000), "approx": parameters.switch()},
-    _clash,
-)
+def _advice(gains: Sequence[CompactionGain], topics: Mapping[str, TopicConfiguration]) -> list[str]:
+    """Name topics that are not compacted, and most of which compaction would free."""
+    gain, size = Counter[str](), Counter[str]()
+    for one in gains:
+        gain[one.topic] += one.gain
+        size[one.topic] += one.bytes
+    return [
+        f"{topic} is not compacted: if only the latest message of each key is needed, compaction would free "
+        f"{format_size(gain[topic])} of {format_size(size[topic])}"
+        for topic in size
+        if topic in topics
+        and not topic.endswith(DEAD_LETTER_SUFFIX)
+        and "compact" not in topics[topic].settings.cleanup
+        and size[topic]
+        and gain[topic] / size[topic] >= _WORTH_COMPACTING
+    ]

@@ -13,21 +13,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goqueue.broker.delivery.changes import Place, Range
-from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
-from goqueue.broker.delivery.transfer import TOLD_PREFIX, dead_letter_topic
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.groups.dead_letter_message import DEAD_LETTER_HEADER_PREFIX
+from goqueue.broker.groups.records import Range
+from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX, dead_letter_topic
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import TopicNotFound
-from goqueue.quantities import quoted
-from goqueue.spark.inspections import parameters
-from goqueue.spark.inspections.header import header
-from goqueue.spark.inspections.inspection import TIME, Inspection, Row, schema
-from goqueue.spark.inspections.ledger import read_ledger
-from goqueue.spark.jobs import as_frame
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split
+from goqueue.quantities import format_count, quoted
+from goqueue.spark.inspections.catalog import DLQ
+from goqueue.spark.inspections.header import header_column
+from goqueue.spark.inspections.inspection import InspectionContext, Report, Row
+from goqueue.spark.inspections.internal_logs import read_group_logs
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.tasks import splits_to_frame
 from goqueue.storage.scan import Frames
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ _SCHEMA = pa.schema(
 )
 
 
-def letter_topics(logs: Logs, names: Sequence[str]) -> tuple[str, ...]:
-    """The topics of dead letters of these topics, or those themselves; of all where none is named."""
+def dead_letter_topics(logs: LogSource, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the dead-letter queues of these topics, or the topics if they are queues; all where none is named."""
     known = logs.topics()
     if not names:
         return tuple(topic for topic in known if topic.endswith(DEAD_LETTER_SUFFIX))
@@ -74,32 +74,32 @@ def letter_topics(logs: Logs, names: Sequence[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def error_class(error: str) -> str:
-    """What errors of one kind have in common: without the numbers, ids and quoted texts that differ."""
+    """Return an error without the numbers, ids and quoted texts in which errors of one kind differ."""
     return _VARIABLE.sub("…", error)[:_ERROR_CHARACTERS_MAX]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DeadLetterScan:
     """The work of a task: a row for each class of what one run of frames holds."""
 
-    logs: Logs
+    logs: LogSource
     by: By
     since_ns: int | None
-    sent_back: Mapping[Place, Sequence[Range]]
+    sent_back: Mapping[PartitionRef, Sequence[Range]]
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
-        back = np.array(self.sent_back.get((split.topic, split.partition), ()), np.int64).reshape(-1, 2)
+        back = np.array(self.sent_back.get(PartitionRef(split.topic, split.partition), ()), np.int64).reshape(-1, 2)
         for piece in read_messages(self.logs, split):
-            if isinstance(piece, Run):
+            if isinstance(piece, FrameRun):
                 rows = list(self._rows(split, piece, back))
                 yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
 
-    def _rows(self, split: Split, run: Run, back: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+    def _rows(self, split: Split, run: FrameRun, back: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
         frames, real = run.frames, run.real
         offsets, times = frames.offsets, frames.timestamps
         ranks = np.searchsorted(back[:, 0], offsets, side="right") - 1
         gone = (ranks >= 0) & (offsets < np.append(back[:, 1], -1)[ranks])
-        attempts = _numbers(_told(frames, "attempts"))
+        attempts = _numbers(_broker_header(frames, "attempts"))
         names, codes = self._classes(frames, times)
         for number, name in enumerate(names):
             here = np.flatnonzero((codes == number) & real)
@@ -123,29 +123,29 @@ class Look:
             }
 
     def _classes(self, frames: Frames, times: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-        """The classes that there are, and which of them each message is of."""
+        """Return the classes, and the number of the class of each message."""
         match self.by:
             case "hour":
                 hours, codes = np.unique(times // _HOUR_NS * _HOUR_NS, return_inverse=True)
                 return [str(hour) for hour in hours.tolist()], codes
             case "error":
-                texts, codes = _coded(_told(frames, "error"))
+                texts, codes = _coded(_broker_header(frames, "error"))
                 return _merged([error_class(text) for text in texts], codes)
             case "group":
-                return _coded(_told(frames, "group"))
+                return _coded(_broker_header(frames, "group"))
             case "origin":
-                topics, first = _coded(_told(frames, "topic"))
-                numbers, second = _coded(_told(frames, "partition"))
+                topics, first = _coded(_broker_header(frames, "topic"))
+                numbers, second = _coded(_broker_header(frames, "partition"))
                 pairs, codes = np.unique(first * len(numbers) + second, return_inverse=True)
                 return [f"{topics[pair // len(numbers)]}/{numbers[pair % len(numbers)]}" for pair in pairs], codes
 
 
-def _told(frames: Frames, name: str) -> pa.Array:
-    return header(frames, f"{TOLD_PREFIX}{name}")
+def _broker_header(frames: Frames, name: str) -> pa.Array:
+    return header_column(frames, f"{DEAD_LETTER_HEADER_PREFIX}{name}")
 
 
 def _coded(column: pa.Array) -> tuple[list[str], NDArray[np.int64]]:
-    """The different texts, and the number of each message's; what is not told is a text without a character."""
+    """Return the different texts, and the number of each message's text; no text is an empty one."""
     coded = column.fill_null(b"").dictionary_encode()
     texts = [text.decode("utf-8", "replace") for text in coded.dictionary.to_pylist()]
     return texts, coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -158,14 +158,14 @@ def _merged(names: list[str], codes: NDArray[np.int64]) -> tuple[list[str], NDAr
 
 
 def _numbers(column: pa.Array) -> NDArray[np.int64]:
-    """What is no number counts as none."""
+    """Parse numbers; other texts count as 0."""
     texts, codes = _coded(column)
     values = [int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else 0 for text in texts]
     return np.array(values or [0], np.int64)[codes]
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
+class DeadLetterClass:
     """Dead letters that have something in common."""
 
     what: str
@@ -189,15 +189,21 @@ class Class:
         return self.letters - self.sent_back
 
 
-def dead_letters(
-    spark: "SparkSession", logs: Logs, splits: Sequence[Split], *, by: By, since_ns: int | None = None, top: int = 50
-) -> list[Class]:
-    """The largest classes; hours in their order."""
+def count_dead_letters(
+    spark: "SparkSession",
+    logs: LogSource,
+    splits: Sequence[Split],
+    *,
+    by: By,
+    since_ns: int | None = None,
+    top: int = 50,
+) -> list[DeadLetterClass]:
+    """Return the largest classes; hours in their order."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - loaded with the session
 
-    ledger = read_ledger(logs)
-    sent_back = {place: ledger.sent_back(place) for place in {(split.topic, split.partition) for split in splits}}
-    found = as_frame(spark, splits, Look(logs, by, since_ns, sent_back), _SCHEMA)
+    ledger = read_group_logs(logs)
+    sent_back = {ref: ledger.sent_back(ref) for ref in {PartitionRef(split.topic, split.partition) for split in splits}}
+    found = splits_to_frame(spark, splits, DeadLetterScan(logs, by, since_ns, sent_back), _SCHEMA)
     sums = [f.sum(name).alias(name) for name in ("letters", "sent_back", "fresh", "attempts")]
     rows = (
         found.groupBy("what")
@@ -215,16 +221,16 @@ def dead_letters(
         .limit(top)
         .collect()
     )
-    classes = [_class(row.asDict()) for row in rows]
+    classes = [_dead_letter_class(row.asDict()) for row in rows]
     return sorted(classes, key=lambda one: one.first_ns) if by == "hour" else classes
 
 
-def _class(row: dict[str, Any]) -> Class:
-    samples = [place for one in row.pop("latest") for place in reversed(one["samples"])]
-    return Class(**row, samples=tuple(samples[:SAMPLES]))
+def _dead_letter_class(row: dict[str, Any]) -> DeadLetterClass:
+    samples = [sample for one in row.pop("latest") for sample in reversed(one["samples"])]
+    return DeadLetterClass(**row, samples=tuple(samples[:SAMPLES]))
 
 
-def rows(found: Iterable[Class], by: By, *, has_since: bool) -> list[Row]:
+def rows(found: Iterable[DeadLetterClass], by: By, *, has_since: bool) -> list[Row]:
     return [
         {
             by: int(one.what) if by == "hour" else one.what or None,
@@ -243,38 +249,15 @@ def rows(found: Iterable[Class], by: By, *, has_since: bool) -> list[Row]:
     ]
 
 
-def inspect(
-    spark: "SparkSession", logs: Logs, plan: Plan, by: By = "error", since: int | None = None, top: int = 50
-) -> list[Row]:
-    """Of those topics of the plan that hold dead letters."""
-    letters = Plan(tuple(one for one in plan.ranges if one.place[0].endswith(DEAD_LETTER_SUFFIX)))
-    if not letters.messages:
-        return []
-    found = dead_letters(spark, logs, letters.splits(logs), by=by, since_ns=since, top=top)
-    return rows(found, by, has_since=since is not None)
-
-
-INSPECTION = Inspection(
-    inspect,
-    schema(
-        error=pa.string(),
-        origin=pa.string(),
-        group=pa.string(),
-        hour=TIME,
-        letters=pa.int64(),
-        left=pa.int64(),
-        sent_back=pa.int64(),
-        new=pa.int64(),
-        attempts_mean=pa.float64(),
-        attempts_max=pa.int64(),
-        first_time=TIME,
-        last_time=TIME,
-        oldest_left=TIME,
-        samples=pa.list_(pa.string()),
-    ),
-    {
-        "by": parameters.one_of("error", "origin", "group", "hour"),
-        "since": parameters.moment(),
-        "top": parameters.number(100_000),
-    },
-)
+def inspect(context: InspectionContext, by: By, since: int | None, top: int) -> Report:
+    logs, topics = context.logs, dead_letter_topics(context.logs, context.topics)
+    plan = context.plan_of(topics) if topics else None
+    fields = (by, *DLQ.table[:3], *(["new"] if since is not None else []), *DLQ.table[3:])
+    if plan is None or not plan.messages:
+        return Report([], fields=fields, warnings=["there are no dead letters"])
+    with context.session(plan) as spark:
+        found = count_dead_letters(spark, logs, plan.splits(logs), by=by, since_ns=since, top=top)
+    report = Report(rows(found, by, has_since=since is not None), plan, fields)
+    if len(found) == top:
+        report.warnings.append(f"the largest {format_count(top)} are shown; --top {top * 10} shows more")
+    return report

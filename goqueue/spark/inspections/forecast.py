@@ -1,4 +1,4 @@
-"""How topics grow, how large they will be, and when the disk will be full.
+"""Forecast how topics grow, how large they will be, and when the disk will be full.
 
 What came in is counted by the hour. With four days of it or more, whole days are looked at, so that the hours of a day
 do not pass for a trend; with two weeks the days of the week have their own share. A trend that cannot be told from
@@ -6,33 +6,29 @@ none is none. What goes is what retention says: the future size of a topic is wh
 what is too old or too much by then.
 """
 
-import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from shutil import disk_usage
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from goqueue.broker.topic import TopicSettings
+from goqueue.broker.core.topic import TopicSettings
 from goqueue.clock import NANOSECONDS
 from goqueue.quantities import format_duration, format_size
-from goqueue.spark.inspections import parameters
-from goqueue.spark.inspections.inspection import Inspection, Row, schema
-from goqueue.spark.inspections.ledger import TopicFacts, read_topics
-from goqueue.spark.jobs import on_each
+from goqueue.spark.inspections.inspection import InspectionContext, Report, Row
+from goqueue.spark.inspections.internal_logs import TopicConfiguration, read_topics
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.plan import ReadPlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 DAY_HOURS = 24
 WEEK_DAYS = 7
@@ -42,7 +38,7 @@ HOURS_LEAST = 2
 DAYS_LEAST = 4
 """Whole days: with fewer, hours are looked at, and no trend is made of them."""
 _PATTERN_DAYS = 2 * WEEK_DAYS
-DAYS_TOLD = 30
+DAYS_AHEAD = 30
 _HOUR_SECONDS = 3600
 _HOUR_NS = 3600 * NANOSECONDS
 _THURSDAY = 3  # the first day of 1970, where Monday is 0
@@ -52,27 +48,27 @@ Hourly = NDArray[np.float64]
 
 
 @dataclass(slots=True)
-class Hours:
-    """What came in, by the number of the hour since 1970."""
+class HourlyCounts:
+    """Published messages and bytes, by the number of the hour since 1970."""
 
     messages: Counter[int] = field(default_factory=Counter)
     bytes: Counter[int] = field(default_factory=Counter)
 
-    def join(self, other: "Hours") -> None:
+    def join(self, other: "HourlyCounts") -> None:
         self.messages.update(other.messages)
         self.bytes.update(other.bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class HourScan:
     """The work of a task."""
 
-    logs: Logs
+    logs: LogSource
 
-    def __call__(self, split: Split) -> Hours:
-        found = Hours()
+    def __call__(self, split: Split) -> HourlyCounts:
+        found = HourlyCounts()
         for piece in read_messages(self.logs, split):
-            if not isinstance(piece, Run):
+            if not isinstance(piece, FrameRun):
                 continue
             frames = piece.frames
             hours, starts = np.unique(frames.timestamps // _HOUR_NS, return_index=True)
@@ -85,7 +81,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
+class GrowthTrend:
     """A line through what came in, in so much an hour; `level` is where its last step is."""
 
     level: float
@@ -109,7 +105,7 @@ class Trend:
         return self.slope > 0
 
     def ahead(self, hours: int, first_hour: int, side: int) -> Hourly:
-        """What comes in each of the next hours: likely with side 0, at least with -1, at most with 1."""
+        """Return the volume of each of the next hours: expected for side 0, at least for -1, at most for 1."""
         ahead = np.arange(1, hours + 1, dtype=np.float64)
         middle = self.level + (0.0 if self.is_rising is None else self.slope) * (self.behind_hours + ahead)
         from_centre = (self.behind_hours + ahead) / self.step_hours + (self.steps - 1) / 2
@@ -121,14 +117,14 @@ class Trend:
         return coming
 
 
-def trend_of(series: Hourly, last_hour: int) -> Trend | None:
-    """Of what came in each of these whole hours, of which the last one is named; None where there are too few."""
+def fit_trend(series: Hourly, last_hour: int) -> GrowthTrend | None:
+    """Fit a trend to whole hours, the last of which is named; None where there are too few."""
     if len(series) < HOURS_LEAST:
         return None
     today = (last_hour + 1) % DAY_HOURS
     days = (len(series) - today) // DAY_HOURS
     if days < DAYS_LEAST:
-        return Trend(float(series.mean()), 0.0, 0.0, _deviation(series, 1), len(series), 1)
+        return GrowthTrend(float(series.mean()), 0.0, 0.0, _deviation(series, 1), len(series), 1)
     end = len(series) - today
     steps = series[end - days * DAY_HOURS : end].reshape(days, DAY_HOURS).mean(axis=1)
     numbers = ((last_hour + 1) // DAY_HOURS - 1 - np.arange(days)[::-1] + _THURSDAY) % WEEK_DAYS
@@ -143,7 +139,7 @@ def trend_of(series: Hourly, last_hour: int) -> Trend | None:
     level = float(steps.mean()) + (0.0 if is_flat else slope * (days - 1) / 2)
     if is_flat:
         spread = _deviation(steps, 1)
-    return Trend(
+    return GrowthTrend(
         max(0.0, level),
         slope / DAY_HOURS,
         error / DAY_HOURS,
@@ -165,24 +161,24 @@ def _shares(steps: Hourly, numbers: NDArray[np.int64]) -> Hourly:
 
 
 @dataclass(slots=True)
-class Past:
-    """What is there of a topic, and when it came."""
+class TopicHistory:
+    """The size of a topic, and when its messages were published."""
 
     bytes: int
     partitions: int
     is_whole: bool
     """Whether nothing of it has gone yet, so that its first hour is whole as well."""
-    hours: Hours = field(default_factory=Hours)
+    hours: HourlyCounts = field(default_factory=HourlyCounts)
 
     def series(self, counts: Mapping[int, int], now_hour: int) -> Hourly:
-        """Every whole hour up to this one; of the first, a part may be gone."""
+        """Return every whole hour up to this one; a part of the first one may be gone."""
         first = min(counts, default=now_hour) + (not self.is_whole)
         return np.array([counts.get(hour, 0) for hour in range(first, now_hour)], np.float64)
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What is to be expected of a topic, or of all."""
+class TopicForecast:
+    """The forecast for one topic, or for all."""
 
     topic: str
     messages: int
@@ -190,7 +186,7 @@ class Outlook:
     whole_hours: int
     """So much of the past was looked at."""
     settings: TopicSettings | None = None
-    trend: Trend | None = None
+    trend: GrowthTrend | None = None
     messages_a_day: float | None = None
     bytes_a_day: float | None = None
     sizes: tuple[Hourly, Hourly, Hourly] | None = None
@@ -206,7 +202,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Fullness:
+class DiskFullForecast:
     """When nothing is free any more, in hours from now; None: not within the horizon."""
 
     likely: int | None
@@ -214,34 +210,33 @@ class Fullness:
     latest: int | None
 
 
-def outlooks(
-    plan: Plan, found: Iterable[tuple[Split, Hours]], topics: Mapping[str, TopicFacts], now_ns: int
-) -> list[Outlook]:
-    """One for each topic."""
+def forecast_topics(
+    plan: ReadPlan, found: Iterable[tuple[Split, HourlyCounts]], topics: Mapping[str, TopicConfiguration], now_ns: int
+) -> list[TopicForecast]:
     sizes: Counter[str] = Counter()
     partitions: Counter[str] = Counter()
-    is_whole = dict.fromkeys((one.place[0] for one in plan.ranges), True)
+    is_whole = dict.fromkeys((one.ref[0] for one in plan.ranges), True)
     for one in plan.ranges:
-        sizes[one.place[0]] += one.view.size
-        partitions[one.place[0]] += 1
-        is_whole[one.place[0]] &= one.first == 0
-    pasts = {topic: Past(sizes[topic], partitions[topic], is_whole[topic]) for topic in sizes}
+        sizes[one.ref[0]] += one.view.size
+        partitions[one.ref[0]] += 1
+        is_whole[one.ref[0]] &= one.first == 0
+    pasts = {topic: TopicHistory(sizes[topic], partitions[topic], is_whole[topic]) for topic in sizes}
     for split, part in found:
         pasts[split.topic].hours.join(part)
-    return [_outlook(topic, past, topics.get(topic), now_ns // _HOUR_NS) for topic, past in pasts.items()]
+    return [_forecast_topic(topic, past, topics.get(topic), now_ns // _HOUR_NS) for topic, past in pasts.items()]
 
 
-def _outlook(topic: str, past: Past, facts: TopicFacts | None, now_hour: int) -> Outlook:
+def _forecast_topic(topic: str, past: TopicHistory, facts: TopicConfiguration | None, now_hour: int) -> TopicForecast:
     settings = facts.settings if facts is not None else None
     series, counts = past.series(past.hours.bytes, now_hour), past.series(past.hours.messages, now_hour)
     messages = past.hours.messages.total()
-    trend = trend_of(series, now_hour - 1)
+    trend = fit_trend(series, now_hour - 1)
     if trend is None:
-        return Outlook(topic, messages, past.bytes, len(series), settings)
+        return TopicForecast(topic, messages, past.bytes, len(series), settings)
     least, likely, most = (
         _sizes(past, settings, trend.ahead(HORIZON_HOURS, now_hour, side), now_hour) for side in (-1, 0, 1)
     )
-    return Outlook(
+    return TopicForecast(
         topic,
         messages,
         past.bytes,
@@ -256,14 +251,14 @@ def _outlook(topic: str, past: Past, facts: TopicFacts | None, now_hour: int) ->
 
 
 def _limits(partitions: int, settings: TopicSettings | None) -> tuple[float | None, int | None]:
-    """Hours, and bytes of all partitions together."""
+    """Return the retention in hours, and in bytes of all partitions together."""
     if settings is None or "delete" not in settings.cleanup:
         return None, None
     most = settings.retention_bytes
     return settings.retention_hours, None if most is None else most * partitions
 
 
-def _sizes(past: Past, settings: TopicSettings | None, coming: Hourly, now_hour: int) -> Hourly:
+def _sizes(past: TopicHistory, settings: TopicSettings | None, coming: Hourly, now_hour: int) -> Hourly:
     kept_hours, kept_bytes = _limits(past.partitions, settings)
     come = np.cumsum(coming)
     sizes = past.bytes + come
@@ -279,7 +274,7 @@ def _sizes(past: Past, settings: TopicSettings | None, coming: Hourly, now_hour:
     return sizes if kept_bytes is None else np.minimum(sizes, kept_bytes)
 
 
-def _balance(partitions: int, settings: TopicSettings | None, trend: Trend) -> float | None:
+def _balance(partitions: int, settings: TopicSettings | None, trend: GrowthTrend) -> float | None:
     kept_hours, kept_bytes = _limits(partitions, settings)
     found = [] if kept_hours is None or trend.is_rising is not None else [trend.level * kept_hours]
     if kept_bytes is not None and (kept_hours is None or found):
@@ -287,8 +282,8 @@ def _balance(partitions: int, settings: TopicSettings | None, trend: Trend) -> f
     return min(found, default=None)
 
 
-def all_together(parts: Iterable[Outlook]) -> Outlook:
-    """The sum of all; those of which nothing is known stay as they are."""
+def sum_forecasts(parts: Iterable[TopicForecast]) -> TopicForecast:
+    """Sum all forecasts; topics without a forecast keep their size."""
     outlook = list(parts)
     known = [one for one in outlook if one.sizes is not None]
     still = sum(one.bytes for one in outlook if one.sizes is None)
@@ -297,7 +292,7 @@ def all_together(parts: Iterable[Outlook]) -> Outlook:
     if known:
         sums = [still + sum(one.sizes[side] for one in known if one.sizes) for side in range(3)]
         total = (np.asarray(sums[0]), np.asarray(sums[1]), np.asarray(sums[2]))
-    return Outlook(
+    return TopicForecast(
         "(all)",
         sum(one.messages for one in outlook),
         sum(one.bytes for one in outlook),
@@ -309,12 +304,12 @@ def all_together(parts: Iterable[Outlook]) -> Outlook:
     )
 
 
-def fullness(outlook: Outlook, free: int) -> Fullness | None:
-    """Of a disk on which so much is free, if nothing but this grows there."""
+def forecast_disk_full(outlook: TopicForecast, free: int) -> DiskFullForecast | None:
+    """Forecast when a disk with so much free space is full, if nothing else grows on it."""
     if outlook.sizes is None:
         return None
     least, likely, most = (_first_above(sizes, outlook.bytes + free) for sizes in outlook.sizes)
-    return Fullness(likely, most, least)
+    return DiskFullForecast(likely, most, least)
 
 
 def _first_above(sizes: Hourly, room: int) -> int | None:
@@ -322,20 +317,20 @@ def _first_above(sizes: Hourly, room: int) -> int | None:
     return int(over[0]) + 1 if len(over) else None
 
 
-def free_bytes(logs: Logs, disk: int | None, used: int) -> int | None:
-    """What may yet be filled; None where a broker has the disk and nobody has told its size."""
+def free_bytes(logs: LogSource, disk: int | None, used: int) -> int | None:
+    """Return the free space; None for a broker whose disk size was not given."""
     if disk is not None:
         return max(0, disk - used)
     return disk_usage(logs.name).free if isinstance(logs, DirectoryLogs) else None
 
 
-def rows(found: Iterable[Outlook], whole: Outlook, free: int | None) -> list[Row]:
-    """Of each topic, and of all together at the end."""
-    return [*map(_row, found), _row(whole) | _full(None if free is None else fullness(whole, free), free)]
+def rows(found: Iterable[TopicForecast], whole: TopicForecast, free: int | None) -> list[Row]:
+    """Make a row for each topic, and at the end one for all together."""
+    return [*map(_row, found), _row(whole) | _full(None if free is None else forecast_disk_full(whole, free), free)]
 
 
-def _row(one: Outlook) -> Row:
-    trend, later = one.trend, one.size_in(DAYS_TOLD)
+def _row(one: TopicForecast) -> Row:
+    trend, later = one.trend, one.size_in(DAYS_AHEAD)
     least, likely, most = later or (None, None, None)
     return {
         "topic": one.topic,
@@ -348,14 +343,14 @@ def _row(one: Outlook) -> Row:
         "trend_error_bytes_per_day": None if trend is None else round(trend.slope_error * DAY_HOURS**2),
         "kept": _kept(one.settings),
         "balance_bytes": None if one.balance is None else round(one.balance),
-        f"bytes_in_{DAYS_TOLD}_days": likely,
-        f"bytes_in_{DAYS_TOLD}_days_least": least,
-        f"bytes_in_{DAYS_TOLD}_days_most": most,
+        f"bytes_in_{DAYS_AHEAD}_days": likely,
+        f"bytes_in_{DAYS_AHEAD}_days_least": least,
+        f"bytes_in_{DAYS_AHEAD}_days_most": most,
         "hours": one.whole_hours,
     }
 
 
-def _trend(trend: Trend | None) -> str | None:
+def _trend(trend: GrowthTrend | None) -> str | None:
     if trend is None:
         return None
     if trend.is_rising is None:
@@ -376,24 +371,49 @@ def _kept(settings: TopicSettings | None) -> str | None:
     return ", ".join(parts) or "for ever"
 
 
-def _full(full: Fullness | None, free: int | None) -> Row:
+def _full(full: DiskFullForecast | None, free: int | None) -> Row:
     hours = (None, None, None) if full is None else (full.likely, full.earliest, full.latest)
     names = ("full_seconds", "full_seconds_earliest", "full_seconds_latest")
     times = (None if one is None else one * _HOUR_SECONDS for one in hours)
     return {"free_bytes": free, **dict(zip(names, times, strict=True))}
 
 
-def inspect(spark: "SparkSession", logs: Logs, plan: Plan, disk: int | None = None, at: int | None = None) -> list[Row]:
-    splits = plan.splits(logs)
-    hours = zip(splits, on_each(spark, splits, Look(logs)), strict=True)
-    found = outlooks(plan, hours, read_topics(logs), time.time_ns() if at is None else at)
-    whole = all_together(found)
-    return rows(found, whole, free_bytes(logs, disk, whole.bytes))
+def inspect(context: InspectionContext, disk: int | None, at: int | None) -> Report:
+    logs, plan = context.logs, context.plan
+    found = forecast_topics(
+        plan, context.scan(plan, HourScan(logs)), read_topics(logs), context.now_ns if at is None else at
+    )
+    whole = sum_forecasts(found)
+    free = free_bytes(logs, disk, whole.bytes)
+    return Report(rows(found, whole, free), notes=_notes(found, whole, free))
 
 
-_TEXTS = ("topic", "trend", "kept")
-INSPECTION = Inspection(
-    inspect,
-    schema(**{name: pa.string() if name in _TEXTS else pa.int64() for name in rows((), Outlook("", 0, 0, 0), None)[0]}),
-    {"disk": parameters.size(), "at": parameters.moment()},
-)
+def _notes(found: Sequence[TopicForecast], whole: TopicForecast, free: int | None) -> list[str]:
+    notes = []
+    little = [one.topic for one in found if one.trend is None]
+    if little:
+        names = ", ".join(little[:5]) + (", …" if len(little) > 5 else "")
+        notes.append(f"too little data for a forecast of {names}: it takes {HOURS_LEAST} whole hours")
+    full = None if free is None else forecast_disk_full(whole, free)
+    if free is None:
+        notes.append("--disk SIZE gives the space for all topics; only the broker knows its disk")
+    elif full is not None:
+        notes.append(_verdict(full, free))
+    return notes
+
+
+def _verdict(full: DiskFullForecast, free: int) -> str:
+    beginning = f"{format_size(free)} free"
+    if full.likely is None:
+        early = "" if full.earliest is None else f"; at the earliest in {_duration(full.earliest)}"
+        return f"{beginning}: not full within a year if the trend continues{early}"
+    latest = "not within a year" if full.latest is None else f"in {_duration(full.latest)}"
+    earliest = full.likely if full.earliest is None else full.earliest
+    return (
+        f"{beginning}: full in {_duration(full.likely)} if the trend continues; "
+        f"at the earliest in {_duration(earliest)}, at the latest {latest}"
+    )
+
+
+def _duration(hours: int) -> str:
+    return format_duration(hours * _HOUR_SECONDS)

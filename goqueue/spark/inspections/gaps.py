@@ -2,54 +2,52 @@
 
 The rules are those of `goqueue fsck`. A gap is a loss unless it lies below the offset up to which compaction has
 removed messages; it is judged segment by segment, since each segment begins with a base that vouches for the one
-before it. Offsets that do not rise, and times that fall within a segment, are damage to whoever reads frames.
+before it. Offsets that do not rise, and times that fall within a segment, are damage, because readers refuse them.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pyarrow as pa
 
-from goqueue.spark.inspections import parameters, repeats
-from goqueue.spark.inspections.inspection import Clash, Inspection, Row, schema
-from goqueue.spark.jobs import on_each
+from goqueue.quantities import format_count
+from goqueue.spark.inspections import repeats
+from goqueue.spark.inspections.inspection import InspectionContext, Report, Row
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Plan, Range
-from goqueue.spark.points import Place
-from goqueue.spark.reading import Broken, Removed, Run, Split, read
+from goqueue.spark.logs.port import LogSource, PartitionRef
+from goqueue.spark.logs.splits import DamagedBytes, FrameRun, RemovedRange, Split, read_split
+from goqueue.spark.reading.plan import PartitionRange, ReadPlan
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.survey import Damage
+from goqueue.storage.segment_scan import Damage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
-MOST = 100
+ROWS_SHOWN = 100
 """Rows, unless it is said."""
 GAPS_MAX = 10_000
 """Named one by one in what a task reads; the others are counted."""
 
-What = Literal["damaged", "missing", "times_fall", "removed", "compacted"]
-Span = tuple[int, int]
+GapKind = Literal["damaged", "missing", "times_fall", "removed", "compacted"]
+OffsetInterval = tuple[int, int]
 """Offsets from the first up to, not including, the second."""
 
 
 @dataclass(slots=True)
-class Trace:
-    """What stands in the way of a plain sequence, in what a task has read."""
+class SequenceFindings:
+    """Gaps, damage and falling times in the part of a log that a task has read."""
 
     messages: int = 0
     bytes: int = 0
     damages: list[tuple[str, Damage]] = field(default_factory=list)
-    missing: list[Span] = field(default_factory=list)
-    compacted: list[Span] = field(default_factory=list)
-    removed: list[Span] = field(default_factory=list)
+    missing: list[OffsetInterval] = field(default_factory=list)
+    compacted: list[OffsetInterval] = field(default_factory=list)
+    removed: list[OffsetInterval] = field(default_factory=list)
     falls: list[int] = field(default_factory=list)
     """Offsets whose message is older than the one before it."""
     unnamed: int = 0
@@ -69,7 +67,7 @@ class Trace:
         else:
             self.unnamed += 1
 
-    def note_run(self, run: Run, expected: int, compacted_below: int) -> int:
+    def note_run(self, run: FrameRun, expected: int, compacted_below: int) -> int:
         """Take in a run that should begin with the offset `expected`; the offset that is expected behind it."""
         offsets, times = run.frames.offsets, run.frames.timestamps
         first, end = int(offsets[0]), int(offsets[-1]) + 1
@@ -89,20 +87,20 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class GapScan:
     """The work of a task."""
 
-    logs: Logs
-    compacted_below: Mapping[Place, int]
+    logs: LogSource
+    compacted_below: Mapping[PartitionRef, int]
 
-    def __call__(self, split: Split) -> Trace:
-        trace, expected = Trace(), split.first
+    def __call__(self, split: Split) -> SequenceFindings:
+        trace, expected = SequenceFindings(), split.first
         below = self.compacted_below.get((split.topic, split.partition), 0)
-        for piece in read(self.logs, split):
+        for piece in read_split(self.logs, split):
             match piece:
-                case Run():
+                case FrameRun():
                     expected = trace.note_run(piece, expected, below)
-                case Broken(path=path, damage=damage):
+                case DamagedBytes(path=path, damage=damage):
                     is_gap = damage.position == damage.end  # no bytes are wrong: those that should follow are gone
                     end = min(damage.next_offset, split.end) if is_gap else damage.first_offset
                     if end > expected:
@@ -110,7 +108,7 @@ class Look:
                     if not is_gap:
                         trace.damages.append((path, damage))
                     expected = max(expected, damage.next_offset)
-                case Removed(first=first, next_offset=end):
+                case RemovedRange(first=first, next_offset=end):
                     trace.removed.append((first, end))
                     expected = max(expected, end)
         if expected < split.end:
@@ -119,10 +117,10 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class OffsetGap:
     """A range of offsets that is not as it should be, or that needs to be explained."""
 
-    what: What
+    what: GapKind
     topic: str
     partition: int
     path: str
@@ -134,11 +132,11 @@ class Gap:
 
     @property
     def is_explained(self) -> bool:
-        """Whether somebody wanted it so."""
+        """True where compaction or retention removed the messages."""
         return self.what in ("compacted", "removed")
 
 
-_REASONS: Mapping[What, str] = {
+_REASONS: Mapping[GapKind, str] = {
     "missing": "no message has these offsets, and no compaction explains it",
     "compacted": "compaction removed them, or kept none of them",
     "removed": "retention removed them while they were to be read",
@@ -146,42 +144,46 @@ _REASONS: Mapping[What, str] = {
 }
 
 
-def compacted_below(logs: Logs, plan: Plan) -> dict[Place, int]:
-    """Up to which offset missing messages are no loss. A broker only tells which topics are compacted."""
+def compacted_below(logs: LogSource, plan: ReadPlan) -> dict[PartitionRef, int]:
+    """Return the offset below which missing messages are no loss. A broker only says which topics are compacted."""
     match logs:
         case DirectoryLogs():
             disk = SystemDisk()
             return {
-                one.place: load_progress(disk, f"{logs.name}/logs/{one.place[0]}/{one.place[1]}").gaps
-                for one in plan.ranges
+                one.ref: load_progress(disk, f"{logs.name}/logs/{one.ref[0]}/{one.ref[1]}").gaps for one in plan.ranges
             }
         case BrokerLogs():
             known = {topic.name: str(topic.config.get("cleanup", "")) for topic in logs.client.topic_details()}
             return {
-                one.place: one.view.segments[-1].base_offset
+                one.ref: one.view.segments[-1].base_offset
                 for one in plan.ranges
-                if one.view.segments and "compact" in known.get(one.place[0], "compact")
+                if one.view.segments and "compact" in known.get(one.ref[0], "compact")
             }
         case _:
             return {}
 
 
 def find_gaps(
-    logs: Logs, plan: Plan, splits: Sequence[Split], traces: Iterable[Trace], below: Mapping[Place, int]
-) -> list[Gap]:
-    """What the tasks have found, put together partition by partition, in the order of offsets."""
-    read_of: defaultdict[Place, list[tuple[Split, Trace]]] = defaultdict(list)
-    for split, trace in zip(splits, traces, strict=True):
+    logs: LogSource,
+    plan: ReadPlan,
+    found: Iterable[tuple[Split, SequenceFindings]],
+    below: Mapping[PartitionRef, int],
+) -> list[OffsetGap]:
+    """Join the findings of the tasks partition by partition, in the order of offsets."""
+    read_of: defaultdict[PartitionRef, list[tuple[Split, SequenceFindings]]] = defaultdict(list)
+    for split, trace in found:
         read_of[split.topic, split.partition].append((split, trace))
-    return [gap for one in plan.ranges for gap in _of_range(logs, one, read_of[one.place], below.get(one.place, 0))]
+    return [gap for one in plan.ranges for gap in _of_range(logs, one, read_of[one.ref], below.get(one.ref, 0))]
 
 
-def _of_range(logs: Logs, given: Range, found: list[tuple[Split, Trace]], below: int) -> list[Gap]:
+def _of_range(
+    logs: LogSource, given: PartitionRange, found: list[tuple[Split, SequenceFindings]], below: int
+) -> list[OffsetGap]:
     damages = [pair for _, trace in found for pair in trace.damages]
     broken = [(damage.first_offset, damage.next_offset) for _, damage in damages]
     gone = [span for _, trace in found for span in trace.missing + trace.compacted]
     gaps = [
-        Gap("damaged", *given.place, path, one.first_offset, one.next_offset, one.reason, one.position, one.end)
+        OffsetGap("damaged", *given.ref, path, one.first_offset, one.next_offset, one.reason, one.position, one.end)
         for path, one in damages
     ]
     for first, end in _cut(_without(_joined(gone), broken), [one.base_offset for one in given.view.segments]):
@@ -192,13 +194,13 @@ def _of_range(logs: Logs, given: Range, found: list[tuple[Split, Trace]], below:
     return sorted(gaps, key=lambda gap: (gap.first_offset, gap.next_offset))
 
 
-def _gap(logs: Logs, given: Range, what: What, first: int, end: int) -> Gap:
+def _gap(logs: LogSource, given: PartitionRange, what: GapKind, first: int, end: int) -> OffsetGap:
     segments = given.view.segments
     holder = next((one for one in reversed(segments) if one.base_offset <= first), segments[0])
-    return Gap(what, *given.place, logs.path(*given.place, holder), first, end, _REASONS[what])
+    return OffsetGap(what, *given.ref, logs.path(*given.ref, holder), first, end, _REASONS[what])
 
 
-def _falls(found: list[tuple[Split, Trace]]) -> Iterator[int]:
+def _falls(found: list[tuple[Split, SequenceFindings]]) -> Iterator[int]:
     last_time = 0
     for _, trace in found:
         if trace.first_time is not None and trace.first_offset is not None:
@@ -208,9 +210,9 @@ def _falls(found: list[tuple[Split, Trace]]) -> Iterator[int]:
             last_time = trace.last_time
 
 
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Spans that touch each other, as one: a split may end within a gap."""
-    joined: list[Span] = []
+def _joined(spans: Iterable[OffsetInterval]) -> list[OffsetInterval]:
+    """Join spans that touch: a split may end within a gap."""
+    joined: list[OffsetInterval] = []
     for first, end in sorted(spans):
         if joined and first <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
@@ -219,8 +221,8 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _without(spans: Iterable[Span], taken: Iterable[Span]) -> Iterator[Span]:
-    """What is left of rising spans: damage that begins in one split may reach into the next."""
+def _without(spans: Iterable[OffsetInterval], taken: Iterable[OffsetInterval]) -> Iterator[OffsetInterval]:
+    """Yield the parts of rising spans that are not taken: damage in one split may reach into the next."""
     others = _joined(taken)
     number = 0
     for span in spans:
@@ -237,20 +239,20 @@ def _without(spans: Iterable[Span], taken: Iterable[Span]) -> Iterator[Span]:
             yield first, end
 
 
-def _cut(spans: Iterable[Span], bases: Sequence[int]) -> Iterator[Span]:
-    """Spans cut where a segment begins."""
+def _cut(spans: Iterable[OffsetInterval], bases: Sequence[int]) -> Iterator[OffsetInterval]:
+    """Cut spans where a segment begins."""
     for first, end in spans:
         edges = [first, *(base for base in bases if first < base < end), end]
         yield from pairwise(edges)
 
 
-def rows(found: Sequence[Gap], most: int) -> list[Row]:
-    """So many of them, in their order: what is explained is left out first."""
+def rows(found: Sequence[OffsetGap], most: int) -> list[Row]:
+    """Make rows of the first gaps in their order; explained ones are left out first."""
     chosen = sorted(range(len(found)), key=lambda number: (found[number].is_explained, number))[:most]
     return [_row(found[number]) for number in sorted(chosen)]
 
 
-def _row(gap: Gap) -> Row:
+def _row(gap: OffsetGap) -> Row:
     return {
         **asdict(gap),
         "last_offset": gap.next_offset - 1,
@@ -259,45 +261,20 @@ def _row(gap: Gap) -> Row:
     }
 
 
-def inspect(
-    spark: "SparkSession",
-    logs: Logs,
-    plan: Plan,
-    max: int = MOST,  # noqa: A002 - as it is called where it is given
-    content: bool = False,
-) -> list[Row]:
-    splits = plan.splits(logs)
+def inspect(context: InspectionContext, max: int, content: bool) -> Report:  # noqa: A002 - the name of the option
     if content:
-        return repeats.rows(repeats.find_repeats(spark, logs, plan, splits, max).most)
-    traces = on_each(spark, splits, Look(logs, compacted_below(logs, plan)))
-    return rows(find_gaps(logs, plan, splits, traces, compacted_below(logs, plan)), max)
-
-
-def _clash(given: Mapping[str, Any]) -> Clash | None:
-    if given.get("content") and (given.get("max") or 0) > repeats.REPEATS_MAX:
-        return Clash("max", f"is too much beside content, which names {repeats.REPEATS_MAX:,} at most", "take less")
-    return None
-
-
-INSPECTION = Inspection(
-    inspect,
-    schema(
-        schema(
-            what=pa.string(),
-            topic=pa.string(),
-            partition=pa.int32(),
-            path=pa.string(),
-            first_offset=pa.int64(),
-            next_offset=pa.int64(),
-            reason=pa.string(),
-            position=pa.int64(),
-            end=pa.int64(),
-            last_offset=pa.int64(),
-            count=pa.int64(),
-            explained=pa.bool_(),
-        ),
-        repeats.SCHEMA,
-    ),
-    {"max": parameters.number(1_000_000), "content": parameters.switch()},
-    _clash,
-)
+        return repeats.inspect(context, max)
+    logs, plan = context.logs, context.plan
+    scanned = context.scan(plan, GapScan(logs, compacted_below(logs, plan)))
+    found = find_gaps(logs, plan, scanned, compacted_below(logs, plan))
+    traces = [trace for _, trace in scanned]
+    listed = rows(found, max)
+    unnamed = sum(trace.unnamed + trace.unnamed_compacted for trace in traces)
+    losses = sum(not gap.is_explained for gap in found) + sum(trace.unnamed for trace in traces)
+    report = Report(listed, plan, is_failure=losses > 0)
+    report.notes.append(
+        f"{format_count(losses, 'gap')} without an explanation, {len(found) + unnamed - losses:,} explained"
+    )
+    if left := len(found) - len(listed) + unnamed:
+        report.warnings.append(f"{format_count(left, 'row')} more; --max prints up to {max + left}")
+    return report

@@ -16,14 +16,14 @@ from goqueue.storage.scan import Frames, Positions
 _LENGTH_BYTES = 2
 
 
-def header(frames: Frames, name: str) -> pa.Array:
-    """The value of the first header of this name; null where there is none."""
-    starts, lengths = place_of_header(frames, name)
+def header_column(frames: Frames, name: str) -> pa.Array:
+    """Return the value of the first header of this name; null where there is none."""
+    starts, lengths = locate_header(frames, name)
     return gathered(frames, starts, lengths)
 
 
-def place_of_header(frames: Frames, name: str) -> tuple[Positions, Positions]:
-    """Where its value begins in the buffer, and how long it is; -1 where a message does not have it."""
+def locate_header(frames: Frames, name: str) -> tuple[Positions, Positions]:
+    """Return where the value begins in the buffer, and its length; -1 where a message does not have the header."""
     starts, lengths = np.full(len(frames), -1, np.int64), np.zeros(len(frames), np.int64)
     wanted, sizes = name.encode(), scan.column(frames.buffer, ">u2", 0)
     numbers = np.flatnonzero(frames.flags & frame.HAS_HEADERS)
@@ -66,7 +66,7 @@ def _has_name(buffer: scan.Bytes, cursors: Positions, sizes: Positions, wanted: 
 
 
 def gathered(frames: Frames, starts: Positions, lengths: Positions) -> pa.Array:
-    """These pieces of the buffer as binaries; null where a start is below 0."""
+    """Return pieces of the buffer as binaries; null where a start is below 0."""
     edges = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(lengths, out=edges[1:])
     index = np.arange(edges[-1]) + np.repeat(starts - edges[:-1], lengths)

@@ -17,15 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from goqueue.limits import MIB
-from goqueue.spark.columns import Batch, keys
-from goqueue.spark.failure import carried
-from goqueue.spark.inspections import parameters
-from goqueue.spark.inspections.inspection import Inspection, Row, schema
-from goqueue.spark.jobs import as_frame
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split
+from goqueue.quantities import format_count
+from goqueue.spark.inspections.inspection import Chart, InspectionContext, Report, Row, format_key, format_percent
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.columns import FrameBatch, keys
+from goqueue.spark.reading.tasks import splits_to_frame
 from goqueue.storage import frame
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ _COUNTED = pa.schema([SCHEMA.field(name) for name in ("key", *_SUMS)])
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class KeyCount:
     """One of the most frequent keys."""
 
     topic: str
@@ -69,7 +67,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class PartitionKeys:
-    """What the messages of a partition have for keys."""
+    """The key counts of a partition."""
 
     topic: str
     partition: int
@@ -82,7 +80,7 @@ class PartitionKeys:
 @dataclass(frozen=True, slots=True)
 class KeyCounts:
     partitions: list[PartitionKeys]
-    top: list[Key]
+    top: list[KeyCount]
     distinct: int
     is_estimate: bool
 
@@ -108,18 +106,18 @@ class KeyCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class KeyScan:
     """The work of a task."""
 
-    logs: Logs
+    logs: LogSource
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         rows = size = 0
         for piece in read_messages(self.logs, split):
-            if not isinstance(piece, Run):
+            if not isinstance(piece, FrameRun):
                 continue
-            counted = _counted(Batch(split.topic, split.partition, piece))
+            counted = _counted(FrameBatch(split.topic, split.partition, piece))
             held.append(counted)
             rows, size = rows + len(counted), size + counted.nbytes
             if rows >= _HELD_ROWS or size >= _HELD_BYTES:
@@ -132,8 +130,8 @@ class Look:
             yield from _batches(split, _merged(held))
 
 
-def _counted(batch: Batch) -> pa.Table:
-    """The keys of a run, and no key as null."""
+def _counted(batch: FrameBatch) -> pa.Table:
+    """Count the keys of a run; no key is null."""
     frames = batch.frames
     coded = keys(batch).dictionary_encode(null_encoding="encode")
     codes, count = coded.indices.to_numpy(), len(coded.dictionary)
@@ -141,11 +139,11 @@ def _counted(batch: Batch) -> pa.Table:
     if batch.run.dropped is not None:
         real = batch.run.real
         codes, flags, lengths = codes[real], flags[real], lengths[real]
-    buried = (flags & frame.TOMBSTONE) != 0
+    tombstones = (flags & frame.TOMBSTONE) != 0
     sums = (
         np.bincount(codes, minlength=count),
         np.bincount(codes, lengths, count).astype(np.int64),
-        np.bincount(codes[buried], minlength=count),
+        np.bincount(codes[tombstones], minlength=count),
     )
     table = pa.Table.from_arrays([coded.dictionary, *map(pa.array, sums)], schema=_COUNTED)
     return table.filter(pc.field("messages") > 0) if batch.run.dropped is not None else table
@@ -176,21 +174,20 @@ def _batches(split: Split, counted: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass(frozen=True, slots=True)
-class Prune:
+class KeepFrequentKeys:
     """Keep the most frequent keys of each partition, of all that passes here; the others as one row together."""
 
     keep: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carried():
-            held, rows = pa.Table.from_batches([], SCHEMA), 0
-            waiting: list[pa.RecordBatch] = []
-            for batch in batches:
-                waiting.append(batch)
-                rows += len(batch)
-                if rows >= 2 * self.keep:
-                    held, rows, waiting = self._pruned(held, waiting), 0, []
-            yield from self._pruned(held, waiting).to_batches(max_chunksize=_BATCH_ROWS)
+        held, rows = pa.Table.from_batches([], SCHEMA), 0
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            waiting.append(batch)
+            rows += len(batch)
+            if rows >= 2 * self.keep:
+                held, rows, waiting = self._pruned(held, waiting), 0, []
+        yield from self._pruned(held, waiting).to_batches(max_chunksize=_BATCH_ROWS)
 
     def _pruned(self, held: pa.Table, waiting: list[pa.RecordBatch]) -> pa.Table:
         table = _summed(pa.concat_tables([held, pa.Table.from_batches(waiting, SCHEMA)]))
@@ -211,13 +208,13 @@ def _summed(table: pa.Table) -> pa.Table:
     return summed.select([*names, *(f"{name}_sum" for name in _SUMS)]).rename_columns(SCHEMA.names)
 
 
-def key_frame(spark: "SparkSession", logs: Logs, splits: Sequence[Split]) -> "DataFrame":
-    """What the tasks count, not yet added up: the same key may come in many rows."""
-    return as_frame(spark, splits, Look(logs), SCHEMA)
+def key_frame(spark: "SparkSession", logs: LogSource, splits: Sequence[Split]) -> "DataFrame":
+    """Return the counts of all tasks; the same key may be in many rows."""
+    return splits_to_frame(spark, splits, KeyScan(logs), SCHEMA)
 
 
 def added_up(counted: "DataFrame") -> "DataFrame":
-    """A row for each key of each partition."""
+    """Sum the rows of each key of each partition."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - loaded with the session
 
     return counted.groupBy("topic", "partition", "kind", "key").agg(*(f.sum(name).alias(name) for name in _SUMS))
@@ -232,9 +229,9 @@ def partitions_of(added: "DataFrame") -> list[PartitionKeys]:
 
 
 def count_keys(
-    spark: "SparkSession", logs: Logs, splits: Sequence[Split], top: int, *, approx: bool = False
+    spark: "SparkSession", logs: LogSource, splits: Sequence[Split], top: int, *, approx: bool = False
 ) -> KeyCounts:
-    """The `top` keys, and what they are to be compared with."""
+    """Return the `top` keys, and the sums to compare them with."""
     if not splits:
         return KeyCounts([], [], 0, is_estimate=approx)
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -244,7 +241,7 @@ def count_keys(
     if approx:
         name = f.when(f.col("kind") == OF_KEY, f.xxhash64("topic", "key"))
         counted = counted.observe(seen, f.approx_count_distinct(name, APPROX_ERROR).alias("keys"))
-        counted = counted.mapInArrow(Prune(max(10_000, 50 * top)), counted.schema)
+        counted = counted.mapInArrow(KeepFrequentKeys(max(10_000, 50 * top)), counted.schema)
     added = added_up(counted).persist()
     try:
         partitions = partitions_of(added)
@@ -267,8 +264,8 @@ def _by_key(added: "DataFrame") -> "DataFrame":
     )
 
 
-def _key(row: Any) -> Key:
-    return Key(**{**row.asDict(), "key": bytes(row["key"])})
+def _key(row: Any) -> KeyCount:
+    return KeyCount(**{**row.asDict(), "key": bytes(row["key"])})
 
 
 def _observation() -> "Observation":
@@ -278,25 +275,36 @@ def _observation() -> "Observation":
 
 
 def rows(found: KeyCounts) -> list[Row]:
-    """The share is that of all messages, those without a key included."""
+    """Make rows with the share of all messages, including those without a key."""
     return [{**asdict(one), "share": one.messages / found.messages} for one in found.top]
 
 
-def inspect(spark: "SparkSession", logs: Logs, plan: Plan, top: int = 20, approx: bool = False) -> list[Row]:
-    return rows(count_keys(spark, logs, plan.splits(logs), top, approx=approx))
+def inspect(context: InspectionContext, top: int, approx: bool) -> Report:
+    plan = context.plan
+    splits = plan.splits(context.logs)
+    found = KeyCounts([], [], 0, is_estimate=approx)
+    if splits:
+        with context.session(plan, is_brief=False) as spark:
+            found = count_keys(spark, context.logs, splits, top, approx=approx)
+    chart = Chart(
+        f"Messages of the {format_count(len(found.top), 'most frequent key')}",
+        [format_key(one.key) for one in found.top],
+        [one.messages for one in found.top],
+        "messages",
+    )
+    return Report(rows(found), plan, bar="messages", notes=_notes(found) if found.messages else [], chart=chart)
 
 
-INSPECTION = Inspection(
-    inspect,
-    schema(
-        topic=pa.string(),
-        key=pa.binary(),
-        messages=pa.int64(),
-        bytes=pa.int64(),
-        tombstones=pa.int64(),
-        partition=pa.int32(),
-        partitions=pa.int32(),
-        share=pa.float64(),
-    ),
-    {"top": parameters.number(100_000), "approx": parameters.switch()},
-)
+def _notes(found: KeyCounts) -> list[str]:
+    about = "about " if found.is_estimate else ""
+    share = format_percent(sum(one.messages for one in found.top) / found.messages)
+    notes = [
+        f"{format_count(found.messages, 'message')} with {about}{format_count(found.distinct, 'different key')}; "
+        f"{share} of them have the keys above",
+        f"{format_count(found.without_key, 'message')} without a key, {format_count(found.tombstones, 'tombstone')}",
+    ]
+    hottest = found.hottest
+    if hottest is not None and len(found.partitions) > 1:
+        share = format_percent(hottest.messages / found.messages)
+        notes.append(f"the largest partition is {hottest.topic}/{hottest.partition}, with {share} of the messages")
+    return notes

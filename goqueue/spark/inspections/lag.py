@@ -1,44 +1,93 @@
-"""How far behind groups are: in messages, bytes and time, how fast they are, and when retention overtakes them.
+"""Measure the lag of groups in messages, bytes and time, their speed, and when retention overtakes them.
 
 What a group has settled is told by the log of the groups; what is left for it is counted where the messages are, so
 that what compaction has removed, and control records, are none. A broker counts by itself, and is asked.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
+from numpy.typing import NDArray
 
-from goqueue.broker.delivery.changes import Place
-from goqueue.broker.delivery.cursor import Cursor
-from goqueue.broker.groups.state import Record
-from goqueue.broker.topic import TopicSettings
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.topic import TopicSettings
+from goqueue.broker.groups.cursor import Cursor
+from goqueue.broker.groups.records import GroupRecord
 from goqueue.clock import NANOSECONDS
-from goqueue.spark.inspections import parameters
-from goqueue.spark.inspections.inspection import Inspection, Row, schema
-from goqueue.spark.inspections.ledger import Ledger, TopicFacts, done_by, read_ledger, read_topics
-from goqueue.spark.inspections.reader import Reader
-from goqueue.spark.jobs import on_each
+from goqueue.limits import OFFSET_MAX
+from goqueue.spark.inspections.inspection import InspectionContext, Report, Row
+from goqueue.spark.inspections.internal_logs import (
+    GroupLogState,
+    TopicConfiguration,
+    read_group_logs,
+    read_topics,
+    settled_ranges,
+)
 from goqueue.spark.logs.broker import BrokerLogs
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan, Range
-from goqueue.spark.points import offset_at
-from goqueue.spark.reading import Run, Split
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.plan import PartitionRange, ReadPlan, TopicSelection, find_offset_at
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 WINDOW_SECONDS = 600.0
 """What speeds look back, unless it is said."""
 _HOUR_SECONDS = 3600
 
 
-class Whose(NamedTuple):
+Ranges = tuple[tuple[int, ...], tuple[int, ...]]
+"""Where each begins, and where each ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgressView:
+    """The progress of a group in a partition: all below the floor, and these ranges above it."""
+
+    group: str
+    floor: int
+    done: Ranges
+    lanes_from: int = OFFSET_MAX
+    """From here on a message is done with if its lane was handed out beyond it, and it is not among these:"""
+    taken: Ranges = ((), ())
+    heads: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, cursor: Cursor) -> Self:
+        heads = tuple(cursor.heads or ())
+        taken = sorted(cursor.open_from(cursor.position, cursor.reach)) if heads else []
+        return cls(cursor.group, cursor.floor, _columns(cursor.settled()), cursor.position, _columns(taken), heads)
+
+    def left_of(self, offsets: NDArray[np.int64], lanes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Return which of these rising offsets it has not settled."""
+        left: NDArray[np.bool_] = offsets >= self.floor
+        left &= ~_within(offsets, self.done)
+        if self.heads and offsets[-1] >= self.lanes_from:
+            unread = offsets >= np.array(self.heads, np.int64)[lanes]
+            left &= (offsets < self.lanes_from) | unread | _within(offsets, self.taken)
+        return left
+
+
+def _within(offsets: NDArray[np.int64], ranges: Ranges) -> NDArray[np.bool_]:
+    """Return which of these rising offsets lie in the ranges."""
+    firsts, ends = ranges
+    steps = np.zeros(len(offsets) + 1, np.int64)
+    if len(firsts):
+        np.add.at(steps, np.searchsorted(offsets, firsts), 1)
+        np.add.at(steps, np.searchsorted(offsets, ends), -1)
+    inside: NDArray[np.bool_] = np.cumsum(steps[:-1]) > 0
+    return inside
+
+
+def _columns(ranges: Sequence[tuple[int, int]]) -> Ranges:
+    return tuple(first for first, _ in ranges), tuple(end for _, end in ranges)
+
+
+class GroupPartition(NamedTuple):
     """A group and a place of it."""
 
     group: str
@@ -47,76 +96,76 @@ class Whose(NamedTuple):
 
 
 @dataclass(slots=True)
-class Left:
-    """What of a partition a group has not done."""
+class UnreadCounts:
+    """The messages of a partition that a group has not settled."""
 
     messages: int = 0
     bytes: int = 0
     oldest_ns: int | None = None
 
     def add(self, messages: int, size: int, oldest_ns: int | None) -> None:
-        """More of it, from further behind."""
+        """Add messages with later offsets."""
         self.messages += messages
         self.bytes += size
         self.oldest_ns = oldest_ns if self.oldest_ns is None else self.oldest_ns
 
 
 @dataclass(slots=True)
-class Tally:
-    """What a task has counted."""
+class LagCounts:
+    """The counts of a task."""
 
-    left: dict[str, Left] = field(default_factory=dict)
+    left: dict[str, UnreadCounts] = field(default_factory=dict)
     incoming: int = 0
     incoming_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LagScan:
     """The work of a task."""
 
-    logs: Logs
-    readers: Mapping[Place, Sequence[Reader]]
+    logs: LogSource
+    readers: Mapping[PartitionRef, Sequence[GroupProgressView]]
     since_ns: int
     """From when on messages are counted as what comes in."""
 
-    def __call__(self, split: Split) -> Tally:
-        tally = Tally()
+    def __call__(self, split: Split) -> LagCounts:
+        tally = LagCounts()
         for piece in read_messages(self.logs, split):
-            if isinstance(piece, Run):
+            if isinstance(piece, FrameRun):
                 self._add(tally, split, piece)
         return tally
 
-    def _add(self, tally: Tally, split: Split, run: Run) -> None:
+    def _add(self, tally: LagCounts, split: Split, run: FrameRun) -> None:
         frames, real = run.frames, run.real
         offsets, times, lengths = frames.offsets, frames.timestamps, frames.lengths
         recent = real & (times >= self.since_ns)
         tally.incoming += int(np.count_nonzero(recent))
         tally.incoming_bytes += int(lengths[recent].sum())
-        for reader in self.readers[split.topic, split.partition]:
+        for reader in self.readers[PartitionRef(split.topic, split.partition)]:
             left = np.flatnonzero(reader.left_of(offsets, frames.priorities) & real)
             if len(left):
-                known = tally.left.setdefault(reader.group, Left())
+                known = tally.left.setdefault(reader.group, UnreadCounts())
                 known.add(len(left), int(lengths[left].sum()), int(times[left[0]]))
 
 
 @dataclass(slots=True)
-class Speed:
+class ConsumptionRate:
     """Hears how many messages each group has done since a moment, as the log is replayed."""
 
     since_ns: int
-    done: defaultdict[Whose, int] = field(default_factory=lambda: defaultdict(int))
+    done: defaultdict[GroupPartition, int] = field(default_factory=lambda: defaultdict(int))
 
-    def __call__(self, record: Record, time_ns: int, cursor: Cursor | None) -> None:
+    def __call__(self, record: GroupRecord, time_ns: int, cursor: Cursor | None) -> None:
         if cursor is not None and time_ns >= self.since_ns:
-            count = sum(end - first for first, end in done_by(record, cursor))
-            self.done[Whose(cursor.group, *cursor.place)] += count
+            count = sum(end - first for first, end in settled_ranges(record, cursor))
+            self.done[GroupPartition(cursor.group, *cursor.ref)] += count
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class GroupPartitionLag:
     """One partition of one group."""
 
-    whose: Whose
+    key: GroupPartition
     member: str | None
     committed: int
     end: int
@@ -136,7 +185,7 @@ class Lag:
 
     @property
     def drain_seconds(self) -> float | None:
-        """Until nothing is left; None when it grows, or stands, or nobody is there to read it."""
+        """The time until the lag is 0; None where it does not shrink, or the group has no members."""
         if not self.messages:
             return 0.0
         if self.member is None or self.rate <= self.incoming:
@@ -154,7 +203,7 @@ class Lag:
 
     @property
     def retention_share(self) -> float | None:
-        """How much of what retention allows is behind it; from 1 on messages go before they were read."""
+        """The share of the retention limits that is behind the group; from 1 on, unread messages are removed."""
         shares = []
         if self.retention_seconds is not None:
             shares.append(self.seconds / self.retention_seconds if self.retention_seconds else float(self.messages > 0))
@@ -171,7 +220,7 @@ class Lag:
         return min((one for one in times if one is not None), default=None)
 
     def _until_too_old(self) -> float | None:
-        """The group goes through the time of the log at some speed; below 1 it falls behind."""
+        """Return the time until retention by age reaches the group; None where the group is fast enough."""
         if self.retention_seconds is None:
             return None
         left = max(0.0, self.retention_seconds - self.seconds)
@@ -186,25 +235,25 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
-    """What the driver finds out before anything is read."""
+class LagPlan:
+    """The state of the groups, and what has to be read."""
 
-    plan: Plan
-    look: Look
-    ledger: Ledger
-    topics: Mapping[str, TopicFacts]
-    speed: Speed
+    plan: ReadPlan
+    look: LagScan
+    ledger: GroupLogState
+    topics: Mapping[str, TopicConfiguration]
+    speed: ConsumptionRate
     cursors: tuple[Cursor, ...]
     now_ns: int
 
 
-def prepare(
-    logs: Logs, topics: Sequence[str], groups: Sequence[str], *, now_ns: int, window_seconds: float
-) -> Preparation:
-    """Of the topics and groups that are named, or of all: what has to be read is what one of them has not done."""
+def plan_lag(
+    logs: LogSource, topics: Sequence[str], groups: Sequence[str], *, now_ns: int, window_seconds: float
+) -> LagPlan:
+    """Plan to read the messages that a group has not settled, of the named topics and groups or of all."""
     since_ns = now_ns - round(window_seconds * NANOSECONDS)
-    speed = Speed(since_ns)
-    ledger, known = read_ledger(logs, speed), read_topics(logs)
+    speed = ConsumptionRate(since_ns)
+    ledger, known = read_group_logs(logs, speed), read_topics(logs)
     cursors = tuple(
         cursor
         for cursor in ledger.of_users()
@@ -213,48 +262,50 @@ def prepare(
         and cursor.topic in known
         and known[cursor.topic].created_ns == cursor.topic_ns
     )
-    readers: defaultdict[Place, list[Reader]] = defaultdict(list)
+    readers: defaultdict[PartitionRef, list[GroupProgressView]] = defaultdict(list)
     for cursor in cursors:
-        readers[cursor.place].append(Reader.of(cursor))
-    plan = Plan(tuple(_range(logs, place, one, since_ns) for place, one in sorted(readers.items())))
-    return Preparation(plan, Look(logs, dict(readers), since_ns), ledger, known, speed, cursors, now_ns)
+        readers[cursor.ref].append(GroupProgressView.of(cursor))
+    plan = ReadPlan(tuple(_range(logs, ref, one, since_ns) for ref, one in sorted(readers.items())))
+    return LagPlan(plan, LagScan(logs, dict(readers), since_ns), ledger, known, speed, cursors, now_ns)
 
 
-def _range(logs: Logs, place: Place, readers: Sequence[Reader], since_ns: int) -> Range:
-    view = logs.view(*place)
-    first = min(*(reader.floor for reader in readers), offset_at(logs, place, view, since_ns))
+def _range(logs: LogSource, ref: PartitionRef, readers: Sequence[GroupProgressView], since_ns: int) -> PartitionRange:
+    view = logs.view(*ref)
+    first = min(*(reader.floor for reader in readers), find_offset_at(logs, ref, view, since_ns))
     first = min(max(first, view.earliest), view.end)
-    return Range(place, first, view.end, view)
+    return PartitionRange(ref, first, view.end, view)
 
 
-def lags(prepared: Preparation, splits: Iterable[Split], tallies: Iterable[Tally], window_seconds: float) -> list[Lag]:
-    """The parts of each partition put together."""
-    left: defaultdict[Whose, Left] = defaultdict(Left)
-    incoming: defaultdict[Place, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for split, tally in zip(splits, tallies, strict=True):
-        place = (split.topic, split.partition)
-        count, size = incoming[place]
-        incoming[place] = (count + tally.incoming, size + tally.incoming_bytes)
-        for name, found in tally.left.items():
-            left[Whose(name, *place)].add(found.messages, found.bytes, found.oldest_ns)
-    ends = {one.place: one.view.end for one in prepared.plan.ranges}
+def join_lags(
+    prepared: LagPlan, found: Iterable[tuple[Split, LagCounts]], window_seconds: float
+) -> list[GroupPartitionLag]:
+    """Join the counts of each partition."""
+    left: defaultdict[GroupPartition, UnreadCounts] = defaultdict(UnreadCounts)
+    incoming: defaultdict[PartitionRef, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for split, tally in found:
+        ref = PartitionRef(split.topic, split.partition)
+        count, size = incoming[ref]
+        incoming[ref] = (count + tally.incoming, size + tally.incoming_bytes)
+        for name, unread in tally.left.items():
+            left[GroupPartition(name, *ref)].add(unread.messages, unread.bytes, unread.oldest_ns)
+    ends = {one.ref: one.view.end for one in prepared.plan.ranges}
     found_lags = []
     for cursor in prepared.cursors:
-        whose = Whose(cursor.group, *cursor.place)
-        rest, (count, size) = left[whose], incoming[cursor.place]
+        key = GroupPartition(cursor.group, *cursor.ref)
+        rest, (count, size) = left[key], incoming[cursor.ref]
         group = prepared.ledger.groups.get(cursor.group)
         found_lags.append(
-            Lag(
-                whose,
-                group.owners().get(cursor.place) if group is not None else None,
+            GroupPartitionLag(
+                key,
+                group.owners().get(cursor.ref) if group is not None else None,
                 cursor.floor,
-                ends[cursor.place],
+                ends[cursor.ref],
                 rest.messages,
                 0.0 if rest.oldest_ns is None else max(0.0, (prepared.now_ns - rest.oldest_ns) / NANOSECONDS),
                 cursor.leased,
                 cursor.waiting.count,
                 cursor.lost,
-                prepared.speed.done[whose] / window_seconds,
+                prepared.speed.done[key] / window_seconds,
                 count / window_seconds,
                 rest.bytes,
                 size / window_seconds,
@@ -264,8 +315,8 @@ def lags(prepared: Preparation, splits: Iterable[Split], tallies: Iterable[Tally
     return found_lags
 
 
-def lags_of_broker(logs: BrokerLogs, topics: Sequence[str], groups: Sequence[str]) -> list[Lag]:
-    """The broker's own numbers; its speeds are those of the last minute."""
+def broker_lags(logs: BrokerLogs, topics: Sequence[str], groups: Sequence[str]) -> list[GroupPartitionLag]:
+    """Ask the broker for its own numbers; its speeds are those of the last minute."""
     client = logs.client
     details, known = {topic.name: topic for topic in client.topic_details()}, read_topics(logs)
     found = []
@@ -274,15 +325,17 @@ def lags_of_broker(logs: BrokerLogs, topics: Sequence[str], groups: Sequence[str
             if topic in details and (not topics or topic in topics):
                 size = details[topic].total_size_bytes / max(1, details[topic].total_messages)
                 found += [
-                    _sized(_told(Whose(name, topic, int(number)), numbers, known[topic].settings), size)
+                    _with_estimated_bytes(
+                        _broker_lag(GroupPartition(name, topic, int(number)), numbers, known[topic].settings), size
+                    )
                     for number, numbers in partitions.items()
                 ]
     return found
 
 
-def _told(whose: Whose, numbers: Mapping[str, Any], settings: TopicSettings) -> Lag:
-    return Lag(
-        whose,
+def _broker_lag(key: GroupPartition, numbers: Mapping[str, Any], settings: TopicSettings) -> GroupPartitionLag:
+    return GroupPartitionLag(
+        key,
         numbers["member_id"],
         numbers["committed"],
         numbers["end"],
@@ -297,17 +350,17 @@ def _told(whose: Whose, numbers: Mapping[str, Any], settings: TopicSettings) -> 
     )
 
 
-def _sized(lag: Lag, message_bytes: float) -> Lag:
-    """With bytes as if all messages of the topic were of one size."""
+def _with_estimated_bytes(lag: GroupPartitionLag, message_bytes: float) -> GroupPartitionLag:
+    """Estimate bytes as if all messages of the topic had the same size."""
     return replace(lag, bytes=round(lag.messages * message_bytes), incoming_bytes=lag.incoming * message_bytes)
 
 
-def rows(found: Iterable[Lag]) -> list[Row]:
+def rows(found: Iterable[GroupPartitionLag]) -> list[Row]:
     return [
         {
-            "group": one.whose.group,
-            "topic": one.whose.topic,
-            "partition": one.whose.partition,
+            "group": one.key.group,
+            "topic": one.key.topic,
+            "partition": one.key.partition,
             "member_id": one.member,
             "committed": one.committed,
             "end": one.end,
@@ -329,48 +382,14 @@ def rows(found: Iterable[Lag]) -> list[Row]:
     ]
 
 
-def inspect(
-    spark: "SparkSession",
-    logs: Logs,
-    plan: Plan,
-    group: Sequence[str] = (),
-    window: float = WINDOW_SECONDS,
-    at: int | None = None,
-) -> list[Row]:
-    """Of the topics of the plan. Where in them it begins and ends is of no matter: what is left is told."""
-    topics = tuple(dict.fromkeys(one.place[0] for one in plan.ranges))
-    if not topics:
-        return []
+def inspect(context: InspectionContext, group: Sequence[str], window: float, at: int | None) -> Report:
+    """Measure the lag on the selected topics. A broker is asked for its own numbers."""
+    logs, topics = context.logs, context.topics
     if isinstance(logs, BrokerLogs):
-        return rows(lags_of_broker(logs, topics, group))
-    now_ns = time.time_ns() if at is None else at
-    prepared = prepare(logs, topics, group, now_ns=now_ns, window_seconds=window)
-    splits = prepared.plan.splits(logs)
-    return rows(lags(prepared, splits, on_each(spark, splits, prepared.look), window))
-
-
-INSPECTION = Inspection(
-    inspect,
-    schema(
-        group=pa.string(),
-        topic=pa.string(),
-        partition=pa.int32(),
-        member_id=pa.string(),
-        committed=pa.int64(),
-        end=pa.int64(),
-        messages=pa.int64(),
-        bytes=pa.int64(),
-        seconds=pa.float64(),
-        retention_seconds=pa.float64(),
-        retention_bytes=pa.int64(),
-        retention_share=pa.float64(),
-        loss_seconds=pa.float64(),
-        in_flight=pa.int64(),
-        waiting=pa.int64(),
-        lost=pa.int64(),
-        rate=pa.float64(),
-        incoming=pa.float64(),
-        drain_seconds=pa.float64(),
-    ),
-    {"group": parameters.texts(), "window": parameters.seconds(), "at": parameters.moment()},
-)
+        found = broker_lags(logs, topics, group)
+    else:
+        TopicSelection(topics).places(logs)  # refuses topics that do not exist
+        now_ns = context.now_ns if at is None else at
+        planned = plan_lag(logs, topics, group, now_ns=now_ns, window_seconds=window)
+        found = join_lags(planned, context.scan(planned.plan, planned.look), window)
+    return Report(rows(found), notes=[] if found else ["no group has read any of these topics"])

@@ -5,44 +5,33 @@ to delete twice means what to delete once means. Neither are control records.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from goqueue.spark.columns import schema_of
-from goqueue.spark.extract import Extract
-from goqueue.spark.inspections.inspection import TIME, Row, schema
-from goqueue.spark.jobs import as_frame, on_each
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Split
+from goqueue.quantities import format_count
+from goqueue.spark.inspections.inspection import InspectionContext, Report, Row, names
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import Split
+from goqueue.spark.reading.columns import schema_of
+from goqueue.spark.reading.plan import ReadPlan
+from goqueue.spark.reading.tasks import Extract, run_on_splits, splits_to_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Observation, SparkSession
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
-REPEATS_MAX = 10_000
-"""That are named: the key of each is looked up in the log."""
-SCHEMA = schema(
-    topic=pa.string(),
-    key=pa.binary(),
-    value_bytes=pa.int64(),
-    copies=pa.int64(),
-    first_partition=pa.int32(),
-    first_offset=pa.int64(),
-    first_time=TIME,
-    last_partition=pa.int32(),
-    last_offset=pa.int64(),
-    last_time=TIME,
+_TABLE = names(
+    "copies topic key value_bytes first last first_time last_time "
+    "-first_partition -first_offset -last_partition -last_offset"
 )
-"""Of what `rows` makes."""
 _PLACES = 1 << 52
 """A partition and an offset as one number: an offset that passes this would take a century to reach."""
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RepeatedContent:
     """One content. Its first place is the lowest offset in the lowest partition, its last one the highest of all."""
 
     topic: str
@@ -51,10 +40,10 @@ class Repeat:
     copies: int
     first_partition: int
     first_offset: int
-    first_time_us: int
+    first_time: int
     last_partition: int
     last_offset: int
-    last_time_us: int
+    last_time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +52,22 @@ class Repeats:
     """That were published more than once."""
     copies: int
     """Messages that a reader would not miss."""
-    most: list[Repeat]
+    most: list[RepeatedContent]
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    logs: Logs
+    logs: LogSource
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         yield from Extract(self.logs, _COLUMNS, fails_on_loss=False).batches(split)
 
 
 @dataclass(frozen=True, slots=True)
-class _KeyLook:
+class _KeyLookup:
     """The key of the message that a split of one offset holds."""
 
-    logs: Logs
+    logs: LogSource
 
     def __call__(self, split: Split) -> bytes | None:
         batches = Extract(self.logs, ("key",), fails_on_loss=False).batches(split)
@@ -86,8 +75,8 @@ class _KeyLook:
         return found[0] if found else None
 
 
-def find_repeats(spark: "SparkSession", logs: Logs, plan: Plan, splits: Sequence[Split], most: int) -> Repeats:
-    """Those with the most copies, and how many there are in all.
+def find_repeats(spark: "SparkSession", logs: LogSource, plan: ReadPlan, splits: Sequence[Split], most: int) -> Repeats:
+    """Find the contents with the most copies, and count all.
 
     Only numbers are added up, which Spark does without sorting; keys are looked up at the end, of those that are told.
     """
@@ -95,16 +84,16 @@ def find_repeats(spark: "SparkSession", logs: Logs, plan: Plan, splits: Sequence
 
     if not splits:
         return Repeats(0, 0, [])
-    place = f.col("partition").cast("long") * _PLACES + f.col("offset")
+    number = f.col("partition").cast("long") * _PLACES + f.col("offset")
     time = f.unix_micros("timestamp")
-    rows = as_frame(spark, splits, _Rows(logs), schema_of(_COLUMNS)).where("value IS NOT NULL")
+    rows = splits_to_frame(spark, splits, _Rows(logs), schema_of(_COLUMNS)).where("value IS NOT NULL")
     counted = (
         rows.groupBy("topic", f.xxhash64("key", "value").alias("one"), f.crc32("value").alias("other"))
         .agg(
             f.count("*").alias("copies"),
             f.max(f.octet_length("value")).alias("value_bytes"),
-            f.min(place).alias("first_place"),
-            f.max(place).alias("last_place"),
+            f.min(number).alias("first_place"),
+            f.max(number).alias("last_place"),
             f.min(time).alias("first_time"),
             f.max(time).alias("last_time"),
         )
@@ -113,34 +102,36 @@ def find_repeats(spark: "SparkSession", logs: Logs, plan: Plan, splits: Sequence
     total = _observation()
     watched = counted.observe(total, f.count("*").alias("contents"), f.sum(f.col("copies") - 1).alias("copies"))
     found = watched.orderBy(f.desc("copies"), "topic", "first_place").limit(most).collect()
-    looked_up = on_each(spark, [_one_message(plan, row["topic"], row["first_place"]) for row in found], _KeyLook(logs))
+    looked_up = run_on_splits(
+        spark, [_one_message(plan, row["topic"], row["first_place"]) for row in found], _KeyLookup(logs)
+    )
     sums = total.get
     return Repeats(
         sums["contents"] or 0, sums["copies"] or 0, [_repeat(*pair) for pair in zip(found, looked_up, strict=True)]
     )
 
 
-def _one_message(plan: Plan, topic: str, place: int) -> Split:
-    partition, offset = divmod(place, _PLACES)
-    log = next(one for one in plan.ranges if one.place == (topic, partition))
+def _one_message(plan: ReadPlan, topic: str, number: int) -> Split:
+    partition, offset = divmod(number, _PLACES)
+    log = next(one for one in plan.ranges if one.ref == (topic, partition))
     held = tuple(one for one in log.view.segments if one.base_offset <= offset < one.next_offset)
     return Split(topic, partition, offset, offset + 1, 1, held)
 
 
-def _repeat(row: Any, key: bytes | None) -> Repeat:
+def _repeat(row: Any, key: bytes | None) -> RepeatedContent:
     first_partition, first_offset = divmod(row["first_place"], _PLACES)
     last_partition, last_offset = divmod(row["last_place"], _PLACES)
-    return Repeat(
+    return RepeatedContent(
         topic=row["topic"],
         key=key,
         value_bytes=row["value_bytes"],
         copies=row["copies"],
         first_partition=first_partition,
         first_offset=first_offset,
-        first_time_us=row["first_time"],
+        first_time=row["first_time"] * 1000,
         last_partition=last_partition,
         last_offset=last_offset,
-        last_time_us=row["last_time"],
+        last_time=row["last_time"] * 1000,
     )
 
 
@@ -150,19 +141,23 @@ def _observation() -> "Observation":
     return Observation()
 
 
-def rows(found: Sequence[Repeat]) -> list[Row]:
+def rows(found: Sequence[RepeatedContent]) -> list[Row]:
     return [
         {
-            "topic": one.topic,
-            "key": one.key,
-            "value_bytes": one.value_bytes,
-            "copies": one.copies,
-            "first_partition": one.first_partition,
-            "first_offset": one.first_offset,
-            "first_time": one.first_time_us * 1000,
-            "last_partition": one.last_partition,
-            "last_offset": one.last_offset,
-            "last_time": one.last_time_us * 1000,
+            **asdict(one),
+            "first": f"{one.first_partition}/{one.first_offset}",
+            "last": f"{one.last_partition}/{one.last_offset}",
         }
         for one in found
     ]
+
+
+def inspect(context: InspectionContext, most: int) -> Report:
+    plan = context.plan
+    with context.session(plan, is_brief=False) as spark:
+        found = find_repeats(spark, context.logs, plan, plan.splits(context.logs), most)
+    note = (
+        f"{format_count(found.contents, 'content')} published more than once: "
+        f"{format_count(found.copies, 'redundant message')}"
+    )
+    return Report(rows(found.most), plan, _TABLE, notes=[note])

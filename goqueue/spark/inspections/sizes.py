@@ -1,10 +1,10 @@
-"""How large messages are: keys, values, headers and whole frames.
+"""Measure message sizes: keys, values, headers and whole frames.
 
 Sizes are counted, one counter a size, so percentiles are exact; above a MiB they are rounded up to whole KiB, so
 that the counters of any log fit into memory. Values are counted as they stand on disk, compressed where they are.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -15,21 +15,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from goqueue.limits import FRAME_HEADER_BYTES, KIB, MIB
-from goqueue.spark.inspections import parameters
-from goqueue.spark.inspections.inspection import Inspection, Row, apart, schema
-from goqueue.spark.jobs import as_frame
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan
-from goqueue.spark.reading import Run, Split
+from goqueue.quantities import format_count, format_size
+from goqueue.spark.inspections.inspection import Chart, InspectionContext, Report, Row, Table, names
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.tasks import splits_to_frame
 from goqueue.storage import frame, scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Part = Literal["frame", "value", "key", "headers"]
-PARTS: tuple[Part, ...] = ("frame", "value", "key", "headers")
+MessagePart = Literal["frame", "value", "key", "headers"]
+PARTS: tuple[MessagePart, ...] = ("frame", "value", "key", "headers")
 
+_HISTOGRAM_TABLE = names("topic part from below messages")
+_LARGEST_TABLE = names("size topic partition offset segment")
+_BIGGEST_SHOWN = 10
 PERCENTILES = (50, 90, 95, 99)
 """That rows tell."""
 
@@ -53,7 +55,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Big:
+class LargeMessage:
     """One of the largest frames, and where it stands."""
 
     size: int
@@ -64,8 +66,8 @@ class Big:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """How many messages have which size; both columns as long as there are different sizes, which rise."""
+class SizeCounts:
+    """The number of messages of each size; sizes rise."""
 
     sizes: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -87,7 +89,7 @@ class Sizes:
         return int(self.sizes[-1]) if len(self.sizes) else 0
 
     def percentile(self, share: float) -> int:
-        """The smallest size that so many in a hundred do not pass."""
+        """Return the smallest size that so many in a hundred do not exceed."""
         if not len(self.sizes):
             return 0
         reached = np.cumsum(self.counts)
@@ -95,7 +97,7 @@ class Sizes:
         return int(self.sizes[np.searchsorted(reached, wanted)])
 
     def histogram(self) -> list[tuple[int, int, int]]:
-        """Sizes from one power of two up to the next, and how many there are: without gaps from the least on."""
+        """Count sizes from one power of two to the next, without gaps from the smallest on."""
         if not len(self.sizes):
             return []
         powers = np.where(self.sizes > 0, np.frexp(np.maximum(self.sizes, 1))[1], 0)
@@ -106,10 +108,10 @@ class Sizes:
 
 @dataclass(slots=True)
 class TopicSizes:
-    """What the messages of a topic, or of all, are made of."""
+    """The sizes of the messages of a topic."""
 
     topic: str
-    parts: dict[Part, Sizes] = field(default_factory=dict)
+    parts: dict[MessagePart, SizeCounts] = field(default_factory=dict)
     compressed: int = 0
     stored_bytes: int = 0
     """Of compressed values, as they are."""
@@ -118,24 +120,24 @@ class TopicSizes:
 
     @property
     def ratio(self) -> float | None:
-        """How many bytes became one."""
+        """The original size of compressed values divided by their stored size."""
         return self.plain_bytes / self.stored_bytes if self.stored_bytes else None
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SizeScan:
     """The work of a task."""
 
-    logs: Logs
+    logs: LogSource
     biggest: int
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
-        counts = {part: _Counter() for part in PARTS}
+        counts = {part: _SizeCounter() for part in PARTS}
         squeezed = {_STORED: 0, _PLAIN: 0}
         compressed = 0
         biggest: list[tuple[int, int, int]] = []
         for piece in read_messages(self.logs, split):
-            if not isinstance(piece, Run):
+            if not isinstance(piece, FrameRun):
                 continue
             for part, found in _measured(piece).items():
                 counts[part].add(found)
@@ -152,8 +154,8 @@ class Look:
         if biggest:
             yield _biggest_batch(split, biggest)
 
-    def _bigger(self, known: list[tuple[int, int, int]], run: Run) -> list[tuple[int, int, int]]:
-        """The largest frames so far, as size, offset and segment; of the same size the first ones."""
+    def _bigger(self, known: list[tuple[int, int, int]], run: FrameRun) -> list[tuple[int, int, int]]:
+        """Return the largest frames so far, as size, offset and segment; the first ones of the same size."""
         frames = run.frames
         least = known[-1][0] if len(known) == self.biggest else -1
         passing = np.flatnonzero((frames.lengths > least) & run.real)
@@ -167,8 +169,8 @@ class Look:
         return sorted([*known, *more], key=lambda one: (-one[0], one[1]))[: self.biggest]
 
 
-class _Counter:
-    """How many there are of each size."""
+class _SizeCounter:
+    """A counter for each size."""
 
     def __init__(self) -> None:
         self._dense = np.zeros(_DENSE, np.int64)
@@ -197,8 +199,7 @@ def rounded(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(sizes > _ROUNDED, -(-sizes // KIB) * KIB, sizes)
 
 
-def _measured(run: Run) -> dict[Part, NDArray[np.int64]]:
-    """The sizes of all messages."""
+def _measured(run: FrameRun) -> dict[MessagePart, NDArray[np.int64]]:
     frames, real = run.frames, run.real
     lengths, keys = frames.lengths, frames.key_lengths
     values = scan.column(frames.buffer, ">u4", frame.AT_VALUE_LENGTH)[frames.positions].astype(np.int64)
@@ -209,8 +210,8 @@ def _measured(run: Run) -> dict[Part, NDArray[np.int64]]:
     return {"frame": lengths, "value": values, "key": keys, "headers": headers}
 
 
-def _compressed(run: Run) -> Iterator[tuple[int, int]]:
-    """Size as it is and as it was of each compressed value; one that does not say what it was counts as it is."""
+def _compressed(run: FrameRun) -> Iterator[tuple[int, int]]:
+    """Yield the stored and original size of each compressed value; an unknown original size counts as the stored."""
     frames = run.frames
     compressed = (frames.flags & frame.COMPRESSED) != 0
     places = np.flatnonzero(compressed if run.dropped is None else compressed & run.real)
@@ -243,16 +244,16 @@ def _biggest_batch(split: Split, biggest: list[tuple[int, int, int]]) -> pa.Reco
     return pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-def measure(
-    spark: "SparkSession", logs: Logs, splits: Sequence[Split], biggest: int = 10
-) -> tuple[list[TopicSizes], list[Big]]:
-    """The sizes of each topic, and the largest messages of all."""
+def measure_sizes(
+    spark: "SparkSession", logs: LogSource, splits: Sequence[Split], biggest: int = 10
+) -> tuple[list[TopicSizes], list[LargeMessage]]:
+    """Return the sizes of each topic, and the largest messages of all."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - loaded with the session
 
     if not splits:
         return [], []
     names = [name for name in SCHEMA.names if name not in ("messages", "size")]
-    rows = as_frame(spark, splits, Look(logs, biggest), SCHEMA)
+    rows = splits_to_frame(spark, splits, SizeScan(logs, biggest), SCHEMA)
     is_sum = f.col("what").isin(_STORED, _PLAIN)
     one_size = f.when(is_sum, f.lit(None)).otherwise(f.col("size")).alias("one_size")
     summed = rows.groupBy(*names, one_size).agg(f.sum("messages").alias("messages"), f.sum("size").alias("total"))
@@ -270,7 +271,7 @@ def _topics(table: pa.Table) -> list[TopicSizes]:
         for part in PARTS:
             chosen = np.flatnonzero((topics == topic) & (whats == part))
             chosen = chosen[np.argsort(sizes[chosen])]
-            one.parts[part] = Sizes(sizes[chosen], counts[chosen])
+            one.parts[part] = SizeCounts(sizes[chosen], counts[chosen])
         stored, plain = ((topics == topic) & (whats == what) for what in (_STORED, _PLAIN))
         one.compressed, one.stored_bytes = int(counts[stored].sum()), int(totals[stored].sum())
         one.plain_bytes = int(totals[plain].sum())
@@ -278,10 +279,12 @@ def _topics(table: pa.Table) -> list[TopicSizes]:
     return found
 
 
-def _largest(table: pa.Table, biggest: int) -> list[Big]:
+def _largest(table: pa.Table, biggest: int) -> list[LargeMessage]:
     rows: list[Mapping[str, int | str]] = table.filter(pc.equal(table["what"], _BIGGEST)).to_pylist()
     found = [
-        Big(int(row["total"]), str(row["topic"]), int(row["partition"]), int(row["offset"]), int(row["segment"]))
+        LargeMessage(
+            int(row["total"]), str(row["topic"]), int(row["partition"]), int(row["offset"]), int(row["segment"])
+        )
         for row in rows
     ]
     return sorted(found, key=lambda one: (-one.size, one.topic, one.partition, one.offset))[:biggest]
@@ -305,8 +308,7 @@ def rows(topics: Iterable[TopicSizes]) -> list[Row]:
     ]
 
 
-def steps(topics: Iterable[TopicSizes], part: Part) -> list[Row]:
-    """The histograms."""
+def histogram_rows(topics: Iterable[TopicSizes], part: MessagePart) -> list[Row]:
     return [
         {"topic": one.topic, "part": part, "from": start, "below": end, "messages": messages}
         for one in topics
@@ -314,34 +316,42 @@ def steps(topics: Iterable[TopicSizes], part: Part) -> list[Row]:
     ]
 
 
-def largest(found: Iterable[Big]) -> list[Row]:
+def largest_rows(found: Iterable[LargeMessage]) -> list[Row]:
     return [asdict(one) for one in found]
 
 
-def inspect(
-    spark: "SparkSession", logs: Logs, plan: Plan, histogram: Part | None = None, biggest: int | None = None
-) -> list[Row]:
-    topics, found = measure(spark, logs, plan.splits(logs), biggest or 1)
+def inspect(context: InspectionContext, histogram: MessagePart | None, biggest: int | None) -> Report:
+    plan = context.plan
+    splits = plan.splits(context.logs)
+    topics: list[TopicSizes] = []
+    largest: list[LargeMessage] = []
+    if splits:
+        with context.session(plan) as spark:
+            topics, largest = measure_sizes(spark, context.logs, splits, biggest or _BIGGEST_SHOWN)
+    chart = _chart(topics, histogram or "frame")
+    notes = [
+        f"{one.topic}: {format_count(one.compressed, 'value')} compressed, "
+        f"{format_size(one.plain_bytes)} to {format_size(one.stored_bytes)}, {one.ratio:.2f} to 1"
+        for one in topics
+        if one.ratio is not None
+    ]
     if biggest is not None:
-        return largest(found)
-    return rows(topics) if histogram is None else steps(topics, histogram)
+        return Report(largest_rows(largest), plan, _LARGEST_TABLE, notes=notes, chart=chart)
+    if histogram is not None:
+        steps = histogram_rows(topics, histogram)
+        return Report(steps, plan, _HISTOGRAM_TABLE, bar="messages", notes=notes, chart=chart)
+    more = (
+        Table(histogram_rows(topics, "frame"), _HISTOGRAM_TABLE, "messages"),
+        Table(largest_rows(largest), _LARGEST_TABLE),
+    )
+    return Report(rows(topics), plan, more=more if topics else (), notes=notes, chart=chart)
 
 
-_NUMBERS = ("max", "bytes", "compressed", "from", "below", "size")
-INSPECTION = Inspection(
-    inspect,
-    schema(
-        topic=pa.string(),
-        part=pa.string(),
-        messages=pa.int64(),
-        mean=pa.float64(),
-        **{f"p{share}": pa.int64() for share in PERCENTILES},
-        **dict.fromkeys(_NUMBERS, pa.int64()),
-        ratio=pa.float64(),
-        partition=pa.int32(),
-        offset=pa.int64(),
-        segment=pa.int64(),
-    ),
-    {"histogram": parameters.one_of(*PARTS), "biggest": parameters.number(1000)},
-    apart("histogram", "biggest"),
-)
+def _chart(topics: Iterable[TopicSizes], part: MessagePart) -> Chart:
+    counts: Counter[int] = Counter()
+    for one in topics:
+        for _, below, messages in one.parts[part].histogram():
+            counts[below] += messages
+    ends = sorted(counts)
+    labels = [f"below {format_size(end)}" for end in ends]
+    return Chart(f"Sizes: {part}", labels, [counts[end] for end in ends], "messages")

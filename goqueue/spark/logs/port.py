@@ -1,4 +1,4 @@
-"""What a place with logs can be asked."""
+"""The interface of a source of logs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,10 @@ from typing import Literal, Protocol
 
 from goqueue.storage.disk import File
 from goqueue.storage.index import Index
-from goqueue.storage.visit import LogView, SegmentView
+from goqueue.storage.log_view import LogView, SegmentView
+
+PartitionRef = tuple[str, int]
+"""A topic and the number of a partition."""
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 READ_COMMITTED: Isolation = "read_committed"
@@ -15,8 +18,8 @@ READ_UNCOMMITTED: Isolation = "read_uncommitted"
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """What is known of the transactions in a range of offsets."""
+class TransactionDecisions:
+    """The known results of transactions in a range of offsets."""
 
     aborted: Sequence[tuple[int, int]]
     """Their messages: from the first offset up to, not including, the second."""
@@ -32,12 +35,12 @@ class OpenSegment:
     index: Index
 
 
-class Logs(Protocol):
+class LogSource(Protocol):
     """It travels to the executors, so it is small, and opens what it needs where it is asked."""
 
     @property
     def name(self) -> str:
-        """What people call it: a path or a URL."""
+        """The path or URL."""
         ...
 
     @property
@@ -46,31 +49,35 @@ class Logs(Protocol):
         ...
 
     def topics(self) -> dict[str, tuple[int, ...]]:
-        """The partitions of every topic, the broker's own topics included where they can be read."""
+        """Return the partitions of every topic, including internal topics where they can be read."""
         ...
 
     def view(self, topic: str, partition: int) -> LogView:
-        """What may be read of a partition at this moment."""
+        """Return the segments of a partition that may be read now."""
         ...
 
     def touched(self) -> Mapping[tuple[str, int], int]:
-        """Partitions in which transactions may be open, where a view does not tell, and from which offset on."""
+        """Return partitions with open transactions and their first offsets, where a view does not have them."""
         ...
 
     def open(self, topic: str, partition: int, segment: SegmentView) -> OpenSegment:
-        """One of its segments; SegmentNotFound where it has been removed or replaced since it was viewed."""
+        """Open a segment; raise SegmentNotFound where it was removed or replaced since it was viewed."""
         ...
 
     def waits(self) -> bool:
-        """Whether what is planned ends before whatever is open, so that all that is read is decided."""
+        """Test if plans end before open transactions, so that everything read is decided."""
         ...
 
     def decided(
         self, topic: str, partition: int, first: int, end: int, segments: Sequence[SegmentView]
-    ) -> Decided | None:
-        """What became of the transactions whose messages lie there; None where the log itself has to tell."""
+    ) -> TransactionDecisions | None:
+        """Return the results of the transactions whose messages lie there; None where the log has to be searched."""
+        ...
+
+    def close(self) -> None:
+        """End connections."""
         ...
 
     def path(self, topic: str, partition: int, segment: SegmentView) -> str:
-        """What people call this segment."""
+        """Return the name of a segment, for messages."""
         ...

@@ -9,17 +9,16 @@ from goqueue.config.problem import Origin, Problem
 from goqueue.errors import ConfigInvalid
 from goqueue.spark.inspections.inspection import Inspection
 from goqueue.spark.logs.port import READ_COMMITTED, Isolation
-from goqueue.spark.plan import Selection
-from goqueue.spark.points import Bound
+from goqueue.spark.reading.plan import ReadBound, TopicSelection
 
 INPUT = "input"
 """What queries call the messages of the source."""
 
-Mode = Literal["fail", "append", "overwrite"]
+WriteMode = Literal["fail", "append", "overwrite"]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class LocatedText:
     """A text, and where in the file it stands."""
 
     text: str
@@ -27,39 +26,39 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What is read."""
+class PipelineSource:
+    """The logs that a pipeline reads."""
 
     path: str | None
     url: str | None
     token: str | None = field(repr=False)
-    selection: Selection
-    start: Bound
-    end: Bound
-    json: Placed | None
+    selection: TopicSelection
+    start: ReadBound
+    end: ReadBound
+    json: LocatedText | None
     origin: Origin
     skips_damage: bool = False
     isolation: Isolation = READ_COMMITTED
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryStep:
     """A step in SQL."""
 
     name: str
-    sql: Placed
+    sql: LocatedText
 
 
 @dataclass(frozen=True, slots=True)
-class Inspect:
+class InspectStep:
     """A step that asks the source what `goqueue spark-inspect` asks."""
 
     name: str
     inspection: Inspection
-    parameters: Mapping[str, Any]
+    options: Mapping[str, Any]
 
 
-Step = Query | Inspect
+Step = QueryStep | InspectStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class FileSink:
     input: str
     format: Literal["parquet", "json", "csv"]
     path: str
-    mode: Mode
+    mode: WriteMode
     partition_by: tuple[str, ...] = ()
 
     @property
@@ -115,8 +114,8 @@ Sink = FileSink | TopicSink | TableSink
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """How a stream is run, instead of once."""
+class StreamSchedule:
+    """The schedule of a pipeline that runs as a stream."""
 
     checkpoint: str
     every_seconds: float | None
@@ -128,29 +127,29 @@ class Pipeline:
     """All of it, and the lines it was read from."""
 
     path: str
-    source: Source
+    source: PipelineSource
     steps: tuple[Step, ...]
     sinks: tuple[Sink, ...]
-    stream: Stream | None
+    stream: StreamSchedule | None
     lines: tuple[str, ...] = field(repr=False)
 
 
 def feeds_itself(pipeline: Pipeline) -> Iterator[TopicSink]:
-    """Sinks that write into what the source reads: a stream of that kind never ends."""
+    """Yield the sinks that write into what the source reads: such a stream never ends."""
     source = pipeline.source
     for sink in pipeline.sinks:
         if isinstance(sink, TopicSink) and sink.url == source.url and _reads(source.selection, sink.topic):
             yield sink
 
 
-def _reads(selection: Selection, topic: str) -> bool:
+def _reads(selection: TopicSelection, topic: str) -> bool:
     if selection.names:
         return topic in selection.names
     return selection.pattern is None or re.fullmatch(selection.pattern, topic) is not None
 
 
-def invalid(problems: list[Problem]) -> ConfigInvalid:
-    """All problems, from the top of the file to its end."""
+def pipeline_invalid(problems: list[Problem]) -> ConfigInvalid:
+    """Return an error with all problems, in the order of the file."""
     ordered = sorted(problems, key=lambda one: (one.origin.kind, one.origin.line or 0, one.origin.column or 0))
     if len(ordered) == 1:
         return ConfigInvalid(f"the pipeline has a problem: {ordered[0]}", problems=tuple(ordered))

@@ -1,4 +1,4 @@
-"""What a query needs of each topic, found out without reading: columns, and ranges of offsets, times and partitions.
+"""Find the columns and the ranges of offsets, times and partitions that a query needs, without reading.
 
 Python sources of Spark are told neither which columns a query uses nor what it asks of them. Files are. So the query
 is planned over files of the same columns, of which there are none, and what Spark would have read of them is
@@ -11,7 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
-from goqueue.spark.points import Moment, Point
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.reading.plan import PartitionRange, ReadBound, ReadPlan, ReadPoint, TimePoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,17 +45,17 @@ _ANY = Interval()
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """What is read of one topic."""
+class ScanRequirement:
+    """The part of a topic that a query reads."""
 
     columns: frozenset[str]
     offsets: Interval = _ANY
     microseconds: Interval = _ANY
     partitions: Interval = _ANY
 
-    def join(self, other: "Need") -> "Need":
-        """For a topic that a query names twice."""
-        return Need(
+    def join(self, other: "ScanRequirement") -> "ScanRequirement":
+        """Join the requirements of a topic that a query names twice."""
+        return ScanRequirement(
             self.columns | other.columns,
             self.offsets.join(other.offsets),
             self.microseconds.join(other.microseconds),
@@ -62,24 +63,39 @@ class Need:
         )
 
     @property
-    def bounds(self) -> list[tuple[Point, Point]]:
+    def bounds(self) -> list[tuple[ReadPoint, ReadPoint]]:
         """Ends between which messages are, as offsets and as times; all of them hold."""
         offsets, times = self.offsets, self.microseconds
         return [
             ("earliest" if offsets.low is None else max(0, offsets.low), _after(offsets.high)),
             (
-                "earliest" if times.low is None else Moment(max(0, times.low) * _MICROSECOND),
-                "latest" if times.high is None else Moment(max(0, times.high + 1) * _MICROSECOND),
+                "earliest" if times.low is None else TimePoint(max(0, times.low) * _MICROSECOND),
+                "latest" if times.high is None else TimePoint(max(0, times.high + 1) * _MICROSECOND),
             ),
         ]
 
 
-def _after(high: int | None) -> Point:
+def narrowed(logs: LogSource, plan: ReadPlan, need: ScanRequirement) -> ReadPlan:
+    """Narrow a plan to the offsets, times and partitions that a query needs. It keeps at least one range."""
+    low, high = need.partitions.low or 0, need.partitions.high
+    kept = [one for one in plan.ranges if low <= one.ref[1] and (high is None or one.ref[1] <= high)]
+    ranges = []
+    for one in kept or plan.ranges[:1]:
+        first, end = one.first, one.end
+        for start, stop in need.bounds:
+            first = max(first, ReadBound(start).offset(logs, one.ref, one.view))
+            end = min(end, ReadBound(stop).offset(logs, one.ref, one.view))
+        first = min(first, one.end)
+        ranges.append(PartitionRange(one.ref, first, max(first, end), one.view))
+    return ReadPlan(tuple(ranges))
+
+
+def _after(high: int | None) -> ReadPoint:
     return "latest" if high is None else max(0, high + 1)
 
 
 @dataclass(slots=True)
-class Sketch:
+class QuerySketch:
     """Views over files that are not there. Use it with `with`; a Connect server shows no plans, and has none."""
 
     spark: "SparkSession"
@@ -95,21 +111,21 @@ class Sketch:
         self._place.cleanup()
 
     def frame(self, schema: "StructType") -> tuple[str, "DataFrame"]:
-        """A frame of these columns, and how `needs` will call it."""
+        """Return a frame of these columns, and its name in `needs`."""
         assert self._place is not None
         path = Path(self._place.name, str(len(self._names)))
         path.mkdir()
         self._names.append(path.name)
         return path.name, self.spark.read.schema(schema).parquet(path.as_uri())
 
-    def needs(self, query: str) -> Mapping[str, Need]:
-        """By the names that `frame` gave; what is not in it is not read at all."""
+    def needs(self, query: str) -> Mapping[str, ScanRequirement]:
+        """Return what a query reads, by the names that `frame` gave."""
         adaptive = self.spark.conf.get(_ADAPTIVE)
         self.spark.conf.set(_ADAPTIVE, "false")
         try:
             frame: Any = self.spark.sql(query)
             plan = frame._jdf.queryExecution().executedPlan()
-            found: dict[str, Need] = {}
+            found: dict[str, ScanRequirement] = {}
             for scan in _scans(plan):
                 name = scan.relation().location().rootPaths().apply(0).getName()
                 need = _need(scan)
@@ -128,16 +144,16 @@ def _scans(plan: Any) -> Iterator[Any]:
                 yield leaves.apply(number)
 
 
-def _need(scan: Any) -> Need:
-    need = Need(frozenset(scan.requiredSchema().fieldNames()))
+def _need(scan: Any) -> ScanRequirement:
+    need = ScanRequirement(frozenset(scan.requiredSchema().fieldNames()))
     filters = scan.dataFilters()
     for number in range(filters.size()):
         need = _narrowed(need, filters.apply(number))
     return need
 
 
-def _narrowed(need: Need, condition: Any) -> Need:
-    """What is left of it by a condition that every row must meet; one that is not understood narrows nothing."""
+def _narrowed(need: ScanRequirement, condition: Any) -> ScanRequirement:
+    """Narrow a requirement by a condition that every row must meet; an unknown condition changes nothing."""
     kind = condition.getClass().getSimpleName()
     if kind == "And":
         return _narrowed(_narrowed(need, condition.left()), condition.right())
@@ -154,8 +170,8 @@ def _narrowed(need: Need, condition: Any) -> Need:
     return _met(need, left.name(), _LIMITS[kind](value)) if isinstance(value, int) else need
 
 
-def _among(need: Need, condition: Any) -> Need:
-    """`partition IN (1, 2)`: from the least to the largest."""
+def _among(need: ScanRequirement, condition: Any) -> ScanRequirement:
+    """Narrow by `partition IN (1, 2)`: from the smallest to the largest."""
     values = [condition.list().apply(number) for number in range(condition.list().size())]
     if condition.value().getClass().getSimpleName() != "AttributeReference":
         return need
@@ -167,7 +183,7 @@ def _among(need: Need, condition: Any) -> Need:
     return _met(need, condition.value().name(), Interval(min(numbers), max(numbers)))
 
 
-def _met(need: Need, column: str, limit: Interval) -> Need:
+def _met(need: ScanRequirement, column: str, limit: Interval) -> ScanRequirement:
     part = _PARTS.get(column)
     if part is None:
         return need

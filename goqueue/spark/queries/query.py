@@ -4,13 +4,14 @@ A query only reads. What would change something is refused, before Spark is star
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from goqueue.config.problem import nearest
-from goqueue.errors import GoQueueError, RequestInvalid, TopicNotFound
+from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.quantities import quoted
+from goqueue.spark.queries.tables import bare_topic, unknown_column, unknown_topic, without_quotes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ _LOGGER = "SQLQueryContextLogger"  # pyspark writes each refused query to stderr
 
 
 def check_query(text: str) -> str:
-    """The query without what may stand at its end, once its first word is that of one."""
+    """Return the query without semicolons at its end, if it begins with the first word of a query."""
     query = text.strip().rstrip(";").rstrip()
     beginning = _BLANK.match(query)
     rest = query[beginning.end() if beginning else 0 :]
@@ -55,38 +56,51 @@ def _nodes(plan: Any) -> Iterator[Any]:
         yield from _nodes(children.apply(number))
 
 
+@dataclass(frozen=True, slots=True)
+class QueryContext:
+    """The query, topics and columns that an error can name."""
+
+    query: str = ""
+    topics: Sequence[str] = ()
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of each topic that the query names, as far as they are known."""
+
+
+UNKNOWN = QueryContext()
+
+
 @contextmanager
-def explained(topics: Iterable[str] = ()) -> Iterator[None]:
-    """Spark's refusal of a query, as one sentence that says where, and what was probably meant."""
+def translated_refusals(known: QueryContext = UNKNOWN) -> Iterator[None]:
+    """Raise Spark's refusal of a query as one sentence with its position, and a suggestion."""
     from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - not before Spark starts
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
-    logger = PySparkLogger.getLogger(_LOGGER)  # whoever names it first says what it is
+    logger = PySparkLogger.getLogger(_LOGGER)  # the first call with a name decides the class of its logger
     was, logger.disabled = logger.disabled, True
     try:
         yield
     except (AnalysisException, ParseException) as error:
-        raise refusal(error, topics) from None
+        raise describe_refusal(error, known) from None
     finally:
         logger.disabled = was
 
 
-def refusal(error: Any, topics: Iterable[str] = ()) -> GoQueueError:
+def describe_refusal(error: Any, known: QueryContext = UNKNOWN) -> GoQueueError:
     condition, told = error.getCondition() or "", error.getMessageParameters() or {}
-    place = _place(str(error))
+    position = _position(str(error))
     if (name := missing_relation(error)) is not None:
-        return unknown_topic(".".join(name), topics, place)
+        return unknown_topic(".".join(name), known.topics, position)
     if condition.startswith("UNRESOLVED_COLUMN"):
         proposals = told.get("proposal", "").replace("`", "")
         column = told.get("objectName", "").replace("`", "")
-        guess = nearest(column, proposals.split(", ")) if proposals else None
-        hint = f"did you mean {guess}?" if guess else f"there are {proposals}" if proposals else None
-        return RequestInvalid(f"there is no column {quoted(column)}{place}", hint=hint)
-    return RequestInvalid(f"{_sentence(str(error))}{place}")
+        return unknown_column(column, known.columns, position, proposals.split(", ") if proposals else ())
+    if (topic := bare_topic(known.query, known.topics)) is not None:
+        return without_quotes(topic, position, "`")
+    return RequestInvalid(f"{_sentence(str(error))}{position}")
 
 
 def missing_relation(error: Any) -> tuple[str, ...] | None:
-    """The table that a query names and nobody has: more than one part where dots stand between them."""
+    """Return the missing table that a query reads, in parts where dots separate them."""
     told = error.getMessageParameters() or {}
     match error.getCondition():
         case "TABLE_OR_VIEW_NOT_FOUND":
@@ -98,23 +112,13 @@ def missing_relation(error: Any) -> tuple[str, ...] | None:
     return tuple(part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", name)) or (str(name),)
 
 
-def unknown_topic(name: str, topics: Iterable[str], place: str = "") -> GoQueueError:
-    known = [topic for topic in topics if not topic.startswith("__")]
-    if name in known:  # it was written without quotes, so its dots were taken for those between names
-        return RequestInvalid(f"topic {name} is written without quotes{place}", hint=f"write it as `{name}`")
-    guess = nearest(name, known)
-    listed = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
-    hint = f"did you mean {guess}?" if guess else f"there are: {listed}" if known else None
-    return TopicNotFound(f"there is no topic {quoted(name)}{place}", hint=hint)
-
-
-def _place(text: str) -> str:
+def _position(text: str) -> str:
     found = re.search(r"\bline (\d+),? pos (\d+)", text)
     return f" (line {found[1]}, column {int(found[2]) + 1})" if found else ""
 
 
 def _sentence(text: str) -> str:
-    """Spark's first sentences, without its codes, the query and the plan."""
+    """Return Spark's first sentences, without its codes, the query and the plan."""
     head = re.split(r"\s*SQLSTATE|;?\s*\bline \d+,? pos|\n== SQL|;\n|\nJVM stack", text.strip(), maxsplit=1)[0]
     plain = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", head.strip())
     return " ".join(plain.split()).rstrip(". ")

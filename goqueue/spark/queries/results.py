@@ -4,15 +4,14 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, TimestampType, VariantType
 
-from goqueue.config.problem import nearest
 from goqueue.errors import RequestInvalid
 from goqueue.limits import MIB
+from goqueue.nearest import nearest
 from goqueue.quantities import quoted
-from goqueue.spark.failure import carried
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -26,12 +25,12 @@ TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZForm
 SPLIT_BYTES = 32 * MIB
 """Of a task whose rows are handed on as they are: the JVM holds those of two tasks as text."""
 CSV_OPTIONS = {"escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-"""Quotes as everybody doubles them, and blanks as they are."""
+"""Quotes are doubled, and blanks are kept."""
 _NESTED = (ArrayType, MapType, StructType, VariantType)
 
 
 def distinct_names(frame: "DataFrame") -> "DataFrame":
-    """Columns that are called alike get numbers: `key`, `key_2`."""
+    """Number columns of the same name: `key`, `key_2`."""
     names: list[str] = []
     for name in frame.columns:
         column, number = name, 1
@@ -43,7 +42,7 @@ def distinct_names(frame: "DataFrame") -> "DataFrame":
 
 
 def ordered(frame: "DataFrame", name: str, *, backward: bool) -> "DataFrame":
-    """Sorted by one column; what has no value there stands last, whichever way it goes."""
+    """Sort by one column; rows without a value are last in both directions."""
     known = {column.lower(): column for column in frame.columns}
     if name.lower() not in known:
         guess = nearest(name, frame.columns)
@@ -54,7 +53,7 @@ def ordered(frame: "DataFrame", name: str, *, backward: bool) -> "DataFrame":
 
 
 def with_plain_times(frame: "DataFrame") -> "DataFrame":
-    """Times as text of UTC: collected, they would be of the time zone of whoever collects."""
+    """Cast times to text in UTC: collected, they would be in the local time zone."""
     times = {one.name for one in frame.schema.fields if isinstance(one.dataType, TimestampType)}
     columns = {name: F.col(f"`{name.replace('`', '``')}`") for name in frame.columns}
     return frame.select(
@@ -63,7 +62,7 @@ def with_plain_times(frame: "DataFrame") -> "DataFrame":
 
 
 def lines(frame: "DataFrame", form: Form) -> Generator[bytes, None, None]:
-    """Whole lines of JSON or of CSV, many in a piece. Bytes are base64 in both."""
+    """Yield whole lines of JSON or CSV, many in a piece. Bytes are base64 in both."""
     numbered = distinct_names(frame)
     row = F.struct(*(_column(field, form) for field in numbered.schema.fields))
     if form == "jsonl":
@@ -74,7 +73,7 @@ def lines(frame: "DataFrame", form: Form) -> Generator[bytes, None, None]:
 
 
 def record_batches(frame: "DataFrame") -> Generator[pa.RecordBatch, None, None]:
-    """The rows as Arrow has them; at least one batch, which may be empty."""
+    """Yield the rows as Arrow batches; at least one, which may be empty."""
     numbered = distinct_names(frame)
     schema = to_arrow_schema(numbered.schema, timezone="UTC")
     is_empty = True
@@ -96,25 +95,23 @@ def _column(field: "StructField", form: Form) -> "Column":
 
 
 def _pieces(frame: "DataFrame") -> Generator[bytes, None, None]:
-    """Partition by partition, the next one made meanwhile. Whoever reads no further has to close it: Spark is told."""
+    """Yield the partitions in order, each computed while the previous one is read. A reader that stops closes it."""
     for row in frame.toLocalIterator(prefetchPartitions=True):
         yield bytes(row[0])
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    with carried():
-        for batch in batches:
-            if len(batch):
-                yield _piece(b"\n".join([*batch.column(0).to_pylist(), b""]))
+    for batch in batches:
+        if len(batch):
+            yield _piece(b"\n".join([*batch.column(0).to_pylist(), b""]))
 
 
 def _encoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    with carried():
-        for batch in batches:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as stream:
-                stream.write_batch(batch)
-            yield _piece(sink.getvalue().to_pybytes())
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield _piece(sink.getvalue().to_pybytes())
 
 
 def _piece(content: bytes) -> pa.RecordBatch:

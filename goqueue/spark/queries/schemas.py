@@ -1,4 +1,4 @@
-"""What the fields of JSON values are called and of which type they are: as somebody says, or as a sample shows."""
+"""The names and types of the fields of JSON values, given as a schema or inferred from a sample."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
-from goqueue.spark.columns import batches
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.outcomes import read_messages
-from goqueue.spark.plan import Plan, Range
-from goqueue.spark.reading import Run, Split
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.logs.splits import FrameRun, Split
+from goqueue.spark.logs.visibility import read_messages
+from goqueue.spark.reading.columns import batches
+from goqueue.spark.reading.plan import PartitionRange, ReadPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 SAMPLE_MESSAGES = 1000
-_SHARE_LEAST = 0.9  # of the values in a sample that must be objects, or the topic is not taken for JSON
+SHARE_LEAST = 0.9  # of the values in a sample that must be objects, or the topic is not taken for JSON
 _CORRUPT = "_corrupt_record"  # how Spark calls the field for what it cannot read
-_PREFIX = "json_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +32,20 @@ class JsonFields:
 
     @property
     def is_none(self) -> bool:
-        """Whether values are left as they are."""
+        """True where values are left as they are."""
         return self.schema is None and not self.sample
 
-    def of(self, spark: "SparkSession", logs: Logs, plan: Plan) -> "StructType | None":
+    def of(self, spark: "SparkSession", logs: LogSource, plan: ReadPlan) -> "StructType | None":
         if self.schema is not None:
             return parse_schema(self.schema)
-        return inferred(spark, sample(logs, plan, self.sample)) if self.sample else None
+        return infer_fields(spark, sample_values(logs, plan, self.sample)) if self.sample else None
 
 
 NO_FIELDS = JsonFields(sample=0)
 
 
 def parse_schema(text: str) -> "StructType":
-    """From DDL or from Spark's JSON; needs a session."""
+    """Parse DDL or Spark's JSON; it needs a session."""
     import json  # noqa: PLC0415
 
     from pyspark.errors import PySparkException  # noqa: PLC0415 - loaded with the session
@@ -65,8 +64,8 @@ def parse_schema(text: str) -> "StructType":
     return found
 
 
-def sample(logs: Logs, plan: Plan, count: int) -> list[str]:
-    """Values from the beginning and the end of each partition; those that are no text are left out."""
+def sample_values(logs: LogSource, plan: ReadPlan, count: int) -> list[str]:
+    """Return values from the beginning and the end of each partition, as far as they are text."""
     ranges = [one for one in plan.ranges if one.first < one.end]
     texts: list[str] = []
     for one in ranges:
@@ -77,11 +76,11 @@ def sample(logs: Logs, plan: Plan, count: int) -> list[str]:
     return texts[:count]
 
 
-def _values(logs: Logs, whole: Range, first: int, end: int) -> Iterator[bytes | None]:
+def _values(logs: LogSource, whole: PartitionRange, first: int, end: int) -> Iterator[bytes | None]:
     segments = tuple(one for one in whole.view.segments if one.base_offset < end and one.next_offset > first)
-    for piece in read_messages(logs, Split(*whole.place, first, end, 0, segments, horizon=whole.view.end)):
-        if isinstance(piece, Run):
-            for batch in batches(*whole.place, piece, ["value"]):
+    for piece in read_messages(logs, Split(*whole.ref, first, end, 0, segments, horizon=whole.view.end)):
+        if isinstance(piece, FrameRun):
+            for batch in batches(*whole.ref, piece, ["value"]):
                 yield from batch.column(0).to_pylist()
 
 
@@ -95,12 +94,12 @@ def _texts(values: Iterable[bytes | None]) -> Iterator[str]:
             yield ""
 
 
-def inferred(spark: "SparkSession", texts: list[str]) -> "StructType | None":
-    """The fields of these objects; None where most are none."""
+def infer_fields(spark: "SparkSession", texts: list[str]) -> "StructType | None":
+    """Infer the fields of these objects; None where most values are not objects."""
     from pyspark.sql.types import StructType  # noqa: PLC0415
 
     objects = [text for text in texts if text.lstrip()[:1] == "{"]
-    if not objects or len(objects) < _SHARE_LEAST * len(texts):
+    if not objects or len(objects) < SHARE_LEAST * len(texts):
         return None
     session: Any = getattr(spark, "_jsparkSession", None)
     if session is None:  # a Connect server infers from files alone
@@ -119,16 +118,3 @@ def _loaded(text: str) -> dict[str, Any]:
 
     found: dict[str, Any] = json.loads(text)
     return found
-
-
-def column_names(fields: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
-    """A column for each field. SQL does not see capitals, so a name that is taken gets `json_` before it."""
-    used = {name.lower() for name in taken}
-    names: dict[str, str] = {}
-    for name in fields:
-        column = name
-        while column.lower() in used:
-            column = _PREFIX + column
-        used.add(column.lower())
-        names[column] = name
-    return names

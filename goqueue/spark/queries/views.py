@@ -8,33 +8,41 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from goqueue.errors import RequestInvalid
-from goqueue.spark.columns import schema_of
 from goqueue.spark.logs.broker import BrokerLogs
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Plan, Range, Selection, make_plan
-from goqueue.spark.points import EARLIEST, LATEST, Bound
-from goqueue.spark.queries.pruning import Need, Sketch
-from goqueue.spark.queries.query import check_query, check_reads_only, explained, missing_relation, unknown_topic
-from goqueue.spark.queries.schemas import JsonFields, column_names
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.queries.pruning import QuerySketch, ScanRequirement, narrowed
+from goqueue.spark.queries.query import (
+    QueryContext,
+    check_query,
+    check_reads_only,
+    missing_relation,
+    translated_refusals,
+)
+from goqueue.spark.queries.schemas import JsonFields
+from goqueue.spark.queries.tables import (
+    MESSAGE_COLUMNS,
+    RAW_COLUMNS,
+    TEXT_COLUMNS,
+    TableNames,
+    field_columns,
+    stored_columns,
+    table_columns,
+    unknown_topic,
+    without_raw,
+)
+from goqueue.spark.reading.columns import schema_of
+from goqueue.spark.reading.plan import EARLIEST, LATEST, PartitionRange, ReadBound, ReadPlan, TopicSelection, make_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-MESSAGE = ("partition", "offset", "timestamp", "key", "value", "priority", "headers", "topic")
-"""The columns of every view, in the order of `SELECT *`; between value and priority stand the fields of JSON."""
-RAW = {"raw_key": "key", "raw_value": "value"}
-"""Columns that have as bytes what key and value have as text."""
-_TEXTS = ("key", "value")
-_AT_FIELDS = MESSAGE.index("priority")
-
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ViewSchema:
     """The columns of a view."""
 
     fields: StructType | None = None
@@ -42,29 +50,27 @@ class Shape:
     @property
     def names(self) -> dict[str, str]:
         """Columns to the fields of JSON that they hold."""
-        return column_names(self.fields.fieldNames() if self.fields else (), (*MESSAGE, *RAW))
+        return field_columns(self.fields.fieldNames() if self.fields else ())
 
     @property
     def columns(self) -> list[str]:
-        return [*MESSAGE[:_AT_FIELDS], *self.names, *MESSAGE[_AT_FIELDS:], *RAW]
+        return table_columns(self.names)
 
     @property
     def schema(self) -> StructType:
-        stored = {one.name: one for one in from_arrow_schema(schema_of(MESSAGE)).fields}
+        stored = {one.name: one for one in from_arrow_schema(schema_of(MESSAGE_COLUMNS)).fields}
         types: dict[str, Any] = {name: one.dataType for name, one in stored.items()}
-        types |= {name: stored[source].dataType for name, source in RAW.items()}
-        types |= dict.fromkeys(_TEXTS, StringType())
+        types |= {name: stored[source].dataType for name, source in RAW_COLUMNS.items()}
+        types |= dict.fromkeys(TEXT_COLUMNS, StringType())
         if self.fields is not None:
             types |= {column: self.fields[name].dataType for column, name in self.names.items()}
         return StructType([StructField(name, types[name]) for name in self.columns])
 
     def stored(self, needed: Iterable[str]) -> tuple[str, ...]:
-        """The columns of messages that these are made of. One is read in any case, since rows must be counted."""
-        made = {RAW.get(name, "value" if name in self.names else name) for name in needed}
-        return tuple(name for name in MESSAGE if name in made) or ("offset",)
+        return stored_columns(needed, self.names)
 
     def of(self, frame: "DataFrame", needed: Iterable[str] | None = None) -> "DataFrame":
-        """The view over stored messages. A column that is not needed is there, and null."""
+        """Return the view over stored messages. A column that is not needed is null."""
         wanted = set(self.columns if needed is None else needed)
         parsed = [name for name in self.names if name in wanted]
         if parsed and self.fields is not None:
@@ -79,33 +85,33 @@ class Shape:
         )
 
     def _column(self, name: str) -> "Column":
-        if name in _TEXTS:
+        if name in TEXT_COLUMNS:
             return text(name)
         if name in self.names:
             return F.col("_json").getField(self.names[name])
-        return F.col(RAW.get(name, name))
+        return F.col(RAW_COLUMNS.get(name, name))
 
 
 def text(name: str) -> "Column":
-    """Bytes as text; what is not UTF-8 becomes U+FFFD, as everywhere where bytes are shown."""
+    """Cast bytes to text; what is not UTF-8 becomes U+FFFD."""
     return F.make_valid_utf8(F.col(name).cast("string"))
 
 
 def read_ranges(
     spark: "SparkSession",
-    logs: Logs,
-    ranges: Iterable[Range],
+    logs: LogSource,
+    ranges: Iterable[PartitionRange],
     columns: Iterable[str],
     *,
     split_bytes: int | None = None,
     skips_damage: bool = False,
 ) -> "DataFrame":
-    """Exactly these messages of one or more topics."""
+    """Return a frame of exactly these messages."""
     chosen = list(ranges)
     reader = spark.read.format("goqueue").option("columns", ",".join(columns))
-    reader = reader.option("assign", _by_topic({one.place: None for one in chosen}))
-    reader = reader.option("startingOffsets", _by_topic({one.place: one.first for one in chosen}))
-    reader = reader.option("endingOffsets", _by_topic({one.place: one.end for one in chosen}))
+    reader = reader.option("assign", _by_topic({one.ref: None for one in chosen}))
+    reader = reader.option("startingOffsets", _by_topic({one.ref: one.first for one in chosen}))
+    reader = reader.option("endingOffsets", _by_topic({one.ref: one.end for one in chosen}))
     if split_bytes is not None:
         reader = reader.option("splitBytes", str(split_bytes))
     if skips_damage:
@@ -113,8 +119,8 @@ def read_ranges(
     return reader.options(**place_options(logs)).load()
 
 
-def place_options(logs: Logs) -> dict[str, str]:
-    """Where the data source finds these logs."""
+def place_options(logs: LogSource) -> dict[str, str]:
+    """Return the options of the data source that name these logs."""
     isolation = {"isolation": str(logs.isolation)}
     if not isinstance(logs, BrokerLogs):
         return {"path": logs.name} | isolation
@@ -122,7 +128,7 @@ def place_options(logs: Logs) -> dict[str, str]:
 
 
 def _by_topic(values: Mapping[tuple[str, int], int | None]) -> str:
-    """`{"orders": {"0": 23}}`, or `{"orders": [0]}` where there are no values."""
+    """Return `{"orders": {"0": 23}}`, or `{"orders": [0]}` where there are no values."""
     found: dict[str, Any] = {}
     for (topic, number), value in values.items():
         if value is None:
@@ -133,43 +139,35 @@ def _by_topic(values: Mapping[tuple[str, int], int | None]) -> str:
 
 
 @dataclass
-class Views:
+class TopicViews:
     """The topics of logs, as tables in one session."""
 
     spark: "SparkSession"
-    logs: Logs
+    logs: LogSource
     fields: JsonFields = field(default_factory=JsonFields)
-    start: Bound = EARLIEST
-    end: Bound = LATEST
+    start: ReadBound = EARLIEST
+    end: ReadBound = LATEST
     skips_damage: bool = False
-    plans: dict[str, Plan] = field(default_factory=dict)
+    plans: dict[str, ReadPlan] = field(default_factory=dict)
     """What is read of each topic that was named, once `frame` has found out."""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """And which columns of its messages."""
-    _shapes: dict[str, Shape] = field(default_factory=dict)
+    _shapes: dict[str, ViewSchema] = field(default_factory=dict)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ReadPlan:
         """All that is read."""
-        return Plan(tuple(one for plan in self.plans.values() for one in plan.ranges))
+        return ReadPlan(tuple(one for plan in self.plans.values() for one in plan.ranges))
 
     @cached_property
-    def _topics(self) -> dict[str, tuple[int, ...]]:
-        return self.logs.topics()
-
-    @cached_property
-    def _plain(self) -> dict[str, list[str]]:
-        """Topics by what they are called without quotes: small letters, and `_` for `-` and `.`."""
-        found: dict[str, list[str]] = {}
-        for topic in self._topics:
-            for name in dict.fromkeys((topic.lower(), _unquoted(topic))):
-                found.setdefault(name, []).append(topic)
-        return found
+    def _names(self) -> TableNames:
+        return TableNames(self.logs.topics())
 
     def frame(self, query: str, *, keeps_raw: bool = False, split_bytes: int | None = None) -> "DataFrame":
-        """The result of a query. Topics are looked up as it names them: there may be ten thousand others."""
+        """Return the result of a query. Only the topics that it names are looked up."""
         wanted = check_query(query)
-        with explained(self._topics), self._passing():
+        seen: dict[str, list[str]] = {}
+        with translated_refusals(QueryContext(wanted, tuple(self._names.topics), seen)), self._passing(seen):
             check_reads_only(self.spark, wanted)
             needs = self._needs(wanted)
             for name, need in needs.items():
@@ -177,65 +175,55 @@ class Views:
             result = self.spark.sql(wanted)
         if keeps_raw:
             return result
-        unnamed = [name for name in RAW if name not in wanted.lower()]  # they come from a `*`, and repeat what is there
-        return result.drop(*unnamed)
+        kept = without_raw(RAW_COLUMNS, wanted)
+        return result.drop(*(name for name in RAW_COLUMNS if name not in kept))
 
     @contextmanager
-    def _passing(self) -> Iterator[None]:
-        """The views are there while the query is analysed, and leave the session as it was."""
+    def _passing(self, seen: dict[str, list[str]]) -> Iterator[None]:
+        """Drop the views after the query is analysed, and note in `seen` the columns of those it names."""
         try:
             yield
         finally:
-            for name in self._shapes:
+            for name, shape in self._shapes.items():
+                seen[self._names.topic(name)] = shape.columns
                 self.spark.catalog.dropTempView(name)
 
-    def _needs(self, query: str) -> dict[str, Need]:
-        """The names of topics in a query, and what it needs of each."""
+    def _needs(self, query: str) -> dict[str, ScanRequirement]:
+        """Return the names of topics in a query, and what it needs of each."""
         named: dict[str, str] = {}
-        with Sketch(self.spark) as sketch:
+        with QuerySketch(self.spark) as sketch:
             while (name := self._missing(query)) is not None:
                 if name in named:
-                    raise unknown_topic(name, self._topics)
+                    raise unknown_topic(name, self._names.topics)
                 named[name], frame = sketch.frame(self._shape(name).schema)
                 frame.createOrReplaceTempView(_escaped(name))
             if getattr(self.spark, "_jsparkSession", None) is None:
-                return {name: Need(frozenset(self._shape(name).columns)) for name in named}
+                return {name: ScanRequirement(frozenset(self._shape(name).columns)) for name in named}
             found = sketch.needs(query) if named else {}
-        return {name: found.get(sketched, Need(frozenset())) for name, sketched in named.items()}
+        return {name: found.get(sketched, ScanRequirement(frozenset())) for name, sketched in named.items()}
 
     def _missing(self, query: str) -> str | None:
-        """A topic that the query names, and that is no view yet."""
+        """Return a topic that the query names and that has no view yet."""
         try:
             self.spark.sql(query)
         except AnalysisException as error:
             name = missing_relation(error)
-            if name is None or len(name) > 1 or not self._is_topic(name[0]):
+            if name is None or len(name) > 1 or name[0] not in self._names:
                 raise
             return name[0]
         return None
 
-    def _is_topic(self, name: str) -> bool:
-        return name.lower() in self._plain
-
-    def _topic(self, name: str) -> str:
-        """The topic that is meant by a name in a query."""
-        alike = self._plain.get(name.lower(), [])
-        if len([topic for topic in alike if topic.lower() == name.lower()] or alike) > 1:
-            raise RequestInvalid(f"{name} may mean {' or '.join(alike)}, which SQL cannot tell apart")
-        exact = [topic for topic in alike if topic.lower() == name.lower()]
-        return (exact or alike)[0]
-
-    def _shape(self, name: str) -> Shape:
+    def _shape(self, name: str) -> ViewSchema:
         if name not in self._shapes:
-            topic = self._topic(name)
-            plan = make_plan(self.logs, Selection((topic,)), self.start, self.end)
+            topic = self._names.topic(name)
+            plan = make_plan(self.logs, TopicSelection((topic,)), self.start, self.end)
             self.plans[topic] = plan
-            self._shapes[name] = Shape(self.fields.of(self.spark, self.logs, plan))
+            self._shapes[name] = ViewSchema(self.fields.of(self.spark, self.logs, plan))
         return self._shapes[name]
 
-    def _create(self, name: str, need: Need, split_bytes: int | None) -> None:
-        topic, shape = self._topic(name), self._shape(name)
-        plan = self.plans[topic] = self._narrowed(self.plans[topic], need)
+    def _create(self, name: str, need: ScanRequirement, split_bytes: int | None) -> None:
+        topic, shape = self._names.topic(name), self._shape(name)
+        plan = self.plans[topic] = narrowed(self.logs, self.plans[topic], need)
         self.columns[topic] = shape.stored(need.columns)
         source = read_ranges(
             self.spark,
@@ -247,25 +235,7 @@ class Views:
         )
         shape.of(source, need.columns).createOrReplaceTempView(_escaped(name))
 
-    def _narrowed(self, plan: Plan, need: Need) -> Plan:
-        """What is left of a plan where a query asks for offsets, times or partitions. One range stays in any case."""
-        low, high = need.partitions.low or 0, need.partitions.high
-        kept = [one for one in plan.ranges if low <= one.place[1] and (high is None or one.place[1] <= high)]
-        ranges = []
-        for one in kept or plan.ranges[:1]:
-            first, end = one.first, one.end
-            for start, stop in need.bounds:
-                first = max(first, Bound(start).offset(self.logs, one.place, one.view))
-                end = min(end, Bound(stop).offset(self.logs, one.place, one.view))
-            first = min(first, one.end)
-            ranges.append(Range(one.place, first, max(first, end), one.view))
-        return Plan(tuple(ranges))
-
-
-def _unquoted(topic: str) -> str:
-    return topic.lower().replace("-", "_").replace(".", "_")
-
 
 def _escaped(name: str) -> str:
-    """As `createOrReplaceTempView` takes it, which reads identifiers."""
+    """Escape a name for `createOrReplaceTempView`, which parses identifiers."""
     return f"`{name.replace('`', '``')}`" if not name.isidentifier() else name

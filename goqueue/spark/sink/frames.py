@@ -38,7 +38,7 @@ _STARTS = [crc32c(frame.MAGIC + bytes((frame.VERSION, flags)) + bytes(4)) for fl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Messages:
+class MessageArrays:
     """Columns of the same length. No array has nulls: a key of no bytes is no key."""
 
     values: pa.BinaryArray
@@ -51,9 +51,9 @@ class Messages:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: Positions) -> "Messages":
+    def take(self, rows: Positions) -> "MessageArrays":
         chosen = pa.array(rows)
-        return Messages(
+        return MessageArrays(
             self.values.take(chosen),
             None if self.keys is None else self.keys.take(chosen),
             None if self.headers is None else self.headers.take(chosen),
@@ -63,7 +63,7 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class EncodedFrames:
     """Frames one behind the other."""
 
     content: Bytes
@@ -81,12 +81,12 @@ class Encoded:
     def bytes_behind_first(self) -> memoryview:
         return self.content.data[int(self.edges[1]) : int(self.edges[-1])]
 
-    def rows(self, first: int, end: int) -> "Encoded":
+    def rows(self, first: int, end: int) -> "EncodedFrames":
         return replace(self, edges=self.edges[first : end + 1])
 
 
-def encode(messages: Messages, flags: int = 0) -> Encoded:
-    """All of them, as `frame.encode` would each; these flags all of them have."""
+def encode(messages: MessageArrays, flags: int = 0) -> EncodedFrames:
+    """Encode all messages as `frame.encode` does each, with these flags."""
     lengths = {
         "key": _lengths(messages.keys),
         "value": _lengths(messages.values),
@@ -109,22 +109,22 @@ def encode(messages: Messages, flags: int = 0) -> Encoded:
     return _sealed(covered, _flags(messages, lengths["headers"]) | np.uint8(flags))
 
 
-def _sealed(covered: pa.BinaryArray, flags: Bytes) -> Encoded:
-    """With what the checksum does not cover: itself, and what stands before it."""
+def _sealed(covered: pa.BinaryArray, flags: Bytes) -> EncodedFrames:
+    """Add the part of the header that precedes the checksum, and the checksum."""
     prefixes = np.zeros(len(covered), _PREFIX)
     prefixes["magic"], prefixes["version"], prefixes["flags"] = _MAGIC, frame.VERSION, flags
     prefixes["checksum"] = _checksums(covered.to_pylist(), flags)
     whole = pc.binary_join_element_wise(_column_of(prefixes), covered, _NOTHING)
     edges = np.frombuffer(whole.buffers()[1], np.int32)[whole.offset : whole.offset + len(whole) + 1]
-    return Encoded(np.frombuffer(whole.buffers()[2], np.uint8), edges.astype(np.int64))
+    return EncodedFrames(np.frombuffer(whole.buffers()[2], np.uint8), edges.astype(np.int64))
 
 
 def _checksums(covered: list[bytes], flags: Bytes) -> list[int]:
-    """Each goes on from the checksum of what stands before it, which the flags alone tell apart."""
+    """Continue each checksum from that of its prefix, which only the flags determine."""
     return list(map(crc32c, covered, [_STARTS[flag] for flag in flags.tolist()]))
 
 
-def _flags(messages: Messages, headers: Positions) -> Bytes:
+def _flags(messages: MessageArrays, headers: Positions) -> Bytes:
     flags: Bytes = np.where(headers > len(frame.NO_HEADERS), np.uint8(frame.HAS_HEADERS), np.uint8(0))
     if messages.tombstones is not None:
         flags = flags | np.where(messages.tombstones, np.uint8(frame.TOMBSTONE), np.uint8(0))
@@ -139,7 +139,7 @@ def _lengths(column: pa.BinaryArray | None) -> Positions:
 
 
 def encode_headers(column: pa.ListArray) -> pa.BinaryArray:
-    """Lists of pairs as `frame.encode_headers` writes each; what is null has none, as has a list of nothing."""
+    """Encode lists of pairs as `frame.encode_headers` does each; null is no headers."""
     pairs = column.flatten()
     names, values = pc.struct_field(pairs, "key"), pc.struct_field(pairs, "value").cast(pa.binary())
     if names.null_count:
@@ -159,7 +159,7 @@ def encode_headers(column: pa.ListArray) -> pa.BinaryArray:
 
 
 def _u16(column: pa.BinaryArray) -> pa.BinaryArray:
-    """The length of each, as two bytes."""
+    """Return the length of each value as two bytes."""
     lengths = _lengths(column)
     if len(lengths) and (largest := int(lengths.max())) > HEADERS_BYTES_MAX:
         raise MessageTooLarge(f"a header of a message has {largest} bytes, {HEADERS_BYTES_MAX} is the most")
@@ -167,6 +167,5 @@ def _u16(column: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _column_of(items: "np.ndarray[Any, np.dtype[Any]]") -> pa.BinaryArray:
-    """The bytes of each item."""
     edges = np.arange(0, (len(items) + 1) * items.itemsize, items.itemsize, dtype=np.int32)
     return pa.Array.from_buffers(pa.binary(), len(items), [None, pa.py_buffer(edges), pa.py_buffer(items)])

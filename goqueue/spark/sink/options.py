@@ -17,12 +17,12 @@ from pyspark.sql.types import (
 
 from goqueue.broker.transactions.records import check_transactional_id
 from goqueue.client import address
-from goqueue.client.attempts import checked_key
-from goqueue.config.problem import nearest
+from goqueue.client.api_request import check_api_key
 from goqueue.errors import RequestInvalid
 from goqueue.limits import TRANSACTION_SECONDS_MAX, TRANSACTION_SECONDS_MIN
+from goqueue.nearest import nearest
 from goqueue.quantities import format_duration, quoted
-from goqueue.spark.options import Options, duration
+from goqueue.spark.reading.options import OptionReader, read_duration
 
 WRITE_OPTIONS = (
     "goqueue.url",
@@ -35,8 +35,8 @@ WRITE_OPTIONS = (
     "queryName",
 )
 _OF_SPARK = ("checkpointLocation",)  # it hands its own on
-WRITTEN = ("value", "key", "headers", "topic", "partition", "priority")
-PASSED_OVER = ("offset", "timestamp", "timestampType", "segment", "position", "crc_ok")
+WRITTEN_COLUMNS = ("value", "key", "headers", "topic", "partition", "priority")
+IGNORED_COLUMNS = ("offset", "timestamp", "timestampType", "segment", "position", "crc_ok")
 """What reading gives besides, so that `SELECT *` of a topic can be written."""
 
 _DELIVERY_SECONDS = 120.0  # a broker that starts anew takes less; it is what a producer waits, too
@@ -46,7 +46,7 @@ _NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What the options say."""
+    """The parsed options of a write."""
 
     url: str
     token: str | None = field(repr=False)
@@ -60,13 +60,13 @@ class WriteOptions:
 
 
 def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
-    options = Options(given, WRITE_OPTIONS + _OF_SPARK)
+    options = OptionReader(given, WRITE_OPTIONS + _OF_SPARK)
     url, write_id = options.text("goqueue.url"), options.text("writeId")
     if url is None:
         options.problems.append("goqueue.url is needed: a broker is written to")
     else:
         options.take("goqueue.url", address.parse)
-    options.take("goqueue.token", checked_key)
+    options.take("goqueue.token", check_api_key)
     if options.text("topic") == "":
         options.problems.append("topic: is empty")
     if write_id is not None and is_stream:
@@ -89,7 +89,7 @@ def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
 
 
 def _timeout(text: str) -> float:
-    found = duration(text)
+    found = read_duration(text)
     if found <= 0:
         raise ValueError(f"{quoted(text)} is no time to wait")
     return found
@@ -101,7 +101,7 @@ def _transactional_id(text: str) -> str:
 
 
 def _open_for(text: str) -> float:
-    found = duration(text)
+    found = read_duration(text)
     if not TRANSACTION_SECONDS_MIN <= found <= TRANSACTION_SECONDS_MAX:
         least, most = format_duration(TRANSACTION_SECONDS_MIN), format_duration(TRANSACTION_SECONDS_MAX)
         raise ValueError(f"{quoted(text)} is not between {least} and {most}")
@@ -134,10 +134,10 @@ def check_columns(schema: StructType, *, names_topic: bool) -> None:
 
 
 def _column(name: str, kind: DataType) -> Iterable[str]:
-    if name in PASSED_OVER:
+    if name in IGNORED_COLUMNS:
         return
-    if name not in WRITTEN:
-        meant = nearest(name, list(WRITTEN))
+    if name not in WRITTEN_COLUMNS:
+        meant = nearest(name, list(WRITTEN_COLUMNS))
         yield f"{quoted(name)} is no column of a message" + (f", {meant} is" if meant else "")
     elif not _fits(name, kind):
         yield f"column {name} is {kind.simpleString()}, it takes {_TAKEN[name]}"

@@ -1,6 +1,6 @@
 """Writing in transactions: all rows of a micro-batch, or of a batch write, are seen at once or never.
 
-The driver takes the transactional id over before the tasks begin, which aborts what somebody else has left open, and
+The driver takes the transactional id over before the tasks begin, which aborts what another writer left open, and
 it commits when all of them have succeeded. Each attempt of a task joins as a producer of its own. At the commit it is
 said whose messages count: those of attempts that failed, or came second, are aborted with it.
 
@@ -20,103 +20,101 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from goqueue.client import Client, transactions
-from goqueue.client.transactions import Whose
+from goqueue.client import Client, transaction_requests
+from goqueue.client.transaction_requests import TransactionIdentity
 from goqueue.errors import GoQueueError, ProducerFenced
-from goqueue.spark.failure import carried
-from goqueue.spark.sink import identity
-from goqueue.spark.sink.identity import Identity
 from goqueue.spark.sink.options import WriteOptions
-from goqueue.spark.sink.writer import Written, client_of, query_and_batch, task_context, topic_to_write, write
+from goqueue.spark.sink.producer import TaskIdentity, batch_note, parse_batch_note, write_note
+from goqueue.spark.sink.writer import TaskWriteResult, client_of, query_and_batch, task_context, topic_to_write, write
 
 _FAILED = "a task of the write failed"
 _COMMITTED = "complete_commit"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AcquiredTransaction:
     """The transaction that this write may begin."""
 
-    whose: Whose
+    whose: TransactionIdentity
     last: str
     """What the latest commit was for; nothing, where the transaction before was aborted."""
 
 
 @dataclass(frozen=True)
-class Joined(WriterCommitMessage):
-    """What one attempt of a task has written, and as whom."""
+class TransactionalWriteResult(WriterCommitMessage):
+    """The messages that one attempt of a task has written, and its producer."""
 
-    written: Written
-    turn: Turn
+    written: TaskWriteResult
+    turn: AcquiredTransaction
     member: int
     note: str
     """What the transaction is for."""
 
 
 @dataclass(frozen=True)
-class Idle(WriterCommitMessage):
+class SkippedWrite(WriterCommitMessage):
     """There was nothing to write, or it was written already."""
 
 
-def take_over(options: WriteOptions) -> Turn:
-    """Be the one who has this transactional id; what was open is aborted."""
+def acquire_transactional_id(options: WriteOptions) -> AcquiredTransaction:
+    """Take over the transactional id; an open transaction is aborted."""
     name = options.transactional_id
     assert name is not None, "there is one, or the write is none of these"
     with client_of(options) as client:
-        producer, epoch = client.call(transactions.init(name, options.transaction_seconds))
+        producer, epoch = client.call(transaction_requests.init(name, options.transaction_seconds))
         last = client.transaction(name)["last"]
     note = last["note"] if last is not None and last["state"] == _COMMITTED else ""
-    return Turn(Whose(name, producer, epoch), note)
+    return AcquiredTransaction(TransactionIdentity(name, producer, epoch), note)
 
 
-def write_in(options: WriteOptions, turn: Turn, note: str, batches: Iterator[pa.RecordBatch]) -> Joined | Idle:
-    """The rows of a task. One without any does not join, so that a batch of nothing is no transaction."""
+def write_in(
+    options: WriteOptions, turn: AcquiredTransaction, note: str, batches: Iterator[pa.RecordBatch]
+) -> TransactionalWriteResult | SkippedWrite:
+    """Write the rows of a task. A task without rows does not join, so that an empty batch makes no transaction."""
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
-        return Idle()
+        return SkippedWrite()
     with client_of(options) as client:
-        member = client.call(transactions.join(turn.whose, begin=True))
-    written = write(options, Identity(member), task_context().partitionId(), chain((first,), batches), turn.whose)
-    return Joined(written, turn, member, note)
+        member = client.call(transaction_requests.join(turn.whose, begin=True))
+    written = write(options, TaskIdentity(member), task_context().partitionId(), chain((first,), batches), turn.whose)
+    return TransactionalWriteResult(written, turn, member, note)
 
 
 def commit(options: WriteOptions, messages: "Sequence[WriterCommitMessage | None]") -> None:
     """Have count what these tasks have written."""
-    joined = [message for message in messages if isinstance(message, Joined)]
+    joined = [message for message in messages if isinstance(message, TransactionalWriteResult)]
     if joined:
         members = [message.member for message in joined]
         with client_of(options) as client:
-            client.call(transactions.commit(joined[0].turn.whose, members, joined[0].note))
+            client.call(transaction_requests.commit(joined[0].turn.whose, members, joined[0].note))
 
 
-def abort(client: Client, whose: Whose) -> None:
+def abort(client: Client, whose: TransactionIdentity) -> None:
     """Have nothing of it count. If that cannot be said now, the next one who takes over says it."""
     with suppress(GoQueueError):
-        client.call(transactions.abort(whose, _FAILED))
+        client.call(transaction_requests.abort(whose, _FAILED))
 
 
 class TransactionalWriter(DataSourceArrowWriter):
-    """A batch write. It is made once, on the driver, and travels to the tasks and to whoever commits."""
+    """A batch write. It is made once, on the driver, and is pickled for tasks and for the commit."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._note = identity.note_of_write(options.write_id or uuid4().hex)
-        self._turn = take_over(options)
+        self._note = write_note(options.write_id or uuid4().hex)
+        self._turn = acquire_transactional_id(options)
         if options.topic is not None:
             with client_of(options) as client:
                 topic_to_write(client, options.topic)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Joined | Idle:
-        with carried():
-            if self._turn.last == self._note:
-                return Idle()
-            return write_in(self._options, self._turn, self._note, iterator)
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TransactionalWriteResult | SkippedWrite:
+        if self._turn.last == self._note:
+            return SkippedWrite()
+        return write_in(self._options, self._turn, self._note, iterator)
 
     def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
-        with carried():
-            commit(self._options, messages)
+        commit(self._options, messages)
 
-    def abort(self, messages: "list[WriterCommitMessage | None]") -> None:  # noqa: ARG002 - whoever has succeeded
+    def abort(self, messages: "list[WriterCommitMessage | None]") -> None:  # noqa: ARG002
         with client_of(self._options) as client:
             abort(client, self._turn.whose)
 
@@ -130,37 +128,34 @@ class TransactionalStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._turn: Turn | None = None
+        self._turn: AcquiredTransaction | None = None
 
     def __getstate__(self) -> dict[str, object]:
         if self._turn is None:  # Spark asks twice
-            with carried():
-                self._turn = take_over(self._options)
+            self._turn = acquire_transactional_id(self._options)
         return self.__dict__
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Joined | Idle:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TransactionalWriteResult | SkippedWrite:
         assert self._turn is not None, "it has been on its way"
-        with carried():
-            query, batch = query_and_batch()
-            if _is_written(self._turn, query, batch):
-                return Idle()
-            return write_in(self._options, self._turn, identity.note_of_batch(query, batch), iterator)
+        query, batch = query_and_batch()
+        if _is_written(self._turn, query, batch):
+            return SkippedWrite()
+        return write_in(self._options, self._turn, batch_note(query, batch), iterator)
 
     def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: ARG002, N803
-        with carried():
-            commit(self._options, messages)
+        commit(self._options, messages)
 
     def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: ARG002, N803
-        """Where no task has succeeded, nobody here knows the epoch, and the broker is asked."""
-        joined = [message.turn.whose for message in messages if isinstance(message, Joined)]
+        """Abort the transaction. Where no task has succeeded, the broker is asked for the epoch."""
+        joined = [message.turn.whose for message in messages if isinstance(message, TransactionalWriteResult)]
         with suppress(GoQueueError), client_of(self._options) as client:
             for whose in joined[:1] or _open(client, self._options):
                 abort(client, whose)
 
 
-def _is_written(turn: Turn, query: str, batch: int) -> bool:
-    """Whether the latest commit was for this micro-batch; one behind it would be written a second time."""
-    last = identity.batch_in(turn.last, query)
+def _is_written(turn: AcquiredTransaction, query: str, batch: int) -> bool:
+    """Test if the latest commit was for this micro-batch; an older one is refused, to not be written twice."""
+    last = parse_batch_note(turn.last, query)
     if last is not None and last > batch:
         raise ProducerFenced(
             f"micro-batch {last} of this query was committed to {turn.whose.transactional_id}, this is {batch}",
@@ -169,7 +164,9 @@ def _is_written(turn: Turn, query: str, batch: int) -> bool:
     return last == batch
 
 
-def _open(client: Client, options: WriteOptions) -> list[Whose]:
+def _open(client: Client, options: WriteOptions) -> list[TransactionIdentity]:
     assert options.transactional_id is not None
     found = client.transaction(options.transactional_id)
-    return [Whose(found["transactional_id"], found["producer_id"], found["epoch"])] * (found["state"] == "ongoing")
+    return [TransactionIdentity(found["transactional_id"], found["producer_id"], found["epoch"])] * (
+        found["state"] == "ongoing"
+    )

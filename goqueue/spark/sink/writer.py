@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from goqueue.client import Client, address, endpoints
-from goqueue.client.attempts import checked_key, tls_of
-from goqueue.client.blocking import Connection
-from goqueue.client.endpoints import TopicInfo
-from goqueue.client.transactions import Whose
+from goqueue.client import Client, address, admin_requests
+from goqueue.client.admin_requests import TopicInfo
+from goqueue.client.api_request import check_api_key, tls_context
+from goqueue.client.connection import Connection
+from goqueue.client.transaction_requests import TransactionIdentity
 from goqueue.errors import (
     MessageTooLarge,
     ProducerFenced,
@@ -28,15 +28,11 @@ from goqueue.errors import (
     TopicNotFound,
 )
 from goqueue.limits import FRAME_HEADER_BYTES
-from goqueue.spark.failure import carried
-from goqueue.spark.points import Place
-from goqueue.spark.sink import identity
-from goqueue.spark.sink.delivery import Delivery, Wire
-from goqueue.spark.sink.frames import Encoded, encode
-from goqueue.spark.sink.identity import Identity
+from goqueue.spark.logs.port import PartitionRef
+from goqueue.spark.sink.frames import EncodedFrames, encode
 from goqueue.spark.sink.options import WriteOptions
-from goqueue.spark.sink.routing import Router
-from goqueue.spark.sink.rows import Rows, pieces, read_rows
+from goqueue.spark.sink.producer import PipelinedConnection, TaskIdentity, TaskProducer, stream_identity, write_identity
+from goqueue.spark.sink.rows import PartitionRouter, SinkRows, read_rows, split_large_batch
 from goqueue.storage import frame
 
 _CONNECT_SECONDS = 5.0
@@ -46,10 +42,10 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark 
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
-    """What one task has stored."""
+class TaskWriteResult(WriterCommitMessage):
+    """The number of messages that one task has stored, by partition."""
 
-    counts: dict[Place, int] = field(default_factory=dict)
+    counts: dict[PartitionRef, int] = field(default_factory=dict)
 
 
 class GoQueueWriter(DataSourceArrowWriter):
@@ -62,10 +58,9 @@ class GoQueueWriter(DataSourceArrowWriter):
             with client_of(options) as client:
                 topic_to_write(client, options.topic)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        with carried():
-            task = task_context().partitionId()
-            return write(self._options, identity.of_write(self._write, task), task, iterator)
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWriteResult:
+        task = task_context().partitionId()
+        return write(self._options, write_identity(self._write, task), task, iterator)
 
 
 class GoQueueStreamWriter(DataSourceStreamArrowWriter):
@@ -74,15 +69,14 @@ class GoQueueStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        with carried():
-            query, batch = query_and_batch()
-            task = task_context().partitionId()
-            return write(self._options, identity.of_stream(query, batch, task), task, iterator)
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWriteResult:
+        query, batch = query_and_batch()
+        task = task_context().partitionId()
+        return write(self._options, stream_identity(query, batch, task), task, iterator)
 
 
 def query_and_batch() -> tuple[str, int]:
-    """Whose micro-batch this task works for."""
+    """Return the query and the number of the micro-batch that this task works for."""
     context = task_context()
     query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
     if query is None or batch is None:
@@ -101,12 +95,12 @@ def client_of(options: WriteOptions) -> Client:
 
 
 def topic_to_write(client: Client, name: str) -> TopicInfo:
-    """The topic, which a broker that is configured so creates for whoever writes to it."""
+    """Return the topic; a broker with topics.auto_create creates it."""
     try:
         return client.topic(name)
     except TopicNotFound:
         try:
-            client.call(endpoints.create_on_publish(name))
+            client.call(admin_requests.create_on_publish(name))
         except TopicExists:  # another task was quicker
             pass
         except TopicNotFound as error:
@@ -116,40 +110,44 @@ def topic_to_write(client: Client, name: str) -> TopicInfo:
 
 
 def write(
-    options: WriteOptions, who: Identity, task: int, batches: Iterator[pa.RecordBatch], whose: Whose | None = None
-) -> Written:
-    """All rows of a task, in their order; with `whose`, in that transaction."""
+    options: WriteOptions,
+    who: TaskIdentity,
+    task: int,
+    batches: Iterator[pa.RecordBatch],
+    whose: TransactionIdentity | None = None,
+) -> TaskWriteResult:
+    """Write all rows of a task, in their order; with `whose`, in that transaction."""
     with ExitStack() as owned:
         client = owned.enter_context(client_of(options))
-        place = address.parse(options.url)
-        connection = Connection(place, _CONNECT_SECONDS, tls_of(place, None), checked_key(options.token))
+        broker = address.parse(options.url)
+        connection = Connection(broker, _CONNECT_SECONDS, tls_context(broker, None), check_api_key(options.token))
         owned.callback(connection.close)
-        wire = Wire(connection, options.delivery_seconds)
-        delivery = Delivery(client, wire, who, options.delivery_seconds, whose)
-        outbox = _Outbox(options.topic, client, delivery, task, 0 if whose is None else frame.TRANSACTIONAL)
+        wire = PipelinedConnection(connection, options.delivery_seconds)
+        delivery = TaskProducer(client, wire, who, options.delivery_seconds, whose)
+        outbox = _RowRouter(options.topic, client, delivery, task, 0 if whose is None else frame.TRANSACTIONAL)
         try:
             for batch in batches:
-                for piece in pieces(batch):
+                for piece in split_large_batch(batch):
                     outbox.put(read_rows(piece))
             lanes = delivery.finish()
         except ProducerFenced as error:
             error.hint = _OLDER if whose is None else _TAKEN_OVER
             raise
-    return Written({(lane.topic, lane.partition): lane.count for lane in lanes})
+    return TaskWriteResult({(lane.topic, lane.partition): lane.count for lane in lanes})
 
 
-class _Outbox:
+class _RowRouter:
     """Sorts rows by where they go. Those for one partition keep their order."""
 
-    def __init__(self, topic: str | None, client: Client, delivery: Delivery, task: int, flags: int) -> None:
+    def __init__(self, topic: str | None, client: Client, delivery: TaskProducer, task: int, flags: int) -> None:
         self._topic = topic
         self._client = client
         self._delivery = delivery
         self._task = task
         self._flags = flags
-        self._routers: dict[str, Router] = {}
+        self._routers: dict[str, PartitionRouter] = {}
 
-    def put(self, rows: Rows) -> None:
+    def put(self, rows: SinkRows) -> None:
         if self._topic is not None:
             self._put(self._topic, rows)
             return
@@ -164,15 +162,15 @@ class _Outbox:
             else:
                 chosen = np.flatnonzero(np.array(encoded.indices) == number)
                 given = None if rows.partitions is None else rows.partitions.take(pa.array(chosen))
-                self._put(name, Rows(rows.messages.take(chosen), None, given))
+                self._put(name, SinkRows(rows.messages.take(chosen), None, given))
 
-    def _put(self, name: str, rows: Rows) -> None:
+    def _put(self, name: str, rows: SinkRows) -> None:
         messages = rows.messages
         if not len(messages):
             return
         router = self._routers.get(name)
         if router is None:
-            router = self._routers[name] = Router(topic_to_write(self._client, name), self._task)
+            router = self._routers[name] = PartitionRouter(topic_to_write(self._client, name), self._task)
         partitions = router.route(len(messages), messages.keys, rows.partitions)
         first = int(partitions[0])
         if (partitions == first).all():
@@ -185,7 +183,7 @@ class _Outbox:
         for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
             self._deliver(router.topic, number, frames.rows(start, end))
 
-    def _deliver(self, topic: TopicInfo, partition: int, frames: Encoded) -> None:
+    def _deliver(self, topic: TopicInfo, partition: int, frames: EncodedFrames) -> None:
         largest = int(np.diff(frames.edges).max()) - FRAME_HEADER_BYTES
         if largest > topic.message_bytes_max:
             raise MessageTooLarge(

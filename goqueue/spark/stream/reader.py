@@ -21,18 +21,22 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from goqueue.errors import OffsetOutOfRange, RequestInvalid, TopicNotFound
-from goqueue.spark.extract import Extract
-from goqueue.spark.failure import carried
-from goqueue.spark.options import ReadOptions
-from goqueue.spark.plan import Plan, Range, make_plan
-from goqueue.spark.points import LATEST, Place
-from goqueue.spark.reading import Removed, Split
-from goqueue.spark.stable import views_of
-from goqueue.spark.stream import positions
-from goqueue.spark.stream.group import GroupProgress
-from goqueue.spark.stream.positions import Positions
-from goqueue.spark.stream.triggers import Limits, Triggers
-from goqueue.storage.visit import LogView
+from goqueue.spark.logs.port import PartitionRef
+from goqueue.spark.logs.splits import RemovedRange, Split
+from goqueue.spark.logs.visibility import stable_views
+from goqueue.spark.reading.options import ReadOptions
+from goqueue.spark.reading.plan import LATEST, PartitionRange, ReadPlan, make_plan
+from goqueue.spark.reading.tasks import Extract
+from goqueue.spark.stream.positions import (
+    BatchTriggers,
+    GroupProgress,
+    Positions,
+    TriggerLimits,
+    begun_positions,
+    from_json,
+    to_json,
+)
+from goqueue.storage.log_view import LogView
 
 SPLIT_MESSAGES = 500_000
 """Of one task: some tenths of a second, against which the start of a task is little."""
@@ -56,7 +60,7 @@ def check_stream(given: Mapping[str, str]) -> None:
 
 
 class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Of one query. Spark keeps it on the driver as long as the query runs; tasks have copies that only read."""
+    """The reader of one query. Spark keeps it on the driver while the query runs; tasks have copies that only read."""
 
     def __init__(self, options: ReadOptions, columns: tuple[str, ...], partition: type[InputPartition]) -> None:
         self._options = options
@@ -66,10 +70,10 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._group = (
             GroupProgress(options.url, options.token, options.group) if options.url and options.group else None
         )
-        self._limits = Limits(
+        self._limits = TriggerLimits(
             options.offsets_per_trigger, options.bytes_per_trigger, options.offsets_least, options.trigger_delay
         )
-        self._triggers = Triggers(self._limits, time.monotonic())
+        self._triggers = BatchTriggers(self._limits, time.monotonic())
         self._initial: Positions | None = None
         self._target: Positions | None = None
         self._seen: Positions = {}
@@ -77,18 +81,17 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- on the driver ---
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Asked for twice in a first batch, so it is found out once."""
-        with carried():
-            if self._initial is None:
-                options = self._options
-                plan = make_plan(
-                    self._logs, options.selection, options.start or LATEST, LATEST, is_strict=options.fails_on_loss
-                )
-                self._initial = {one.place: one.first for one in plan.ranges}
-            return positions.to_json(self._initial)
+        """Return where the query begins; Spark asks twice for a first batch."""
+        if self._initial is None:
+            options = self._options
+            plan = make_plan(
+                self._logs, options.selection, options.start or LATEST, LATEST, is_strict=options.fails_on_loss
+            )
+            self._initial = {one.ref: one.first for one in plan.ranges}
+        return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """One of them stands for all: which ones there are is known here."""
+        """Return one limit, which stands for all of them."""
         limits = self._limits
         if limits.messages_most is not None:
             return ReadMaxRows(limits.messages_most)
@@ -99,57 +102,54 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with carried():
-            self._target = {one.place: one.end for one in self._ranges({})}
+        self._target = {one.ref: one.end for one in self._ranges({})}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        with carried():
-            known = positions.from_json(start)
-            ranges = self._ranges(known)
-            if isinstance(limit, ReadAllAvailable):
-                ends = {one.place: one.end for one in ranges}
-            else:
-                ends = self._triggers.admit(ranges, time.monotonic(), is_complete=self._target is not None)
-            firsts = {one.place: one.first for one in ranges}
-            moved = {place: end for place, end in ends.items() if end != known.get(place, firsts[place])}
-            if not moved:
-                return start
-            begun = {place: firsts[place] for place in moved if place not in known}
-            if self._initial == known:
-                begun |= known
-            return positions.to_json({**known, **moved}, begun)
+        known = from_json(start)
+        ranges = self._ranges(known)
+        if isinstance(limit, ReadAllAvailable):
+            ends = {one.ref: one.end for one in ranges}
+        else:
+            ends = self._triggers.admit(ranges, time.monotonic(), is_complete=self._target is not None)
+        firsts = {one.ref: one.first for one in ranges}
+        moved = {ref: end for ref, end in ends.items() if end != known.get(ref, firsts[ref])}
+        if not moved:
+            return start
+        begun = {ref: firsts[ref] for ref in moved if ref not in known}
+        if self._initial == known:
+            begun |= known
+        return to_json({**known, **moved}, begun)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        return positions.to_json(self._seen) if self._seen else None
+        return to_json(self._seen) if self._seen else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        with carried():
-            firsts = {**positions.from_json(start), **positions.begun(end)}
-            ends = positions.from_json(end)
-            wanted = [self._range(place, firsts.get(place), ends[place]) for place in sorted(ends)]
-            return [self._partition(split) for split in self._splits([one for one in wanted if one is not None])]
+        firsts = {**from_json(start), **begun_positions(end)}
+        ends = from_json(end)
+        wanted = [self._range(ref, firsts.get(ref), ends[ref]) for ref in sorted(ends)]
+        return [self._partition(split) for split in self._splits([one for one in wanted if one is not None])]
 
     def commit(self, end: dict[str, Any]) -> None:
         if self._group is not None:
-            self._group.report(positions.from_json(end))
+            self._group.report(from_json(end))
 
     # --- what there is ---
 
-    def _ranges(self, known: Positions) -> list[Range]:
-        """What there is to read behind these positions; a partition that is new is read from its beginning."""
+    def _ranges(self, known: Positions) -> list[PartitionRange]:
+        """Return what there is to read behind these positions; a new partition is read from its beginning."""
         places = self._options.selection.places(self._logs)
         self._check_gone(known, places)
         found = []
-        for place, view in views_of(self._logs, places).items():
-            self._seen[place] = view.readable_end
+        for ref, view in stable_views(self._logs, places).items():
+            self._seen[ref] = view.readable_end
             end = view.readable_end
             if self._target is not None:
-                end = min(end, self._target.get(place, 0))
-            first = self._first(place, known.get(place), view)
-            found.append(Range(place, first, max(first, end), view))
+                end = min(end, self._target.get(ref, 0))
+            first = self._first(ref, known.get(ref), view)
+            found.append(PartitionRange(ref, first, max(first, end), view))
         return found
 
-    def _check_gone(self, known: Positions, places: list[Place]) -> None:
+    def _check_gone(self, known: Positions, places: list[PartitionRef]) -> None:
         gone = sorted({topic for topic, _ in known} - {topic for topic, _ in places})
         if gone and self._options.fails_on_loss:
             if gone[0] in self._logs.topics():
@@ -161,27 +161,27 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"topic {gone[0]} was deleted while it was read", hint="failOnDataLoss=false goes on without it"
             )
 
-    def _first(self, place: Place, known: int | None, view: LogView) -> int:
-        """Where reading goes on, if that is still there."""
+    def _first(self, ref: PartitionRef, known: int | None, view: LogView) -> int:
+        """Return where reading continues, if that is still there."""
         if known is None:
             return view.earliest
         if view.earliest <= known <= view.end:
             return known
         if self._options.fails_on_loss:
             if known < view.earliest:
-                raise Removed(*place, known, view.earliest).error
+                raise RemovedRange(*ref, known, view.earliest).error
             raise OffsetOutOfRange(
-                f"{place[0]}/{place[1]} ends at offset {view.end}, it was read up to {known} already",
+                f"{ref[0]}/{ref[1]} ends at offset {view.end}, it was read up to {known} already",
                 hint="was the topic deleted and created anew? failOnDataLoss=false begins with what is there",
             )
         return view.earliest
 
-    def _range(self, place: Place, first: int | None, end: int) -> Range | None:
-        """What a batch reads of a partition; None where that is nothing."""
+    def _range(self, ref: PartitionRef, first: int | None, end: int) -> PartitionRange | None:
+        """Return what a batch reads of a partition; None for nothing."""
         if first == end:
             return None
         try:
-            view = self._logs.view(*place)
+            view = self._logs.view(*ref)
         except TopicNotFound:
             if self._options.fails_on_loss:
                 raise
@@ -189,27 +189,26 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first is None or first > end:
             first = view.earliest
         if self._options.fails_on_loss:
-            self._first(place, first, view)
+            self._first(ref, first, view)
         end = min(end, max(view.end, first)) if not self._options.fails_on_loss else end
-        return Range(place, first, end, view) if first < end else None
+        return PartitionRange(ref, first, end, view) if first < end else None
 
-    def _splits(self, ranges: list[Range]) -> Iterator[Split]:
+    def _splits(self, ranges: list[PartitionRange]) -> Iterator[Split]:
         most, least = SPLIT_MESSAGES, self._options.partitions_least
         if least is not None:
             most = max(1, min(most, -(-sum(one.end - one.first for one in ranges) // least)))
         for one in ranges:
             for first in range(one.first, one.end, most):
-                yield _split(Range(one.place, first, min(first + most, one.end), one.view))
+                yield _split(PartitionRange(one.ref, first, min(first + most, one.end), one.view))
 
     # --- in tasks ---
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with carried():
-            if partition.value is not None:
-                yield from self._extract.batches(partition.value)
+        if partition.value is not None:
+            yield from self._extract.batches(partition.value)
 
 
-def _split(given: Range) -> Split:
+def _split(given: PartitionRange) -> Split:
     overlapping = (one for one in given.view.segments if one.base_offset < given.end and one.next_offset > given.first)
-    size = Plan((given,)).size
-    return Split(*given.place, given.first, given.end, size, tuple(overlapping))
+    size = ReadPlan((given,)).size
+    return Split(*given.ref, given.first, given.end, size, tuple(overlapping))

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
-from goqueue.spark.columns import COLUMNS
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Plan
+from goqueue.spark.logs.port import LogSource
 from goqueue.spark.queries.results import CSV_OPTIONS, TIMES
-from goqueue.spark.queries.schemas import NO_FIELDS, JsonFields, column_names
+from goqueue.spark.queries.schemas import NO_FIELDS, JsonFields
+from goqueue.spark.queries.tables import column_names
 from goqueue.spark.queries.views import read_ranges
-from goqueue.spark.transfer import parquet
-from goqueue.spark.transfer.target import Target
+from goqueue.spark.reading.columns import COLUMNS
+from goqueue.spark.reading.plan import ReadPlan
+from goqueue.spark.transfer.files import FileTarget, ParquetLayout, write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,8 +37,8 @@ _WRITERS = 64  # files that one task of Spark keeps open before it sorts its row
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
-    """What is written, and how."""
+class ExportRequest:
+    """The options of an export."""
 
     to: str
     format: Format = "parquet"
@@ -61,8 +61,8 @@ class Export:
 
 
 @dataclass(slots=True)
-class Written:
-    """What became of it."""
+class ExportResult:
+    """The size of a finished export."""
 
     rows: int = 0
     bytes: int | None = 0
@@ -70,20 +70,20 @@ class Written:
     files: int | None = 0
 
 
-def export(spark: "SparkSession", logs: Logs, plan: Plan, wanted: Export) -> Written:
+def export(spark: "SparkSession", logs: LogSource, plan: ReadPlan, wanted: ExportRequest) -> ExportResult:
     """Write all messages of a plan."""
     check_export(wanted)
-    target = Target.of(spark, wanted.to)
+    target = FileTarget.of(spark, wanted.to)
     target.check_free(overwrites=wanted.overwrites, logs=logs)
     if target.local is not None and wanted.format == "parquet" and wanted.fields.is_none:
-        layout = parquet.Layout(wanted.stored, wanted.partition_by, wanted.chosen_compression, not wanted.skips_damage)
-        parts = parquet.write(spark, logs, plan.splits(logs), layout, target.local, overwrites=wanted.overwrites)
-        return Written(sum(part.rows for part in parts), sum(part.bytes for part in parts), len(parts))
+        layout = ParquetLayout(wanted.stored, wanted.partition_by, wanted.chosen_compression, not wanted.skips_damage)
+        parts = write_parquet(spark, logs, plan.splits(logs), layout, target.local, overwrites=wanted.overwrites)
+        return ExportResult(sum(part.rows for part in parts), sum(part.bytes for part in parts), len(parts))
     return _through_spark(spark, _frame(spark, logs, plan, wanted), wanted, target)
 
 
-def check_export(wanted: Export) -> None:
-    """All that is wrong with the wishes, at once."""
+def check_export(wanted: ExportRequest) -> None:
+    """Report all wrong options at once."""
     problems = [
         f"{quoted(name)} is no column: there are {', '.join(COLUMNS)}" for name in wanted.columns if name not in COLUMNS
     ]
@@ -103,8 +103,8 @@ def check_export(wanted: Export) -> None:
         raise RequestInvalid("; ".join(problems), problems=problems)
 
 
-def _frame(spark: "SparkSession", logs: Logs, plan: Plan, wanted: Export) -> "DataFrame":
-    """The rows as they stand in the files, with the columns that name directories behind."""
+def _frame(spark: "SparkSession", logs: LogSource, plan: ReadPlan, wanted: ExportRequest) -> "DataFrame":
+    """Return the rows of the files, followed by the columns that name directories."""
     names = tuple(dict.fromkeys((*wanted.stored, *_made_of(wanted))))
     fields = wanted.fields.of(spark, logs, plan)
     if fields is None:
@@ -120,7 +120,7 @@ def _frame(spark: "SparkSession", logs: Logs, plan: Plan, wanted: Export) -> "Da
     return frame.select(*made, *_directories(wanted.partition_by))
 
 
-def _made_of(wanted: Export) -> Sequence[str]:
+def _made_of(wanted: ExportRequest) -> Sequence[str]:
     sources = {"day": "timestamp", "hour": "timestamp"}
     return [sources.get(name, name) for name in wanted.partition_by]
 
@@ -137,7 +137,7 @@ DIRECTORIES: dict[str, Callable[[], Any]] = {
 
 
 def text_for(name: str, form: str) -> Any:
-    """Bytes are text in files of text; what is not UTF-8 becomes U+FFFD there."""
+    """Return a column for a file; bytes become text in text files, with U+FFFD for what is not UTF-8."""
     column = F.col(f"`{name}`")
     if form == "parquet":
         return column
@@ -148,7 +148,9 @@ def text_for(name: str, form: str) -> Any:
     return column
 
 
-def _through_spark(spark: "SparkSession", frame: "DataFrame", wanted: Export, target: Target) -> Written:
+def _through_spark(
+    spark: "SparkSession", frame: "DataFrame", wanted: ExportRequest, target: FileTarget
+) -> ExportResult:
     from pyspark.sql import Observation  # noqa: PLC0415
 
     counted = Observation("export")
@@ -166,11 +168,11 @@ def _through_spark(spark: "SparkSession", frame: "DataFrame", wanted: Export, ta
     finally:
         spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(before))
     files, size = target.measure()
-    return Written(int(counted.get["rows"]), size, files)
+    return ExportResult(int(counted.get["rows"]), size, files)
 
 
 def file_options(form: str) -> dict[str, str]:
-    """How texts are written, for Spark's own writers."""
+    """Return the options of Spark's writers for a format."""
     if form == "json":
         return {**TIMES, "ignoreNullFields": "false"}
     if form == "csv":

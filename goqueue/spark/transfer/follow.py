@@ -8,21 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from goqueue.errors import RequestInvalid
 from goqueue.quantities import quoted
-from goqueue.spark.failure import describe_failure
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Selection, make_plan
-from goqueue.spark.points import EARLIEST, LATEST, Bound
-from goqueue.spark.queries.pruning import Sketch
-from goqueue.spark.queries.query import check_query, check_reads_only, explained
+from goqueue.spark.logs.port import LogSource
+from goqueue.spark.queries.pruning import QuerySketch
+from goqueue.spark.queries.query import check_query, check_reads_only, translated_refusals
 from goqueue.spark.queries.schemas import JsonFields
-from goqueue.spark.queries.views import Shape, place_options
-from goqueue.spark.stream import positions
+from goqueue.spark.queries.views import ViewSchema, place_options
+from goqueue.spark.reading.failure import describe_failure
+from goqueue.spark.reading.plan import EARLIEST, LATEST, ReadBound, TopicSelection, make_plan
+from goqueue.spark.stream.positions import Positions, from_json
 from goqueue.spark.transfer.export import DIRECTORIES, EXPORTED, file_options, text_for
-from goqueue.spark.transfer.replay import Destination, as_messages
+from goqueue.spark.transfer.replay import TopicDestination, as_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +33,7 @@ FORMATS = ("parquet", "json", "csv")
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class FileOutput:
     """A directory that grows by some files with each batch."""
 
     path: str
@@ -43,14 +42,14 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
-    """What is followed, and where it goes."""
+class FollowRequest:
+    """The topics that are followed, and where they go."""
 
     topics: tuple[str, ...]
     """Names, or patterns with * and ?, which new topics may fit as well."""
     checkpoint: str
-    into: Files | Destination
-    start: Bound = EARLIEST
+    into: FileOutput | TopicDestination
+    start: ReadBound = EARLIEST
     query: str | None = None
     fields: JsonFields = field(default_factory=JsonFields)
     every_seconds: float = 10.0
@@ -60,7 +59,7 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CompletedBatch:
     """One that has ended."""
 
     number: int
@@ -70,16 +69,16 @@ class Batch:
     """Messages that were there when it began, and that it has left."""
 
 
-def follow(spark: "SparkSession", logs: Logs, wanted: Following) -> "StreamingQuery":
-    """Start, or go on where the checkpoint says. Whoever started it has to stop it."""
-    with explained(), _failing():
+def follow(spark: "SparkSession", logs: LogSource, wanted: FollowRequest) -> "StreamingQuery":
+    """Start the query, or continue it at its checkpoint. The caller has to stop it."""
+    with translated_refusals(), _failing():
         result = _result(spark, logs, wanted)
         writer = result.writeStream.outputMode("append").option("checkpointLocation", wanted.checkpoint)
         if wanted.ends_with_what_is_there:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{round(wanted.every_seconds * 1000)} milliseconds")
-        if isinstance(wanted.into, Files):
+        if isinstance(wanted.into, FileOutput):
             if wanted.into.partition_by:
                 writer = writer.partitionBy(*wanted.into.partition_by)
             if wanted.into.format == "parquet":
@@ -89,8 +88,8 @@ def follow(spark: "SparkSession", logs: Logs, wanted: Following) -> "StreamingQu
         return writer.format("goqueue").options(**wanted.into.options).start()
 
 
-def batches(query: "StreamingQuery", wait_seconds: Any = 0.25) -> Iterator[Batch | None]:
-    """Each batch once it has ended, until the query does; None whenever a while passes without."""
+def batches(query: "StreamingQuery", wait_seconds: Any = 0.25) -> Iterator[CompletedBatch | None]:
+    """Yield each batch that has ended, until the query does; None after each wait."""
     last = -1
     is_running = True
     while is_running:
@@ -111,12 +110,12 @@ def _failing() -> Iterator[None]:
         raise describe_failure(error) from error
 
 
-def _result(spark: "SparkSession", logs: Logs, wanted: Following) -> "DataFrame":
-    source = _Source(spark, logs, wanted)
+def _result(spark: "SparkSession", logs: LogSource, wanted: FollowRequest) -> "DataFrame":
+    source = _StreamSource(spark, logs, wanted)
     if wanted.query is not None:
         rows = source.asked(check_query(wanted.query))
-        return _partitioned(rows, wanted.into) if isinstance(wanted.into, Files) else as_messages(rows)
-    if isinstance(wanted.into, Files):
+        return _partitioned(rows, wanted.into) if isinstance(wanted.into, FileOutput) else as_messages(rows)
+    if isinstance(wanted.into, FileOutput):
         directories = wanted.into.partition_by
         made = [DIRECTORIES[name]() if name in DIRECTORIES else F.col(name) for name in directories]
         stored = [text_for(name, wanted.into.format) for name in EXPORTED if name not in directories]
@@ -126,8 +125,8 @@ def _result(spark: "SparkSession", logs: Logs, wanted: Following) -> "DataFrame"
     return source.read((*columns, "partition") if wanted.into.keeps_partitions else columns)
 
 
-def _partitioned(rows: "DataFrame", files: Files) -> "DataFrame":
-    """With the columns that name directories."""
+def _partitioned(rows: "DataFrame", files: FileOutput) -> "DataFrame":
+    """Add the columns that name directories."""
     for name in files.partition_by:
         if name in rows.columns:
             continue
@@ -141,19 +140,19 @@ def _partitioned(rows: "DataFrame", files: Files) -> "DataFrame":
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _StreamSource:
     spark: "SparkSession"
-    logs: Logs
-    wanted: Following
+    logs: LogSource
+    wanted: FollowRequest
 
     def asked(self, query: str) -> "DataFrame":
-        """The result of a query over the stream, of which only the columns that it needs are read."""
-        shape = Shape(self.wanted.fields.of(self.spark, self.logs, make_plan(self.logs, self._selection())))
+        """Return the result of a query over the stream, which reads only the columns that it needs."""
+        shape = ViewSchema(self.wanted.fields.of(self.spark, self.logs, make_plan(self.logs, self._selection())))
         check_reads_only(self.spark, query)
         try:
             needed: frozenset[str] | None = None
             if hasattr(self.spark, "_jsparkSession"):
-                with Sketch(self.spark) as sketch:
+                with QuerySketch(self.spark) as sketch:
                     name, frame = sketch.frame(shape.schema)
                     frame.createOrReplaceTempView(INPUT)
                     found = sketch.needs(query)
@@ -181,12 +180,12 @@ class _Source:
             return {"subscribePattern": "|".join(fnmatch.translate(topic) for topic in self.wanted.topics)}
         return {"subscribe": ",".join(self.wanted.topics)}
 
-    def _selection(self) -> Selection:
+    def _selection(self) -> TopicSelection:
         topics = self._topics()
         return (
-            Selection(pattern=topics["subscribePattern"])
+            TopicSelection(pattern=topics["subscribePattern"])
             if "subscribePattern" in topics
-            else Selection(self.wanted.topics)
+            else TopicSelection(self.wanted.topics)
         )
 
     def _start(self) -> Mapping[str, str]:
@@ -195,23 +194,23 @@ class _Source:
             return {"startingOffsets": str(start.otherwise)}
         found: dict[str, dict[str, int]] = {}
         for one in make_plan(self.logs, self._selection(), start).ranges:
-            found.setdefault(one.place[0], {})[str(one.place[1])] = one.first
+            found.setdefault(one.ref[0], {})[str(one.ref[1])] = one.first
         return {"startingOffsets": json.dumps(found)}
 
 
-def _batch(progress: Mapping[str, Any]) -> Batch:
+def _batch(progress: Mapping[str, Any]) -> CompletedBatch:
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
     lag = sum(_left(source) for source in progress["sources"])
-    return Batch(progress["batchId"], progress["numInputRows"], seconds, lag)
+    return CompletedBatch(progress["batchId"], progress["numInputRows"], seconds, lag)
 
 
 def _left(source: Mapping[str, Any]) -> int:
-    """What the source has beyond the end of the batch."""
+    """Count the messages of the source behind the end of the batch."""
     end, latest = _positions(source["endOffset"]), _positions(source["latestOffset"])
-    return sum(max(0, last - end.get(place, 0)) for place, last in latest.items())
+    return sum(max(0, last - end.get(ref, 0)) for ref, last in latest.items())
 
 
-def _positions(told: Any) -> positions.Positions:
-    """Spark hands them on as text, or as they are."""
+def _positions(told: Any) -> Positions:
+    """Parse positions, which Spark gives as text or as they are."""
     found = json.loads(told) if isinstance(told, str) else told
-    return positions.from_json(found) if isinstance(found, dict) else {}
+    return from_json(found) if isinstance(found, dict) else {}

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
 
 from goqueue.client import Client
 from goqueue.errors import RequestInvalid, TopicNotFound
-from goqueue.spark.failure import carried
-from goqueue.spark.logs.port import Logs
-from goqueue.spark.plan import Plan
+from goqueue.spark.logs.port import LogSource
 from goqueue.spark.queries.results import distinct_names
-from goqueue.spark.queries.views import RAW, Views, read_ranges
+from goqueue.spark.queries.tables import RAW_COLUMNS
+from goqueue.spark.queries.views import TopicViews, read_ranges
+from goqueue.spark.reading.plan import ReadPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ _CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class TopicDestination:
     """Where messages go, and how fast."""
 
     server: str
@@ -53,29 +53,29 @@ class Destination:
 
 
 def messages_of(
-    spark: "SparkSession", logs: Logs, plan: Plan, to: Destination, *, skips_damage: bool = False
+    spark: "SparkSession", logs: LogSource, plan: ReadPlan, to: TopicDestination, *, skips_damage: bool = False
 ) -> "DataFrame":
-    """The messages as they are, a task for each partition."""
+    """Return the messages as they are, with a task for each partition."""
     columns = (*_MESSAGE, "partition") if to.keeps_partitions else _MESSAGE
     return read_ranges(spark, logs, plan.ranges, columns, split_bytes=_WHOLE, skips_damage=skips_damage)
 
 
-def messages_of_query(views: Views, query: str, to: Destination) -> "DataFrame":
-    """The rows of a query as messages, in an order that is the same each time."""
+def messages_of_query(views: TopicViews, query: str, to: TopicDestination) -> "DataFrame":
+    """Return the rows of a query as messages, in an order that is the same each time."""
     return _in_order(as_messages(views.frame(query, keeps_raw=True, split_bytes=_WHOLE), to.keeps_partitions))
 
 
 def as_messages(rows: "DataFrame", keeps_partitions: bool = False) -> "DataFrame":
-    """What of rows is a message. Bytes win over their text; without a value, all other columns are its JSON."""
+    """Select the columns that are messages. Bytes win over text; without a value, all other columns become its JSON."""
     found = distinct_names(rows)
     names = found.columns
     columns: list[Any] = []
     for name in ("key", "value"):
-        raw = next(one for one, text in RAW.items() if text == name)
+        raw = next(one for one, text in RAW_COLUMNS.items() if text == name)
         if raw in names or name in names:
             columns.append(_as_text(found.schema[raw if raw in names else name]).alias(name))
     if "value" not in names and "raw_value" not in names:
-        others = [name for name in names if name not in (*_MESSAGE, *_PLACES, *RAW)]
+        others = [name for name in names if name not in (*_MESSAGE, *_PLACES, *RAW_COLUMNS)]
         if not others:
             raise RequestInvalid(
                 "no column of the query can become a value",
@@ -91,7 +91,7 @@ def as_messages(rows: "DataFrame", keeps_partitions: bool = False) -> "DataFrame
 
 
 def _as_text(field: "StructField") -> Any:
-    """A key that is a number is written as people write it, and what has parts as JSON."""
+    """Return a key or value as text; values with parts become JSON."""
     if isinstance(field.dataType, (BinaryType, StringType)):
         return F.col(field.name)
     if isinstance(field.dataType, (ArrayType, MapType, StructType, VariantType)):
@@ -99,15 +99,15 @@ def _as_text(field: "StructField") -> Any:
     return F.col(field.name).cast("string")
 
 
-def check_destination(to: Destination, plan: Plan | None) -> None:
-    """Tell before anything is read that there is no such topic, or that it has too few partitions."""
+def check_destination(to: TopicDestination, plan: ReadPlan | None) -> None:
+    """Check that the topic exists and has enough partitions, before anything is read."""
     with Client(to.server, connect_timeout=_CONNECT_SECONDS, api_key=to.token) as client:
         try:
             found = client.topic(to.topic)
         except TopicNotFound as error:
             error.hint = f"`goqueue-cli topic create {to.topic}` creates it"
             raise
-    highest = max((one.place[1] for one in plan.ranges), default=0) if plan is not None else 0
+    highest = max((one.ref[1] for one in plan.ranges), default=0) if plan is not None else 0
     if to.keeps_partitions and highest >= found.partitions:
         raise RequestInvalid(
             f"topic {to.topic} has {found.partitions} partitions, and there are messages of partition {highest}",
@@ -115,7 +115,7 @@ def check_destination(to: Destination, plan: Plan | None) -> None:
         )
 
 
-def replay(messages: "DataFrame", to: Destination, *, tasks: int | None = None) -> int:
+def replay(messages: "DataFrame", to: TopicDestination, *, tasks: int | None = None) -> int:
     """Publish all of them; how many there were. A rate is shared by as many tasks as may run at a time."""
     from pyspark.sql import Observation  # noqa: PLC0415
 
@@ -143,19 +143,18 @@ class Throttle:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         step = max(1, int(self.rate / _STEPS_A_SECOND))
         began, done = time.monotonic(), 0
-        with carried():
-            for batch in batches:
-                for first in range(0, len(batch), step):
-                    piece = batch.slice(first, step)
-                    ahead = done / self.rate - (time.monotonic() - began)
-                    if ahead > 0:
-                        time.sleep(ahead)
-                    yield piece
-                    done += len(piece)
+        for batch in batches:
+            for first in range(0, len(batch), step):
+                piece = batch.slice(first, step)
+                ahead = done / self.rate - (time.monotonic() - began)
+                if ahead > 0:
+                    time.sleep(ahead)
+                yield piece
+                done += len(piece)
 
 
 def _in_order(messages: "DataFrame") -> "DataFrame":
-    """Rows that a shuffle brought come in any order; those that the query has ordered are sent by one task."""
+    """Sort rows that a shuffle brought; rows that the query has ordered are sent by one task."""
     execution: Any = getattr(messages, "_jdf", None)
     if execution is None:  # a Connect server does not show its plans
         return _sorted(messages)

@@ -1,17 +1,148 @@
-"""What must be true of a group: every message is handed out, and given back only until it is settled."""
+"""Rules for groups: every message is delivered, and redelivered only until it is settled."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
-from goqueue.testing.history.cover import first_covering
-from goqueue.testing.history.events import Ack, Received, Rejected, Rejecting, Settled, Settling, Stored
-from goqueue.testing.history.pledges import Hints, Pledges, check_twice
-from goqueue.testing.history.report import Counts, Violation
-from goqueue.testing.history.run import Log, Run, Track
-from goqueue.testing.history.sentences import found
-from goqueue.testing.history.transactions import Transactions
+from goqueue.testing.history.events import (
+    AckedEvent,
+    AckEvent,
+    AckSentEvent,
+    Event,
+    ReceivedEvent,
+    RejectedEvent,
+    RejectSentEvent,
+    SettledEvent,
+    SettlementEvent,
+    StoredEvent,
+    describe_finder,
+    describe_others,
+)
+from goqueue.testing.history.model import GroupHistory, LogHistory, RunHistory
+from goqueue.testing.history.report import EventCounts, Violation
+from goqueue.testing.history.transactions import TransactionOutcomes
+
+# --- ranges ---
 
 
-def check_ownership(run: Run) -> Iterator[Violation]:
+Range = TypeVar("Range", bound=SettlementEvent)
+
+
+def first_covering(offsets: Sequence[int], ranges: Iterable[Range]) -> dict[int, Range]:
+    """Map each of the rising offsets to the first range that holds it, if any does.
+
+    Ranges may be wide and overlap, as those of a client that always commits from 0. Each offset is visited once: from
+    every index leads a way onward to the next one that is not covered yet, and walking it makes it shorter.
+    """
+    onward = list(range(len(offsets) + 1))
+    covered = {}
+    for one in ranges:
+        stop = bisect_left(offsets, one.end)
+        index = _next_uncovered(onward, bisect_left(offsets, one.first))
+        while index < stop:
+            covered[offsets[index]] = one
+            onward[index] = index + 1
+            index = _next_uncovered(onward, index + 1)
+    return covered
+
+
+def _next_uncovered(onward: list[int], index: int) -> int:
+    while onward[index] != index:
+        onward[index] = onward[onward[index]]
+        index = onward[index]
+    return index
+
+
+# --- acks in transactions ---
+
+
+class TransactionalAcks:
+    """The acks of one track that are part of transactions, by what became of those."""
+
+    def __init__(self, track: GroupHistory, transactions: TransactionOutcomes) -> None:
+        self._track = track
+        self._transactions = transactions
+        self.kept: list[AckEvent] = []
+        """Of those that took effect, in the order of their `since_ns`."""
+        self.open: list[AckEvent] = []
+        """They may have had their effect; it is unknown."""
+        self.void: list[AckEvent] = []
+        lists = {True: self.kept, None: self.open, False: self.void}
+        for event in track.acked_in_transaction:
+            lists[transactions.took_effect(event.transaction)].append(event)
+        self.kept.sort(key=self.since_ns)
+
+    def since_ns(self, event: SettlementEvent) -> int:
+        """When it was known that what is acked is not handed out any more."""
+        if isinstance(event, AckSentEvent):  # its answer is not known, but that of the transaction is
+            return self._transactions.since_ns(event.transaction)
+        return event.at_ns
+
+    def alone(self, offsets: Sequence[int]) -> dict[int, AckEvent]:
+        """Which of the rising offsets one open transaction acked, and no other one."""
+        together = sorted(self.open, key=lambda event: event.transaction)
+        first, last = first_covering(offsets, together), first_covering(offsets, reversed(together))
+        return {offset: one for offset, one in first.items() if one.transaction == last[offset].transaction}
+
+    def answered(self, offsets: Sequence[int]) -> dict[int, AckEvent]:
+        """Map each of the rising offsets to the first answer to its ack in an open transaction."""
+        return first_covering(offsets, [event for event in self.open if isinstance(event, AckedEvent)])
+
+    def twice(self, offsets: Sequence[int]) -> dict[int, tuple[AckEvent, AckEvent]]:
+        """Which of the rising offsets were acked by two transactions that took effect.
+
+        With those of each transaction together, the first and the last that hold an offset differ if any two do.
+        """
+        together = sorted(
+            self.kept, key=lambda event: (self._transactions.since_ns(event.transaction), event.transaction)
+        )
+        first, last = first_covering(offsets, together), first_covering(offsets, reversed(together))
+        return {
+            offset: (one, last[offset]) for offset, one in first.items() if one.transaction != last[offset].transaction
+        }
+
+
+class TransactionEvidence:
+    """Evidence from a transaction's inputs on whether it took effect."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, tuple[str, tuple[Event, ...]]] = {}
+        self._given_back: dict[str, tuple[str, tuple[Event, ...]]] = {}
+
+    def done(self, name: str, sentence: str, *events: Event) -> None:
+        self._done.setdefault(name, (sentence, events))
+
+    def given_back(self, name: str, sentence: str, *events: Event) -> None:
+        self._given_back.setdefault(name, (sentence, events))
+
+    def check(self) -> Iterator[Violation]:
+        for name, (done, proofs) in self._done.items():
+            if name in self._given_back:
+                given_back, others = self._given_back[name]
+                yield Violation("torn_transaction", f"{done}, and {given_back}", (*proofs, *others))
+
+
+def check_twice(
+    track: GroupHistory, log: LogHistory, twice: dict[int, tuple[AckEvent, AckEvent]]
+) -> Iterator[Violation]:
+    """Each two transactions are told once, with the first offset that they share."""
+    pairs: dict[tuple[str, str], list[int]] = {}
+    for offset, (one, other) in twice.items():
+        pairs.setdefault((one.transaction, other.transaction), []).append(offset)
+    for (one_name, other_name), offsets in pairs.items():
+        stored = log.stored.get(offsets[0])
+        value = f" ({stored.value_id})" if stored is not None else ""
+        sentence = (
+            f"{track.group} has done {track}/{offsets[0]}{value} twice{describe_others(len(offsets))}: "
+            f"{one_name} and {other_name} acked it, and both took effect"
+        )
+        yield Violation("duplicate", sentence, twice[offsets[0]])
+
+
+# --- the rules ---
+
+
+def check_ownership(run: RunHistory) -> Iterator[Violation]:
     for (group, generation, topic, partition), claims in run.claims.items():
         if len(claims) > 1:
             members = " and ".join(claims)
@@ -22,35 +153,35 @@ def check_ownership(run: Run) -> Iterator[Violation]:
 class GroupChecker:
     """Checks the way of one group through one partition."""
 
-    def __init__(self, track: Track, log: Log, transactions: Transactions) -> None:
+    def __init__(self, track: GroupHistory, log: LogHistory, transactions: TransactionOutcomes) -> None:
         self._track = track
         self._log = log
         self._transactions = transactions
-        self._first: dict[int, Received] = {}
-        self._again: dict[int, list[Received]] = {}
+        self._first: dict[int, ReceivedEvent] = {}
+        self._again: dict[int, list[ReceivedEvent]] = {}
         """Of what came more than once, all deliveries but the first."""
         for event in track.received:
             if self._first.setdefault(event.offset, event) is not event:
                 self._again.setdefault(event.offset, []).append(event)
-        self._cover(Pledges(track, transactions))
+        self._cover(TransactionalAcks(track, transactions))
 
-    def _cover(self, pledges: Pledges) -> None:
-        """What was settled, what may have been, and what only was to be."""
-        self._pledges = pledges
-        self._since = pledges.since_ns
+    def _cover(self, transaction_acks: TransactionalAcks) -> None:
+        """Return what was settled, what may have been, and what only was to be."""
+        self._transaction_acks = transaction_acks
+        self._since = transaction_acks.since_ns
         offsets = sorted(self._log.stored.keys() | self._first.keys())
-        answered = sorted([*self._track.answered, *pledges.kept], key=self._since)
-        self._settled: dict[int, Settling] = first_covering(offsets, answered)
+        answered = sorted([*self._track.answered, *transaction_acks.kept], key=self._since)
+        self._settled: dict[int, SettlementEvent] = first_covering(offsets, answered)
         rest = [offset for offset in offsets if offset not in self._settled]
-        self._tried: dict[int, Settling] = first_covering(rest, [*self._track.tried, *pledges.open])
+        self._tried: dict[int, SettlementEvent] = first_covering(rest, [*self._track.tried, *transaction_acks.open])
         rest = [offset for offset in rest if offset not in self._tried]
-        self._void = first_covering(rest, pledges.void)
-        self._twice = pledges.twice(offsets)
+        self._void = first_covering(rest, transaction_acks.void)
+        self._twice = transaction_acks.twice(offsets)
 
-    def count(self, counts: Counts) -> None:
+    def count(self, counts: EventCounts) -> None:
         counts.received += len(self._track.received)
         counts.redelivered += len(self._track.received) - len(self._first)
-        acked = sum(isinstance(event, Ack) for event in self._settled.values())
+        acked = sum(isinstance(event, AckEvent) for event in self._settled.values())
         counts.acked += acked
         counts.rejected += len(self._settled) - acked
 
@@ -69,11 +200,11 @@ class GroupChecker:
         else:
             yield from self._floor_holds(floor)
 
-    def hint(self, hints: Hints) -> None:
-        """What is known here of transactions that are not known to have taken effect or not."""
-        if not self._pledges.open:
+    def hint(self, hints: TransactionEvidence) -> None:
+        """Return what is known here of transactions that are not known to have taken effect or not."""
+        if not self._transaction_acks.open:
             return
-        acked = self._pledges.answered(sorted(self._first))
+        acked = self._transaction_acks.answered(sorted(self._first))
         for event in self._track.received:
             ack = acked.get(event.offset)
             if ack is not None and event.since_ns > ack.at_ns:
@@ -81,7 +212,7 @@ class GroupChecker:
                 hints.given_back(ack.transaction, sentence, ack, event)
         floor = self._track.floor
         tried = first_covering(sorted(self._tried), self._track.tried)
-        for offset, ack in self._pledges.alone(sorted(self._tried)).items():
+        for offset, ack in self._transaction_acks.alone(sorted(self._tried)).items():
             if floor is not None and offset < floor.floor and offset not in tried:
                 sentence = (
                     f"{floor.group} is done with {self._track}/{offset}, which was acked in {ack.transaction} alone"
@@ -94,18 +225,18 @@ class GroupChecker:
             end = self._settled.get(event.offset)
             if end is None or event.since_ns <= self._since(end):
                 continue
-            if isinstance(end, Ack) and end.transaction:
+            if isinstance(end, AckEvent) and end.transaction:
                 if event.offset not in self._twice:
                     yield self._given_back(end, event)
                 continue
-            what = "acked" if isinstance(end, Ack) else "rejected"
+            what = "acked" if isinstance(end, AckEvent) else "rejected"
             sentence = f"{_delivery(event)} after {end.member} had {what} {end.first} to {end.end - 1}"
             yield Violation("duplicated_after_ack", sentence, (end, event))
 
-    def _given_back(self, end: Ack, event: Received) -> Violation:
+    def _given_back(self, end: AckEvent, event: ReceivedEvent) -> Violation:
         """The input of a transaction that took effect."""
         shown = self._transactions.shown(end.transaction)
-        known = "which was committed" if shown is None else f"of which {found(shown)}"
+        known = "which was committed" if shown is None else f"of which {describe_finder(shown)}"
         sentence = f"{_delivery(event)} after {end.member} had acked it in {end.transaction}, {known}"
         return Violation("torn_transaction", sentence, (end, *((shown,) if shown else ()), event))
 
@@ -120,7 +251,7 @@ class GroupChecker:
 
     def _first_deliveries_rise(self) -> Iterator[Violation]:
         """Within a member and a generation. The same offset again is found by its attempt."""
-        highest: dict[tuple[str, int], Received] = {}
+        highest: dict[tuple[str, int], ReceivedEvent] = {}
         for event in self._track.received:
             if event.attempt != 1:
                 continue
@@ -131,13 +262,13 @@ class GroupChecker:
                 sentence = f"{_delivery(event)} after offset {before.offset}, in generation {event.generation}"
                 yield Violation("backward", sentence, (before, event))
 
-    def _floor_holds(self, floor: Settled) -> Iterator[Violation]:
+    def _floor_holds(self, floor: SettledEvent) -> Iterator[Violation]:
         """At the end everything is received, settled and below the floor."""
         left = []
         for offset, stored in self._log.stored.items():
             settling = self._settled.get(offset) or self._tried.get(offset)
             if self._transactions.is_void(stored.value_id):
-                continue  # nobody was to find it
+                continue  # no client was to find it
             if offset < floor.floor and settling is None:
                 yield self._skipped(floor, stored)
             elif offset not in self._first and not _is_dead(settling):
@@ -151,7 +282,7 @@ class GroupChecker:
         if (end := self._log.end) is not None and floor.floor > end.end_offset:
             yield Violation("total", f"{where}, and the log ends at {end.end_offset}", (floor, end))
 
-    def _skipped(self, floor: Settled, stored: Stored) -> Violation:
+    def _skipped(self, floor: SettledEvent, stored: StoredEvent) -> Violation:
         void = self._void.get(stored.offset)
         if void is not None:
             sentence = (
@@ -166,18 +297,18 @@ class GroupChecker:
         )
         return Violation("skipped", sentence, (stored, *([received] if received else ()), floor))
 
-    def _unseen(self, floor: Settled, stored: Stored) -> Violation:
+    def _unseen(self, floor: SettledEvent, stored: StoredEvent) -> Violation:
         sentence = f"{floor.group} never received {self._track}/{stored.offset} ({stored.value_id})"
         settling = self._settled.get(stored.offset) or self._tried.get(stored.offset)
         return Violation("unseen", sentence, (stored, *([settling] if settling else ()), floor))
 
 
-def _is_dead(settling: Settling | None) -> bool:
-    """A message may die of deliveries whose answers got lost, so that nobody ever received it."""
-    return isinstance(settling, (Rejecting, Rejected))
+def _is_dead(settling: SettlementEvent | None) -> bool:
+    """A message may die of deliveries whose answers got lost, so that no client ever received it."""
+    return isinstance(settling, (RejectSentEvent, RejectedEvent))
 
 
-def _contradicts(event: Received, earlier: list[Received]) -> Received | None:
+def _contradicts(event: ReceivedEvent, earlier: list[ReceivedEvent]) -> ReceivedEvent | None:
     """A delivery with the same attempt; or one with a higher attempt that had arrived before this one was asked for."""
     for other in earlier:
         if other.attempt == event.attempt or (other.attempt > event.attempt and other.at_ns < event.since_ns):
@@ -185,6 +316,6 @@ def _contradicts(event: Received, earlier: list[Received]) -> Received | None:
     return None
 
 
-def _delivery(event: Received) -> str:
+def _delivery(event: ReceivedEvent) -> str:
     place = f"{event.topic}/{event.partition}/{event.offset}"
     return f"{event.member} of {event.group} received {place} ({event.value_id}) as attempt {event.attempt}"

@@ -1,4 +1,4 @@
-"""What the checker has to say about a run."""
+"""The checker's report about a run."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -7,7 +7,7 @@ from goqueue.testing.history.events import Event
 
 SHOWN_MAX = 5  # of each kind, and of the events of each violation, when a report is printed
 
-Kind = Literal[
+ViolationKind = Literal[
     "lost",
     "disagreement",
     "duplicated_store",
@@ -24,21 +24,21 @@ Kind = Literal[
     "two_owners",
     "total",
 ]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[ViolationKind, ...] = get_args(ViolationKind)
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A promise that was broken, and the events that prove it."""
 
-    kind: Kind
+    kind: ViolationKind
     sentence: str
     events: tuple[Event, ...]
 
 
 @dataclass(slots=True)
-class Counts:
-    """How much there was of everything."""
+class EventCounts:
+    """The number of events of each kind."""
 
     events: int = 0
     sent: int = 0
@@ -61,21 +61,21 @@ class Counts:
     committed: int = 0
     """Transactions whose commit was answered."""
     aborted: int = 0
-    """Those that were aborted, or whose commit nobody asked for."""
+    """Those that were aborted, or whose commit was never requested."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HistoryReport:
     """The verdict over one run."""
 
     violations: list[Violation]
-    counts: Counts
+    counts: EventCounts
 
     @property
     def ok(self) -> bool:
         return not self.violations
 
-    def of(self, kind: Kind) -> list[Violation]:
+    def of(self, kind: ViolationKind) -> list[Violation]:
         return [violation for violation in self.violations if violation.kind == kind]
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Report:
         return lines
 
 
-def _summary(counts: Counts) -> str:
+def _summary(counts: EventCounts) -> str:
     logs = f"{counts.sent:,} sent, {counts.published:,} published, {counts.stored:,} stored"
     groups = f"{counts.received:,} received, {counts.redelivered:,} of them again"
     words = [logs, groups, f"{counts.acked:,} acked, {counts.rejected:,} rejected"]

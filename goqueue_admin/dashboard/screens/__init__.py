@@ -1,1 +1,1 @@
-"""One module for each screen; `pages` has a row for each."""
+"""The screens and dialogs; `routes` lists them."""

@@ -1,7 +1,8 @@
-"""The first screen: is something wrong, what, and what is to be done; below, what the broker does."""
+"""The first screen: findings of the doctor, groups that are behind, and plots of the last minutes."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding
 from textual.containers import Container
@@ -9,59 +10,198 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from goqueue.console.terminal import visible
-from goqueue_admin.dashboard import commands, questions
-from goqueue_admin.dashboard.pages import Place
-from goqueue_admin.dashboard.questions import Known, Question
-from goqueue_admin.dashboard.screens import document
-from goqueue_admin.dashboard.screens.page import Page
-from goqueue_admin.dashboard.screens.window import Window
-from goqueue_admin.dashboard.views import overview
-from goqueue_admin.dashboard.widgets.figures import Figures
-from goqueue_admin.dashboard.widgets.plot import Plot
-from goqueue_admin.dashboard.widgets.table import Table
+from goqueue.console.terminal import escape_unprintable
+from goqueue.drawing.bars import bar
+from goqueue.quantities import format_count
+from goqueue_admin.dashboard.broker.service import (
+    DOCTOR,
+    HISTORY,
+    STATS,
+    BrokerCall,
+    CallResults,
+    group_calls,
+    known_groups,
+)
+from goqueue_admin.dashboard.screens.base import MUTED, DashboardScreen
+from goqueue_admin.dashboard.screens.findings import (
+    FindingJson,
+    finding_advice,
+    finding_reason,
+    finding_route,
+    finding_window,
+)
+from goqueue_admin.dashboard.screens.routes import Location
+from goqueue_admin.dashboard.views import formats
+from goqueue_admin.dashboard.views.formats import LabeledNumber
+from goqueue_admin.dashboard.views.groups import condition_numbers, group_columns, group_tone
+from goqueue_admin.dashboard.views.table import TableColumn
+from goqueue_admin.dashboard.widgets.frame import NumbersBar
+from goqueue_admin.dashboard.widgets.plots import RANGES, LinePlot, history_series
+from goqueue_admin.dashboard.widgets.table import RowTable
+
+if TYPE_CHECKING:
+    from goqueue.client.admin_requests import GroupDetails
+
+
+_TONES = ("first", "second", "accent")
+_MARKS = {"critical": ("◆", "bad"), "warning": ("▲", "warn"), "note": ("·", "muted")}
+
+
+@dataclass(frozen=True)
+class PlotSpec:
+    """A plot: its title, format and series of the history."""
+
+    id: str
+    title: str
+    show: Callable[[float], str]
+    lines: tuple[tuple[str, str], ...]
+    base: int = 1000
+
+
+PLOTS = (
+    PlotSpec("throughput", "Messages", formats.rate, (("published", "in"), ("read", "out"))),
+    PlotSpec("latency", "Publish", formats.milliseconds, (("publish_p50_ms", "p50"), ("publish_p99_ms", "p99"))),
+    PlotSpec("lag", "Lag", formats.short, (("total_lag", "messages"),)),
+    PlotSpec("stored", "Stored by the broker", formats.size, (("stored_bytes", "all logs"),), 1024),
+    PlotSpec("bytes", "Bytes", formats.size_rate, (("published_bytes", "in"), ("read_bytes", "out")), 1024),
+    PlotSpec("settled", "Work", formats.rate, (("settled", "settled"), ("requests", "requests"))),
+)
+"""The most important first: small screens omit the last."""
+
+
+def overview_numbers(stats: Mapping[str, Any]) -> list[LabeledNumber]:
+    if not stats:
+        return []
+    disk = stats.get("disk") or {}
+    used_bytes, free_bytes = disk.get("used_bytes", 0), disk.get("free_bytes", 0)
+    used = formats.share(used_bytes, used_bytes + free_bytes)
+    found = [LabeledNumber(formats.count(stats["topics"]), "topics")]
+    if "groups" in stats:
+        found.append(LabeledNumber(formats.count(stats["groups"]), "groups"))
+    found.append(LabeledNumber(formats.size(stats["total_size_bytes"]), "kept"))
+    if disk:
+        tone = formats.share_tone(used)
+        found.append(LabeledNumber(f"{bar(used, 1.0, 6):<6} {formats.percent(used)}", "disk", tone))
+        found.append(LabeledNumber(formats.size(free_bytes), "available", tone))
+    if "connections" in stats:
+        found.append(LabeledNumber(formats.count(stats["connections"]), "connections"))
+    if "memory_bytes" in stats:
+        found.append(LabeledNumber(formats.size(stats["memory_bytes"]), "memory"))
+    if "loop_lag_ms" in stats:
+        found.append(LabeledNumber(formats.milliseconds(stats["loop_lag_ms"]), "loop"))
+    if "partitions" in stats:
+        found.append(LabeledNumber(formats.count(stats["partitions"]), "partitions"))
+    return found
+
+
+def finding_key(one: FindingJson) -> str:
+    return f"{one.get('code')} {one.get('subject')}"
+
+
+def finding_columns() -> tuple[TableColumn[FindingJson], ...]:
+    return (
+        TableColumn("", _severity_rank, lambda rank: ("◆", "▲", "·")[rank], 1, tone=_finding_tone),
+        TableColumn("ABOUT", lambda one: one.get("subject"), width=12, grows=True, most=24, tone=_finding_tone),
+        TableColumn("WHAT IS WRONG", lambda one: one.get("sentence"), width=24, grows=True, most=140),
+    )
+
+
+def _severity_rank(one: FindingJson) -> int:
+    names = list(_MARKS)
+    name = str(one.get("severity"))
+    return names.index(name) if name in names else len(names) - 1
+
+
+def _finding_tone(one: FindingJson) -> str:
+    return _MARKS.get(str(one.get("severity")), ("", "muted"))[1]
+
+
+def sorted_findings(doctor: Mapping[str, Any]) -> Sequence[FindingJson] | None:
+    """Return the findings, the worst first; None before the first answer."""
+    if "findings" not in doctor:
+        return None
+    return sorted(doctor["findings"], key=_severity_rank)
+
+
+def check_summary(doctor: Mapping[str, Any]) -> str:
+    """Return the number of findings and checks, and the time."""
+    if "checked_at" not in doctor:
+        return ""
+    count = format_count(len(doctor.get("findings", ())), "finding")
+    return f"{count} in {format_count(len(doctor.get('checks', ())), 'check')} at {doctor['checked_at'][11:19]}"
+
+
+def verdict_numbers(doctor: Mapping[str, Any]) -> list[LabeledNumber]:
+    """Say that nothing is wrong, and how the groups do."""
+    found = []
+    if sorted_findings(doctor) == []:
+        found.append(
+            LabeledNumber("● all is well", f"{format_count(len(doctor.get('checks', ())), 'check')} passed", "good")
+        )
+    return found + condition_numbers(doctor)
+
+
+def late_groups(groups: "Sequence[GroupDetails]") -> "list[GroupDetails]":
+    """Return the groups that are behind, the worst first."""
+    return sorted((one for one in groups if group_tone(one)), key=lambda one: -one.lag_seconds)
+
+
+def late_group_columns() -> "tuple[TableColumn[GroupDetails], ...]":
+    return tuple(one for one in group_columns() if one.title not in {"MEMBERS", "IN FLIGHT", "LOST"})
+
 
 _FINDINGS, _GROUPS = "#findings", "#late"
 
 
-class OverviewPage(Page):
-    """Enter opens a finding of the doctor, or a group that is behind."""
+class OverviewScreen(DashboardScreen):
+    """The overview. Enter opens the subject of a finding, or a group; `i` shows the finding in full."""
 
-    AUTO_FOCUS = "Table"
-    BINDINGS: ClassVar = [Binding("tab", "app.focus_next", "Other table", show=False, id="overview.other")]
+    AUTO_FOCUS = "RowTable"
+    BINDINGS: ClassVar = [
+        Binding("i", "finding", "In full", id="finding"),
+        Binding("t", "show_range", "Time range", id="overview.range"),
+        Binding("tab", "app.focus_next", "Other table", show=False, id="other"),
+    ]
 
-    def questions(self) -> Sequence[Question]:
-        groups = questions.all_groups(self.dashboard.service.known)
-        return (questions.STATS, questions.DOCTOR, *groups, questions.HISTORY)
+    def calls(self) -> Sequence[BrokerCall]:
+        groups = group_calls(self.dashboard.service.known)
+        return (STATS, DOCTOR, *groups, HISTORY, *self.history_calls())
+
+    def needed(self) -> Sequence[BrokerCall]:
+        return (STATS, DOCTOR, *group_calls(self.dashboard.service.known), HISTORY, self.history_call())
 
     def body(self) -> Iterator[Widget]:
-        yield Figures()
-        yield Figures(id="verdict")
-        yield Table(overview.finding_columns(), overview.finding_key, id="findings")
+        yield NumbersBar()
+        yield NumbersBar(id="verdict")
+        yield RowTable(finding_columns(), finding_key, id="findings")
         yield Static(id="advice", markup=False)
-        yield Table(overview.late_columns(), lambda one: one.group_id, id="late")
-        plots = (Plot(plan.title, plan.show, id=plan.id, base=plan.base) for plan in overview.PLOTS)
+        yield RowTable(late_group_columns(), lambda one: one.group_id, id="late")
+        plots = (LinePlot(plan.title, plan.show, id=plan.id, base=plan.base) for plan in PLOTS)
         yield Container(*plots, id="plots")
 
-    def show(self, known: Known) -> None:
-        history, doctor = known.facts(questions.HISTORY), known.facts(questions.DOCTOR)
-        groups = questions.groups_of(known)
-        self.query_one(Figures).show(overview.figures(known.facts(questions.STATS)))
-        verdict = overview.verdict(doctor, groups)
-        self.query_one("#verdict", Figures).show(verdict)
+    def show(self, known: CallResults) -> None:
+        history, doctor = known.facts(HISTORY), known.facts(DOCTOR)
+        groups = known_groups(known)
+        self.query_one(NumbersBar).show(overview_numbers(known.facts(STATS)))
+        verdict = verdict_numbers(doctor)
+        self.query_one("#verdict", NumbersBar).show(verdict)
         self.query_one("#verdict").display = bool(verdict)
-        is_wrong = self._fill(_FINDINGS, overview.findings(doctor))
-        is_late = self._fill(_GROUPS, None if groups is None else overview.late(groups))
-        self.query_one("#advice").display = is_wrong
+        is_wrong = self._fill(_FINDINGS, sorted_findings(doctor))
+        is_late = self._fill(_GROUPS, None if groups is None else late_groups(groups))
+        if self.query_one("#advice").display != is_wrong:
+            self.query_one("#advice").display = is_wrong
+            self.refresh_bindings()
         self.set_class(is_wrong or is_late, "-troubled")
-        for plan in overview.PLOTS:
-            self.query_one(f"#{plan.id}", Plot).show(plan.series(history))
+        time = self.plot_range
+        shown = history if time is RANGES[0] else known.facts(self.history_call())
+        for plan in PLOTS:
+            self.query_one(f"#{plan.id}", LinePlot).show(history_series(shown, plan.lines, _TONES), time)
         if self.focused is None and (is_wrong or is_late) and not self.has_class("-asking"):
             self.refocus()
 
     def _fill(self, name: str, records: Sequence[Any] | None) -> bool:
-        """A table is as high as it must be, and not there where it is empty."""
-        table = self.query_one(name, Table)
+        """Fill a table; its height follows its rows, and it is hidden if empty."""
+        table = self.query_one(name, RowTable)
         table.fill(records)
         lines = len(table.records)
         table.display = bool(lines)
@@ -69,33 +209,39 @@ class OverviewPage(Page):
         table.styles.height = 1 + min(lines, 2 if height < 20 else 3 if height < 32 else 6)
         return bool(lines)
 
-    def on_table_pointed(self) -> None:
-        """What is to be done about the finding under the cursor."""
-        finding = self.query_one(_FINDINGS, Table).current or {}
-        hint = Content.assemble(("what to do  ", document.STYLES["muted"]), visible(str(finding.get("hint") or "-")))
-        self.query_one("#advice", Static).update(hint)
+    def on_row_table_pointed(self) -> None:
+        """Show what to do about the finding under the cursor."""
+        finding = self.query_one(_FINDINGS, RowTable).current or {}
+        lines = finding_advice(finding, read_only=self.dashboard.read_only)
+        parts = [Content.assemble((line[:12], MUTED), escape_unprintable(line[12:])) for line in lines]
+        self.query_one("#advice", Static).update(Content("\n").join(parts))
 
     def note(self) -> str:
-        return overview.checked(self.dashboard.service.known.facts(questions.DOCTOR))
+        return check_summary(self.dashboard.service.known.facts(DOCTOR))
 
     def command(self) -> str:
-        return commands.line("goqueue-admin", "doctor", server=self.dashboard.service.address)
+        return self.dashboard.shell_command("goqueue-admin", "doctor")
 
-    def open(self, key: str) -> Place | None:
+    def open(self, key: str) -> Location | None:
         if self.table is self.query_one(_GROUPS):
-            return Place("group", (key,))
-        found = self.query_one(_FINDINGS, Table).current
-        if found is not None:
-            title = visible(str(found.get("subject", "")))
-            self.app.push_screen(Window(title, _told(found), str(found.get("hint") or "")))
+            return Location("group", (key,))
+        found = self.query_one(_FINDINGS, RowTable).current
+        route = None if found is None else finding_route(found)
+        if found is None or route is None:
+            self.action_finding()
+            return None
+        reason = finding_reason(found, "" if self.dashboard.read_only else route.repair)
+        self.dashboard.go(route.place, row=route.row, reason=reason)
         return None
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the text of a finding where there is none."""
+        if action == "finding" and self.is_mounted and not self.query_one(_FINDINGS, RowTable).records:
+            return False
+        return super().check_action(action, parameters)
 
-def _told(finding: overview.Finding) -> Content:
-    """All that the doctor says of it."""
-    details = finding.get("details") or {}
-    facts = {"what to do": finding.get("hint"), "code": finding.get("code"), **details}
-    lines = [Content.styled(visible(str(finding.get("sentence", ""))), "bold"), Content("")]
-    return Content("\n").join(
-        [*lines, *document.facts([(name, str(text), "") for name, text in facts.items() if text])]
-    )
+    def action_finding(self) -> None:
+        """Show everything that the finding under the cursor says."""
+        found = self.query_one(_FINDINGS, RowTable).current
+        if found is not None:
+            self.app.push_screen(finding_window(found))

@@ -1,1 +1,1 @@
-"""What screens show, as frozen values made from answers: no terminal, no network, no clock."""
+"""Rows, columns and texts of the screens, computed from answers: no terminal, no network, no clock."""

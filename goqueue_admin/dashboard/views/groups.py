@@ -1,83 +1,96 @@
-"""Groups, their members, and how far behind they are, partition by partition."""
+"""Consumer groups, their partitions and members as rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goqueue.clock import NANOSECONDS
-from goqueue.quantities import format_count, parse_time
-from goqueue_admin.dashboard.views import numbers
-from goqueue_admin.dashboard.views.figure import Figure
-from goqueue_admin.dashboard.views.table import Column
+from goqueue.console.consumer_groups import delivery_text
+from goqueue.console.formatting import format_partitions
+from goqueue.quantities import format_count
+from goqueue_admin.dashboard.views import formats
+from goqueue_admin.dashboard.views.formats import LabeledNumber
+from goqueue_admin.dashboard.views.table import TableColumn
 
 if TYPE_CHECKING:
-    from goqueue.client.insight import GroupDetails
+    from goqueue.client.admin_requests import GroupDetails
 
-Group = Mapping[str, Any]
+GroupJson = Mapping[str, Any]
 
 LATE_SECONDS = 60.0
-"""From here on being behind is worth a look, from ten times that on it is bad."""
+"""Lag in seconds that is a warning; ten times as much is bad."""
 
 _STATES = {"stable": ("●", "good"), "rebalancing": ("◐", "warn"), "empty": ("○", "muted")}
 
 
-def mark_of(state: str) -> tuple[str, str]:
-    """A shape and a tone."""
+def state_mark(state: str) -> tuple[str, str]:
     return _STATES.get(state, ("·", "muted"))
 
 
 def lag_tone(messages: int, seconds: float, drain: float | None) -> str:
-    """Late and not getting less is bad; what only has something to do is well."""
+    """Return the tone of a lag: bad if it is old and does not shrink."""
     if not messages or seconds < LATE_SECONDS:
         return ""
     return "bad" if drain is None or seconds >= 10 * LATE_SECONDS else "warn"
 
 
-def drain(messages: int, seconds: float | None) -> float | None:
-    """To be sorted by: nothing where nothing is left, and no end after every end."""
+def drain_value(messages: int, seconds: float | None) -> float | None:
+    """Return a drain estimate for sorting: None without lag, infinity if it never drains."""
     return None if not messages else inf if seconds is None else seconds
 
 
-def drain_text(seconds: float) -> str:
-    return numbers.seconds(None if seconds == inf else seconds)
+def format_drain(seconds: float) -> str:
+    return formats.seconds(None if seconds == inf else seconds)
 
 
 # --- all groups ---
 
 
-def group_columns() -> tuple["Column[GroupDetails]", ...]:
+def group_columns() -> tuple["TableColumn[GroupDetails]", ...]:
     return (
-        Column("GROUP", lambda one: one.group_id, width=10, grows=True, tone=details_tone),
-        Column("STATE", lambda one: one.state, state_text, 13, rank=2, tone=lambda one: mark_of(one.state)[1]),
-        Column("MEMBERS", lambda one: one.members, numbers.count, 7, right=True, rank=4),
-        Column(
-            "LAG", lambda one: one.total_lag, numbers.count, 9, right=True, moves=True, rising="bad", tone=details_tone
+        TableColumn("GROUP", lambda one: one.group_id, width=10, grows=True, tone=group_tone),
+        TableColumn("STATE", lambda one: one.state, state_text, 13, rank=2, tone=lambda one: state_mark(one.state)[1]),
+        TableColumn("MEMBERS", lambda one: one.members, formats.count, 7, right=True, rank=4),
+        TableColumn(
+            "LAG", lambda one: one.total_lag, formats.count, 9, right=True, moves=True, rising="bad", tone=group_tone
         ),
-        Column("BEHIND", lambda one: one.lag_seconds or None, numbers.seconds, 7, right=True, tone=details_tone),
-        Column("DRAINS IN", lambda one: drain(one.total_lag, one.drain_seconds), drain_text, 9, right=True, rank=3),
-        Column("RATE", lambda one: one.rate, numbers.rate, 7, right=True, rank=1),
-        Column("IN", lambda one: one.incoming, numbers.rate, 7, right=True, rank=6),
-        Column("IN FLIGHT", lambda one: one.in_flight, numbers.count, 9, right=True, rank=7),
-        Column("LOST", lambda one: one.lost or None, numbers.count, 6, right=True, rank=8, tone=lambda _: "bad"),
-        Column("TOPICS", lambda one: " ".join(one.topics), width=16, grows=True, rank=5, tone=lambda _: "muted"),
+        TableColumn("BEHIND", lambda one: one.lag_seconds or None, formats.seconds, 7, right=True, tone=group_tone),
+        TableColumn(
+            "DRAINS IN", lambda one: drain_value(one.total_lag, one.drain_seconds), format_drain, 9, right=True, rank=3
+        ),
+        TableColumn("RATE", lambda one: one.rate, formats.rate, 7, right=True, rank=1),
+        TableColumn("IN", lambda one: one.incoming, formats.rate, 7, right=True, rank=6),
+        TableColumn("IN FLIGHT", lambda one: one.in_flight, formats.count, 9, right=True, rank=7),
+        TableColumn("LOST", lambda one: one.lost or None, formats.count, 6, right=True, rank=8, tone="bad"),
+        TableColumn("TOPICS", lambda one: " ".join(one.topics), width=16, grows=True, rank=5, tone="muted"),
     )
 
 
 def state_text(state: str) -> str:
-    return f"{mark_of(state)[0]} {state}"
+    return f"{state_mark(state)[0]} {state}"
 
 
-def details_tone(one: "GroupDetails") -> str:
-    return lag_tone(one.total_lag, one.lag_seconds, one.drain_seconds)
+_CONDITION_TONES = {"stuck": "bad", "falling_behind": "bad", "unattended": "warn", "behind": "warn", "keeping_up": ""}
+
+
+def group_tone(one: "GroupDetails") -> str:
+    return _CONDITION_TONES.get(one.condition, "")
+
+
+def condition_numbers(doctor: Mapping[str, Any]) -> list[LabeledNumber]:
+    """Return how many groups are in which condition as the doctor counts them, the worst first."""
+    counts: Mapping[str, int] = doctor.get("groups") or {}
+    return [
+        LabeledNumber(format_count(count, "group"), condition.replace("_", " "), _CONDITION_TONES[condition] or "good")
+        for condition, count in counts.items()
+        if condition in _CONDITION_TONES
+    ]
 
 
 # --- one group ---
 
 
-class PlaceName(NamedTuple):
-    """A partition of a topic; -1 is all of them."""
+class PartitionName(NamedTuple):
+    """A partition of a topic; -1 stands for all."""
 
     topic: str
     partition: int
@@ -86,253 +99,219 @@ class PlaceName(NamedTuple):
         return self.topic if self.partition < 0 else f"{self.topic}/{self.partition}"
 
 
-@dataclass(frozen=True)
-class PlaceLine:
-    """How far behind a group is in a partition, or in all of a topic."""
+_SUMS = ("messages", "in_flight", "waiting", "lost", "rate", "incoming")
 
-    name: PlaceName
-    committed: int | None
-    end: int | None
-    lag: int
-    seconds: float
-    in_flight: int
-    waiting: int
-    lost: int
-    rate: float
-    incoming: float
+
+class GroupPartitionRow(NamedTuple):
+    """The progress of a group in a partition or a whole topic; `lag` has the fields of the broker."""
+
+    name: PartitionName
+    lag: Mapping[str, Any]
     drain: float | None
-    member: str | None
 
 
-def places(group: Group) -> list[PlaceLine] | None:
-    """A line for each partition, and where there is more than one topic, one before those of each."""
+def partition_rows(group: GroupJson) -> list[GroupPartitionRow] | None:
+    """Return a row per partition; with several topics, also a row per topic."""
     if not group:
         return None
-    found: list[PlaceLine] = []
+    found: list[GroupPartitionRow] = []
     for topic, partitions in group["lag"].items():
-        lines = [_place(PlaceName(topic, int(number)), held) for number, held in partitions.items()]
-        found += [_sum(topic, lines), *lines] if len(group["lag"]) > 1 and len(lines) > 1 else lines
+        lines = [_partition_row(PartitionName(topic, int(number)), lag) for number, lag in partitions.items()]
+        found += [_topic_row(topic, lines), *lines] if len(group["lag"]) > 1 and len(lines) > 1 else lines
     return found
 
 
-def _place(name: PlaceName, held: Mapping[str, Any]) -> PlaceLine:
-    return PlaceLine(
-        name=name,
-        committed=held["committed"],
-        end=held["end"],
-        lag=held["messages"],
-        seconds=held["seconds"],
-        in_flight=held["in_flight"],
-        waiting=held["waiting"],
-        lost=held["lost"],
-        rate=held["rate"],
-        incoming=held["incoming"],
-        drain=drain(held["messages"], held["drain_seconds"]),
-        member=held["member_id"],
-    )
+def _partition_row(name: PartitionName, lag: Mapping[str, Any]) -> GroupPartitionRow:
+    return GroupPartitionRow(name, lag, drain_value(lag["messages"], lag["drain_seconds"]))
 
 
-def _sum(topic: str, lines: Sequence[PlaceLine]) -> PlaceLine:
+def _topic_row(topic: str, lines: Sequence[GroupPartitionRow]) -> GroupPartitionRow:
+    sums = {field: sum(line.lag[field] for line in lines) for field in _SUMS}
+    lag = {**sums, "seconds": max(line.lag["seconds"] for line in lines)}
     drains = [line.drain for line in lines if line.drain is not None]
-    return PlaceLine(
-        name=PlaceName(topic, -1),
-        committed=None,
-        end=None,
-        lag=sum(line.lag for line in lines),
-        seconds=max(line.seconds for line in lines),
-        in_flight=sum(line.in_flight for line in lines),
-        waiting=sum(line.waiting for line in lines),
-        lost=sum(line.lost for line in lines),
-        rate=sum(line.rate for line in lines),
-        incoming=sum(line.incoming for line in lines),
-        drain=max(drains, default=None),
-        member=None,
-    )
+    return GroupPartitionRow(PartitionName(topic, -1), lag, max(drains, default=None))
 
 
-def place_key(line: PlaceLine) -> str:
+def partition_key(line: GroupPartitionRow) -> str:
     return str(line.name)
 
 
-def place_columns() -> tuple[Column[PlaceLine], ...]:
+def partition_columns() -> tuple[TableColumn[GroupPartitionRow], ...]:
     return (
-        Column("PARTITION", lambda line: line.name, width=12, grows=True, tone=_name_tone),
-        Column("COMMITTED", lambda line: line.committed, numbers.count, 11, right=True, rank=3),
-        Column("END", lambda line: line.end, numbers.count, 11, right=True, rank=5),
-        Column("LAG", lambda line: line.lag, numbers.count, 9, right=True, moves=True, rising="bad", tone=_place_tone),
-        Column("BEHIND", lambda line: line.seconds or None, numbers.seconds, 7, right=True, tone=_place_tone),
-        Column("IN FLIGHT", lambda line: line.in_flight, numbers.count, 9, right=True, rank=4),
-        Column("WAITING", lambda line: line.waiting, numbers.count, 7, right=True, rank=2, tone=_waiting_tone),
-        Column("RATE", lambda line: line.rate, numbers.rate, 7, right=True, rank=1),
-        Column("IN", lambda line: line.incoming, numbers.rate, 7, right=True, rank=7),
-        Column("DRAINS IN", lambda line: line.drain, drain_text, 9, right=True, rank=6),
-        Column("LOST", lambda line: line.lost or None, numbers.count, 6, right=True, rank=8, tone=lambda _: "bad"),
-        Column("MEMBER", lambda line: line.member, width=14, grows=True, rank=9, tone=lambda _: "muted"),
+        TableColumn("PARTITION", lambda line: line.name, width=12, grows=True, tone=_name_tone),
+        TableColumn("COMMITTED", lambda line: line.lag.get("committed"), formats.count, 11, right=True, rank=3),
+        TableColumn("END", lambda line: line.lag.get("end"), formats.count, 11, right=True, rank=5),
+        TableColumn(
+            "LAG",
+            lambda line: line.lag["messages"],
+            formats.count,
+            9,
+            right=True,
+            moves=True,
+            rising="bad",
+            tone=_lag_tone,
+        ),
+        TableColumn("BEHIND", lambda line: line.lag["seconds"] or None, formats.seconds, 7, right=True, tone=_lag_tone),
+        TableColumn("IN FLIGHT", lambda line: line.lag["in_flight"], formats.count, 9, right=True, rank=4),
+        TableColumn(
+            "WAITING", lambda line: line.lag["waiting"], formats.count, 7, right=True, rank=2, tone=_waiting_tone
+        ),
+        TableColumn("RATE", lambda line: line.lag["rate"], formats.rate, 7, right=True, rank=1),
+        TableColumn("IN", lambda line: line.lag["incoming"], formats.rate, 7, right=True, rank=7),
+        TableColumn("DRAINS IN", lambda line: line.drain, format_drain, 9, right=True, rank=6),
+        TableColumn("LOST", lambda line: line.lag["lost"] or None, formats.count, 6, right=True, rank=8, tone="bad"),
+        TableColumn("MEMBER", lambda line: line.lag.get("member_id"), width=14, grows=True, rank=9, tone="muted"),
     )
 
 
-def _name_tone(line: PlaceLine) -> str:
-    return "title" if line.name.partition < 0 else _place_tone(line)
+def _name_tone(line: GroupPartitionRow) -> str:
+    return "title" if line.name.partition < 0 else _lag_tone(line)
 
 
-def _place_tone(line: PlaceLine) -> str:
-    return lag_tone(line.lag, line.seconds, None if line.drain == inf else line.drain)
+def _lag_tone(line: GroupPartitionRow) -> str:
+    return lag_tone(line.lag["messages"], line.lag["seconds"], None if line.drain == inf else line.drain)
 
 
-def _waiting_tone(line: PlaceLine) -> str:
-    return "warn" if line.waiting else ""
+def _waiting_tone(line: GroupPartitionRow) -> str:
+    return "warn" if line.lag["waiting"] else ""
 
 
 # --- its members ---
 
 
-@dataclass(frozen=True)
-class MemberLine:
-    """A member; `silence` is how long ago it was heard, as a share of its session."""
+class MemberRow(NamedTuple):
+    """A member of a group; `told` has the fields of the broker."""
 
-    id: str
-    client: str
+    told: Mapping[str, Any]
     has: str
     gives_up: str
     heartbeat_seconds: float
-    silence: float
-    in_flight: int
-    in_flight_max: int
     joined_seconds: float
-    session_seconds: float
-    topics: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return str(self.told["member_id"])
+
+    @property
+    def silence(self) -> float:
+        """The time since its heartbeat as a share of its session timeout."""
+        return formats.share(self.heartbeat_seconds, self.told["session_timeout"])
 
 
-def members(group: Group, to_revoke: Mapping[str, Any], now_ns: int) -> list[MemberLine] | None:
-    return (
-        None if not group else [_member(one, to_revoke.get(one["member_id"], ()), now_ns) for one in group["members"]]
+def member_rows(group: GroupJson, to_revoke: Mapping[str, Any], now_ns: int) -> list[MemberRow] | None:
+    if not group:
+        return None
+    return [_member_row(one, to_revoke.get(one["member_id"], ()), now_ns) for one in group["members"]]
+
+
+def _member_row(member: Mapping[str, Any], to_revoke: Sequence[Mapping[str, Any]], now_ns: int) -> MemberRow:
+    assigned = (name.rpartition("-") for name in member["assigned_partitions"])
+    return MemberRow(
+        member,
+        _partition_text([(topic, int(number)) for topic, _, number in assigned]),
+        _partition_text([(place["topic"], place["partition"]) for place in to_revoke]),
+        formats.age_seconds(member["last_heartbeat"], now_ns),
+        formats.age_seconds(member["joined_at"], now_ns),
     )
 
 
-def _member(member: Mapping[str, Any], to_revoke: Sequence[Mapping[str, Any]], now_ns: int) -> MemberLine:
-    heard = _ago(member["last_heartbeat"], now_ns)
-    session = float(member["session_timeout"])
-    return MemberLine(
-        id=member["member_id"],
-        client=member["client_id"],
-        has=shortened(_split(name) for name in member["assigned_partitions"]),
-        gives_up=shortened((place["topic"], place["partition"]) for place in to_revoke),
-        heartbeat_seconds=heard,
-        silence=numbers.share(heard, session),
-        in_flight=member["in_flight"],
-        in_flight_max=member["max_in_flight"],
-        joined_seconds=_ago(member["joined_at"], now_ns),
-        session_seconds=session,
-        topics=tuple(member["topics"]),
-    )
+def _partition_text(places: list[tuple[str, int]]) -> str:
+    return format_partitions(places) if places else ""
 
 
-def _split(name: str) -> tuple[str, int]:
-    topic, _, number = name.rpartition("-")
-    return topic, int(number)
-
-
-def _ago(moment: str, now_ns: int) -> float:
-    """The clock of the broker may be ahead of ours."""
-    return max(0, now_ns - parse_time(moment)) / NANOSECONDS
-
-
-def shortened(found: Iterator[tuple[str, int]]) -> str:
-    """`orders/0-2,5 payments/1`."""
-    by_topic = groupby(sorted(found), key=lambda place: place[0])
-    return " ".join(f"{topic}/{','.join(_ranges([number for _, number in held]))}" for topic, held in by_topic)
-
-
-def _ranges(partitions: Sequence[int]) -> Iterator[str]:
-    for _, run in groupby(enumerate(partitions), key=lambda pair: pair[1] - pair[0]):
-        numbers_of_run = [number for _, number in run]
-        first, last = numbers_of_run[0], numbers_of_run[-1]
-        yield str(first) if first == last else f"{first}-{last}"
-
-
-def member_columns(*, is_rebalancing: bool) -> tuple[Column[MemberLine], ...]:
-    """What is given up is a column only where there is something to give up."""
+def member_columns(*, is_rebalancing: bool) -> tuple[TableColumn[MemberRow], ...]:
+    """Return the columns; GIVES UP only during a rebalance."""
     return tuple(one for one in _member_columns() if is_rebalancing or one.title != "GIVES UP")
 
 
-def _member_columns() -> tuple[Column[MemberLine], ...]:
+def _member_columns() -> tuple[TableColumn[MemberRow], ...]:
     return (
-        Column("MEMBER", lambda line: line.id, width=20, grows=True, most=48),
-        Column("PARTITIONS", lambda line: line.has or None, width=18, grows=True),
-        Column("GIVES UP", lambda line: line.gives_up or None, width=12, grows=True, rank=2, tone=lambda _: "warn"),
-        Column("HEARD", lambda line: line.heartbeat_seconds, whole_seconds, 6, right=True, tone=_silence_tone),
-        Column("IN FLIGHT", lambda line: line.in_flight, numbers.count, 9, right=True, rank=1, tone=_in_flight_tone),
-        Column("OF", lambda line: line.in_flight_max, numbers.count, 6, right=True, rank=4, tone=lambda _: "muted"),
-        Column("JOINED", lambda line: line.joined_seconds, whole_seconds, 8, right=True, rank=3),
-        Column("SESSION", lambda line: line.session_seconds, numbers.seconds, 7, right=True, rank=5),
+        TableColumn("MEMBER", lambda line: line.id, width=20, grows=True, most=48),
+        TableColumn("PARTITIONS", lambda line: line.has or None, width=18, grows=True),
+        TableColumn("GIVES UP", lambda line: line.gives_up or None, width=12, grows=True, rank=2, tone="warn"),
+        TableColumn(
+            "HEARD", lambda line: line.heartbeat_seconds, format_whole_seconds, 6, right=True, tone=_heard_tone
+        ),
+        TableColumn(
+            "IN FLIGHT", lambda line: line.told["in_flight"], formats.count, 9, right=True, rank=1, tone=_in_flight_tone
+        ),
+        TableColumn("OF", lambda line: line.told["max_in_flight"], formats.count, 6, right=True, rank=4, tone="muted"),
+        TableColumn("JOINED", lambda line: line.joined_seconds, format_whole_seconds, 8, right=True, rank=3),
+        TableColumn("SESSION", lambda line: line.told["session_timeout"], formats.seconds, 7, right=True, rank=5),
     )
 
 
-def whole_seconds(seconds: float) -> str:
-    return numbers.seconds(float(int(seconds)))
+def format_whole_seconds(seconds: float) -> str:
+    return formats.seconds(float(int(seconds)))
 
 
-def _silence_tone(line: MemberLine) -> str:
-    return numbers.share_tone(line.silence)
+def _heard_tone(line: MemberRow) -> str:
+    return formats.share_tone(line.silence)
 
 
-def _in_flight_tone(line: MemberLine) -> str:
-    return numbers.share_tone(numbers.share(line.in_flight, line.in_flight_max))
+def _in_flight_tone(line: MemberRow) -> str:
+    return formats.share_tone(formats.share(line.told["in_flight"], line.told["max_in_flight"]))
 
 
 # --- its facts ---
 
 
-def facts(group: Group) -> list[Figure]:
-    """What it is."""
+def group_numbers(group: GroupJson) -> list[LabeledNumber]:
     if not group:
         return []
-    mark, tone = mark_of(group["state"])
+    mark, tone = state_mark(group["state"])
     return [
-        Figure(f"{mark} {group['state']}", "", tone),
-        Figure(numbers.count(len(group["members"])), "member" if len(group["members"]) == 1 else "members"),
-        Figure(numbers.count(group["generation"]), "generation"),
-        Figure(group["protocol"], ""),
-        Figure(group["assignment_strategy"].replace("_", " "), "assignment"),
-        Figure("no" if group["order"] == "none" else f"by {group['order']}", "order"),
-        Figure(group["rebalance_state"].replace("_", " "), "rebalance", "" if tone != "warn" else tone),
+        LabeledNumber(f"{mark} {group['state']}", "", tone),
+        LabeledNumber(formats.count(len(group["members"])), "member" if len(group["members"]) == 1 else "members"),
+        LabeledNumber(formats.count(group["generation"]), "generation"),
+        LabeledNumber(group["protocol"], ""),
+        LabeledNumber(group["assignment_strategy"].replace("_", " "), "assignment"),
+        LabeledNumber("no" if group["order"] == "none" else f"by {group['order']}", "order"),
+        LabeledNumber(group["rebalance_state"].replace("_", " "), "rebalance", "" if tone != "warn" else tone),
     ]
 
 
-def distance(group: Group) -> list[Figure]:
-    """How far behind it is."""
+def lag_numbers(group: GroupJson) -> list[LabeledNumber]:
     if not group:
         return []
-    lines = [_place(PlaceName(topic, 0), held) for topic, one in group["lag"].items() for held in one.values()]
+    held = [one for partitions in group["lag"].values() for one in partitions.values()]
+    sums = {field: sum(one[field] for one in held) for field in _SUMS}
     total, late, left = group["total_lag"], group["lag_seconds"], group["drain_seconds"]
     tone = lag_tone(total, late, left)
     found = [
-        Figure(numbers.count(total), "behind", tone or ("good" if not total else "")),
-        Figure(numbers.seconds(late), "the oldest", tone),
+        LabeledNumber(formats.count(total), "behind", tone or ("good" if not total else "")),
+        LabeledNumber(formats.seconds(late), "the oldest", tone),
     ]
     if total:
-        found.append(Figure(numbers.seconds(left), "to drain", "bad" if left is None and tone else ""))
+        found.append(LabeledNumber(formats.seconds(left), "to drain", "bad" if left is None and tone else ""))
     found += [
-        Figure(numbers.rate(sum(line.rate for line in lines)), "done"),
-        Figure(numbers.rate(sum(line.incoming for line in lines)), "in"),
-        Figure(numbers.count(sum(line.in_flight for line in lines)), "in flight"),
-        Figure(numbers.count(sum(line.waiting for line in lines)), "waiting"),
+        LabeledNumber(formats.rate(sums["rate"]), "done"),
+        LabeledNumber(formats.rate(sums["incoming"]), "in"),
+        LabeledNumber(formats.count(sums["in_flight"]), "in flight"),
+        LabeledNumber(formats.count(sums["waiting"]), "waiting"),
     ]
-    lost = sum(line.lost for line in lines)
-    return [*found, Figure(numbers.count(lost), "lost", "bad")] if lost else found
+    return [*found, LabeledNumber(formats.count(sums["lost"]), "lost", "bad")] if sums["lost"] else found
 
 
-def revocations(group: Group, cooperative: Group, most: int = 4) -> list[str]:
-    """Of a rebalance under way: who must give up what."""
+def delivery_lines(group: GroupJson, most: int = 3) -> list[str]:
+    """Return a line about the retries and dead letters of each topic, with whose setting each is."""
+    lines = [f"{topic}: {delivery_text(told)}" for topic, told in (group.get("delivery") or {}).items()]
+    if len(lines) > most:
+        lines[most - 1 :] = [f"{lines[most - 1]}; and {format_count(len(lines) - most, 'more topic')}"]
+    return lines
+
+
+def rebalance_lines(group: GroupJson, cooperative: GroupJson, most: int = 4) -> list[str]:
+    """Return lines about a running rebalance: the partitions each member must revoke."""
     state = str(group.get("rebalance_state", ""))
     if not state.startswith("pending"):
         return []
     to_revoke = cooperative.get("partitions_to_revoke") or {}
     if not to_revoke:
-        return ["rebalancing: everything is given out, and somebody has yet to hear of it"]
+        return ["rebalancing: the assignment is complete; a member has not received it yet"]
     lines = []
     for member, held in list(to_revoke.items())[:most]:
-        what = shortened((place["topic"], place["partition"]) for place in held)
+        what = format_partitions((place["topic"], place["partition"]) for place in held)
         does = "must join again, and had" if group["protocol"] == "eager" else "must give up"
         lines.append(f"rebalancing: {member} {does} {what}")
     if len(to_revoke) > most:

@@ -1,126 +1,159 @@
-"""One message, in full: what is known of it, its headers, and its value as people read it."""
+"""One message: its facts, headers and rendered value."""
 
 import json
 import re
-from collections.abc import Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goqueue.console.terminal import visible
+import msgspec
+
+from goqueue.console.terminal import escape_unprintable
 from goqueue.quantities import format_size, format_time
-from goqueue_admin.dashboard.views import tail
+from goqueue_admin.dashboard.views import formats
 
 if TYPE_CHECKING:
     from goqueue.client import Message
 
+
 LINES_MAX = 500
 CHARACTERS_MAX = 50_000
-"""To lay out more holds the screen for longer than a tenth of a second."""
+"""More would block the screen for over 100 ms."""
 
 _TOKEN = re.compile(
     r"""(?P<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<string>"(?:[^"\\]|\\.)*")|(?P<number>-?\d[\d.eE+-]*)"""
     r"""|(?P<word>true|false|null)"""
 )
-_PART = re.compile(r"""\{\s*\}|\[\s*\]|[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+""")
 _TONES = {"key": "title", "string": "good", "number": "accent", "word": "second"}
 
 
-class Span(NamedTuple):
-    """Text in one tone."""
-
+class TonedSpan(NamedTuple):
     text: str
     tone: str = ""
 
 
-class Value(NamedTuple):
-    """What a value is (json, text, bytes, a tombstone), its lines, and whether some are left out."""
+class RenderedValue(NamedTuple):
+    """A value as lines: its kind (json, text, bytes, tombstone), and whether lines are omitted."""
 
     kind: str
-    lines: list[list[Span]]
+    lines: list[list[TonedSpan]]
     is_cut: bool
     plain: str
 
 
-def value(content: bytes | None, across: int = 16) -> Value:
-    """Of bytes that are no text, so many `across` a line."""
+def render_value(content: bytes | None, across: int = 16) -> RenderedValue:
+    """Render a value; binary ones as hex with `across` bytes per line."""
     if content is None:
-        return Value("tombstone", [], False, "")
+        return RenderedValue("tombstone", [], False, "")
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return _cut("bytes", list(_hex(content[: LINES_MAX * across + 1], across)), content.hex())
-    if _is_json(text):
-        return _cut("json", [_coloured(line) for line in islice(_indented(text), LINES_MAX + 1)], text)
-    parts = text[:CHARACTERS_MAX].split("\n", LINES_MAX + 1)[: LINES_MAX + 1]
-    lines = [[Span(visible(line))] for line in parts]
-    return _cut("text" if text else "nothing", lines, text)
+        return _limited("bytes", list(_hex(content[: LINES_MAX * across + 1], across)), content.hex())
+    pretty = _indented(text)
+    parts = (text if pretty is None else pretty)[:CHARACTERS_MAX].split("\n", LINES_MAX + 1)[: LINES_MAX + 1]
+    if pretty is not None:
+        return _limited("json", [_toned_line(line) for line in parts], text)
+    lines = [[TonedSpan(escape_unprintable(line))] for line in parts]
+    return _limited("text" if text else "nothing", lines, text)
 
 
-def _cut(kind: str, lines: list[list[Span]], plain: str) -> Value:
-    return Value(kind, lines[:LINES_MAX], len(lines) > LINES_MAX or len(plain) > CHARACTERS_MAX, plain)
+def _limited(kind: str, lines: list[list[TonedSpan]], plain: str) -> RenderedValue:
+    return RenderedValue(kind, lines[:LINES_MAX], len(lines) > LINES_MAX or len(plain) > CHARACTERS_MAX, plain)
 
 
-def _is_json(text: str) -> bool:
-    """An object or an array; a number alone is plain text."""
+def _indented(text: str) -> str | None:
+    """Indent a JSON object or array, whose values stay as sent (10.00 is not 10.0); None for any other text."""
     if text.lstrip()[:1] not in {"{", "["}:
-        return False
+        return None
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return msgspec.json.format(text, indent=2)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
-def _indented(text: str) -> Iterator[str]:
-    """JSON with its lines set apart. What stands in it stays as it was sent: a 10.00 is no 10.0."""
-    line, depth = "", 0
-    for found in _PART.finditer(text[:CHARACTERS_MAX]):
-        part = found[0]
-        if part in {"}", "]"}:
-            yield line
-            depth -= 1
-            line = "  " * depth
-        line += _written(part)
-        if part in {"{", "[", ","}:
-            yield line
-            depth += part != ","
-            line = "  " * depth
-    yield line
+def _readable(token: str) -> str:
+    """Replace the Unicode escapes of a string by their characters."""
+    return json.dumps(json.loads(token), ensure_ascii=False) if token[0] == '"' and "\\u" in token else token
 
 
-def _written(part: str) -> str:
-    if part[0] == '"':
-        return json.dumps(json.loads(part), ensure_ascii=False) if "\\u" in part else part
-    return ": " if part == ":" else "".join(part.split())
-
-
-def _coloured(line: str) -> list[Span]:
-    found: list[Span] = []
+def _toned_line(line: str) -> list[TonedSpan]:
+    found: list[TonedSpan] = []
     end = 0
     for token in _TOKEN.finditer(line):
         if token.start() > end:
-            found.append(Span(visible(line[end : token.start()]), "muted"))
-        found.append(Span(visible(token[0]), _TONES[token.lastgroup or ""]))
+            found.append(TonedSpan(escape_unprintable(line[end : token.start()]), "muted"))
+        found.append(TonedSpan(escape_unprintable(_readable(token[0])), _TONES[token.lastgroup or ""]))
         end = token.end()
     if end < len(line):
-        found.append(Span(visible(line[end:]), "muted"))
+        found.append(TonedSpan(escape_unprintable(line[end:]), "muted"))
     return found
 
 
-def _hex(content: bytes, across: int) -> Iterator[list[Span]]:
+def _hex(content: bytes, across: int) -> Iterator[list[TonedSpan]]:
     for begin in range(0, len(content), across):
         part = content[begin : begin + across]
         digits = part.hex(" ").ljust(across * 3 - 1)
         letters = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in part)
-        yield [Span(f"{begin:08x}  ", "muted"), Span(f"{digits}  "), Span(letters, "good")]
+        yield [TonedSpan(f"{begin:08x}  ", "muted"), TonedSpan(f"{digits}  "), TonedSpan(letters, "good")]
 
 
-def facts(message: "Message") -> list[tuple[str, str]]:
-    """What is known of a message besides its value."""
+def message_facts(message: "Message") -> list[tuple[str, str]]:
     return [
         ("time", format_time(message.timestamp_ns)),
-        ("key", tail.text(message.key)),
+        ("key", one_line_text(message.key)),
         ("priority", str(message.priority)),
         ("size", format_size(len(message.value or b""))),
-        *((f"header {visible(name)}", tail.text(content)) for name, content in message.headers),
+        *((f"header {escape_unprintable(name)}", one_line_text(content)) for name, content in message.headers),
     ]
+
+
+MessageJson = Mapping[str, Any]
+"""A message as the read endpoint returns it."""
+
+_PREVIEW = 400
+
+
+def decode_text(content: str, encoding: str | None) -> str:
+    return content if encoding is None else b64decode(content).decode(errors="backslashreplace")
+
+
+def key_text(told: MessageJson) -> str | None:
+    found = told.get("key")
+    return None if found is None else decode_text(found, told.get("key_encoding"))
+
+
+def value_preview(told: MessageJson) -> str:
+    """Return the beginning of a value on one line."""
+    found = told.get("value")
+    if found is None:
+        return "∅"
+    if told.get("encoding") == "zstd":
+        return "(compressed)"
+    return " ".join(decode_text(found[:_PREVIEW], None if told.get("encoding") is None else "base64").split())
+
+
+def value_bytes(told: MessageJson) -> bytes | None:
+    """Return the bytes of the value; undecodable compression stays as sent."""
+    found = told.get("value")
+    if found is None:
+        return None
+    return b64decode(found) if told.get("encoding") == "base64" else str(found).encode()
+
+
+def header_texts(told: MessageJson) -> Iterator[tuple[str, str]]:
+    """Yield names and texts; a repeated name repeats."""
+    for name, held in (told.get("headers") or {}).items():
+        for one in held if isinstance(held, list) else [held]:
+            yield name, one if isinstance(one, str) else decode_text(one["value"], "base64")
+
+
+def one_line_text(content: bytes | None) -> str:
+    """Format bytes on one line with control characters escaped; binary data as hex."""
+    if content is None:
+        return formats.NO_VALUE
+    try:
+        return escape_unprintable(content.decode())
+    except UnicodeDecodeError as error:
+        if error.start >= len(content) - 3:  # the preview ends inside a character
+            return escape_unprintable(content[: error.start].decode())
+        return f"0x{content.hex()}"

@@ -1,6 +1,6 @@
-"""A list of records as a table shows it: filtered, sorted, marked, and cut to the width there is.
+"""Columns, filter, order and widths of a table.
 
-Only the lines that are seen are made into text, so ten thousand records cost no more than the screen is high.
+Only visible lines are turned into text, so ten thousand records cost no more than a screenful.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,8 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from goqueue.console.terminal import visible
-from goqueue_admin.dashboard.views.numbers import NOTHING, arrow
+from goqueue.console.terminal import escape_unprintable
+from goqueue_admin.dashboard.views.formats import NO_VALUE, arrow
 
 R = TypeVar("R")
 
@@ -18,8 +18,8 @@ GAP = 2
 NAME_WIDTH_MAX = 60
 
 
-class Cell(NamedTuple):
-    """Text, the tone it is in, and where its number went since the answer before."""
+class TableCell(NamedTuple):
+    """Text, tone, and the direction in which its number changed."""
 
     text: str
     tone: str = ""
@@ -27,12 +27,11 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Column(Generic[R]):
-    """One column: `value` is what is sorted by, `show` what is read.
+class TableColumn(Generic[R]):
+    """A column: `value` is sorted, `show` formats it.
 
-    Where space is short, the columns with the highest `rank` go first; one of rank 0 always stays. A column that
-    `grows` is as wide as its longest text, within what is left and `most`. One that `moves` has an arrow when its
-    number changed.
+    If space is short, columns with the highest `rank` are omitted first; rank 0 always stays. A column that `grows` is
+    as wide as its longest text, up to `most`. One that `moves` shows an arrow when its number changed.
     """
 
     title: str
@@ -45,33 +44,34 @@ class Column(Generic[R]):
     most: int = NAME_WIDTH_MAX
     moves: bool = False
     rising: str = "good"
-    """The tone of an arrow that goes up."""
-    tone: Callable[[R], str] = lambda _: ""
+    """The tone of an upward arrow."""
+    tone: Callable[[R], str] | str = ""
 
-    def cell(self, record: R, before: R | None) -> Cell:
+    def cell(self, record: R, before: R | None) -> TableCell:
         value = self.value(record)
         if value is None:
-            return Cell(NOTHING, "muted", " " if self.moves else "")
+            return TableCell(NO_VALUE, "muted", " " if self.moves else "")
         direction = arrow(value, None if before is None else self.value(before)) if self.moves else ""
-        return Cell(visible(self.show(value)), self.tone(record), direction)
+        tone = self.tone if isinstance(self.tone, str) else self.tone(record)
+        return TableCell(escape_unprintable(self.show(value)), tone, direction)
 
     @property
     def cells(self) -> int:
-        """The least width, with its arrow, and room for the mark of the order."""
+        """The minimum width with arrow and sort mark."""
         return max(self.width, len(self.title) + 1) + (2 if self.moves else 0)
 
 
 @dataclass(frozen=True)
-class Sorting:
-    """Which column decides the order; without one it is that of the answer."""
+class SortOrder:
+    """The column to sort by; none keeps the order of the answer."""
 
     column: str = ""
     falling: bool = False
 
 
 @dataclass(frozen=True)
-class Filter:
-    """What a line must contain, or with `!` in front must not. Case does not matter."""
+class RowFilter:
+    """A text that a row must contain, or must not after `!`; case-insensitive."""
 
     text: str = ""
 
@@ -80,10 +80,14 @@ class Filter:
         return not wanted or (wanted in text.lower()) != self.text.startswith("!")
 
 
-def arranged(
-    records: Sequence[R], columns: Sequence[Column[R]], key: Callable[[R], str], chosen: Filter, sorting: Sorting
+def arrange(
+    records: Sequence[R],
+    columns: Sequence[TableColumn[R]],
+    key: Callable[[R], str],
+    chosen: RowFilter,
+    sorting: SortOrder,
 ) -> list[R]:
-    """The records that fit, in their order. What has no value comes last, whichever way it is sorted."""
+    """Filter and sort records; those without a value come last."""
     found = [record for record in records if chosen.matches(key(record))] if chosen.text else list(records)
     column = next((one for one in columns if one.title == sorting.column), None)
     if column is None:
@@ -94,8 +98,7 @@ def arranged(
     return there + [record for record in found if value(record) is None]
 
 
-def fitting(columns: Sequence[Column[R]], width: int) -> list[Column[R]]:
-    """The columns that there is space for."""
+def fitting_columns(columns: Sequence[TableColumn[R]], width: int) -> list[TableColumn[R]]:
     chosen = list(columns)
     while sum(column.cells + GAP for column in chosen) > width + GAP:
         last = max(chosen, key=lambda column: column.rank)
@@ -105,8 +108,8 @@ def fitting(columns: Sequence[Column[R]], width: int) -> list[Column[R]]:
     return chosen
 
 
-def widths(columns: Sequence[Column[R]], records: Sequence[R], width: int) -> list[int]:
-    """How wide each column is, with its arrow. What grows takes what is left, and no more than it needs."""
+def column_widths(columns: Sequence[TableColumn[R]], records: Sequence[R], width: int) -> list[int]:
+    """Return column widths. Growing columns share the rest, up to what they need."""
     found = [column.cells for column in columns]
     left = width - sum(found) - GAP * (len(columns) - 1)
     for index, column in enumerate(columns):
@@ -119,7 +122,7 @@ def widths(columns: Sequence[Column[R]], records: Sequence[R], width: int) -> li
 
 
 def fit(text: str, width: int, *, right: bool) -> str:
-    """Exactly `width` cells, with an ellipsis where something is left out."""
+    """Cut or pad a text to exactly `width` cells."""
     if not text.isascii():
         return _fit_cells(text, width, right=right)
     if len(text) > width:
@@ -128,7 +131,7 @@ def fit(text: str, width: int, *, right: bool) -> str:
 
 
 def _fit_cells(text: str, width: int, *, right: bool) -> str:
-    """The same for characters that may take two cells, or none."""
+    """Do the same for characters of two cells or none."""
     if cell_len(text) > width:
         text = f"{set_cell_size(text, width - 1)}…" if width else ""
     space = " " * (width - cell_len(text))

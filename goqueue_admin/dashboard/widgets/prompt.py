@@ -1,6 +1,6 @@
-"""The line for what is typed: a place behind `:`, a filter behind `/`, a time."""
+"""The input line for commands, filters and times."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from textual import events
 from textual.app import ComposeResult
@@ -19,40 +19,46 @@ class _Suggest(Suggester):
         return self._find(value)
 
 
+class PromptMessage(Message):
+    """The text of a prompt, and what it is for."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__()
+        self.kind, self.text = kind, text
+
+
 class Prompt(Horizontal):
-    """Hidden until something is asked; enter gives the text, escape leaves everything as it was."""
+    """An input line, hidden until `ask`; enter submits, escape cancels."""
 
-    class Typed(Message):
-        """Whenever the text changes, for a filter that is seen at work."""
+    class Edited(PromptMessage):
+        """The text changed; filters apply at once."""
 
-        def __init__(self, kind: str, text: str) -> None:
-            super().__init__()
-            self.kind, self.text = kind, text
+    class Submitted(PromptMessage):
+        """The text was submitted."""
 
-    class Given(Message):
-        def __init__(self, kind: str, text: str) -> None:
-            super().__init__()
-            self.kind, self.text = kind, text
-
-    class Left(Message):
-        """Nothing was given; `text` is what stood there at the beginning."""
-
-        def __init__(self, kind: str, text: str) -> None:
-            super().__init__()
-            self.kind, self.text = kind, text
+    class Closed(PromptMessage):
+        """The prompt was cancelled; `text` is the initial text."""
 
     def __init__(self) -> None:
         super().__init__()
         self._kind = ""
         self._before = ""
-        self._texts: Sequence[str] = ()
+        self._suggest: Callable[[str], str | None] = lambda _: None
 
     def compose(self) -> ComposeResult:
         yield Label("", markup=False)
-        yield Input(suggester=_Suggest(self._suggestion), compact=True, select_on_focus=False)
+        yield Input(suggester=_Suggest(self._completed), compact=True, select_on_focus=False)
 
-    def ask(self, kind: str, label: str, text: str = "", hint: str = "", texts: Sequence[str] = ()) -> None:
-        self._kind, self._before, self._texts = kind, text, texts
+    def ask(
+        self,
+        kind: str,
+        label: str,
+        text: str = "",
+        hint: str = "",
+        suggest: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        """Open the line; `suggest` completes what is typed."""
+        self._kind, self._before, self._suggest = kind, text, suggest
         self.query_one(Label).update(label)
         line = self.query_one(Input)
         with self.prevent(Input.Changed):
@@ -63,9 +69,8 @@ class Prompt(Horizontal):
         self.screen.add_class("-asking")
         line.focus()
 
-    def _suggestion(self, text: str) -> str | None:
-        """The first that begins with what stands there."""
-        return next((one for one in self._texts if text and one.startswith(text)), None)
+    def _completed(self, text: str) -> str | None:
+        return self._suggest(text)
 
     @property
     def is_open(self) -> bool:
@@ -78,22 +83,22 @@ class Prompt(Horizontal):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         if self.is_open:
-            self.post_message(self.Typed(self._kind, event.value))
+            self.post_message(self.Edited(self._kind, event.value))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self.close()
-        self.post_message(self.Given(self._kind, event.value.strip()))
+        self.post_message(self.Submitted(self._kind, event.value.strip()))
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape" and self.is_open:
             event.stop()
             event.prevent_default()
             self.close()
-            self.post_message(self.Left(self._kind, self._before))
+            self.post_message(self.Closed(self._kind, self._before))
         elif event.key == "tab" and self.is_open:
             event.stop()
             event.prevent_default()
             line = self.query_one(Input)
-            line.value = self._suggestion(line.value) or line.value
+            line.value = self._suggest(line.value) or line.value
             line.cursor_position = len(line.value)

@@ -1,7 +1,7 @@
-"""A table that draws the lines that are seen, and nothing else.
+"""A table that draws only its visible lines.
 
-`DataTable` holds a cell object for everything it could show, and takes 1.6 s for ten thousand lines. Here the records
-stay what the broker sent; a line becomes text when it is on the screen.
+Textual's `DataTable` holds a cell object for every value and needs 1.6 s for ten thousand lines. Here, records stay as
+the broker sent them, and a line becomes text when it is visible.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,58 +10,72 @@ from typing import Any, ClassVar, Generic, TypeVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from goqueue_admin.dashboard import keys
-from goqueue_admin.dashboard.views.table import GAP, Cell, Column, Filter, Sorting, arranged, fit, fitting, widths
-from goqueue_admin.dashboard.widgets.tones import TONES, Toned
+from goqueue_admin.dashboard.views.table import (
+    GAP,
+    RowFilter,
+    SortOrder,
+    TableCell,
+    TableColumn,
+    arrange,
+    column_widths,
+    fit,
+    fitting_columns,
+)
+from goqueue_admin.dashboard.widgets.lines import MOVING_KEYS, LineWidget, key_binding
 
 R = TypeVar("R")
+
+
+TABLE_KEYS: list[BindingType] = [
+    key_binding("enter", "choose", "Open", "table.open", show=True, display="⏎"),
+    key_binding("slash", "screen.prompt_filter", "Filter", "table.filter", show=True, display="/"),
+    key_binding("s", "sort", "Sort", "table.sort", show=True),
+    key_binding("S", "turn", "Sort the other way", "table.turn"),
+    key_binding("space", "mark", "Mark", "table.mark", show=True, display="␣"),
+    *MOVING_KEYS,
+    key_binding("end,G", "last", "Last line", "table.last"),
+]
 
 _GUTTER = 2  # for the mark
 _FALLING = {"good": "warn", "bad": "good"}
 
 
-class Table(ScrollView, Toned, Generic[R], can_focus=True):
-    """Records in lines. The cursor stays on its record, wherever an answer moves it."""
+class RowTable(LineWidget, Generic[R], can_focus=True):
+    """A table of records. The cursor stays on its record when rows move."""
 
-    BINDINGS: ClassVar = keys.TABLE
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"tone--{tone}" for tone in TONES} | {
-        "table--head",
-        "table--cursor",
-        "table--hover",
-        "table--marked",
-    }
+    BINDINGS: ClassVar = TABLE_KEYS
 
     class Chosen(Message):
-        """A line was opened."""
+        """A row was opened."""
 
-        def __init__(self, table: "Table[Any]", key: str) -> None:
+        def __init__(self, table: "RowTable[Any]", key: str) -> None:
             super().__init__()
             self.table, self.key = table, key
 
         @property
-        def control(self) -> "Table[Any]":
+        def control(self) -> "RowTable[Any]":
             return self.table
 
-    class Changed(Message):
-        """The filter, the order, the marks or the lines are others."""
+    class Rearranged(Message):
+        """Filter, order, marks or rows changed."""
 
     class Pointed(Message):
-        """The cursor is on a line."""
+        """The cursor moved."""
 
-        def __init__(self, table: "Table[Any]") -> None:
+        def __init__(self, table: "RowTable[Any]") -> None:
             super().__init__()
             self.table = table
 
     def __init__(
         self,
-        columns: Sequence[Column[R]],
+        columns: Sequence[TableColumn[R]],
         key: Callable[[R], str],
-        sorting: Sorting = Sorting(),  # noqa: B008 - it is frozen
+        sorting: SortOrder = SortOrder(),  # noqa: B008 - it is frozen
         empty: str = "nothing",
         *,
         id: str = "table",  # noqa: A002
@@ -69,7 +83,7 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
         super().__init__(id=id)
         self.columns = columns
         self.sorting = sorting
-        self.chosen = Filter()
+        self.chosen = RowFilter()
         self.marked: set[str] = set()
         self.records: Sequence[R] = ()
         self._key = key
@@ -79,28 +93,31 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
         self._before: dict[str, R] = {}
         self._cursor = 0
         self._hover = -1
+        self._sought = ""
         self._is_filled = False
-        self._layout: tuple[list[Column[R]], list[int]] = ([], [])
+        self._layout: tuple[list[TableColumn[R]], list[int]] = ([], [])
         self._wide = 0
-        """What the layout is for."""
+        """The width of the layout."""
 
     # --- what is shown ---
 
     def fill(self, records: Sequence[R] | None, before: Sequence[R] | None = None) -> None:
-        """Show an answer; arrows compare with the one `before`. None: there is no answer yet."""
+        """Show records; arrows compare with `before`. None means no answer yet."""
         if records is None or (self._is_filled and records is self.records):
-            return  # somebody else's answer came
+            return  # another call was answered
         self._before = {self._key(record): record for record in before or ()}
         self.records = records
         self._is_filled = True
         self._arrange()
+        if self._sought:
+            self.seek(self._sought)
 
     def filter(self, text: str) -> None:
-        self.chosen = Filter(text)
+        self.chosen = RowFilter(text)
         self._arrange()
 
     def refuse(self, text: str) -> None:
-        """Say in place of lines why there are none any more."""
+        """Remove the rows and show a text instead."""
         self._is_filled = False
         if self._lines:
             self.records = ()
@@ -108,14 +125,14 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
         self.excuse(text)
 
     def excuse(self, text: str) -> None:
-        """What to say in place of lines."""
+        """Set the text shown without rows."""
         if text != self._waiting:
             self._waiting = text
             self.refresh()
 
     @property
     def summary(self) -> str:
-        """How much of all is seen, and why."""
+        """Row count, marks, filter and order."""
         if not self._is_filled:
             return ""
         shown, of = len(self._lines), len(self.records)
@@ -139,23 +156,23 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
 
     @property
     def picked(self) -> list[str]:
-        """The marked lines in their order, and without any the one under the cursor."""
+        """The keys of the marked rows, or of the row under the cursor."""
         marked = [self._key(record) for record in self.records if self._key(record) in self.marked]
         return marked or ([self.current_key] if self._lines else [])
 
     @property
-    def current_cells(self) -> list[str]:
-        record = self.current
-        return [] if record is None else [column.cell(record, None).text for column in self.columns]
+    def seen_keys(self) -> list[str]:
+        """The keys of the visible rows."""
+        top = self.scroll_offset.y
+        return [self._key(record) for record in self._lines[top : top + self.body_height]]
 
     @property
-    def seen_keys(self) -> list[str]:
-        """The lines on the screen, for what is asked of each alone."""
-        top = self.scroll_offset.y
-        return [self._key(record) for record in self._lines[top : top + self._body_height]]
+    def is_at_top(self) -> bool:
+        return self._cursor == 0
 
     def seek(self, key: str) -> None:
-        """Put the cursor on a line."""
+        """Move the cursor to a row, or once there are rows."""
+        self._sought = "" if self._is_filled else key
         for index, record in enumerate(self._lines):
             if self._key(record) == key:
                 self._place(index)
@@ -163,7 +180,7 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
 
     def _arrange(self) -> None:
         was_empty, key, offset = not self._lines, self.current_key, self._cursor - self.scroll_offset.y
-        self._lines = arranged(self.records, self.columns, self._key, self.chosen, self.sorting)
+        self._lines = arrange(self.records, self.columns, self._key, self.chosen, self.sorting)
         if self.marked:
             self.marked &= {self._key(record) for record in self.records}
         self._measure()
@@ -172,12 +189,12 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
             self._place(min(self._cursor, max(0, len(self._lines) - 1)))
         else:
             self._cursor = index
-            if 0 <= offset < self._body_height:
+            if 0 <= offset < self.body_height:
                 self.scroll_to(y=index - offset, animate=False, force=True)
             else:
                 self._place(index)
         self.refresh()
-        self.post_message(self.Changed())
+        self.post_message(self.Rearranged())
         self.post_message(self.Pointed(self))
 
     def _measure(self) -> None:
@@ -185,16 +202,12 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
         self._wide = 0
 
     def _lay_out(self, width: int) -> None:
-        """Before a line is drawn: until then it is not known whether there is a scrollbar."""
+        """Lay out columns for a width, known only when a line is drawn."""
         if width != self._wide:
             self._wide = width
             room = max(1, width - _GUTTER)
-            chosen = fitting(self.columns, room)
-            self._layout = (chosen, widths(chosen, self._lines, room))
-
-    @property
-    def _body_height(self) -> int:
-        return max(1, self.size.height - 1)
+            chosen = fitting_columns(self.columns, room)
+            self._layout = (chosen, column_widths(chosen, self._lines, room))
 
     def on_resize(self) -> None:
         self._measure()
@@ -246,7 +259,7 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
             segments += self._cell(column.cell(record, before), column, wide, style)
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _cell(self, cell: Cell, column: Column[R], wide: int, base: Style) -> list[Segment]:
+    def _cell(self, cell: TableCell, column: TableColumn[R], wide: int, base: Style) -> list[Segment]:
         room = wide - (2 if column.moves else 0)
         segments = [Segment(fit(cell.text, room, right=column.right), base + self.tone(cell.tone))]
         if column.moves:
@@ -259,19 +272,14 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
 
     def _place(self, index: int) -> None:
         self._cursor = max(0, min(index, len(self._lines) - 1))
-        top = self.scroll_offset.y
-        if self._cursor < top:
-            self.scroll_to(y=self._cursor, animate=False, force=True)
-        elif self._cursor >= top + self._body_height:
-            self.scroll_to(y=self._cursor - self._body_height + 1, animate=False, force=True)
-        self.refresh()
+        self.scroll_to_line(self._cursor)
         self.post_message(self.Pointed(self))
 
     def action_move(self, lines: int) -> None:
         self._place(self._cursor + lines)
 
     def action_leaf(self, pages: int) -> None:
-        self._place(self._cursor + pages * self._body_height)
+        self._place(self._cursor + pages * self.body_height)
 
     def action_first(self) -> None:
         self._place(0)
@@ -287,24 +295,24 @@ class Table(ScrollView, Toned, Generic[R], can_focus=True):
         if self._lines:
             self.marked ^= {self.current_key}
             self._place(self._cursor + 1)
-            self.post_message(self.Changed())
+            self.post_message(self.Rearranged())
 
     def action_sort(self) -> None:
-        """By the next column."""
+        """Sort by the next column."""
         titles = [column.title for column in self._layout[0] if column.title]
         index = titles.index(self.sorting.column) + 1 if self.sorting.column in titles else 0
         if titles:
             self._sort(titles[index % len(titles)])
 
     def action_turn(self) -> None:
-        self.sorting = Sorting(self.sorting.column, not self.sorting.falling)
+        self.sorting = SortOrder(self.sorting.column, not self.sorting.falling)
         self._arrange()
 
     def _sort(self, title: str) -> None:
-        """Numbers begin with the largest, names with a."""
+        """Sort numbers descending, names ascending."""
         column = next(column for column in self.columns if column.title == title)
         falling = not self.sorting.falling if title == self.sorting.column else column.right
-        self.sorting = Sorting(title, falling)
+        self.sorting = SortOrder(title, falling)
         self._arrange()
 
     # --- the mouse ---

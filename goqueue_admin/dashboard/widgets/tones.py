@@ -1,4 +1,4 @@
-"""Colours by what they mean: a view model says `bad`, the stylesheet says what that looks like."""
+"""Tones: names of colors by meaning; the stylesheet defines their colors."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -9,8 +9,8 @@ from textual.widget import Widget
 TONES = ("muted", "line", "title", "good", "warn", "bad", "accent", "first", "second", "spark")
 
 
-class Toned(Widget):
-    """A widget that draws its own lines in tones."""
+class TonedWidget(Widget):
+    """A widget that draws its lines in tones."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tone--{tone}" for tone in TONES}
 
@@ -20,11 +20,11 @@ class Toned(Widget):
 
     @property
     def base(self) -> Style:
-        """The widget's own style: what a line begins with."""
+        """The widget's own style."""
         return self._kept("", lambda: self.rich_style)
 
     def _kept(self, name: str, make: Callable[[], Style]) -> Style:
-        """A style, until styles change: to mix one takes as long as to draw a line."""
+        """Cache a style until styles change: mixing takes as long as drawing a line."""
         if not hasattr(self, "_mixed"):
             self._mixed = {}
         if name not in self._mixed:
@@ -32,11 +32,11 @@ class Toned(Widget):
         return self._mixed[name]
 
     def tone(self, name: str) -> Style:
-        """The foreground of a tone, to be put on any background."""
+        """Return the foreground style of a tone."""
         return self.part(f"tone--{name}") if name else Style.null()
 
     def part(self, name: str) -> Style:
-        """A component's own style, with what shines through it mixed in: a terminal has no transparency."""
+        """Return the style of a component, with transparency mixed in."""
         return self._kept(name, lambda: self._mix(name))
 
     def _mix(self, name: str) -> Style:

@@ -1,4 +1,4 @@
-"""What the tests of the HTTP server need to speak briefly: a real server, raw clients, and a way to wait."""
+"""A real HTTP server for tests, with raw clients and a way to wait."""
 
 import asyncio
 import json
@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from ssl import SSLContext
-from typing import Any, ParamSpec, cast
+from typing import Any, ParamSpec
 
 import uvloop
 
-from goqueue.api.http.connection import Connection
-from goqueue.api.http.limits import HttpLimits
-from goqueue.api.http.message import Handle, Request, Response
+from goqueue.api.http.connection import HttpConnection
+from goqueue.api.http.message import HttpRequest, HttpResponse, RequestHandler
 from goqueue.api.http.server import Server
+from goqueue.api.http.server_state import HttpLimits
 from goqueue.testing.clock import ManualClock
 
 PATIENCE_SECONDS = 30
@@ -65,7 +65,7 @@ class Recorder:
     def connection_closed(self) -> None:
         self.closed += 1
 
-    def answered(self, request: Request, response: Response, seconds: float) -> None:
+    def answered(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
         self.answers.append((request.path, response.status, seconds))
 
     def refused(self, reason: str) -> None:
@@ -74,7 +74,7 @@ class Recorder:
 
 @dataclass
 class Answer:
-    """What a client got."""
+    """The answer that a client received."""
 
     status: int
     headers: dict[str, str]
@@ -129,10 +129,10 @@ class Client:
         self.writer.transport.abort()
 
 
-class House:
+class RunningServer:
     """A running server, its clock and its observer, and the clients that came."""
 
-    def __init__(self, handle: Handle, limits: HttpLimits) -> None:
+    def __init__(self, handle: RequestHandler, limits: HttpLimits) -> None:
         self.clock = ManualClock()
         self.seen = Recorder()
         self.faults: list[BaseException] = []
@@ -145,9 +145,9 @@ class House:
         self.clients.append(client)
         return client
 
-    def guests(self) -> list[Connection]:
+    def connections(self) -> list[HttpConnection]:
         """The server's own view of its connections."""
-        return [cast(Connection, guest) for guest in self.server._desk.connections]
+        return list(self.server.open_connections)
 
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -155,22 +155,31 @@ class House:
 
 
 @asynccontextmanager
-async def serving(handle: Handle, *, tls: SSLContext | None = None, **limits: Any) -> AsyncIterator[House]:
+async def serving(
+    handle: RequestHandler, *, tls: SSLContext | None = None, **limits: Any
+) -> AsyncIterator[RunningServer]:
     """A server on a free port, which has forgotten nothing when it ends."""
-    house = House(handle, HttpLimits(**limits))
+    running = RunningServer(handle, HttpLimits(**limits))
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: house.faults.append(context.get("exception") or Exception(context)))
-    await house.server.start("127.0.0.1", 0, ssl=tls)
+    loop.set_exception_handler(lambda _, context: running.faults.append(context.get("exception") or Exception(context)))
+    await running.server.start("127.0.0.1", 0, ssl=tls)
     try:
-        yield house
+        yield running
     finally:
-        for client in house.clients:
+        for client in running.clients:
             await client.close()
-        await house.server.stop(0)
-    assert house.server.connections == 0
-    assert house.server.held_bytes == 0, "what bodies held is given back"
-    assert house.server.answer_bytes == 0, "what answers held is given back"
-    assert house.seen.opened == house.seen.closed
+        await running.server.stop(0)
+    assert running.server.connections == 0
+    assert running.server.held_bytes == 0, "what bodies held is given back"
+    assert running.server.answer_bytes == 0, "what answers held is given back"
+    assert running.seen.opened == running.seen.closed
+
+
+@asynccontextmanager
+async def connected(handle: RequestHandler, **options: Any) -> AsyncIterator[tuple[RunningServer, Client]]:
+    """A server with one client."""
+    async with serving(handle, **options) as running:
+        yield running, await running.client()
 
 
 def request(method: str = "GET", path: str = "/", body: bytes | None = None, *lines: str) -> bytes:
@@ -180,19 +189,19 @@ def request(method: str = "GET", path: str = "/", body: bytes | None = None, *li
     return head.encode("latin-1") + (body or b"")
 
 
-def echo(request: Request) -> Response:
+def echo(request: HttpRequest) -> HttpResponse:
     """Tells what it was asked."""
     told = f"{request.method} {request.path}?{request.query} ".encode()
-    return Response(200, told + bytes(request.body), "text/plain")
+    return HttpResponse(200, told + bytes(request.body), "text/plain")
 
 
-class Clerk:
+class HeldHandler:
     """A handler whose answers are given by the test."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[Request, asyncio.Future[Response]]] = []
+        self.open: list[tuple[HttpRequest, asyncio.Future[HttpResponse]]] = []
 
-    def __call__(self, request: Request) -> asyncio.Future[Response]:
+    def __call__(self, request: HttpRequest) -> asyncio.Future[HttpResponse]:
         future = asyncio.get_running_loop().create_future()
         self.open.append((request, future))
         return future
@@ -201,5 +210,5 @@ class Clerk:
         """Wait until so many requests have been handed over."""
         await until(lambda: len(self.open) >= count)
 
-    def answer(self, place: int = 0, response: Response | None = None) -> None:
+    def answer(self, place: int = 0, response: HttpResponse | None = None) -> None:
         self.open[place][1].set_result(response or echo(self.open[place][0]))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from goqueue.api.http.message import Request, Response
-from tests.api.http.serving import HOST, Client, House, on_a_loop, request, serving, until
+from goqueue.api.http.message import HttpRequest, HttpResponse
+from tests.api.http.serving import HOST, Client, RunningServer, on_a_loop, request, serving, until
 
 LARGE = bytes(6_000_000)
 """More than the kernel takes for a client that does not read."""
@@ -23,9 +23,9 @@ class Moods:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self.open: list[asyncio.Future[Response]] = []
+        self.open: list[asyncio.Future[HttpResponse]] = []
 
-    def __call__(self, request: Request) -> Response | asyncio.Future[Response]:
+    def __call__(self, request: HttpRequest) -> HttpResponse | asyncio.Future[HttpResponse]:
         mood = self._random.choice(("now", "now", "large", "essential", "later", "later", "failure"))
         if self._random.random() < 0.2:
             request.body.clear()
@@ -34,7 +34,7 @@ class Moods:
         if mood == "later":
             self.open.append(asyncio.get_running_loop().create_future())
             return self.open[-1]
-        return Response(200, b"small" if mood == "now" else LARGE, is_essential=mood == "essential")
+        return HttpResponse(200, b"small" if mood == "now" else LARGE, is_essential=mood == "essential")
 
     def settle(self) -> None:
         """End one of those that were to be answered later."""
@@ -42,7 +42,7 @@ class Moods:
             future = self.open.pop(self._random.randrange(len(self.open)))
             if not future.done():
                 outcome = self._random.choice(
-                    (Response(200, b"late"), Response(200, LARGE), RuntimeError("as planned"))
+                    (HttpResponse(200, b"late"), HttpResponse(200, LARGE), RuntimeError("as planned"))
                 )
                 future.set_exception(outcome) if isinstance(outcome, Exception) else future.set_result(outcome)
 
@@ -68,14 +68,14 @@ def words(random: Random) -> bytes:
     return said if random.random() < 0.6 else said[: random.randrange(len(said))]
 
 
-async def act(random: Random, house: House, moods: Moods, clients: list[Client]) -> None:
+async def act(random: Random, running: RunningServer, moods: Moods, clients: list[Client]) -> None:
     """One step of one of them, or of the server."""
     deed = random.choice(
         ("come", "come", "say", "say", "say", "read", "leave", "reset", "end", "settle", "settle", "wait")
     )
     if deed == "come" or not clients:
         with suppress(OSError):
-            clients.append(await house.client(limit=1024))
+            clients.append(await running.client(limit=1024))
         return
     client = random.choice(clients)
     if deed == "say":
@@ -91,7 +91,7 @@ async def act(random: Random, house: House, moods: Moods, clients: list[Client])
     elif deed == "settle":
         moods.settle()
     elif deed == "wait":
-        house.pass_time(random.choice((0.1, 6, 31)))
+        running.pass_time(random.choice((0.1, 6, 31)))
     else:
         clients.remove(client)
         client.reset() if deed == "reset" else client.writer.close()
@@ -101,14 +101,14 @@ async def act(random: Random, house: House, moods: Moods, clients: list[Client])
 
 @pytest.mark.parametrize("seed", range(12))
 @on_a_loop
-async def test_nothing_stays_counted_after_random_lives_of_connections(seed: int) -> None:
+async def test_totals_return_to_zero_after_random_connections(seed: int) -> None:
     random = Random(seed)
     moods = Moods(random)
-    async with serving(moods, **LIMITS) as house:
+    async with serving(moods, **LIMITS) as running:
         clients: list[Client] = []
         for _ in range(250):
-            await act(random, house, moods, clients)
-            server = house.server
+            await act(random, running, moods, clients)
+            server = running.server
             assert 0 <= server.held_bytes <= 150_000 + 70_000
             assert 0 <= server.answer_bytes <= 20_000_000
         while clients:

@@ -1,29 +1,28 @@
-"""What a well-behaved client gets."""
+"""Answers to well-behaved clients."""
 
 import asyncio
 import re
 
 import pytest
 
-from goqueue.api.http.message import Request, Response
-from tests.api.http.serving import HOST, Clerk, echo, on_a_loop, request, serving, until
+from goqueue.api.http.message import HttpRequest, HttpResponse
+from tests.api.http.serving import HOST, HeldHandler, connected, echo, on_a_loop, request, serving, until
 
 
 @on_a_loop
 async def test_a_connection_serves_one_request_after_the_other() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+    async with connected(echo) as (running, client):
         for number in range(3):
             answer = await client.asks(request("POST", f"/a/{number}?x=1&y", b"hello"))
             assert (answer.status, answer.body) == (200, f"POST /a/{number}?x=1&y hello".encode())
-        assert house.seen.opened == 1
-        assert [path for path, *_ in house.seen.answers] == ["/a/0", "/a/1", "/a/2"]
+        assert running.seen.opened == 1
+        assert [path for path, *_ in running.seen.answers] == ["/a/0", "/a/1", "/a/2"]
 
 
 @on_a_loop
 async def test_an_answer_tells_its_length_its_type_its_date_and_its_request() -> None:
-    async with serving(echo) as house:
-        answer = await (await house.client()).asks(request())
+    async with connected(echo) as (_, client):
+        answer = await client.asks(request())
         assert answer.headers["content-type"] == "text/plain"
         assert answer.headers["content-length"] == str(len(answer.body))
         assert answer.headers["date"] == "Tue, 14 Nov 2023 22:13:20 GMT"
@@ -33,23 +32,21 @@ async def test_an_answer_tells_its_length_its_type_its_date_and_its_request() ->
 
 @on_a_loop
 async def test_the_date_keeps_up_with_the_sweep() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
-        house.pass_time(61)
+    async with connected(echo) as (running, client):
+        running.pass_time(61)
         assert (await client.asks(request())).headers["date"] == "Tue, 14 Nov 2023 22:14:21 GMT"
 
 
 @on_a_loop
-async def test_a_handler_sees_what_was_sent() -> None:
-    seen: list[Request] = []
+async def test_handler_gets_the_whole_request() -> None:
+    seen: list[HttpRequest] = []
 
-    def handle(request: Request) -> Response:
+    def handle(request: HttpRequest) -> HttpResponse:
         seen.append(request)
-        return Response(200)
+        return HttpResponse(200)
 
-    async with serving(handle) as house:
-        client = await house.client()
-        house.clock.advance(5)
+    async with connected(handle) as (running, client):
+        running.clock.advance(5)
         lines = ("X-Many: a", "x-many: b", "X-Empty:", "X-Latin: \xe9", "Content-Type: text/x")
         await client.asks(request("PUT", "/a%2Fb?c=%20&d?e", b"body", *lines))
         host, port = client.writer.get_extra_info("sockname")
@@ -70,50 +67,46 @@ async def test_a_handler_sees_what_was_sent() -> None:
 @pytest.mark.parametrize("sane", ["a", "7f3c-b", "!~", "x" * 128])
 @on_a_loop
 async def test_a_sane_request_id_comes_back(sane: str) -> None:
-    async with serving(echo) as house:
-        answer = await (await house.client()).asks(request("GET", "/", None, f"X-Request-Id: {sane}"))
+    async with connected(echo) as (_, client):
+        answer = await client.asks(request("GET", "/", None, f"X-Request-Id: {sane}"))
         assert answer.headers["x-request-id"] == sane
 
 
 @pytest.mark.parametrize("odd", ["", "a b", "x" * 129, "\xe9", "a\tb"])
 @on_a_loop
 async def test_another_request_id_is_replaced(odd: str) -> None:
-    async with serving(echo) as house:
-        answer = await (await house.client()).asks(request("GET", "/", None, f"x-request-id: {odd}"))
+    async with connected(echo) as (_, client):
+        answer = await client.asks(request("GET", "/", None, f"x-request-id: {odd}"))
         assert re.fullmatch(r"[0-9a-f]{12}-[0-9a-f]+", answer.headers["x-request-id"])
 
 
 @on_a_loop
 async def test_request_ids_differ() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+    async with connected(echo) as (_, client):
         ids = {(await client.asks(request())).headers["x-request-id"] for _ in range(10)}
         assert len(ids) == 10
 
 
 @on_a_loop
-async def test_a_client_that_wants_to_close_is_told_so_and_closed() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+async def test_connection_close_is_confirmed_and_closes() -> None:
+    async with connected(echo) as (_, client):
         answer = await client.asks(request("GET", "/", None, "Connection: close"))
         assert answer.headers["connection"] == "close"
         assert await client.rest() == b""
 
 
 @on_a_loop
-async def test_what_follows_a_request_that_closes_is_not_read() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+async def test_request_after_connection_close_is_not_read() -> None:
+    async with connected(echo) as (running, client):
         client.send(request("GET", "/first", None, "Connection: close") + request("GET", "/second"))
         assert (await client.answer()).body == b"GET /first? "
         assert await client.rest() == b""
-        assert [path for path, *_ in house.seen.answers] == ["/first"]
+        assert [path for path, *_ in running.seen.answers] == ["/first"]
 
 
 @on_a_loop
 async def test_http_1_0_closes_unless_it_is_asked_not_to() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+    async with connected(echo) as (_, client):
         answer = await client.asks(b"GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         assert (answer.status, answer.headers["connection"]) == (200, "keep-alive")
         answer = await client.asks(b"GET /b HTTP/1.0\r\n\r\n")
@@ -122,9 +115,11 @@ async def test_http_1_0_closes_unless_it_is_asked_not_to() -> None:
 
 
 @on_a_loop
-async def test_head_is_told_the_length_and_gets_no_body() -> None:
-    async with serving(lambda request: Response(200, b"x" * 100_000 if request.path == "/big" else b"four")) as house:
-        client = await house.client()
+async def test_head_answer_has_the_length_and_no_body() -> None:
+    async with serving(
+        lambda request: HttpResponse(200, b"x" * 100_000 if request.path == "/big" else b"four")
+    ) as running:
+        client = await running.client()
         for path, length in (("/", "4"), ("/big", "100000")):
             client.send(request("HEAD", path))
             assert (await client.answer(of_head=True)).headers["content-length"] == length
@@ -133,8 +128,7 @@ async def test_head_is_told_the_length_and_gets_no_body() -> None:
 
 @on_a_loop
 async def test_an_answer_without_a_body_has_no_type_and_no_content_has_no_length() -> None:
-    async with serving(lambda request: Response(int(request.path[1:]))) as house:
-        client = await house.client()
+    async with connected(lambda request: HttpResponse(int(request.path[1:]))) as (_, client):
         empty = await client.asks(request("GET", "/200"))
         assert empty.headers["content-length"] == "0"
         assert "content-type" not in empty.headers
@@ -142,9 +136,9 @@ async def test_an_answer_without_a_body_has_no_type_and_no_content_has_no_length
 
 
 @on_a_loop
-async def test_no_bytes_of_a_kind_are_still_of_that_kind() -> None:
-    async with serving(lambda _: Response(200, (b"",), "application/octet-stream")) as house:
-        answer = await (await house.client()).asks(request())
+async def test_empty_body_keeps_its_content_type() -> None:
+    async with connected(lambda _: HttpResponse(200, (b"",), "application/octet-stream")) as (_, client):
+        answer = await client.asks(request())
         assert (answer.body, answer.headers["content-type"]) == (b"", "application/octet-stream")
 
 
@@ -155,44 +149,40 @@ async def test_a_body_in_pieces_arrives_as_one() -> None:
         "/small": [b"x", memoryview(b"y")],
         "/none": [],
     }
-    async with serving(lambda request: Response(200, bodies[request.path])) as house:
-        client = await house.client()
+    async with connected(lambda request: HttpResponse(200, bodies[request.path])) as (_, client):
         for path, body in bodies.items():
             assert (await client.asks(request("GET", path))).body == b"".join(body)
 
 
 @on_a_loop
 async def test_pipelined_requests_are_answered_in_their_order() -> None:
-    clerk = Clerk()
-    async with serving(clerk) as house:
-        client = await house.client()
+    handler = HeldHandler()
+    async with connected(handler) as (_, client):
         client.send(b"".join(request("POST", f"/{number}", b"x" * number) for number in range(5)))
         for number in range(5):
-            await clerk.asked(number + 1)
-            clerk.answer(number)
+            await handler.asked(number + 1)
+            handler.answer(number)
             assert (await client.answer()).body == f"POST /{number}? ".encode() + b"x" * number
 
 
 @on_a_loop
-async def test_no_more_is_read_than_may_be_pipelined() -> None:
-    clerk = Clerk()
-    async with serving(clerk, pipelined=4) as house:
-        client = await house.client()
+async def test_pipelined_requests_are_limited() -> None:
+    handler = HeldHandler()
+    async with connected(handler, pipelined=4) as (running, client):
         count = 3000
         client.send(b"".join(request("GET", f"/{number}") for number in range(count)))
-        await until(lambda: house.guests() and house.guests()[0]._paused)
-        assert len(house.guests()[0]._intake.requests) < 4 + 4096 // len(request())
+        await until(lambda: running.connections() and running.connections()[0]._paused)
+        assert len(running.connections()[0]._reader.requests) < 4 + 4096 // len(request())
         for number in range(count):
-            await clerk.asked(number + 1)
-            clerk.answer(number)
+            await handler.asked(number + 1)
+            handler.answer(number)
             assert (await client.answer()).body == f"GET /{number}? ".encode()
-        assert not house.guests()[0]._paused
+        assert not running.connections()[0]._paused
 
 
 @on_a_loop
-async def test_a_client_that_asks_first_is_told_to_go_on() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+async def test_expect_continue_is_answered_with_100() -> None:
+    async with connected(echo) as (_, client):
         for _ in range(2):
             client.send(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 4\r\nExpect: 100-Continue\r\n\r\n")
             assert await client.reader.readexactly(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -200,53 +190,49 @@ async def test_a_client_that_asks_first_is_told_to_go_on() -> None:
 
 
 @on_a_loop
-async def test_a_client_that_does_not_wait_is_not_told() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+async def test_client_that_does_not_wait_gets_no_100() -> None:
+    async with connected(echo) as (_, client):
         assert (await client.asks(request("POST", "/", b"body", "expect: 100-continue"))).status == 200
         assert (await client.asks(request("POST", "/", b"", "expect: 100-continue"))).status == 200
 
 
 @on_a_loop
-async def test_going_on_is_told_in_its_turn() -> None:
-    clerk = Clerk()
-    async with serving(clerk) as house:
-        client = await house.client()
+async def test_100_continue_waits_for_earlier_answers() -> None:
+    handler = HeldHandler()
+    async with connected(handler) as (running, client):
         client.send(request("GET", "/first") + b"POST / HTTP/1.1\r\n" + HOST)
         client.send(b"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
-        await until(lambda: clerk.open and house.guests()[0]._intake.expects_continue)
-        clerk.answer()
+        await until(lambda: handler.open and running.connections()[0]._reader.expects_continue)
+        handler.answer()
         assert (await client.answer()).body == b"GET /first? "
         assert (await client.answer()).status == 100
 
 
 @on_a_loop
-async def test_who_waits_to_be_told_to_go_on_has_time_from_then() -> None:
-    clerk = Clerk()
-    async with serving(clerk, body_seconds=30) as house:
-        client = await house.client()
+async def test_body_deadline_starts_with_100_continue() -> None:
+    handler = HeldHandler()
+    async with connected(handler, body_seconds=30) as (running, client):
         client.send(request("GET", "/first") + request("POST", "/second", b"body", "expect: 100-continue")[:-4])
-        await until(lambda: clerk.open and house.guests()[0]._intake.expects_continue)
-        house.pass_time(100)
-        clerk.answer()
+        await until(lambda: handler.open and running.connections()[0]._reader.expects_continue)
+        running.pass_time(100)
+        handler.answer()
         assert [(await client.answer()).status for _ in range(2)] == [200, 100]
-        house.pass_time(29)
+        running.pass_time(29)
         client.send(b"body")
-        await clerk.asked(2)
-        clerk.answer(1)
+        await handler.asked(2)
+        handler.answer(1)
         assert (await client.answer()).body == b"POST /second? body"
 
 
 @on_a_loop
 async def test_a_chunked_body_is_put_together_and_its_trailers_are_no_headers() -> None:
-    seen: list[Request] = []
+    seen: list[HttpRequest] = []
 
-    def handle(request: Request) -> Response:
+    def handle(request: HttpRequest) -> HttpResponse:
         seen.append(request)
         return echo(request)
 
-    async with serving(handle) as house:
-        client = await house.client()
+    async with connected(handle) as (_, client):
         head = b"POST /c HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
         client.send(
             head + b"3;why=not\r\nabc\r\nA\r\n0123456789\r\n0\r\nHost: evil\r\nX-Trailer: 1\r\n\r\n" + request()
@@ -259,8 +245,7 @@ async def test_a_chunked_body_is_put_together_and_its_trailers_are_no_headers() 
 @pytest.mark.parametrize("upgrade", ["h2c", "websocket"])
 @on_a_loop
 async def test_an_offer_to_upgrade_is_declined_by_answering_the_request(upgrade: str) -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+    async with connected(echo) as (_, client):
         lines = ("Connection: Upgrade, HTTP2-Settings", f"Upgrade: {upgrade}", "HTTP2-Settings: AAMAAABk")
         chunked = b"\r\n".join(line.encode() for line in ("POST /c HTTP/1.1", "host: b", *lines))
         client.send(request("GET", "/a", None, *lines) + request("POST", "/b", b"body" * 2000, *lines))
@@ -272,34 +257,32 @@ async def test_an_offer_to_upgrade_is_declined_by_answering_the_request(upgrade:
 
 @on_a_loop
 async def test_a_whole_url_means_its_path() -> None:
-    async with serving(echo) as house:
-        client = await house.client()
-        told = {
-            "http://broker:1/a?b": b"GET /a?b ",
-            "HTTPS://broker": b"GET /? ",
-            "http://broker?q": b"GET /?q ",
-        }
+    async with connected(echo) as (_, client):
+        told = {"http://broker:1/a?b": b"GET /a?b ", "HTTPS://broker": b"GET /? ", "http://broker?q": b"GET /?q "}
         for url, body in told.items():
             assert (await client.asks(request("GET", url))).body == body
         assert (await client.asks(request("OPTIONS", "*"))).body == b"OPTIONS *? "
 
 
 @on_a_loop
-async def test_no_header_of_a_handler_can_begin_a_line_of_its_own() -> None:
+async def test_header_value_cannot_add_a_header_line() -> None:
     evil = "a\r\nSet-Cookie: b\n\x85\u2028c\0"
-    async with serving(lambda _: Response(200, b"x", evil, (("x-evil", evil), ("x-fine", "\xe9")))) as house:
-        answer = await (await house.client()).asks(request())
+    async with connected(lambda _: HttpResponse(200, b"x", evil, (("x-evil", evil), ("x-fine", "\xe9")))) as (
+        _,
+        client,
+    ):
+        answer = await client.asks(request())
         assert answer.headers["x-evil"] == answer.headers["content-type"] == "a??Set-Cookie: b???c?"
         assert answer.headers["x-fine"] == "\xe9"
         assert "Set-Cookie" not in answer.headers
 
 
-async def raises_later(_: Request) -> Response:
+async def raises_later(_: HttpRequest) -> HttpResponse:
     await asyncio.get_running_loop().run_in_executor(None, int)
     raise KeyError("secret")
 
 
-def raises_now(_: Request) -> Response:
+def raises_now(_: HttpRequest) -> HttpResponse:
     raise KeyError("secret")
 
 
@@ -309,30 +292,29 @@ def raises_now(_: Request) -> Response:
         pytest.param(raises_now, id="raises"),
         pytest.param(raises_later, id="raises later"),
         pytest.param(lambda _: None, id="no answer"),
-        pytest.param(lambda _: Response(200, headers=(("bad name", ""),)), id="bad name"),
-        pytest.param(lambda _: Response(200, headers=(("Content-Length", "7"),)), id="a header of ours"),
-        pytest.param(lambda _: Response(1000), id="bad status"),
+        pytest.param(lambda _: HttpResponse(200, headers=(("bad name", ""),)), id="bad name"),
+        pytest.param(lambda _: HttpResponse(200, headers=(("Content-Length", "7"),)), id="a header of ours"),
+        pytest.param(lambda _: HttpResponse(1000), id="bad status"),
     ],
 )
 @on_a_loop
 async def test_a_mistake_of_ours_is_answered_reported_and_survived(handle: object) -> None:
-    async with serving(lambda request: echo(request) if request.path == "/ok" else handle(request)) as house:  # type: ignore[operator]
-        client = await house.client()
+    async with serving(lambda request: echo(request) if request.path == "/ok" else handle(request)) as running:  # type: ignore[operator]
+        client = await running.client()
         answer = await client.asks(request("POST", "/broken", b"body"))
         assert (answer.status, answer.code) == (500, "internal_error")
         assert b"secret" not in answer.body
         assert (await client.asks(request("GET", "/ok"))).status == 200
-        assert [status for _, status, _ in house.seen.answers] == [500, 200]
-        assert len(house.faults) == 1
+        assert [status for _, status, _ in running.seen.answers] == [500, 200]
+        assert len(running.faults) == 1
 
 
 @on_a_loop
 async def test_a_coroutine_may_answer_and_is_timed() -> None:
-    async def handle(request: Request) -> Response:
-        await asyncio.get_running_loop().run_in_executor(None, house.clock.advance, 2)
+    async def handle(request: HttpRequest) -> HttpResponse:
+        await asyncio.get_running_loop().run_in_executor(None, running.clock.advance, 2)
         return echo(request)
 
-    async with serving(handle) as house:
-        client = await house.client()
+    async with connected(handle) as (running, client):
         assert (await client.asks(request("GET", "/slow"))).body == b"GET /slow? "
-        assert house.seen.answers == [("/slow", 200, 2.0)]
+        assert running.seen.answers == [("/slow", 200, 2.0)]

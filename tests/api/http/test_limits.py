@@ -2,8 +2,8 @@
 
 import pytest
 
-from goqueue.api.http.limits import HttpLimits
-from goqueue.limits import HTTP_CONNECTIONS_LEAST, STORAGE_FILES_MAX
+from goqueue.api.http.server_state import HttpLimits
+from goqueue.limits import HTTP_CONNECTIONS_MIN, STORAGE_FILES_MAX
 
 
 @pytest.mark.parametrize("files_max", [None, 20_000, 1_048_576])
@@ -11,7 +11,7 @@ def test_connections_stay_as_set_where_there_are_files_enough(files_max: int | N
     assert HttpLimits().within(files_max) == HttpLimits()
 
 
-@pytest.mark.parametrize("files_max", [1024, 4096, 10_000, STORAGE_FILES_MAX + HTTP_CONNECTIONS_LEAST])
+@pytest.mark.parametrize("files_max", [1024, 4096, 10_000, STORAGE_FILES_MAX + HTTP_CONNECTIONS_MIN])
 def test_connections_leave_the_files_that_storage_may_use(files_max: int) -> None:
     fitted = HttpLimits().within(files_max)
     assert fitted.connections + fitted.connections_spare + STORAGE_FILES_MAX <= files_max

@@ -1,11 +1,22 @@
-"""What a client gets that asks for too much, takes too long, or does not speak HTTP."""
+"""Clients that request too much, take too long or do not send HTTP."""
 
 import pytest
 
 from goqueue.api.http.connection import NEVER_NS
-from goqueue.api.http.intake import Phase
-from goqueue.api.http.message import Request, Response
-from tests.api.http.serving import HOST, Clerk, Client, House, echo, on_a_loop, request, serving, until
+from goqueue.api.http.message import HttpRequest, HttpResponse
+from goqueue.api.http.request_reader import ReadPhase
+from tests.api.http.serving import (
+    HOST,
+    Client,
+    HeldHandler,
+    RunningServer,
+    connected,
+    echo,
+    on_a_loop,
+    request,
+    serving,
+    until,
+)
 
 CHUNKED = b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n"
 
@@ -20,12 +31,12 @@ async def refused(client: Client, status: int, code: str) -> dict[str, str]:
     return answer.headers
 
 
-async def reached(house: House, phase: Phase) -> None:
-    await until(lambda: any(guest._intake.phase is phase for guest in house.guests()))
+async def reached(running: RunningServer, phase: ReadPhase) -> None:
+    await until(lambda: any(connection._reader.phase is phase for connection in running.connections()))
 
 
 MALFORMED = {
-    "no HTTP": b"hello, is anybody there?\r\n\r\n",
+    "no HTTP": b"hello, is this HTTP?\r\n\r\n",
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "a version from the future": b"GET / HTTP/2.0\r\n" + HOST + b"\r\n",
@@ -53,24 +64,22 @@ MALFORMED = {
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED)
 @on_a_loop
-async def test_what_is_malformed_is_refused_and_the_server_serves_on(data: bytes) -> None:
-    async with serving(echo) as house:
-        client = await house.client()
+async def test_malformed_request_is_refused_and_the_server_goes_on(data: bytes) -> None:
+    async with connected(echo) as (running, client):
         client.send(data)
         await refused(client, 400, "request_invalid")
-        assert house.seen.refusals == ["request_invalid"]
-        assert (await (await house.client()).asks(request())).status == 200
+        assert running.seen.refusals == ["request_invalid"]
+        assert (await (await running.client()).asks(request())).status == 200
 
 
 @on_a_loop
 async def test_a_refusal_comes_behind_the_answers_to_what_came_before() -> None:
-    clerk = Clerk()
-    async with serving(clerk) as house:
-        client = await house.client()
+    handler = HeldHandler()
+    async with connected(handler) as (_, client):
         client.send(request("POST", "/a", b"1") + request("POST", "/b", b"2") + b"rubbish\r\n\r\n" + request())
         for number, body in enumerate((b"POST /a? 1", b"POST /b? 2")):
-            await clerk.asked(number + 1)
-            clerk.answer(number)
+            await handler.asked(number + 1)
+            handler.answer(number)
             assert (await client.answer()).body == body
         await refused(client, 400, "request_invalid")
 
@@ -96,18 +105,16 @@ async def test_a_refusal_comes_behind_the_answers_to_what_came_before() -> None:
     ],
 )
 @on_a_loop
-async def test_what_is_too_large_is_refused(data: bytes) -> None:
-    async with serving(echo, url_bytes=200, header_count=8, header_bytes=1000, body_bytes=1000) as house:
-        client = await house.client()
+async def test_too_large_requests_are_refused(data: bytes) -> None:
+    async with connected(echo, url_bytes=200, header_count=8, header_bytes=1000, body_bytes=1000) as (running, client):
         client.send(data)
         await refused(client, 413, "request_too_large")
-        assert house.seen.answers == []
+        assert running.seen.answers == []
 
 
 @on_a_loop
-async def test_what_is_just_within_the_limits_is_served() -> None:
-    async with serving(echo, url_bytes=200, header_count=8, header_bytes=1000, body_bytes=1000) as house:
-        client = await house.client()
+async def test_request_at_the_limits_is_served() -> None:
+    async with connected(echo, url_bytes=200, header_count=8, header_bytes=1000, body_bytes=1000) as (_, client):
         lines = [f"x-{number}: {'y' * 100}" for number in range(6)]
         assert (await client.asks(request("POST", "/" + "x" * 199, b"x" * 1000, *lines))).status == 200
         assert (await client.asks(CHUNKED + b"3E8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n")).status == 200
@@ -115,22 +122,20 @@ async def test_what_is_just_within_the_limits_is_served() -> None:
 
 @on_a_loop
 async def test_a_head_that_grows_slowly_is_counted_as_well() -> None:
-    async with serving(echo, header_bytes=1000) as house:
-        client = await house.client()
+    async with connected(echo, header_bytes=1000) as (running, client):
         client.send(b"GET / HTTP/1.1\r\nx: ")
-        await reached(house, Phase.HEAD)
-        guest = house.guests()[0]
+        await reached(running, ReadPhase.HEAD)
+        connection = running.connections()[0]
         for _ in range(11):
-            before = guest._intake._gathered_bytes
+            before = connection._reader._gathered_bytes
             client.send(b"y" * 100)
-            await until(lambda: guest._intake._gathered_bytes != before)  # noqa: B023 - it waits within the turn
+            await until(lambda: connection._reader._gathered_bytes != before)  # noqa: B023 - it waits within the turn
         await refused(client, 413, "request_too_large")
 
 
 @on_a_loop
 async def test_an_announced_body_that_is_too_large_is_not_asked_for() -> None:
-    async with serving(echo, body_bytes=1000) as house:
-        client = await house.client()
+    async with connected(echo, body_bytes=1000) as (_, client):
         lines = b"content-length: 1001\r\nexpect: 100-continue\r\nx-request-id: mine\r\n\r\n"
         client.send(b"POST / HTTP/1.1\r\n" + HOST + lines)
         headers = await refused(client, 413, "request_too_large")
@@ -139,37 +144,33 @@ async def test_an_announced_body_that_is_too_large_is_not_asked_for() -> None:
 
 @on_a_loop
 async def test_a_client_that_sends_all_before_it_reads_sees_the_refusal() -> None:
-    async with serving(echo, body_bytes=1000) as house:
-        client = await house.client()
+    async with connected(echo, body_bytes=1000) as (_, client):
         client.send(request("POST", "/", b"x" * 8_000_000))
         await client.writer.drain()
         await refused(client, 413, "request_too_large")
 
 
 @on_a_loop
-async def test_what_follows_a_refusal_is_thrown_away_within_bounds() -> None:
-    async with serving(echo, body_bytes=1000, drain_bytes=100_000) as house:
-        client = await house.client()
+async def test_bytes_after_a_refusal_are_discarded_up_to_a_limit() -> None:
+    async with connected(echo, body_bytes=1000, drain_bytes=100_000) as (running, client):
         client.send(request("POST", "/", b"x" * 50_000_000))
-        await until(lambda: house.server.connections == 0)
+        await until(lambda: running.server.connections == 0)
 
 
 @on_a_loop
 async def test_a_refused_client_that_stays_is_let_go() -> None:
-    async with serving(echo, drain_seconds=5) as house:
-        client = await house.client()
+    async with connected(echo, drain_seconds=5) as (running, client):
         client.send(b"rubbish\r\n\r\n")
         await client.answer()
-        house.pass_time(4)
-        assert house.server.connections == 1
-        house.pass_time(1)
-        await until(lambda: house.server.connections == 0)
+        running.pass_time(4)
+        assert running.server.connections == 1
+        running.pass_time(1)
+        await until(lambda: running.server.connections == 0)
 
 
 @on_a_loop
 async def test_a_refused_head_request_gets_no_body() -> None:
-    async with serving(echo, body_bytes=10) as house:
-        client = await house.client()
+    async with connected(echo, body_bytes=10) as (_, client):
         client.send(request("HEAD", "/", b"x" * 11))
         assert (await client.answer(of_head=True)).status == 413
         assert await client.rest() == b""
@@ -180,45 +181,47 @@ async def test_a_refused_head_request_gets_no_body() -> None:
 
 @on_a_loop
 async def test_headers_have_their_time_from_the_first_byte() -> None:
-    async with serving(echo, header_seconds=10) as house:
-        client = await house.client()
+    async with connected(echo, header_seconds=10) as (running, client):
         client.send(b"G")
-        await reached(house, Phase.HEAD)
-        house.pass_time(9)
+        await reached(running, ReadPhase.HEAD)
+        running.pass_time(9)
         client.send(b"ET / HTTP/1.1\r\n")
-        await until(lambda: house.guests()[0]._intake._gathered_bytes)
-        house.pass_time(1)
+        await until(lambda: running.connections()[0]._reader._gathered_bytes)
+        running.pass_time(1)
         await refused(client, 408, "request_timed_out")
 
 
 @on_a_loop
 async def test_a_body_that_stops_is_refused() -> None:
-    async with serving(echo, body_seconds=30) as house:
-        client = await house.client()
+    async with connected(echo, body_seconds=30) as (running, client):
         client.send(request("POST", "/", b"x" * 1000)[:-1])
-        await reached(house, Phase.BODY)
-        house.pass_time(29)
-        assert house.seen.refusals == []
-        house.pass_time(1)
+        await reached(running, ReadPhase.BODY)
+        running.pass_time(29)
+        assert running.seen.refusals == []
+        running.pass_time(1)
         await refused(client, 408, "request_timed_out")
 
 
 @on_a_loop
 async def test_a_body_that_drips_is_refused_and_one_that_keeps_its_pace_is_not() -> None:
-    async with serving(echo, body_seconds=30, body_step_bytes=100) as house:
-        drips, keeps = await house.client(), await house.client()
+    async with serving(echo, body_seconds=30, body_step_bytes=100) as running:
+        drips, keeps = await running.client(), await running.client()
         head = b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 500\r\n\r\n"
         for client in (drips, keeps):
             client.send(head)
         total = 0
-        await until(lambda: [guest._intake.phase for guest in house.guests()] == [Phase.BODY, Phase.BODY])
+        await until(
+            lambda: (
+                [connection._reader.phase for connection in running.connections()] == [ReadPhase.BODY, ReadPhase.BODY]
+            )
+        )
         for _ in range(3):
             drips.send(b"x" * 30)
             keeps.send(b"x" * 100)
             total += 130
-            await until(lambda: house.server.held_bytes == total)  # noqa: B023 - it waits within the turn
-            house.pass_time(9.9)
-        house.pass_time(0.3)
+            await until(lambda: running.server.held_bytes == total)  # noqa: B023 - it waits within the turn
+            running.pass_time(9.9)
+        running.pass_time(0.3)
         await refused(drips, 408, "request_timed_out")
         keeps.send(b"x" * 200)
         assert (await keeps.answer()).status == 200
@@ -226,29 +229,31 @@ async def test_a_body_that_drips_is_refused_and_one_that_keeps_its_pace_is_not()
 
 @on_a_loop
 async def test_an_idle_connection_is_closed_without_a_word() -> None:
-    async with serving(echo, idle_seconds=75) as house:
-        fresh, used = await house.client(), await house.client()
+    async with serving(echo, idle_seconds=75) as running:
+        fresh, used = await running.client(), await running.client()
         await used.asks(request())
-        await until(lambda: house.server.connections == 2)
-        house.pass_time(74)
+        await until(lambda: running.server.connections == 2)
+        running.pass_time(74)
         await used.asks(request())
-        house.pass_time(1)
+        running.pass_time(1)
         assert await fresh.rest() == b""
-        assert house.server.connections == 1
-        house.pass_time(74)
+        assert running.server.connections == 1
+        running.pass_time(74)
         assert await used.rest() == b""
-        assert house.seen.refusals == []
+        assert running.seen.refusals == []
 
 
 @on_a_loop
 async def test_time_in_which_the_server_stood_still_is_not_the_clients() -> None:
-    async with serving(echo, header_seconds=10, idle_seconds=75) as house:
-        idle, slow = await house.client(), await house.client()
+    async with serving(echo, header_seconds=10, idle_seconds=75) as running:
+        idle, slow = await running.client(), await running.client()
         await idle.asks(request())
         slow.send(request()[:10])
-        await until(lambda: len(house.guests()) == 2 and all(one.deadline_ns < NEVER_NS for one in house.guests()))
-        house.clock.advance(100)
-        house.server.sweep(late_seconds=100)
+        await until(
+            lambda: len(running.connections()) == 2 and all(one.deadline_ns < NEVER_NS for one in running.connections())
+        )
+        running.clock.advance(100)
+        running.server.sweep(late_seconds=100)
         assert (await idle.asks(request())).status == 200
         slow.send(request()[10:])
         assert (await slow.answer()).status == 200
@@ -256,33 +261,31 @@ async def test_time_in_which_the_server_stood_still_is_not_the_clients() -> None
 
 @on_a_loop
 async def test_an_answer_may_take_any_time() -> None:
-    clerk = Clerk()
-    async with serving(clerk) as house:
-        client = await house.client()
+    handler = HeldHandler()
+    async with connected(handler) as (running, client):
         client.send(request())
-        await until(lambda: clerk.open)
-        house.pass_time(100_000)
-        clerk.answer()
+        await until(lambda: handler.open)
+        running.pass_time(100_000)
+        handler.answer()
         assert (await client.answer()).status == 200
 
 
 @on_a_loop
 async def test_time_in_which_the_server_does_not_listen_is_not_the_clients() -> None:
-    clerk = Clerk()
-    async with serving(clerk, pipelined=2) as house:
-        client = await house.client()
+    handler = HeldHandler()
+    async with connected(handler, pipelined=2) as (running, client):
         whole = request("POST", "/", b"x")
         client.send(whole * 4 + whole[:10])
-        await until(lambda: house.guests() and house.guests()[0]._paused)
-        house.pass_time(100)
+        await until(lambda: running.connections() and running.connections()[0]._paused)
+        running.pass_time(100)
         for number in range(4):
-            await clerk.asked(number + 1)
-            clerk.answer(number)
+            await handler.asked(number + 1)
+            handler.answer(number)
             assert (await client.answer()).status == 200
-        house.pass_time(9)
+        running.pass_time(9)
         client.send(whole[10:])
-        await until(lambda: len(clerk.open) == 5)
-        clerk.answer(4)
+        await until(lambda: len(handler.open) == 5)
+        handler.answer(4)
         assert (await client.answer()).status == 200
 
 
@@ -290,62 +293,64 @@ async def test_time_in_which_the_server_does_not_listen_is_not_the_clients() -> 
 
 
 @on_a_loop
-async def test_connections_beyond_the_limit_are_told_so_and_those_far_beyond_are_cut() -> None:
-    async with serving(echo, connections=2, connections_spare=1) as house:
-        served = [await house.client() for _ in range(2)]
+async def test_connections_above_the_limit_are_refused_and_far_above_it_aborted() -> None:
+    async with serving(echo, connections=2, connections_spare=1) as running:
+        served = [await running.client() for _ in range(2)]
         for client in served:
             assert (await client.asks(request())).status == 200
-        told = await house.client()
+        told = await running.client()
         answer = await told.answer()
         assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "broker_overloaded", "1")
-        cut = await house.client()
+        cut = await running.client()
         assert await cut.rest() == b""
         assert (await served[0].asks(request())).status == 200
         await told.close()
         await served[1].close()
-        await until(lambda: house.server.connections == 1)
-        assert (await (await house.client()).asks(request())).status == 200
+        await until(lambda: running.server.connections == 1)
+        assert (await (await running.client()).asks(request())).status == 200
 
 
 @on_a_loop
 async def test_bodies_beyond_the_limit_of_all_are_refused_before_they_come() -> None:
-    clerk = Clerk()
-    async with serving(clerk, bodies_bytes=1000) as house:
-        first, second, third = [await house.client() for _ in range(3)]
+    handler = HeldHandler()
+    async with serving(handler, bodies_bytes=1000) as running:
+        first, second, third = [await running.client() for _ in range(3)]
         first.send(request("POST", "/", b"x" * 800))
-        await until(lambda: clerk.open)
-        assert house.server.held_bytes == 800
+        await until(lambda: handler.open)
+        assert running.server.held_bytes == 800
         second.send(b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 201\r\nexpect: 100-continue\r\n\r\n")
         assert (await refused(second, 503, "broker_overloaded"))["retry-after"] == "1"
         third.send(CHUNKED + b"C9\r\n" + b"x" * 201)
         await refused(third, 503, "broker_overloaded")
-        clerk.answer()
+        handler.answer()
         await first.answer()
-        assert house.server.held_bytes == 0
+        assert running.server.held_bytes == 0
 
 
 @on_a_loop
-async def test_a_handler_may_keep_the_body_and_empty_it() -> None:
-    def handle(request: Request) -> Response:
+async def test_handler_may_keep_and_clear_the_body() -> None:
+    def handle(request: HttpRequest) -> HttpResponse:
         request.body.clear()
-        return Response(200)
+        return HttpResponse(200)
 
-    async with serving(handle) as house:
-        assert (await (await house.client()).asks(request("POST", "/", b"x" * 100))).status == 200
-        assert house.server.held_bytes == 0
+    async with connected(handle) as (running, client):
+        assert (await client.asks(request("POST", "/", b"x" * 100))).status == 200
+        assert running.server.held_bytes == 0
 
 
 @on_a_loop
 async def test_a_thousand_clients_that_never_finish_their_heads_leave_the_server_answering() -> None:
-    async with serving(echo) as house:
-        slow = [await house.client() for _ in range(1000)]
+    async with serving(echo) as running:
+        slow = [await running.client() for _ in range(1000)]
         for client in slow:
             client.send(b"GET / HTTP/1.1\r\nx-slow: ")
-        served = await house.client()
-        await until(lambda: sum(guest._intake.phase is Phase.HEAD for guest in house.guests()) == 1000)
-        house.pass_time(9)
+        served = await running.client()
+        await until(
+            lambda: sum(connection._reader.phase is ReadPhase.HEAD for connection in running.connections()) == 1000
+        )
+        running.pass_time(9)
         assert (await served.asks(request())).status == 200
-        house.pass_time(1)
+        running.pass_time(1)
         for client in slow:
             assert (await client.answer()).status == 408
         assert (await served.asks(request())).status == 200

@@ -1,4 +1,4 @@
-"""What the tests of delayed messages need to speak briefly."""
+"""Helpers for tests of delayed messages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,19 +8,20 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from goqueue import delay
-from goqueue.broker.delay.delays import Delays
-from goqueue.broker.delay.postman import Postman
+from goqueue.broker.core.open_transactions import TransactionEnd
+from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.topic import Topic
+from goqueue.broker.core.work import Promise, Work, run_work
+from goqueue.broker.delay.delayed_messages import DelayedMessages
+from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.schedule import STATES
-from goqueue.broker.partition import Partition, Placement
-from goqueue.broker.producers import MARK_NAME, Mark
-from goqueue.broker.topic import Topic
-from goqueue.broker.transactions.opened import End
-from goqueue.broker.work import Promise, Work, run
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
 from goqueue.testing.disk import Keep
+from goqueue.wire.sections import PRODUCER_HEADER
 from tests.broker.brokers import Running, Told, values
 
 SECOND = NANOSECONDS
@@ -33,7 +34,7 @@ def offsets(*numbers: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
 
 
 class Scene:
-    """A broker with the topic `orders`, whose postman goes when he is told to."""
+    """A broker with the topic `orders`, which delivers when it is told to."""
 
     def __init__(self, running: Running | None = None, **settings: object) -> None:
         self.running = running or Running()
@@ -49,12 +50,12 @@ class Scene:
         return self.topic.partitions[0]
 
     @property
-    def postman(self) -> Postman:
+    def delivery(self) -> PartitionDelivery:
         return self.running.broker.scheduling(self.partition)
 
     @property
-    def delays(self) -> Delays:
-        return self.postman.delays
+    def delays(self) -> DelayedMessages:
+        return self.delivery.delays
 
     @property
     def now_ns(self) -> int:
@@ -71,43 +72,50 @@ class Scene:
         told: Told[Placement] = Told()
         due = [(value, self.now_ns + round(seconds * SECOND)) for value, seconds in messages]
         frames = [
-            frame.encode(value, None, frame.encode_headers([delay.deliver_at(due_ns), ("trace", b"1")]))
+            frame.encode(value, None, frame.encode_headers([delay.deliver_at_header(due_ns), ("trace", b"1")]))
             for value, due_ns in due
         ]
-        self.delays.inbox.offer(frames, told)
-        self.delays.inbox.commit()
+        self.delays.delayed_log.offer(frames, told)
+        self.delays.delayed_log.commit()
         return told
 
     def schedule_within(self, transaction: "Transaction", *messages: tuple[bytes, float]) -> list[int]:
         """The same in a transaction, as a batch of its producer."""
         told: Told[Placement] = Told()
-        self.inbox.take(*transaction.batch(self.now_ns, *messages), told, is_transactional=True)
+        self.delayed_log.take(*transaction.batch(self.now_ns, *messages), told, is_transactional=True)
         self.running.flush()
         placement = told.result
         return list(range(placement.first_offset, placement.next_offset))
 
     def end(self, transaction: "Transaction", *, is_commit: bool) -> None:
         told: list[GoQueueError | None] = []
-        self.inbox.end_transactions([End(transaction.producer, transaction.epoch, is_commit)], told.append)
+        self.delayed_log.end_transactions(
+            [TransactionEnd(transaction.producer, transaction.epoch, is_commit)], told.append
+        )
         self.running.flush()
         assert told == [None]
 
     def find_open(self, *transactions: "Transaction") -> None:
         """After a start, as the coordinator has it done."""
-        self.inbox.open.hold(self.inbox.earliest, self.inbox.log_end)
-        run(self.inbox.find_open({one.producer: one.epoch for one in transactions}))
+        self.delayed_log.open.hold(self.delayed_log.earliest, self.delayed_log.log_end)
+        run_work(self.delayed_log.find_open({one.producer: one.epoch for one in transactions}))
 
     @property
-    def inbox(self) -> Partition:
+    def delayed_log(self) -> Partition:
         """With its producers loaded, as the runtime has it before a batch comes."""
-        inbox = self.delays.inbox
-        if inbox.producers is None:
-            run(inbox.load_producers(self.running.disk))
-        return inbox
+        delayed_log = self.delays.delayed_log
+        if delayed_log.producers is None:
+            run_work(delayed_log.load_producers(self.running.disk))
+        return delayed_log
 
     def fill(self, count: int, seconds: float, size: int = 200) -> list[int]:
         """Many of some size, one append each."""
         return [self.schedule((b"%d:" % number + bytes(size), seconds))[0] for number in range(count)]
+
+    def damage(self, position: int) -> None:
+        """Damage a byte of the first segment of the delayed log."""
+        disk = self.running.disk
+        disk.flip(min(one for one in disk.paths() if one.endswith(".log") and "/delayed/" in one), position)
 
     def publish(self, *contents: bytes) -> None:
         self.partition.offer([frame.encode(one) for one in contents], lambda _: None)
@@ -115,15 +123,15 @@ class Scene:
         self.running.flush()
 
     def do(self, work: Work[T]) -> T:
-        return run(work, self.running.flush)
+        return run_work(work, self.running.flush)
 
     def deliver(self, seconds: float = 0) -> None:
         """After so long."""
         self.running.clock.advance(seconds)
-        self.do(self.postman.deliver())
+        self.do(self.delivery.deliver())
 
     def state(self, offset: int) -> str:
-        run(self.delays.catch_up())
+        run_work(self.delays.catch_up())
         entry = self.delays.schedule.find(offset)
         return "unknown" if entry is None else STATES[entry.state]
 
@@ -140,23 +148,23 @@ class Scene:
 
 @dataclass
 class Transaction:
-    """Of a producer."""
+    """The number of a producer."""
 
     producer: int
     epoch: int = 0
     sequence: int = 0
 
-    def batch(self, now_ns: int, *messages: tuple[bytes, float]) -> tuple[Frames, Mark]:
+    def batch(self, now_ns: int, *messages: tuple[bytes, float]) -> tuple[Frames, ProducerMark]:
         """Values, and after how many seconds they are due, as its next batch."""
-        mark = Mark(self.producer, self.epoch, self.sequence, len(messages))
+        mark = ProducerMark(self.producer, self.epoch, self.sequence, len(messages))
         self.sequence += len(messages)
-        headers = [[delay.deliver_at(now_ns + round(seconds * SECOND))] for _, seconds in messages]
-        headers[0].insert(0, (MARK_NAME, mark.encode()))
+        headers = [[delay.deliver_at_header(now_ns + round(seconds * SECOND))] for _, seconds in messages]
+        headers[0].insert(0, (PRODUCER_HEADER, mark.encode()))
         contents = [
             frame.encode(value, None, frame.encode_headers(own), flags=frame.TRANSACTIONAL)
             for (value, _), own in zip(messages, headers, strict=True)
         ]
-        return scan.batch(bytearray(b"".join(contents))), mark
+        return scan.check_batch(bytearray(b"".join(contents))), mark
 
 
 class Going(Generic[T]):
@@ -170,7 +178,7 @@ class Going(Generic[T]):
         self._run(partial(next, work))
 
     def go_on(self) -> None:
-        """What it waited for has come."""
+        """The awaited result has come."""
         assert self.promise is not None
         if self.promise.is_kept:
             try:

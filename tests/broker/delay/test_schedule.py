@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from goqueue.broker.delay.schedule import ABORTED, CANCELLED, DELIVERED, EXPIRED, PENDING, UNDECIDED, Schedule
-from goqueue.broker.delay.snapshot import Snapshot, decode
+from goqueue.broker.delay.schedule import ABORTED, CANCELLED, DELIVERED, EXPIRED, PENDING, UNDECIDED, DeliverySchedule
+from goqueue.broker.delay.snapshot import ScheduleSnapshot, decode_snapshot
 
 DUES = st.integers(0, 50)
 
@@ -19,7 +19,7 @@ class Twin(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = Schedule()
+        self.table = DeliverySchedule()
         self.rows: dict[int, tuple[int, int, int]] = {}
         self.next = 0
 
@@ -87,7 +87,7 @@ class Twin(RuleBasedStateMachine):
 
     @rule()
     def begin_again_from_a_snapshot(self) -> None:
-        found = decode(Snapshot.of(self.table, 1, None, 0, 0.0).encode())
+        found = decode_snapshot(ScheduleSnapshot.of(self.table, 1, None, 0, 0.0).encode())
         assert found is not None
         self.table = found.schedule(0)
 
@@ -117,7 +117,7 @@ class Twin(RuleBasedStateMachine):
 
 
 TestTwin = Twin.TestCase
-TestTwin.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestTwin.settings = settings(stateful_step_count=25)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -128,8 +128,8 @@ def small_chunks() -> Any:
         yield
 
 
-def test_those_that_are_too_far_come_back_when_they_are_near() -> None:
-    table = Schedule()
+def test_parked_entries_return_when_near() -> None:
+    table = DeliverySchedule()
     offsets, dues = np.arange(20), np.arange(20) * 10
     table.add(offsets, dues, np.zeros(20, np.uint8))
     table.park(offsets[12:], dues[12:])
@@ -140,8 +140,8 @@ def test_those_that_are_too_far_come_back_when_they_are_near() -> None:
     assert table.far_ns == 160
 
 
-def test_an_entry_counts_while_it_is_pending_and_due_then() -> None:
-    table = Schedule()
+def test_still_due_requires_pending_state_and_same_time() -> None:
+    table = DeliverySchedule()
     table.add(np.arange(4), np.array([5, 6, 7, 8]), np.zeros(4, np.uint8))
     table.settle(np.array([1]), DELIVERED)
     table.move(np.array([2]), np.array([9]))

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from goqueue.broker.partition import Partition, Placement
-from goqueue.broker.producers import Mark
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.work import Promise, Work, run_work
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
-from goqueue.broker.transactions.records import Ended, Registered, Spot
-from goqueue.broker.transactions.whose import Whose
-from goqueue.broker.work import Promise, Work, run
+from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionMetadata
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.storage import scan
-from goqueue.storage.flusher import Mode
+from goqueue.storage.flusher import FlushMode
 from goqueue.testing.disk import Keep
 from tests.broker.brokers import Running, Told
 from tests.broker.transactions.traffic import read_messages, transactional
@@ -20,20 +20,20 @@ from tests.broker.transactions.traffic import read_messages, transactional
 T = TypeVar("T")
 
 NAME = "billing"
-ORDERS = Spot("orders", 0)
+ORDERS = LogRef("orders", 0)
 
 
 class Scene:
     """Whatever is asked is durable, and carried out, when it returns."""
 
-    def __init__(self, running: Running | None = None, *, flush: Mode = "always") -> None:
+    def __init__(self, running: Running | None = None, *, flush: FlushMode = "always") -> None:
         self.running = running or Running(flush=flush)
         self.decided: list[str] = []
         self.waits: list[Promise[None]] = []
         self.is_carrying = True
         """Whether what is decided is carried out."""
-        self.coordinator.on_decided = self.decided.append
-        self.coordinator.on_wait = self.running.broker.producer_ids.on_wait = self.waits.append
+        self.coordinator.on_decided.subscribe(self.decided.append)
+        self.running.broker.syncs.later = self.waits.append
         if running is None:
             self.running.create("orders")
 
@@ -41,13 +41,13 @@ class Scene:
     def coordinator(self) -> TransactionCoordinator:
         return self.running.broker.transactions
 
-    def partition(self, spot: Spot = ORDERS) -> Partition:
-        partition, _ = self.coordinator.places.find(spot)
+    def partition(self, log_ref: LogRef = ORDERS) -> Partition:
+        partition, _ = self.coordinator.lookup.find(log_ref)
         if partition.producers is None:
-            run(partition.load_producers(self.running.disk))
+            run_work(partition.load_producers(self.running.disk))
         return partition
 
-    def known(self, name: str = NAME) -> Registered:
+    def known(self, name: str = NAME) -> TransactionMetadata:
         return self.coordinator.register.by_id[name]
 
     # --- what the shell does ---
@@ -55,7 +55,7 @@ class Scene:
     def flush(self) -> None:
         """One turn: what was recorded goes to the disk, what was decided is carried out.
 
-        Where nobody waits for the device, only what somebody asks for is synced.
+        Without waiting for the device, only requested logs are synced.
         """
         self.coordinator.commit()
         self.running.broker.coordinator.commit()
@@ -65,10 +65,10 @@ class Scene:
         for promise in waits:
             promise(None)
         while self.decided and self.is_carrying:
-            self.do(self.running.broker.ending.carry_out(self.decided.pop(0)))
+            self.do(self.running.broker.completer.complete(self.decided.pop(0)))
 
     def do(self, work: Work[T]) -> T:
-        return run(work, self._settle)
+        return run_work(work, self._settle)
 
     def _settle(self) -> None:
         for _ in range(3):
@@ -87,42 +87,46 @@ class Scene:
         return Scene(self.running.restart())
 
     def recover(self) -> "Scene":
-        self.do(self.running.broker.ending.recover())
+        self.do(self.running.broker.completer.recover())
         return self
 
     # --- what a producer asks ---
 
-    def init(self, name: str = NAME, timeout: float = 60.0) -> Whose:
+    def init(self, name: str = NAME, timeout: float = 60.0) -> TransactionId:
         return self.do(self.coordinator.init(name, round(timeout * NANOSECONDS))).whose
 
-    def begin(self, whose: Whose, name: str = NAME) -> Registered:
+    def begin(self, whose: TransactionId, name: str = NAME) -> TransactionMetadata:
         return self.do(self.coordinator.begin(whose, name))
 
-    def touch(self, whose: Whose, *spots: Spot, groups: Sequence[str] = ()) -> Registered:
-        return self.do(self.coordinator.enlist(whose, spots, begin=True, groups=groups))
+    def touch(self, whose: TransactionId, *log_refs: LogRef, groups: Sequence[str] = ()) -> TransactionMetadata:
+        return self.do(self.coordinator.enlist(whose, log_refs, begin=True, groups=groups))
 
-    def ask_to_send(self, whose: Whose, *sent: bytes, spot: Spot = ORDERS, sequence: int = 0) -> Told[Placement]:
-        """Of the producer, or of a member, whose epoch is 0."""
+    def ask_to_send(
+        self, whose: TransactionId, *sent: bytes, log_ref: LogRef = ORDERS, sequence: int = 0
+    ) -> Told[Placement]:
+        """The id of the producer, or of a member with epoch 0."""
         told: Told[Placement] = Told()
-        mark = Mark(*whose, sequence, len(sent))
-        frames = scan.batch(bytearray(transactional(sent, mark)))
-        self.partition(spot).take(frames, mark, told, is_transactional=True)
+        mark = ProducerMark(*whose, sequence, len(sent))
+        frames = scan.check_batch(bytearray(transactional(sent, mark)))
+        self.partition(log_ref).take(frames, mark, told, is_transactional=True)
         return told
 
-    def send(self, whose: Whose, *sent: bytes, spot: Spot = ORDERS, sequence: int = 0) -> Placement:
+    def send(self, whose: TransactionId, *sent: bytes, log_ref: LogRef = ORDERS, sequence: int = 0) -> Placement:
         """A batch in its transaction, which is begun if it is not."""
-        self.touch(whose, spot)
-        told = self.ask_to_send(whose, *sent, spot=spot, sequence=sequence)
+        self.touch(whose, log_ref)
+        told = self.ask_to_send(whose, *sent, log_ref=log_ref, sequence=sequence)
         self.flush()
         return told.result
 
-    def end(self, whose: Whose, name: str = NAME, *, is_commit: bool = True, counted: list[int] | None = None) -> Ended:
+    def end(
+        self, whose: TransactionId, name: str = NAME, *, is_commit: bool = True, counted: list[int] | None = None
+    ) -> EndedTransaction:
         return self.do(self.coordinator.end(whose, name, is_commit=is_commit, counted=counted))
 
-    def commit(self, whose: Whose, name: str = NAME, counted: list[int] | None = None) -> Ended:
+    def commit(self, whose: TransactionId, name: str = NAME, counted: list[int] | None = None) -> EndedTransaction:
         return self.end(whose, name, counted=counted)
 
-    def abort(self, whose: Whose, name: str = NAME) -> Ended:
+    def abort(self, whose: TransactionId, name: str = NAME) -> EndedTransaction:
         return self.end(whose, name, is_commit=False)
 
     def ask(self, work: Work[T]) -> Told[T]:
@@ -145,10 +149,10 @@ class Scene:
 
     # --- what is seen ---
 
-    def seen(self, spot: Spot = ORDERS) -> list[bytes]:
+    def seen(self, log_ref: LogRef = ORDERS) -> list[bytes]:
         """By readers of what is committed."""
-        return [message.value for message in read_messages(self.partition(spot))]
+        return [message.value for message in read_messages(self.partition(log_ref))]
 
-    def is_held_back(self, spot: Spot = ORDERS) -> bool:
-        partition = self.partition(spot)
+    def is_held_back(self, log_ref: LogRef = ORDERS) -> bool:
+        partition = self.partition(log_ref)
         return partition.last_stable < partition.high_watermark

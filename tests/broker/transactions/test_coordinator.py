@@ -1,13 +1,12 @@
-"""Who may do what in which transaction, by the epochs, and what is left of it when the disk refuses to record it."""
+"""Transactions and epochs, and their state after the disk refuses a record."""
 
 import errno
 
 import pytest
 
-from goqueue.broker.producers import Mark
-from goqueue.broker.transactions.records import Registered
-from goqueue.broker.transactions.states import MEANINGS, OPEN, PREPARED, TABLE, following
-from goqueue.broker.transactions.whose import Whose
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.transactions.records import MEANINGS, OPEN, PREPARED, TRANSITIONS, TransactionMetadata, next_state
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import (
     DiskFull,
@@ -33,40 +32,38 @@ ALMOST_A_WEEK = 7 * 24 * 3600 - 60.0
 # --- states ---
 
 
-def test_a_decision_is_never_taken_back() -> None:
-    assert {(state, event) for state, event in TABLE if state in PREPARED} == {
+def test_prepared_states_only_complete() -> None:
+    assert {(state, event) for state, event in TRANSITIONS if state in PREPARED} == {
         ("prepare_commit", "complete"),
         ("prepare_abort", "complete"),
     }
-    assert TABLE["prepare_commit", "complete"] == "complete_commit"
-    assert TABLE["prepare_abort", "complete"] == "complete_abort"
+    assert TRANSITIONS["prepare_commit", "complete"] == "complete_commit"
+    assert TRANSITIONS["prepare_abort", "complete"] == "complete_abort"
 
 
-def test_only_what_was_begun_is_decided_and_only_what_is_over_begins_again() -> None:
-    assert {state for state, event in TABLE if event in ("commit", "abort")} == {"ongoing"}
-    assert {state for state, event in TABLE if event == "begin"} == MEANINGS.keys() - OPEN
+def test_only_ongoing_transactions_end_and_only_ended_ones_begin() -> None:
+    assert {state for state, event in TRANSITIONS if event in ("commit", "abort")} == {"ongoing"}
+    assert {state for state, event in TRANSITIONS if event == "begin"} == MEANINGS.keys() - OPEN
     with pytest.raises(AssertionError, match="does not commit"):
-        following("empty", "commit")
+        next_state("empty", "commit")
 
 
 # --- epochs ---
 
 
-def test_an_epoch_rises_with_every_init_and_every_end() -> None:
-    scene = Scene()
+def test_epoch_increases_with_every_init_and_end(scene: Scene) -> None:
     first = scene.init()
-    assert scene.init() == Whose(first.producer, 1)
-    scene.begin(Whose(first.producer, 1))
-    scene.commit(Whose(first.producer, 1))
+    assert scene.init() == TransactionId(first.producer, 1)
+    scene.begin(TransactionId(first.producer, 1))
+    scene.commit(TransactionId(first.producer, 1))
     assert scene.known().epoch == 2
     scene.begin(scene.known().whose)
     scene.abort(scene.known().whose)
-    assert scene.init() == Whose(first.producer, 4)
+    assert scene.init() == TransactionId(first.producer, 4)
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-def test_two_inits_at_once_get_an_epoch_each(is_known: bool) -> None:
-    scene = Scene()
+def test_concurrent_inits_get_different_epochs(scene: Scene, is_known: bool) -> None:
     if is_known:
         scene.init()
     told = [scene.ask(scene.coordinator.init(NAME, NANOSECONDS)) for _ in range(2)]
@@ -77,9 +74,7 @@ def test_two_inits_at_once_get_an_epoch_each(is_known: bool) -> None:
     assert scene.known().whose == max(one, other)
 
 
-def test_an_init_waits_until_what_is_open_has_been_aborted() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_init_waits_for_abort_of_open_transaction(scene: Scene, whose: TransactionId) -> None:
     scene.send(whose, b"a")
     scene.is_carrying = False
     told = scene.ask(scene.coordinator.init(NAME, NANOSECONDS))
@@ -88,24 +83,23 @@ def test_an_init_waits_until_what_is_open_has_been_aborted() -> None:
     scene.is_carrying = True
     for _ in range(3):
         scene.flush()
-    assert told.result.whose == Whose(whose.producer, 2)
+    assert told.result.whose == TransactionId(whose.producer, 2)
     assert scene.seen() == []
     with pytest.raises(ProducerFenced):
         scene.commit(whose)
 
 
-def aged(scene: Scene, epoch: int) -> Whose:
+def aged(scene: Scene, epoch: int) -> TransactionId:
     """A transactional id that was used very often."""
     known = scene.coordinator.register.by_id.get(NAME)
     producer = known.producer if known is not None else scene.init().producer
-    record = Registered(NAME, producer, epoch, "empty", 60 * NANOSECONDS, scene.running.clock.now_ns())
+    record = TransactionMetadata(NAME, producer, epoch, "empty", 60 * NANOSECONDS, scene.running.clock.now_ns())
     scene.coordinator.record([record], lambda _: None)
     scene.flush()
     return record.whose
 
 
-def test_when_the_epochs_of_a_producer_are_used_up_it_gets_another_number_with_init() -> None:
-    scene = Scene()
+def test_init_gives_new_producer_id_when_epochs_are_exhausted(scene: Scene) -> None:
     whose = aged(scene, EPOCH_MAX)
     following = scene.init()
     assert following.producer != whose.producer
@@ -116,8 +110,7 @@ def test_when_the_epochs_of_a_producer_are_used_up_it_gets_another_number_with_i
         scene.begin(whose)
 
 
-def test_when_the_epochs_of_a_producer_are_used_up_it_gets_another_number_with_an_end() -> None:
-    scene = Scene()
+def test_end_gives_new_producer_id_when_epochs_are_exhausted(scene: Scene) -> None:
     whose = aged(scene, EPOCH_MAX)
     scene.send(whose, b"a")
     ended = scene.commit(whose)
@@ -129,8 +122,7 @@ def test_when_the_epochs_of_a_producer_are_used_up_it_gets_another_number_with_a
     assert scene.seen() == [b"a", b"b"]
 
 
-def test_the_other_number_is_told_when_it_is_durable_since_a_crash_would_give_another_one() -> None:
-    scene = Scene()
+def test_new_producer_id_is_answered_only_when_durable(scene: Scene) -> None:
     whose = aged(scene, EPOCH_MAX)
     scene.begin(whose)
     told = scene.ask(scene.coordinator.end(whose, NAME, is_commit=True))
@@ -143,7 +135,7 @@ def test_the_other_number_is_told_when_it_is_durable_since_a_crash_would_give_an
     assert scene.commit(whose).whose == whose
 
 
-def test_what_was_given_out_is_not_given_out_again_by_a_crash_even_where_nobody_waits_for_the_device() -> None:
+def test_issued_producer_id_is_not_reissued_after_crash() -> None:
     scene = Scene(flush="interval")
     whose = scene.init()
     assert scene.crash().init() > whose
@@ -152,8 +144,7 @@ def test_what_was_given_out_is_not_given_out_again_by_a_crash_even_where_nobody_
 # --- late calls ---
 
 
-def test_a_call_with_an_old_epoch_changes_nothing() -> None:
-    scene = Scene()
+def test_calls_with_old_epoch_are_fenced(scene: Scene) -> None:
     old = scene.init()
     scene.begin(old)
     new = scene.init()
@@ -164,23 +155,20 @@ def test_a_call_with_an_old_epoch_changes_nothing() -> None:
         lambda: scene.touch(old, ORDERS, groups=["team"]),
         lambda: scene.commit(old),
         lambda: scene.do(scene.coordinator.join(old, NAME, begin=True)),
-        lambda: scene.coordinator.heartbeat(old, NAME),
-        lambda: scene.coordinator.check_mark(old, Mark(*old, 0, 1)),
+        lambda: scene.coordinator.current(old, NAME),
+        lambda: scene.coordinator.check_mark(old, ProducerMark(*old, 0, 1)),
     ):
         with pytest.raises(ProducerFenced):
             late()
     assert scene.known() is before
 
 
-def test_an_epoch_that_is_not_given_out_yet_is_refused() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_future_epoch_is_refused(scene: Scene, whose: TransactionId) -> None:
     with pytest.raises(UnknownProducer):
-        scene.begin(Whose(whose.producer, 1))
+        scene.begin(TransactionId(whose.producer, 1))
 
 
-def test_whoever_had_the_id_before_a_start_is_fenced_by_the_next_one() -> None:
-    scene = Scene()
+def test_init_after_restart_fences_earlier_producer(scene: Scene) -> None:
     before = scene.init()
     scene = scene.restart()
     after = scene.init()
@@ -189,13 +177,11 @@ def test_whoever_had_the_id_before_a_start_is_fenced_by_the_next_one() -> None:
         with pytest.raises(ProducerFenced):
             scene.coordinator.current(before, name)
     with pytest.raises(TransactionNotOpen):
-        scene.coordinator.refuse_outside(Mark(*before, 0, 1))
+        scene.coordinator.refuse_outside(ProducerMark(*before, 0, 1))
     assert scene.crash().known().earlier == [before.producer]
 
 
-def test_an_end_that_is_asked_for_again_is_answered_as_the_first_time() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_repeated_end_gets_the_first_answer(scene: Scene, whose: TransactionId) -> None:
     scene.send(whose, b"a")
     ended = scene.commit(whose)
     scene.begin(scene.known().whose)
@@ -205,9 +191,7 @@ def test_an_end_that_is_asked_for_again_is_answered_as_the_first_time() -> None:
     assert scene.known().state == "ongoing"
 
 
-def test_two_commits_at_once_are_one() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_concurrent_commits_count_once(scene: Scene, whose: TransactionId) -> None:
     scene.send(whose, b"a")
     told = [scene.ask(scene.coordinator.end(whose, NAME, is_commit=True)) for _ in range(2)]
     for _ in range(3):
@@ -216,9 +200,7 @@ def test_two_commits_at_once_are_one() -> None:
     assert scene.coordinator.counts.committed == 1
 
 
-def test_while_a_commit_is_on_its_way_an_abort_is_refused() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_abort_is_refused_during_commit(scene: Scene, whose: TransactionId) -> None:
     scene.begin(whose)
     scene.is_carrying = False
     scene.ask(scene.coordinator.end(whose, NAME, is_commit=True))
@@ -231,20 +213,16 @@ def test_while_a_commit_is_on_its_way_an_abort_is_refused() -> None:
 # --- what it touches ---
 
 
-def test_what_is_touched_is_durable_before_anything_is_written_there() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_enlisted_partitions_are_durable_before_the_answer(scene: Scene, whose: TransactionId) -> None:
     told = scene.ask(scene.coordinator.enlist(whose, [ORDERS], begin=True, groups=["team"]))
     assert told.all == []
     scene.flush()
-    assert [one.spot for one in told.result.partitions] == [ORDERS]
+    assert [one.log_ref for one in told.result.partitions] == [ORDERS]
     (record,) = scene.crash().coordinator.register.open_ones()
-    assert ([one.spot for one in record.partitions], record.groups) == ([ORDERS], ["team"])
+    assert ([one.log_ref for one in record.partitions], record.groups) == ([ORDERS], ["team"])
 
 
-def test_a_topic_that_was_made_anew_is_touched_anew() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_recreated_topic_is_enlisted_again(scene: Scene, whose: TransactionId) -> None:
     scene.send(whose, b"a")
     scene.running.delete("orders")
     scene.running.clock.advance(1)
@@ -258,26 +236,20 @@ def test_a_topic_that_was_made_anew_is_touched_anew() -> None:
     assert scene.seen() == [b"b"]
 
 
-def test_a_transaction_whose_topics_are_gone_ends() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_transaction_commits_after_its_topic_was_deleted(scene: Scene, whose: TransactionId) -> None:
     scene.send(whose, b"a")
     scene.running.delete("orders")
     assert scene.commit(whose).state == "complete_commit"
 
 
-def test_nothing_is_touched_that_takes_nothing() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_fenced_partition_cannot_be_enlisted(scene: Scene, whose: TransactionId) -> None:
     scene.partition().log.fence_off(DiskFull("no space left"))
     with pytest.raises(LogFenced):
         scene.touch(whose, ORDERS)
     assert scene.known().state == "empty"
 
 
-def test_a_transaction_has_room_for_so_many_and_stays_as_it_was_when_it_is_full() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_enlisting_beyond_the_participant_limit_is_refused(scene: Scene, whose: TransactionId) -> None:
     groups = [f"group-{number}" for number in range(TRANSACTION_PARTICIPANTS_MAX)]
     scene.touch(whose, groups=groups)
     with pytest.raises(TransactionFull):
@@ -285,22 +257,22 @@ def test_a_transaction_has_room_for_so_many_and_stays_as_it_was_when_it_is_full(
     assert scene.known().partitions == []
 
 
-def test_a_batch_is_of_the_transaction_or_of_a_member() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_batch_mark_must_belong_to_the_transaction(scene: Scene, whose: TransactionId) -> None:
     _, member = scene.do(scene.coordinator.join(whose, NAME, begin=True))
-    scene.coordinator.check_mark(whose, Mark(*whose, 0, 1))
-    scene.coordinator.check_mark(whose, Mark(member, 0, 0, 1))
-    for mark in (Mark(member, 1, 0, 1), Mark(member + 1, 0, 0, 1), Mark(whose.producer, 7, 0, 1)):
+    scene.coordinator.check_mark(whose, ProducerMark(*whose, 0, 1))
+    scene.coordinator.check_mark(whose, ProducerMark(member, 0, 0, 1))
+    for mark in (
+        ProducerMark(member, 1, 0, 1),
+        ProducerMark(member + 1, 0, 0, 1),
+        ProducerMark(whose.producer, 7, 0, 1),
+    ):
         with pytest.raises(FrameInvalid):
             scene.coordinator.check_mark(whose, mark)
     with pytest.raises(TransactionNotOpen):
-        scene.coordinator.refuse_outside(Mark(member, 0, 0, 1))
+        scene.coordinator.refuse_outside(ProducerMark(member, 0, 0, 1))
 
 
-def test_at_the_commit_only_members_can_be_named() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_commit_naming_unknown_member_is_refused(scene: Scene, whose: TransactionId) -> None:
     scene.begin(whose)
     with pytest.raises(RequestInvalid):
         scene.commit(whose, counted=[99])
@@ -310,10 +282,8 @@ def test_at_the_commit_only_members_can_be_named() -> None:
 # --- the disk refuses ---
 
 
-def test_a_begin_that_was_not_recorded_has_not_happened() -> None:
-    scene = Scene()
-    whose = scene.init()
-    scene.running.disk.fail("write", errno.ENOSPC, path=TRANSACTIONS)
+def test_begin_refused_by_disk_changes_nothing(scene: Scene, whose: TransactionId) -> None:
+    scene.running.refuse_writes(TRANSACTIONS)
     with pytest.raises(DiskFull):
         scene.begin(whose)
     assert scene.known().state == "empty"
@@ -324,11 +294,9 @@ def test_a_begin_that_was_not_recorded_has_not_happened() -> None:
     assert scene.seen() == [b"a"]
 
 
-def test_a_commit_that_was_not_recorded_is_not_decided() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_commit_refused_by_disk_changes_nothing(scene: Scene, whose: TransactionId) -> None:
     scene.send(whose, b"a")
-    scene.running.disk.fail("write", errno.ENOSPC, path=TRANSACTIONS)
+    scene.running.refuse_writes(TRANSACTIONS)
     with pytest.raises(DiskFull):
         scene.commit(whose)
     assert (scene.known().state, scene.seen()) == ("ongoing", [])
@@ -337,13 +305,11 @@ def test_a_commit_that_was_not_recorded_is_not_decided() -> None:
     assert scene.seen() == []
 
 
-def test_an_end_that_was_carried_out_and_not_recorded_is_carried_out_again() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_unrecorded_completion_is_repeated_without_second_marker(scene: Scene, whose: TransactionId) -> None:
     scene.send(whose, b"a")
     scene.running.disk.fail("write", errno.ENOSPC, path=TRANSACTIONS, skip=1)
     assert scene.commit(whose).state == "complete_commit"
-    following = Whose(whose.producer, whose.epoch + 1)
+    following = TransactionId(whose.producer, whose.epoch + 1)
     scene.flush()
     assert scene.known().state == "prepare_commit"
     with pytest.raises(TransactionPending):
@@ -356,22 +322,7 @@ def test_an_end_that_was_carried_out_and_not_recorded_is_carried_out_again() -> 
     assert scene.seen() == [b"a"]
 
 
-def test_a_log_that_has_no_room_for_a_marker_is_asked_again() -> None:
-    scene = Scene()
-    whose = scene.init()
-    scene.send(whose, b"a")
-    scene.running.disk.fail("write", errno.ENOSPC, path="*orders*")
-    with pytest.raises(TransactionPending):
-        scene.commit(whose)
-    assert scene.is_held_back()
-    scene.due(2)
-    assert scene.seen() == [b"a"]
-    assert scene.commit(whose).state == "complete_commit"
-
-
-def test_where_a_log_is_fenced_nothing_has_ended_until_it_is_known_what_it_holds() -> None:
-    scene = Scene()
-    whose = scene.init()
+def test_transaction_on_fenced_log_ends_after_restart(scene: Scene, whose: TransactionId) -> None:
     scene.touch(whose, ORDERS)
     scene.running.disk.fail("sync", path="*orders*")
     told = scene.ask_to_send(whose, b"a")
@@ -384,8 +335,7 @@ def test_where_a_log_is_fenced_nothing_has_ended_until_it_is_known_what_it_holds
     assert scene.known().state == "complete_abort"
 
 
-def test_without_its_log_no_transaction_begins_and_what_may_not_be_committed_is_held_back() -> None:
-    scene = Scene()
+def test_unreadable_transaction_log_refuses_init_and_hides_open_messages(scene: Scene) -> None:
     scene.send(scene.init(), b"a")
     disk = scene.running.disk.crash()
     disk.fail("open", path=TRANSACTIONS)
@@ -393,19 +343,18 @@ def test_without_its_log_no_transaction_begins_and_what_may_not_be_committed_is_
     with pytest.raises(LogFenced):
         again.init()
     assert not list(read_messages(again.partition()))
-    healed = again.crash().recover()
-    assert healed.known().state == "complete_abort"
+    recovered = again.crash().recover()
+    assert recovered.known().state == "complete_abort"
 
 
 # --- by time ---
 
 
-def test_a_transaction_of_which_nothing_is_heard_is_aborted() -> None:
-    scene = Scene()
+def test_silent_transaction_is_aborted_after_its_timeout(scene: Scene) -> None:
     whose = scene.init(timeout=10)
     scene.send(whose, b"a")
     scene.due(6)
-    scene.coordinator.heartbeat(whose, NAME)
+    scene.coordinator.current(whose, NAME)
     scene.due(6)
     assert scene.known().state == "ongoing"
     scene.due(5)
@@ -416,32 +365,30 @@ def test_a_transaction_of_which_nothing_is_heard_is_aborted() -> None:
     assert scene.coordinator.counts.aborted == {"timeout": 1}
 
 
-def test_however_much_is_heard_of_it_a_transaction_lasts_so_long() -> None:
-    scene = Scene()
+def test_transaction_is_aborted_at_its_maximum_duration(scene: Scene) -> None:
     whose = scene.init(timeout=100)
     scene.begin(whose)
     for _ in range(int(TRANSACTION_SECONDS_MAX // 90) - 1):
         scene.due(90)
-        scene.coordinator.heartbeat(whose, NAME)
+        scene.coordinator.current(whose, NAME)
     scene.due(80)
     assert scene.known().state == "ongoing"
     scene.due(20)
     assert scene.known().state == "complete_abort"
 
 
-def test_an_abort_by_time_that_the_disk_refuses_is_tried_again() -> None:
-    scene = Scene()
+def test_timeout_abort_refused_by_disk_is_retried(scene: Scene) -> None:
     scene.begin(scene.init(timeout=1))
-    scene.running.disk.fail("write", errno.ENOSPC, path=TRANSACTIONS)
+    scene.running.refuse_writes(TRANSACTIONS)
     scene.due(2)
     assert scene.known().state == "ongoing"
     scene.due(2)
     assert scene.known().state == "complete_abort"
 
 
-def test_somebody_hears_once_of_a_transaction_that_is_open_for_long() -> None:
+def test_a_long_transaction_is_reported_once() -> None:
     scene, hung = Scene(), list[str]()
-    scene.coordinator.patience.on_hung = lambda record: hung.append(record.id)
+    scene.coordinator.timeouts.on_hung.subscribe(lambda record: hung.append(record.id))
     scene.begin(scene.init(timeout=900))
     scene.due(TRANSACTION_HUNG_SECONDS - 1)
     assert hung == []
@@ -450,8 +397,7 @@ def test_somebody_hears_once_of_a_transaction_that_is_open_for_long() -> None:
     assert hung == [NAME]
 
 
-def test_an_id_that_nobody_uses_is_forgotten_after_a_week() -> None:
-    scene = Scene()
+def test_an_unused_id_is_forgotten_after_a_week(scene: Scene) -> None:
     scene.init("used")
     scene.init("unused")
     scene.begin(scene.init("open", timeout=900), "open")
@@ -467,13 +413,11 @@ def test_an_id_that_nobody_uses_is_forgotten_after_a_week() -> None:
 # --- a start ---
 
 
-def test_what_a_start_has_found_open_cannot_go_on() -> None:
+def test_transaction_open_at_start_is_refused_before_recovery_ends(scene: Scene, whose: TransactionId) -> None:
     """Even before it is aborted: a crash may have taken a part of it."""
-    scene = Scene()
-    whose = scene.init()
     scene.send(whose, b"a")
     scene = scene.crash()
-    scene.running.disk.fail("write", errno.ENOSPC, path=TRANSACTIONS)
+    scene.running.refuse_writes(TRANSACTIONS)
     with pytest.raises(DiskFull):
         scene.recover()
     assert scene.known().state == "ongoing"
@@ -483,11 +427,10 @@ def test_what_a_start_has_found_open_cannot_go_on() -> None:
     assert scene.recover().known().state == "complete_abort"
 
 
-def test_a_recovery_that_is_tried_again_leaves_alone_what_has_begun_since() -> None:
-    scene = Scene()
+def test_repeated_recovery_keeps_transactions_begun_since_start(scene: Scene) -> None:
     scene.send(scene.init("old"), b"a")
     scene = scene.crash()
-    scene.running.disk.fail("write", errno.ENOSPC, path=TRANSACTIONS)
+    scene.running.refuse_writes(TRANSACTIONS)
     with pytest.raises(DiskFull):
         scene.recover()
     whose = scene.init()
@@ -497,27 +440,29 @@ def test_a_recovery_that_is_tried_again_leaves_alone_what_has_begun_since() -> N
     assert scene.seen() == [b"b"]
 
 
-def test_who_waits_for_the_recovery_hears_that_it_was_refused() -> None:
-    scene = Scene()
+def test_callers_waiting_for_recovery_get_its_refusal(scene: Scene) -> None:
     scene.begin(scene.init())
     scene = scene.crash()
-    recovery = scene.ask(scene.running.broker.ending.recover())
+    recovery = scene.ask(scene.running.broker.completer.recover())
     told = scene.ask(scene.coordinator.init(NAME, NANOSECONDS))
-    scene.running.disk.fail("write", errno.ENOSPC, path=TRANSACTIONS)
+    scene.running.refuse_writes(TRANSACTIONS)
     scene.flush()
     assert isinstance(recovery.refusal, DiskFull)
     assert isinstance(told.refusal, DiskFull)
 
 
-def test_a_producer_that_was_told_its_next_epoch_goes_on_after_a_crash_that_took_the_record_of_it() -> None:
-    scene = Scene()
+def crashed_after_commit(scene: Scene) -> tuple[Scene, TransactionId]:
+    """Crash after a commit is answered and before its end is recorded; return the epoch that it has given."""
     whose = scene.init()
     scene.send(whose, b"a")
     told = scene.ask(scene.coordinator.end(whose, NAME, is_commit=True))
     scene.flush()
     assert told.result.state == "complete_commit"
-    scene = scene.crash()  # before another flush
-    following = Whose(whose.producer, whose.epoch + 1)
+    return scene.crash(), TransactionId(whose.producer, whose.epoch + 1)
+
+
+def test_answered_next_epoch_is_valid_after_crash_lost_its_record() -> None:
+    scene, following = crashed_after_commit(Scene())
     with pytest.raises(TransactionPending):
         scene.begin(following)
     scene.recover()
@@ -526,15 +471,8 @@ def test_a_producer_that_was_told_its_next_epoch_goes_on_after_a_crash_that_took
     assert scene.seen() == [b"a", b"b"]
 
 
-def test_init_after_a_crash_goes_on_with_the_epoch_whose_record_the_crash_took() -> None:
-    scene = Scene()
-    whose = scene.init()
-    scene.send(whose, b"a")
-    told = scene.ask(scene.coordinator.end(whose, NAME, is_commit=True))
-    scene.flush()
-    assert told.result.state == "complete_commit"
-    scene = scene.crash()  # before another flush
-    following = Whose(whose.producer, whose.epoch + 1)
+def test_init_accepts_epoch_whose_record_was_lost_in_a_crash() -> None:
+    scene, following = crashed_after_commit(Scene())
     begun = scene.ask(scene.coordinator.init(NAME, NANOSECONDS, following))
     scene.recover()
     for _ in range(3):

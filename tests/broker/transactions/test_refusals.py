@@ -1,54 +1,48 @@
-"""Whoever calls with another epoch than the one that is known is too late, or too early."""
+"""A call with another epoch than the current one is refused as late or early."""
 
 import pytest
 
-from goqueue.broker.transactions.records import Ended, Registered
-from goqueue.broker.transactions.refusals import of_another_epoch, refuse_unless_former
-from goqueue.broker.transactions.states import State
-from goqueue.broker.transactions.whose import Whose
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.transactions.records import EndedTransaction, TransactionMetadata, TransactionState
+from goqueue.broker.transactions.refusals import refuse_unless_former, wrong_epoch
 from goqueue.errors import GoQueueError, ProducerFenced, TransactionAborted, TransactionPending, UnknownProducer
 
 PRODUCER, EPOCH = 7, 30
 
 
-def known(state: State, last: Ended | None = None) -> Registered:
-    return Registered("orders", PRODUCER, EPOCH, state, timeout_ns=1, changed_ns=1, last=last)
+def known(state: TransactionState, last: EndedTransaction | None = None) -> TransactionMetadata:
+    return TransactionMetadata("orders", PRODUCER, EPOCH, state, timeout_ns=1, changed_ns=1, last=last)
+
+
+@pytest.mark.parametrize(
+    ("state", "producer", "epoch", "kind"),
+    [
+        pytest.param("prepare_commit", 0, 1, TransactionPending, id="next_epoch_during_commit"),
+        pytest.param("prepare_abort", 0, 1, TransactionPending, id="next_epoch_during_abort"),
+        pytest.param("ongoing", 0, 1, UnknownProducer, id="next_epoch_while_ongoing"),
+        pytest.param("empty", 0, 1, UnknownProducer, id="next_epoch_while_empty"),
+        pytest.param("complete_commit", 0, 1, UnknownProducer, id="next_epoch_after_commit"),
+        pytest.param("prepare_commit", 0, -1, ProducerFenced, id="earlier_epoch"),
+        pytest.param("prepare_commit", 0, 2, UnknownProducer, id="second_next_epoch"),
+        pytest.param("empty", 1, 1, ProducerFenced, id="other_producer"),
+    ],
+)
+def test_wrong_epoch_is_refused(state: TransactionState, producer: int, epoch: int, kind: type[GoQueueError]) -> None:
+    assert isinstance(wrong_epoch(known(state), TransactionId(PRODUCER + producer, EPOCH + epoch)), kind)
+
+
+def test_earlier_epoch_gets_the_reason_of_its_abort() -> None:
+    earlier = TransactionId(PRODUCER, EPOCH - 1)
+    last = EndedTransaction(earlier, "complete_abort", 1, 1, reason="timeout")
+    assert isinstance(wrong_epoch(known("complete_abort", last), earlier), TransactionAborted)
 
 
 @pytest.mark.parametrize("state", ["prepare_commit", "prepare_abort"])
-def test_the_epoch_that_an_end_has_given_is_waited_for_where_a_crash_came_before_its_record(state: State) -> None:
-    assert isinstance(of_another_epoch(known(state), Whose(PRODUCER, EPOCH + 1)), TransactionPending)
+def test_init_accepts_the_epoch_of_an_unrecorded_end(state: TransactionState) -> None:
+    refuse_unless_former(known(state), TransactionId(PRODUCER, EPOCH + 1))
 
 
-@pytest.mark.parametrize("state", ["ongoing", "empty", "complete_commit"])
-def test_an_epoch_that_was_never_given_is_refused(state: State) -> None:
-    assert isinstance(of_another_epoch(known(state), Whose(PRODUCER, EPOCH + 1)), UnknownProducer)
-
-
-@pytest.mark.parametrize(("epoch", "kind"), [(EPOCH - 1, ProducerFenced), (EPOCH + 2, UnknownProducer)])
-def test_no_other_epoch_is_waited_for(epoch: int, kind: type[GoQueueError]) -> None:
-    assert isinstance(of_another_epoch(known("prepare_commit"), Whose(PRODUCER, epoch)), kind)
-
-
-def test_an_epoch_of_another_producer_is_fenced_however_high_it_is() -> None:
-    assert isinstance(of_another_epoch(known("empty"), Whose(PRODUCER + 1, EPOCH + 1)), ProducerFenced)
-
-
-def test_the_epoch_before_is_told_why_its_transaction_was_aborted() -> None:
-    last = Ended(Whose(PRODUCER, EPOCH - 1), "complete_abort", 1, 1, reason="timeout")
-    assert isinstance(of_another_epoch(known("complete_abort", last), Whose(PRODUCER, EPOCH - 1)), TransactionAborted)
-
-
-@pytest.mark.parametrize("state", ["prepare_commit", "prepare_abort"])
-def test_init_accepts_the_epoch_that_an_unrecorded_end_has_given(state: State) -> None:
-    refuse_unless_former(known(state), Whose(PRODUCER, EPOCH + 1))
-
-
-def test_init_refuses_an_older_epoch_while_an_end_is_carried_out() -> None:
-    with pytest.raises(ProducerFenced):
-        refuse_unless_former(known("prepare_commit"), Whose(PRODUCER, EPOCH - 1))
-
-
-def test_init_refuses_a_later_epoch_while_an_end_is_carried_out() -> None:
-    with pytest.raises(UnknownProducer):
-        refuse_unless_former(known("prepare_commit"), Whose(PRODUCER, EPOCH + 2))
+@pytest.mark.parametrize(("epoch", "kind"), [(-1, ProducerFenced), (2, UnknownProducer)])
+def test_init_refuses_other_epochs_while_a_transaction_ends(epoch: int, kind: type[GoQueueError]) -> None:
+    with pytest.raises(kind):
+        refuse_unless_former(known("prepare_commit"), TransactionId(PRODUCER, EPOCH + epoch))

@@ -1,23 +1,26 @@
 """Transactions on a partition as tests write them: by producer, with what should be seen of each message noted."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from goqueue.broker.partition import Partition
-from goqueue.broker.producers import MARK_NAME, Mark
-from goqueue.broker.transactions.opened import End
-from goqueue.broker.work import Work, run
+from goqueue.broker.core.open_transactions import TransactionEnd
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.work import run_work
 from goqueue.storage import frame, scan
+from goqueue.wire.sections import PRODUCER_HEADER
 from tests.broker.brokers import Running, Told
 
 T = TypeVar("T")
 State = Literal["plain", "open", "committed", "aborted", "control"]
 
 
-def transactional(values: Iterable[bytes], mark: Mark, key: bytes | None = None, lane: int = frame.NORMAL) -> bytes:
+def transactional(
+    values: Iterable[bytes], mark: ProducerMark, key: bytes | None = None, lane: int = frame.NORMAL
+) -> bytes:
     """A batch of a transaction as a client sends it."""
-    first, headers = frame.TRANSACTIONAL, frame.encode_headers([(MARK_NAME, mark.encode())])
+    first, headers = frame.TRANSACTIONAL, frame.encode_headers([(PRODUCER_HEADER, mark.encode())])
     found = []
     for value in values:
         found.append(frame.encode(value, key, headers, priority=lane, flags=first))
@@ -27,7 +30,7 @@ def transactional(values: Iterable[bytes], mark: Mark, key: bytes | None = None,
 
 @dataclass
 class Traffic:
-    """What was written to one partition of a running broker, and what has become of it."""
+    """The messages written to one partition of a running broker, and their results."""
 
     running: Running
     name: str = "orders"
@@ -57,10 +60,10 @@ class Traffic:
 
     def write(self, producer: int, *values: bytes, key: bytes | None = None, lane: int = frame.NORMAL) -> None:
         """In the transaction of this producer, which begins if none is open."""
-        mark = Mark(producer, self.epochs.get(producer, 0), self.sequences.get(producer, 0), len(values))
+        mark = ProducerMark(producer, self.epochs.get(producer, 0), self.sequences.get(producer, 0), len(values))
         self.sequences[producer] = mark.sequence + len(values)
         told: Told[object] = Told()
-        frames = scan.batch(bytearray(transactional(values, mark, key, lane)))
+        frames = scan.check_batch(bytearray(transactional(values, mark, key, lane)))
         self.partition.take(frames, mark, told, is_transactional=True)
         self.running.flush()
         assert told.result
@@ -69,7 +72,7 @@ class Traffic:
     def end(self, producer: int, *, commits: bool) -> None:
         refused: list[object] = []
         epoch = self.epochs.get(producer, 0)
-        self.partition.end_transactions([End(producer, epoch, commits)], refused.append)
+        self.partition.end_transactions([TransactionEnd(producer, epoch, commits)], refused.append)
         self.running.flush()
         assert refused == [None]
         if (offsets := self.opened.pop(producer, None)) is not None:
@@ -98,11 +101,11 @@ class Traffic:
         self.running.flush()
 
     def move(self, running: Running) -> None:
-        """To the next broker, which finds out again what is open before anybody reads."""
+        """To the next broker, which finds open transactions again before the first read."""
         self.running = running
         partition = running.broker.topics[self.name].partition(0)
         partition.open.hold(min((offsets[0] for offsets in self.opened.values()), default=0), partition.log_end)
-        run(partition.find_open({one: self.epochs.get(one, 0) for one in self.opened}))
+        run_work(partition.find_open({one: self.epochs.get(one, 0) for one in self.opened}))
 
     # --- what should be seen ---
 
@@ -120,11 +123,13 @@ class Traffic:
         return [offset for offset in range(first, min(end, self.stable)) if self.states[offset] == "aborted"]
 
 
-def read_messages(partition: Partition, offset: int | None = None, max_bytes: int = 2_000) -> Iterator[frame.Message]:
-    """What readers get from an offset on, without control records; each read has some, or it is the end."""
+def read_messages(
+    partition: Partition, offset: int | None = None, max_bytes: int = 2_000
+) -> Iterator[frame.StoredMessage]:
+    """The messages from an offset on, without control records."""
     offset = partition.earliest if offset is None else offset
     while True:
-        read = run(partition.read(offset, max_bytes))
+        read = run_work(partition.read(offset, max_bytes))
         found = [frame.decode(buffer, place) for buffer in read.buffers for place in frame.walk(buffer)]
         wanted = [message for message in found if not message.flags & frame.CONTROL]
         if not wanted:
@@ -140,22 +145,9 @@ def read_offsets(partition: Partition, offset: int | None = None, max_bytes: int
 
 
 def stored_offsets(partition: Partition) -> list[int]:
-    """Of all that is there, whoever may see it."""
+    """All messages that are stored, visible or not."""
     found, offset = list[int](), partition.earliest
-    while (read := run(partition.read_uncommitted(offset, 10_000))).buffers:
+    while (read := run_work(partition.read_uncommitted(offset, 10_000))).buffers:
         found += [frame.offset_at(buffer, place) for buffer in read.buffers for place in frame.walk(buffer)]
         offset = read.next_offset
     return found
-
-
-def going_on(work: Work[T], job: Any, meanwhile: Callable[[], object] = lambda: None) -> Work[T]:
-    """Work that has begun with this job, during which something happens."""
-    answer = yield job
-    meanwhile()
-    while True:
-        try:
-            job = work.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        answer = yield job

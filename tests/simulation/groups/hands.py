@@ -1,19 +1,21 @@
-"""What a member has in hand, and what must hold of everything that a poll gives."""
+"""The leases of a member, and the invariants of every poll result."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from goqueue.broker.delivery.changes import Grant, Range, Retry
-from goqueue.broker.delivery.claims import Statement
-from goqueue.broker.delivery.receipt import Receipt
-from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
-from goqueue.broker.delivery.taking import Handed, Portion
+from goqueue.broker.groups.poll import LeasedBatch, PollResult
+from goqueue.broker.groups.records import LeaseGrant, Range, RetryState
+from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
+from goqueue.broker.groups.settle_commands import ReceiptHandle, SettleCommand
 from goqueue.storage import frame
 from tests.simulation.groups.checks import is_there
 from tests.simulation.groups.model import Key, Progress
-from tests.simulation.groups.world import GroupWorld
-from tests.simulation.model import content_of
+from tests.simulation.publishing.model import content_of
 
-Waiting = list[tuple[int, int, Retry]]
+if TYPE_CHECKING:
+    from tests.simulation.groups.traffic import GroupTraffic
+
+Waiting = list[tuple[int, int, RetryState]]
 """What is to be tried again, or is held back."""
 
 
@@ -24,7 +26,7 @@ class Hand:
     key: Key
     progress: Progress
     resets: int
-    grant: Grant
+    grant: LeaseGrant
     messages: frozenset[int]
     """What came with it; the range of the lease may have other offsets."""
     left: set[int]
@@ -34,19 +36,19 @@ class Hand:
         return self.grant.first, self.grant.end
 
     def receipt(self, offset: int) -> str:
-        return str(Receipt(*self.key.place, offset, self.grant.deliveries, self.grant.id))
+        return str(ReceiptHandle(*self.key.place, offset, self.grant.deliveries, self.grant.id))
 
 
 @dataclass(eq=False)
 class Asked:
-    """What was said of one lease, until the answer comes."""
+    """A settlement of one lease until its answer comes."""
 
-    statement: Statement
+    statement: SettleCommand
     hand: Hand
 
     @property
     def offsets(self) -> list[int]:
-        """Of messages, whatever else the ranges cover."""
+        """Return the offsets of messages in the ranges."""
         covered = (offset for first, end in self.statement.ranges for offset in range(first, end))
         return [offset for offset in covered if offset in self.hand.messages]
 
@@ -55,7 +57,7 @@ class Asked:
 class Begun:
     """A poll, and how things stood when it began."""
 
-    world: GroupWorld
+    world: "GroupTraffic"
     group: str
     member: str
     in_flight_max: int
@@ -65,7 +67,7 @@ class Begun:
     waiting: dict[Key, Waiting]
     """Where messages of a key keep their order."""
 
-    def take(self, portion: Portion) -> Hand | None:
+    def take(self, portion: LeasedBatch) -> Hand | None:
         """Look at everything that was handed out; None where the topic has gone meanwhile."""
         topic, grant = self.world.broker.topics.get(portion.topic), portion.grant
         if topic is None or topic.created_ns != self.created.get(portion.topic):
@@ -81,16 +83,16 @@ class Begun:
         for message in messages:
             self._check(key, progress, message)
             if self.resets.get(key) == progress.resets and not progress.unsure:
-                progress.hand_out(message.offset, grant.deliveries, self.tick, self.world.groups.tick)
+                progress.hand_out(message.offset, grant.deliveries, self.tick, self.world.tick)
             progress.handed.add(message.offset)
         return Hand(key, progress, progress.resets, grant, frozenset(offsets), set(offsets))
 
-    def _check(self, key: Key, progress: Progress, message: frame.Message) -> None:
+    def _check(self, key: Key, progress: Progress, message: frame.StoredMessage) -> None:
         if progress.owed is None:
             return
         expected = progress.owed.history.get(message.offset)
         assert expected == content_of(message), f"what was published is handed out: {key} {message.offset}"
-        cursor = self.world.coordinator.ledger.cursor(self.group, key.place)
+        cursor = self.world.coordinator.store.cursor(self.group, key.place)
         partition = self.world.broker.topics[key.topic].partitions[key.partition]
         for first, end, retry in self.waiting.get(key, ()) if message.key and cursor is not None else ():
             for offset in range(first, min(end, message.offset)):
@@ -99,40 +101,40 @@ class Begun:
                         f"messages of a key keep their order: {key} {message.offset} came before {offset}, {retry}"
                     )
 
-    def check_limits(self, handed: Handed) -> None:
-        """How much it may have in hand; and what is tried for the last time is alone.
+    def check_limits(self, handed: PollResult) -> None:
+        """Return how much it may have in hand; and what is tried for the last time is alone.
 
         What was given back is in hand again when the disk refuses that: then it may be more.
         """
-        cursors = self.world.coordinator.ledger.cursors(self.group)
+        cursors = self.world.coordinator.store.cursors(self.group)
         leases = [
             lease for one in cursors.values() for lease in one.leases.values() if lease.grant.member == self.member
         ]
         count = sum(lease.left.count for lease in leases)
         assert count <= self.in_flight_max or self.world.is_faulty, f"a member has a limit: {self.member} has {count}"
-        for portion in handed.portions:
-            is_last = portion.grant.failures >= self.world.retries_max
+        for portion in handed.batches:
+            is_last = portion.grant.failures >= self.world.retries_of(self.group)
             if is_last and not portion.topic.endswith(DEAD_LETTER_SUFFIX):
                 assert portion.content.count == 1, f"a last chance is alone: {portion.grant}"
-                assert len(handed.portions) == 1, f"a last chance is alone: {handed.portions}"
+                assert len(handed.batches) == 1, f"a last chance is alone: {handed.batches}"
                 assert count <= 1 or self.world.is_faulty, f"a last chance is alone: {leases}"
 
 
-def begin(world: GroupWorld, group: str, member: str, in_flight_max: int, *, in_order: bool) -> Begun:
-    cursors = world.coordinator.ledger.cursors(group) if in_order else {}
+def begin(world: "GroupTraffic", group: str, member: str, in_flight_max: int, *, in_order: bool) -> Begun:
+    cursors = world.coordinator.store.cursors(group) if in_order else {}
     return Begun(
         world,
         group,
         member,
         in_flight_max,
-        world.groups.tick,
+        world.tick,
         {key: progress.resets for key, progress in world.groups.of(group).items() if not progress.unsure},
         {name: topic.created_ns for name, topic in world.broker.topics.items()},
         {Key(group, *place, cursor.topic_ns): list(cursor.waiting.runs()) for place, cursor in cursors.items()},
     )
 
 
-def _messages_of(portion: Portion) -> list[frame.Message]:
+def _messages_of(portion: LeasedBatch) -> list[frame.StoredMessage]:
     grant, content = portion.grant, portion.content
     assert content.first <= grant.first < grant.end <= content.end, f"a lease is what comes with it: {grant}"
     messages = [frame.decode(one, position) for one in content.buffers for position in frame.walk(one)]

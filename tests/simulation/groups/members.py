@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from goqueue.broker.delivery.changes import Place
-from goqueue.broker.delivery.settlement import Outcome, Verdict
-from goqueue.broker.delivery.taking import Handed, PollWish
-from goqueue.broker.groups.group import Group
-from goqueue.broker.groups.membership import Wish
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.groups.membership import JoinOptions
+from goqueue.broker.groups.poll import PollOptions, PollResult
+from goqueue.broker.groups.records import Group
+from goqueue.broker.groups.settlement import SettleCommandReply, SettleCommandResult
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import (
     DeadLetterFinal,
@@ -30,7 +30,10 @@ from goqueue.errors import (
 )
 from tests.simulation.groups.hands import Asked, Begun, Hand, begin
 from tests.simulation.groups.model import Key
-from tests.simulation.groups.world import Doing, GroupWorld
+from tests.simulation.task import Task
+
+if TYPE_CHECKING:
+    from tests.simulation.groups.traffic import GroupTraffic
 
 EXPECTED = (
     DeadLetterFinal,
@@ -53,9 +56,9 @@ EXPECTED = (
 class Client:
     """Reads in one group, and joins again when it is told to."""
 
-    world: GroupWorld
+    world: "GroupTraffic"
     group: str
-    wish: dict[str, Any]
+    options: dict[str, Any]
     """How the group works, as far as this client has a say in it."""
     name: str
     in_flight_max: int
@@ -63,10 +66,10 @@ class Client:
     generation: int = 0
     stale: int | None = None
     """A generation since which something was taken from it."""
-    places: list[Place] = field(default_factory=list)
-    to_give_up: list[Place] = field(default_factory=list)
+    places: list[PartitionRef] = field(default_factory=list)
+    partitions_to_revoke: list[PartitionRef] = field(default_factory=list)
     hands: list[Hand] = field(default_factory=list)
-    polls: list[Doing[Handed]] = field(default_factory=list)
+    polls: list[Task] = field(default_factory=list)
     is_joining: bool = False
 
     def tell(self, *words: object) -> None:
@@ -75,7 +78,7 @@ class Client:
     def refused(self, what: str, error: GoQueueError) -> None:
         """Told that it is no member, it forgets that it was."""
         self.tell(what, "was refused:", error)
-        self.world.model.counts[f"refused: {error.code}"] += 1
+        self.world.counts[f"refused: {error.code}"] += 1
         if isinstance(error, MemberUnknown | GroupNotFound):
             self.forget()
         if not isinstance(error, EXPECTED):
@@ -83,8 +86,8 @@ class Client:
             self.world.refused(what, error)
 
     def forget(self) -> None:
-        """Of what it has in hand it may still speak."""
-        self.member, self.stale, self.places, self.to_give_up = None, None, [], []
+        """Forget the membership; leases may still be settled."""
+        self.member, self.stale, self.places, self.partitions_to_revoke = None, None, [], []
 
     def vanish(self) -> None:
         for poll in list(self.polls):
@@ -102,34 +105,34 @@ class Client:
     # --- membership ---
 
     def learn(self, group: Group) -> None:
-        """What it is told of its group."""
+        """Return what it is told of its group."""
         self.world.groups.told(group)
         if self.member not in group.members:
             return
-        places = group.to_work_on(self.member)
-        owned = {*places, *group.to_give_up(self.member)}
-        if group.generation > self.generation and {*self.places, *self.to_give_up} - owned:
+        places = group.partitions_to_process(self.member)
+        owned = {*places, *group.partitions_to_revoke(self.member)}
+        if group.generation > self.generation and {*self.places, *self.partitions_to_revoke} - owned:
             self.stale = self.generation
         if group.generation >= self.generation:
             self.generation, self.places = group.generation, places
-            self.to_give_up = group.to_give_up(self.member)
+            self.partitions_to_revoke = group.partitions_to_revoke(self.member)
 
     def join(self, topics: Sequence[str], session_seconds: float) -> None:
         world, life = self.world, self.world.lives
-        wish = Wish(
+        options = JoinOptions(
             topics=tuple(topics),
             client_id=self.name,
             session_ns=round(session_seconds * NANOSECONDS),
             in_flight_max=self.in_flight_max,
             member_id=self.member,
-            **self.wish,
+            **self.options,
         )
-        if wish.start == "latest":
+        if options.start == "latest":
             world.groups.begin_late.add(self.group)
 
         def told(result: tuple[str, Group] | GoQueueError) -> None:
             assert world.lives == life, "who asked one process is not told by another"
-            if not self.is_joining:  # it has vanished, and nobody hears this
+            if not self.is_joining:  # it has vanished, and no client hears this
                 return
             self.is_joining = False
             if isinstance(result, GoQueueError):
@@ -145,7 +148,7 @@ class Client:
 
         self.is_joining = True
         try:
-            world.coordinator.membership.join(self.group, wish, told)
+            world.coordinator.membership.join(self.group, options, told)
         except GoQueueError as error:
             self.is_joining = False
             self.refused("joining", error)
@@ -164,9 +167,9 @@ class Client:
 
     def revoke(self) -> None:
         """Give up what is asked for, all or a part."""
-        if self.member is None or not self.to_give_up:
+        if self.member is None or not self.partitions_to_revoke:
             return
-        places = self.to_give_up[: self.world.random.choice((1, 100))]
+        places = self.partitions_to_revoke[: self.world.random.choice((1, 100))]
 
         def told(result: tuple[str, Group] | GoQueueError) -> None:
             if isinstance(result, GoQueueError):
@@ -176,7 +179,7 @@ class Client:
 
         try:
             membership = self.world.coordinator.membership
-            membership.give_up(self.group, self.member, self.generation, places, told)
+            membership.revoke(self.group, self.member, self.generation, places, told)
         except GoQueueError as error:
             self.refused("giving up", error)
 
@@ -199,32 +202,33 @@ class Client:
 
     # --- poll ---
 
-    def poll(self, wish: PollWish, *, stale: bool = False) -> None:
+    def poll(self, options: PollOptions, *, stale: bool = False) -> None:
         """Begin one; what it gives comes when all its jobs are done."""
         if self.member is None:
             return
         generation = self.stale if stale else self.generation
         if generation is None:
             return
-        begun = begin(self.world, self.group, self.member, self.in_flight_max, in_order=self.wish.get("order") == "key")
-        work = self.world.coordinator.polls.poll(self.group, self.member, generation, wish)
-        doing = Doing(
-            self.world, f"poll of {self.member}", work, partial(self._handed, begun, stale), self._poll_refused
+        begun = begin(
+            self.world, self.group, self.member, self.in_flight_max, in_order=self.options.get("order") == "key"
         )
-        self.polls.append(doing)
-        doing.step()
+        work = self.world.coordinator.polling.poll(self.group, self.member, generation, options)
+        done = partial(self._handed, begun, stale)
+        task = Task(self.world.world, f"poll of {self.member}", work, done, self._poll_refused)
+        self.polls.append(task)
+        task.step()
 
     def _poll_refused(self, error: GoQueueError) -> None:
         self.polls = [poll for poll in self.polls if not poll.is_over]
         self.refused("a poll", error)
 
-    def _handed(self, begun: Begun, is_stale: bool, handed: Handed) -> None:
+    def _handed(self, begun: Begun, is_stale: bool, handed: PollResult) -> None:
         self.polls = [poll for poll in self.polls if not poll.is_over]
         assert not is_stale, f"a stale generation is refused: {self.member} of {self.group}"
-        assert len({portion.grant.id for portion in handed.portions}) == len(handed.portions), "leases have names"
-        hands = [hand for portion in handed.portions if (hand := begun.take(portion)) is not None]
+        assert len({portion.grant.id for portion in handed.batches}) == len(handed.batches), "leases have names"
+        hands = [hand for portion in handed.batches if (hand := begun.take(portion)) is not None]
         begun.check_limits(handed)
-        self.world.model.counts["messages handed out"] += sum(len(hand.left) for hand in hands)
+        self.world.counts["messages handed out"] += sum(len(hand.left) for hand in hands)
         if self.member == begun.member:
             self.hands += hands
             self.learn(handed.group)
@@ -254,27 +258,27 @@ class Client:
     def _expect(self, asked: list[Asked]) -> "_Told":
         for one in asked:
             statement = one.statement
-            self.tell(statement.verb, statement.topic, statement.partition, statement.ranges, statement.lease[-6:])
-            if statement.verb == "ack":
+            self.tell(statement.action, statement.topic, statement.partition, statement.ranges, statement.lease[-6:])
+            if statement.action == "ack":
                 one.hand.progress.maybe.update(one.offsets)
         self.world.model.waiting += 1
         return _Told(self, asked, self.world.lives)
 
-    def answered(self, asked: Asked, verdict: Verdict) -> None:
-        """What came of one statement."""
+    def answered(self, asked: Asked, verdict: SettleCommandReply) -> None:
+        """Return what came of one statement."""
         if isinstance(verdict, GoQueueError):
-            self.refused(asked.statement.verb, verdict)
+            self.refused(asked.statement.action, verdict)
             return
-        self.tell(asked.statement.verb, asked.statement.ranges, asked.statement.lease[-6:], "was answered")
-        self.world.model.counts[f"{asked.statement.verb} answered"] += 1
-        if asked.statement.verb != "extend":
+        self.tell(asked.statement.action, asked.statement.ranges, asked.statement.lease[-6:], "was answered")
+        self.world.counts[f"{asked.statement.action} answered"] += 1
+        if asked.statement.action != "extend":
             asked.hand.left -= set(asked.offsets)
-        hand, tick = asked.hand, self.world.groups.tick
-        if asked.statement.verb == "ack":
+        hand, tick = asked.hand, self.world.tick
+        if asked.statement.action == "ack":
             hand.progress.finish(asked.offsets, hand.resets, tick)
         elif verdict.moved:
             dead = {offset for _, _, offset in verdict.moved}
-            self.world.model.counts["dead letters"] += len(dead)
+            self.world.counts["dead letters"] += len(dead)
             hand.progress.finish(dead, hand.resets, tick)
             hand.progress.dead |= dead & hand.progress.done.keys()
 
@@ -285,7 +289,9 @@ class Client:
         resets = {key: groups.progress[key].resets for key in offsets}
         meant = {key: self._meant(key, offset) for key, offset in offsets.items()}
         for key, offset in offsets.items():
-            groups.progress[key].maybe.update(one for one in range(offset) if not self._is_pledged(key, one))
+            groups.progress[key].maybe.update(
+                one for one in range(offset) if not self._is_acked_in_transaction(key, one)
+            )
 
         def told(error: GoQueueError | None) -> None:
             assert self.world.lives == life, "who asked one process is not told by another"
@@ -294,7 +300,7 @@ class Client:
                 self.refused("a commit", error)
                 return
             for key, done in meant.items():
-                groups.progress[key].finish(done, resets[key], groups.tick)
+                groups.progress[key].finish(done, resets[key], self.world.tick)
 
         self.world.model.waiting += 1
         try:
@@ -304,20 +310,20 @@ class Client:
             told(error)
 
     def _meant(self, key: Key, offset: int) -> list[int]:
-        """What a commit is about; where lanes are read one by one, of what is below it what was handed out."""
-        cursor = self.world.coordinator.ledger.cursor(self.group, key.place)
+        """Return what a commit is about; where lanes are read one by one, of what is below it what was handed out."""
+        cursor = self.world.coordinator.store.cursor(self.group, key.place)
         owed = self.world.groups.progress[key].owed
         if cursor is None or cursor.heads is None or cursor.topic_ns != key.created_ns:
-            return [one for one in range(offset) if not self._is_pledged(key, one)]
+            return [one for one in range(offset) if not self._is_acked_in_transaction(key, one)]
         history = owed.history if owed is not None else {}
         heads = {one: cursor.heads[content.priority] for one, content in history.items() if one < offset}
         seen = [one for one in range(offset) if one < heads.get(one, cursor.unread)]
-        return [one for one in seen if not self._is_pledged(key, one)]
+        return [one for one in seen if not self._is_acked_in_transaction(key, one)]
 
-    def _is_pledged(self, key: Key, offset: int) -> bool:
+    def _is_acked_in_transaction(self, key: Key, offset: int) -> bool:
         """A commit passes around it."""
-        cursor = self.world.coordinator.ledger.cursor(self.group, key.place)
-        return cursor is not None and cursor.topic_ns == key.created_ns and offset in cursor.pledged
+        cursor = self.world.coordinator.store.cursor(self.group, key.place)
+        return cursor is not None and cursor.topic_ns == key.created_ns and offset in cursor.transactional
 
 
 @dataclass(frozen=True)
@@ -328,7 +334,7 @@ class _Told:
     asked: list[Asked]
     life: int
 
-    def __call__(self, result: list[Verdict] | GoQueueError) -> None:
+    def __call__(self, result: list[SettleCommandReply] | GoQueueError) -> None:
         world = self.client.world
         assert world.lives == self.life, "who asked one process is not told by another"
         world.model.waiting -= 1
@@ -337,5 +343,5 @@ class _Told:
             return
         assert len(result) == len(self.asked), "each statement has an answer"
         for asked, verdict in zip(self.asked, result, strict=True):
-            assert isinstance(verdict, Outcome | GoQueueError)
+            assert isinstance(verdict, SettleCommandResult | GoQueueError)
             self.client.answered(asked, verdict)

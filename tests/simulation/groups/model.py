@@ -1,4 +1,4 @@
-"""What the members of groups remember, and what groups are owed: kept beside the model of the log, and as naive.
+"""A naive model of groups, beside that of the log: what members remember and what groups are owed.
 
 It knows of every message what was answered, and of everything else that it may have happened or not. A tick is one
 step of a life: what was answered at one tick must show in everything that is asked for at a later one.
@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from goqueue.broker.delivery.changes import Place
-from goqueue.broker.groups.group import Group
-from tests.simulation.model import PartitionModel
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.groups.records import Group
+from tests.simulation.publishing.model import PartitionModel
 
 
 class Key(NamedTuple):
@@ -23,13 +23,13 @@ class Key(NamedTuple):
     created_ns: int
 
     @property
-    def place(self) -> Place:
-        return self.topic, self.partition
+    def place(self) -> PartitionRef:
+        return PartitionRef(self.topic, self.partition)
 
 
 @dataclass(eq=False)
 class Progress:
-    """What a group was told of one partition."""
+    """The answers that a group got about one partition."""
 
     owed: PartitionModel | None
     """The messages; None for dead letters, which the broker publishes itself."""
@@ -38,11 +38,11 @@ class Progress:
     done: dict[int, int] = field(default_factory=dict)
     """What was answered as done with, and at which tick."""
     maybe: set[int] = field(default_factory=set)
-    """What somebody wanted to be done with, whatever came of it."""
+    """What a client wanted to be done with, whatever the result."""
     dead: set[int] = field(default_factory=set)
     """What was answered as being on its way to the dead letters."""
     handed: set[int] = field(default_factory=set)
-    pledged: dict[int, int] = field(default_factory=dict)
+    transactional: dict[int, int] = field(default_factory=dict)
     """What was answered as part of a transaction that is open, and at which tick."""
     again: set[int] = field(default_factory=set)
     """What was part of a transaction that was aborted, and has yet to be handed out again."""
@@ -62,11 +62,11 @@ class Progress:
         self.done.clear()
         self.dead.clear()
         self.counts.clear()
-        self.pledged.clear()
+        self.transactional.clear()
         self.again.clear()
 
     def finish(self, offsets: Iterable[int], resets: int, tick: int) -> None:
-        """An answer to somebody who asked when it had been set back so often."""
+        """An answer to a client who asked when it had been set back so often."""
         if resets == self.resets and not self.unsure:
             for offset in offsets:
                 self.done.setdefault(offset, tick)
@@ -74,7 +74,9 @@ class Progress:
     def hand_out(self, offset: int, deliveries: int, begun: int, tick: int) -> None:
         """To a poll that began at one tick and was answered at another."""
         assert self.done.get(offset, begun) >= begun, f"what is done never comes back: offset {offset}"
-        assert self.pledged.get(offset, begun) >= begun, f"what is pledged comes to nobody: offset {offset}"
+        assert self.transactional.get(offset, begun) >= begun, (
+            f"what is acked in a transaction is not delivered: offset {offset}"
+        )
         self.again.discard(offset)
         counts = self.counts.setdefault(offset, {})
         assert deliveries not in counts, f"a delivery is counted once: offset {offset}, delivery {deliveries}"
@@ -87,16 +89,15 @@ class Progress:
 class Groups:
     """Everything that members know of their groups."""
 
-    tick: int = 0
     progress: dict[Key, Progress] = field(default_factory=dict)
-    owners: dict[tuple[str, int, Place], str] = field(default_factory=dict)
+    owners: dict[tuple[str, int, PartitionRef], str] = field(default_factory=dict)
     """Who was told to have which place in which generation of a group."""
     begin_late: set[str] = field(default_factory=set)
-    """Groups that may begin to read a partition anywhere: somebody wanted what comes, or has set them back."""
+    """Groups that may begin to read a partition anywhere: a client wanted what comes, or has set them back."""
     resetting: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many want to set back a group in a topic, and have not been answered, or were refused."""
     is_unsure: set[str] = field(default_factory=set)
-    """Groups whose deletion was asked for, and nobody knows what came of it."""
+    """Groups whose deletion was asked for, and the result is unknown."""
 
     def told(self, group: Group) -> None:
         for member, places in group.assignment.items():
@@ -119,7 +120,7 @@ class Groups:
             del self.owners[key]
 
     def recovered(self, floors: Callable[[Key], int]) -> None:
-        """What is there after a start is what there is."""
+        """Return what is there after a start is what there is."""
         for key, progress in self.progress.items():
             if progress.unsure:
                 progress.unsure = 0

@@ -1,81 +1,81 @@
 """The end of a life: on a disk that is sound again one patient member of each group drains everything."""
 
-from goqueue.broker.delivery.claims import Statement
-from goqueue.broker.delivery.rules import DEAD_LETTER_SUFFIX
-from goqueue.broker.delivery.taking import PollWish
-from goqueue.broker.groups.lag import Lag
-from goqueue.broker.work import run
+from typing import TYPE_CHECKING
+
+from goqueue.broker.core.work import run_work
+from goqueue.broker.groups.lag import GroupLag
+from goqueue.broker.groups.poll import PollOptions
+from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
+from goqueue.broker.groups.settle_commands import SettleCommand
 from goqueue.clock import NANOSECONDS
-from tests.simulation.checks import check, is_readable
 from tests.simulation.groups.checks import check_groups, dead_letters, is_there
 from tests.simulation.groups.hands import Asked
 from tests.simulation.groups.members import Client
-from tests.simulation.groups.steps import STYLES, GroupSteps
-from tests.simulation.groups.world import GroupWorld
+from tests.simulation.publishing.checks import check, is_readable
+
+if TYPE_CHECKING:
+    from tests.simulation.groups.traffic import GroupTraffic
 
 ROUNDS = 40
-_WISH = PollWish(1000, 1 << 20, 30 * NANOSECONDS)
+_OPTIONS = PollOptions(1000, 1 << 20, 30 * NANOSECONDS)
 
 
-def come_to_rest(world: GroupWorld, steps: GroupSteps) -> None:
-    """Nothing is stuck: everything that is there was handed out or is done, and nothing is left."""
-    world.disk.heal()
-    world.crash()
-    for client in steps.clients:
+def come_to_rest(world: "GroupTraffic") -> None:
+    """Let one patient member of each group drain everything: each message was delivered or is done."""
+    for client in world.clients:
         client.vanish()
-    names = [group.group for group in world.coordinator.ledger.groups()]
-    drainers = {name: Client(world, name, STYLES[name], "drainer", 1000) for name in names}
-    world.on_death += [client.died for client in drainers.values()]
+    names = [group.group for group in world.coordinator.store.groups()]
+    world.drainers = {name: Client(world, name, world.styles[name], "drainer", 1000) for name in names}
+    drainers = world.drainers.values()
     settle(world)
-    for client in drainers.values():
+    for client in drainers:
         _idle(world, client)
-    world.crash()
+    world.world.crash()
     for number in range(ROUNDS):
-        world.groups.tick += 1
+        world.world.tick += 1
         world.clock.advance(71 if number < ROUNDS / 2 else 1700)  # the wall clock may have been set back by hours
         settle(world)
-        for client in drainers.values():
+        for client in drainers:
             _drain(world, client)
         if not any(_left(world, name) for name in names):
             break
     else:
-        raise AssertionError(f"nothing is stuck for ever: {[lag for name in names for lag in _left(world, name)]}")
+        raise AssertionError(f"no message is stuck: {[lag for name in names for lag in _left(world, name)]}")
     check(world.broker, world.model)
     check_groups(world)
     _check_seen(world)
-    for client in drainers.values():
+    for client in drainers:
         client.vanish()
-    world.stop()
 
 
-def settle(world: GroupWorld) -> None:
+def settle(world: "GroupTraffic") -> None:
     """Let the broker do all that it has to do by now."""
     for _ in range(3):
         world.transactions.redeem()
         world.coordinator.deadlines.call_due(world.coordinator.clock.now_ns())
         _flush(world)
         world.clock.advance(0.03)
-        run(world.coordinator.undertaker.carry(), lambda: _flush(world))
-    run(world.coordinator.ledger.tell_again(), lambda: _flush(world))
+        run_work(world.coordinator.dead_letter_mover.move_all(), lambda: _flush(world))
+    run_work(world.coordinator.store.rewrite_logs(), lambda: _flush(world))
     world.see()
 
 
-def _flush(world: GroupWorld) -> None:
-    world.commit()
+def _flush(world: "GroupTraffic") -> None:
+    world.world.commit()
     world.store.flush()
 
 
-def _join(world: GroupWorld, client: Client) -> None:
-    topics = {place[0] for place in world.coordinator.ledger.cursors(client.group)} & world.broker.topics.keys()
+def _join(world: "GroupTraffic", client: Client) -> None:
+    topics = {place[0] for place in world.coordinator.store.cursors(client.group)} & world.broker.topics.keys()
     if client.member is None and not client.is_joining and topics:
         client.join(sorted(topics), 1800)
         settle(world)
     client.heartbeat()
 
 
-def _poll(world: GroupWorld, client: Client) -> None:
-    world.groups.tick += 1
-    client.poll(_WISH)
+def _poll(world: "GroupTraffic", client: Client) -> None:
+    world.world.tick += 1
+    client.poll(_OPTIONS)
     for poll in list(client.polls):
         while not poll.is_over:
             if not poll.is_ready:
@@ -83,7 +83,7 @@ def _poll(world: GroupWorld, client: Client) -> None:
             poll.step()
 
 
-def _idle(world: GroupWorld, client: Client) -> None:
+def _idle(world: "GroupTraffic", client: Client) -> None:
     """Take something, and do nothing about it."""
     _join(world, client)
     if client.member is not None:
@@ -91,7 +91,7 @@ def _idle(world: GroupWorld, client: Client) -> None:
         client.hands.clear()
 
 
-def _drain(world: GroupWorld, client: Client) -> None:
+def _drain(world: "GroupTraffic", client: Client) -> None:
     """All that is there for it now."""
     _join(world, client)
     while client.member is not None:
@@ -99,32 +99,32 @@ def _drain(world: GroupWorld, client: Client) -> None:
         if not client.hands:
             return
         client.settle(
-            [Asked(Statement("ack", *hand.key.place, hand.grant.id, (hand.whole,)), hand) for hand in client.hands]
+            [Asked(SettleCommand("ack", *hand.key.place, hand.grant.id, (hand.whole,)), hand) for hand in client.hands]
         )
         client.hands.clear()
         _flush(world)
         world.see()
 
 
-def _left(world: GroupWorld, name: str) -> list[tuple[str, Lag]]:
+def _left(world: "GroupTraffic", name: str) -> list[tuple[str, GroupLag]]:
     """Where a group has not done all that there is."""
-    lags = run(world.coordinator.lags.of(name), lambda: _flush(world))
+    lags = run_work(world.coordinator.lags.of_group(name), lambda: _flush(world))
     done = (0, 0, 0, 0, 0)
     return [
         (name, lag)
         for lag in lags
-        if (lag.messages, lag.leased, lag.waiting, lag.moving, lag.pledged) != done or lag.floor != lag.end
+        if (lag.messages, lag.in_flight, lag.waiting, lag.moving, lag.transactional) != done or lag.floor != lag.end
     ]
 
 
-def _check_seen(world: GroupWorld) -> None:
+def _check_seen(world: "GroupTraffic") -> None:
     copies = dead_letters(world)
     for key, progress in world.groups.progress.items():
         topic = world.broker.topics.get(key.topic)
         if progress.owed is None or topic is None or topic.created_ns != key.created_ns:
             continue
-        cursor = world.coordinator.ledger.cursor(key.group, key.place)
-        if cursor is None or cursor.topic_ns != key.created_ns:  # whoever opened it was refused
+        cursor = world.coordinator.store.cursor(key.group, key.place)
+        if cursor is None or cursor.topic_ns != key.created_ns:  # a client that opened it was refused
             continue
         partition = topic.partitions[key.partition]
         assert is_readable(partition, is_faulty=False)

@@ -1,19 +1,19 @@
-"""What must hold of transactions, by name: a failure begins with the promise that was broken."""
+"""The invariants of transactions, by name: a failure begins with the invariant that was broken."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from goqueue.broker.partition import Partition
-from goqueue.broker.transactions.aborted import AbortedIndex
-from goqueue.broker.transactions.states import OPEN, PREPARED
-from goqueue.broker.work import run
+from goqueue.broker.core.aborted_index import AbortedIndex
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.work import run_work
+from goqueue.broker.transactions.records import OPEN, PREPARED
 from goqueue.storage import frame
 from tests.simulation.transactions.model import Message, Place
 
 if TYPE_CHECKING:
-    from tests.simulation.transactions.world import TransactionWorld
+    from tests.simulation.transactions.traffic import TransactionTraffic
 
-Found = list[tuple[int, frame.Message]]
+Found = list[tuple[int, frame.StoredMessage]]
 
 
 def check_positions(partition: Partition) -> None:
@@ -27,19 +27,19 @@ def check_positions(partition: Partition) -> None:
     assert positions == sorted(positions), f"positions in order: {partition.log.name} has {positions}"
 
 
-def committed(partition: Partition, offset: int, max_bytes: int = 3000) -> Iterator[frame.Message]:
+def committed(partition: Partition, offset: int, max_bytes: int = 3000) -> Iterator[frame.StoredMessage]:
     """The messages that readers of what is committed get from an offset on."""
-    while (read := run(partition.read(offset, max_bytes))).next_offset > offset:
+    while (read := run_work(partition.read(offset, max_bytes))).next_offset > offset:
         offset = read.next_offset
         for buffer in read.buffers:
             messages = (frame.decode(buffer, position) for position in frame.walk(buffer))
             yield from (one for one in messages if not one.flags & frame.CONTROL)
 
 
-def stored(partition: Partition) -> dict[int, frame.Message]:
-    """What readers get who want to see what is open as well, by offset."""
-    found, offset = dict[int, frame.Message](), partition.earliest
-    while (read := run(partition.read_uncommitted(offset, 3000))).next_offset > offset:
+def stored(partition: Partition) -> dict[int, frame.StoredMessage]:
+    """Return what readers get who want to see what is open as well, by offset."""
+    found, offset = dict[int, frame.StoredMessage](), partition.earliest
+    while (read := run_work(partition.read_uncommitted(offset, 3000))).next_offset > offset:
         offset = read.next_offset
         for buffer in read.buffers:
             messages = [frame.decode(buffer, position) for position in frame.walk(buffer)]
@@ -48,7 +48,7 @@ def stored(partition: Partition) -> dict[int, frame.Message]:
     return found
 
 
-def follow(world: "TransactionWorld", place: Place, partition: Partition) -> None:
+def follow(world: "TransactionTraffic", place: Place, partition: Partition) -> None:
     """A reader who has seen everything before sees what is new."""
     offset = max(place.read_to, partition.earliest)
     stable = partition.last_stable
@@ -58,7 +58,7 @@ def follow(world: "TransactionWorld", place: Place, partition: Partition) -> Non
     place.read_to = max(offset, stable)
 
 
-def _saw(world: "TransactionWorld", place: Place, found: frame.Message) -> Message:
+def _saw(world: "TransactionTraffic", place: Place, found: frame.StoredMessage) -> Message:
     known = world.model.messages.get(found.value)
     assert known is not None, f"nothing comes from nowhere: {found}"
     assert known.place is place, f"a message is where it was sent to: {found} of {known} is in {place}"
@@ -76,7 +76,7 @@ def _saw(world: "TransactionWorld", place: Place, found: frame.Message) -> Messa
     return known
 
 
-def check_place(world: "TransactionWorld", place: Place, partition: Partition) -> None:
+def check_place(world: "TransactionTraffic", place: Place, partition: Partition) -> None:
     """Readers see what is committed and nothing else; who reads everything sees everything."""
     earliest, stable = partition.earliest, partition.last_stable
     messages = list(committed(partition, earliest, world.random.choice((1, 700, 5000))))
@@ -101,25 +101,25 @@ def check_place(world: "TransactionWorld", place: Place, partition: Partition) -
             assert everything[at].value == message.value, f"an offset is given once: {message} is {everything[at]}"
 
 
-def check_caches(world: "TransactionWorld", place: Place, partition: Partition) -> None:
-    """What is hidden is in the log: who knows nothing yet, and has no cache, finds the same."""
-    known = run(partition.aborted.within(partition.earliest, partition.last_stable))
+def check_caches(world: "TransactionTraffic", place: Place, partition: Partition) -> None:
+    """Return what is hidden is in the log: who knows nothing yet, and has no cache, finds the same."""
+    known = run_work(partition.aborted.within(partition.earliest, partition.last_stable))
     for path in [path for path in world.disk.paths() if path.endswith(".aborted")]:
         world.disk.remove(path)
     for segment in partition.log.segments:
         segment.aborted, segment.has_aborted_file = None, False
     fresh = AbortedIndex(partition.log, lambda: partition.last_stable)
-    found = run(fresh.within(partition.earliest, partition.last_stable))
+    found = run_work(fresh.within(partition.earliest, partition.last_stable))
     assert _meant(partition, found) == _meant(partition, known), f"caches are caches: {place} has {known}, not {found}"
 
 
 def _meant(partition: Partition, ranges: list[tuple[int, int]]) -> set[int]:
-    """Offsets of what is there, since nobody needs to know of the rest."""
+    """Offsets of what is there, since no client needs to know of the rest."""
     there = stored(partition)
     return {offset for first, end in ranges for offset in range(first, end) if offset in there}
 
 
-def check_register(world: "TransactionWorld") -> None:
+def check_register(world: "TransactionTraffic") -> None:
     """After a start: no epoch has fallen."""
     for name, whose in world.model.latest.items():
         record = world.transactions.register.by_id.get(name)
@@ -129,7 +129,7 @@ def check_register(world: "TransactionWorld") -> None:
         assert is_to_rise or record.epoch >= whose.epoch, f"epochs rise: {name} had {whose}, has {record.whose}"
 
 
-def check_rested(world: "TransactionWorld") -> None:
+def check_rested(world: "TransactionTraffic") -> None:
     """Nothing is open any more, and nothing is held back."""
     register = world.transactions.register
     assert not register.opened, f"all transactions end: {[register.by_id[name] for name in register.opened]}"
@@ -139,3 +139,14 @@ def check_rested(world: "TransactionWorld") -> None:
             f"the last stable offset moves on: {partition!r} is stable up to {partition.last_stable}: {place}"
         )
         assert not partition.open, f"nothing is open any more: {partition.open!r} of {place}"
+
+
+def check_all_or_nothing(world: "TransactionTraffic") -> None:
+    readable = {place for place, _ in world.partitions()}
+    for transaction in world.model.transactions.values():
+        for message in transaction.messages:
+            if not transaction.is_committed:
+                assert message.seen is None, f"all or nothing: {message}"
+            elif message.is_certain and message.due_ns is not None and message.place in readable:
+                is_gone = message.place.may_expire or message.place.was_compacted
+                assert message.seen is not None or is_gone, f"what was scheduled comes: {message}"

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from goqueue.broker.transactions.whose import Whose
+from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.limits import EPOCH_MAX
 
 Outcome = Literal["commit", "abort"]
@@ -24,7 +24,7 @@ class Where(NamedTuple):
 
 @dataclass(eq=False)
 class Place:
-    """What one partition owes."""
+    """The messages that one partition owes to readers."""
 
     where: Where
     messages: list["Message"] = field(default_factory=list)
@@ -40,14 +40,13 @@ class Place:
 
 @dataclass(eq=False)
 class Transaction:
-    """What its producer knows of it."""
+    """A transaction as its producer knows it."""
 
     id: str
-    whose: Whose
+    whose: TransactionId
     messages: list["Message"] = field(default_factory=list)
-    pledges: list["Pledge"] = field(default_factory=list)
     asked: set[Outcome] = field(default_factory=set)
-    """How its producer wanted it to end, whatever came of it."""
+    """How its producer wanted it to end, whatever the result."""
     counted: frozenset[int] | None = None
     """Of its members those whose messages are committed."""
     outcome: Outcome | None = None
@@ -60,9 +59,9 @@ class Transaction:
         return self.outcome == "commit"
 
     def has_ended(self, outcome: Outcome, tick: int) -> None:
-        """It was told so, or somebody has seen it; from then on it is so for ever."""
+        """It was told so, or a client has seen it; from then on it is so for ever."""
         assert self.outcome in (None, outcome), f"what was decided stays so: {self} has ended with {outcome}"
-        assert outcome == "abort" or "commit" in self.asked, f"nobody has asked for it: {self} was committed"
+        assert outcome == "abort" or "commit" in self.asked, f"no client has asked for it: {self} was committed"
         if self.outcome is None:
             self.outcome, self.known_at = outcome, tick
 
@@ -96,45 +95,18 @@ class Message:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether nobody may see it who reads what is committed."""
+        """Return whether no client may see it who reads what is committed."""
         one = self.transaction
         return one is not None and (one.outcome == "abort" or "commit" not in one.asked or not self.counts)
 
     @property
     def is_certain(self) -> bool:
-        """Whether everybody has to see it."""
+        """Return whether every client has to see it."""
         is_committed = self.transaction is None or self.transaction.is_committed
         return self.is_owed and is_committed and self.counts
 
     def __repr__(self) -> str:
         return f"<{self.value[:12]!r} at {self.offset} of {self.place}, seen at {self.seen}, {self.transaction}>"
-
-
-@dataclass(eq=False)
-class Pledge:
-    """What a transaction has acknowledged for a group."""
-
-    group: str
-    place: Place
-    offsets: frozenset[int]
-    answered_at: int | None = None
-    """At which tick."""
-
-    @property
-    def is_answered(self) -> bool:
-        return self.answered_at is not None
-
-
-@dataclass(eq=False)
-class Progress:
-    """What a group was told of one partition."""
-
-    acked: dict[int, int] = field(default_factory=dict)
-    """What was answered as done with outside of transactions, and at which tick."""
-    maybe: set[int] = field(default_factory=set)
-    """What somebody wanted to be done with, whatever came of it."""
-    drained: set[int] = field(default_factory=set)
-    """What was handed out at the end."""
 
 
 @dataclass
@@ -143,9 +115,8 @@ class Model:
 
     places: dict[Where, Place] = field(default_factory=dict)
     messages: dict[bytes, Message] = field(default_factory=dict)
-    transactions: dict[Whose, Transaction] = field(default_factory=dict)
-    progress: dict[tuple[str, Where], Progress] = field(default_factory=dict)
-    latest: dict[str, Whose] = field(default_factory=dict)
+    transactions: dict[TransactionId, Transaction] = field(default_factory=dict)
+    latest: dict[str, TransactionId] = field(default_factory=dict)
     """The epoch that was given out last for each transactional id."""
     producers: set[int] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
@@ -153,27 +124,8 @@ class Model:
     def place(self, where: Where) -> Place:
         return self.places.setdefault(where, Place(where))
 
-    def of(self, group: str, place: Place) -> Progress:
-        return self.progress.setdefault((group, place.where), Progress())
-
-    def pledges(self, group: str, place: Place) -> list[tuple[Transaction, Pledge]]:
-        return [
-            (one, pledge)
-            for one in self.transactions.values()
-            for pledge in one.pledges
-            if pledge.group == group and pledge.place is place
-        ]
-
-    def settled(self, group: str, place: Place, tick: int) -> set[int]:
-        """The offsets that a group was told were done before this tick."""
-        found = {offset for offset, acked_at in self.of(group, place).acked.items() if acked_at < tick}
-        for transaction, pledge in self.pledges(group, place):
-            if pledge.is_answered and transaction.is_committed and transaction.known_at < tick:
-                found |= pledge.offsets
-        return found
-
-    def given(self, name: str, whose: Whose, before: Whose | None) -> None:
-        """An epoch was given out for a transactional id to somebody who asked when there was another one."""
+    def given(self, name: str, whose: TransactionId, before: TransactionId | None) -> None:
+        """An epoch was given out for a transactional id to a client who asked when there was another one."""
         latest = self.latest.get(name)
         if before is None or before.producer != whose.producer:
             if latest is None or latest.producer != whose.producer:
@@ -188,12 +140,9 @@ class Model:
         self.producers.add(number)
 
     def forget_unsynced(self) -> None:
-        """What was answered before it was synced may be gone; what was committed is not."""
+        """Return what was answered before it was synced may be gone; what was committed is not."""
         for message in self.messages.values():
             if message.transaction is None or not message.transaction.is_committed:
                 message.offset, message.is_owed, message.seen = None, False, None
         for place in self.places.values():
             place.read_to = 0
-        for progress in self.progress.values():
-            progress.maybe |= progress.acked.keys()
-            progress.acked.clear()

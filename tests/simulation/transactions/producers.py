@@ -1,24 +1,22 @@
 """A producer with a transactional id, as its client sees it: what it asks for, what it is told, when it has to stop."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goqueue import delay
-from goqueue.broker.admission import marked, understand
-from goqueue.broker.partition import Partition, Placement
-from goqueue.broker.producers import MARK_NAME, Mark
+from goqueue.broker.core.admission import decode_batch, encode_marked
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
-from goqueue.broker.transactions.records import Ended, Registered, Spot
-from goqueue.broker.transactions.whose import Whose
-from goqueue.broker.work import Promise, Work
+from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionMetadata
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import (
     GoQueueError,
-    LeaseExpired,
-    OffsetOutOfRange,
     PartitionNotFound,
     ProducerFenced,
     ProducerNotFound,
@@ -29,21 +27,23 @@ from goqueue.errors import (
 )
 from goqueue.limits import EPOCH_MAX, MESSAGE_BYTES
 from goqueue.storage import frame, scan
-from tests.simulation.doing import Doing
+from goqueue.wire.sections import PRODUCER_HEADER
 from tests.simulation.transactions.model import Message, Outcome, Place, Transaction, Where
-from tests.simulation.transactions.world import TransactionWorld
 
-GONE = (LeaseExpired, OffsetOutOfRange, PartitionNotFound, TopicNotFound)
-"""What somebody may be told whose topic, or whose lease, has gone meanwhile."""
+if TYPE_CHECKING:
+    from tests.simulation.transactions.traffic import TransactionTraffic
+
+GONE = (PartitionNotFound, TopicNotFound)
+"""What a client may be told whose topic has gone meanwhile."""
 
 
 @dataclass(eq=False)
 class Batch:
-    """Messages that are sent together, and again if nobody answers."""
+    """Messages that are sent together, and again if no client answers."""
 
-    spot: Spot
+    log_ref: LogRef
     messages: list[Message]
-    mark: Mark | None
+    mark: ProducerMark | None
     """None where the broker counts."""
 
 
@@ -51,12 +51,12 @@ class Batch:
 class Incarnation:
     """One process after the other has the same transactional id."""
 
-    world: TransactionWorld
+    world: "TransactionTraffic"
     name: str
     timeout_seconds: float
     is_replaced: bool = False
     """Whether another one may have taken over."""
-    whose: Whose | None = None
+    whose: TransactionId | None = None
     transaction: Transaction | None = None
     is_over: bool = False
     is_starting: bool = False
@@ -94,12 +94,12 @@ class Incarnation:
             self.refused(what, whose, error)
 
         self.world.tell("  ", what, "by", self.name, whose)
-        Doing(self.world, f"{what} by {self.name}", work, over, refused).step()
+        self.world.world.begin(f"{what} by {self.name}", work, over, refused)
 
-    def refused(self, what: str, whose: Whose | None, error: GoQueueError) -> None:
-        """Told that it is nobody any more it stops; told that nothing is open, it has to have been so."""
+    def refused(self, what: str, whose: TransactionId | None, error: GoQueueError) -> None:
+        """Told that it is no client any more it stops; told that nothing is open, it has to have been so."""
         world, transaction = self.world, self.world.model.transactions.get(whose) if whose is not None else None
-        world.model.counts[f"{what}: {error.code}"] += 1
+        world.counts[f"{what}: {error.code}"] += 1
         match error:
             case TransactionAborted():
                 assert transaction is not None, f"{what} was refused: {error!r}"
@@ -107,7 +107,7 @@ class Incarnation:
                 self._lose(whose)
             case ProducerFenced() | ProducerNotFound():
                 if self.whose == whose and not self.is_starting:  # else it has begun again itself
-                    assert self.is_replaced, f"nobody is fenced who is alone: {self.name} {error!r}"
+                    assert self.is_replaced, f"no client is fenced who is alone: {self.name} {error!r}"
                     self.is_over = True
             case TransactionNotOpen():
                 is_ending = transaction is None or bool(transaction.asked) or self.transaction is not transaction
@@ -120,7 +120,7 @@ class Incarnation:
             case _:
                 world.refused(f"{what} of {self.name}", error)
 
-    def _lose(self, whose: Whose | None) -> None:
+    def _lose(self, whose: TransactionId | None) -> None:
         if self.whose == whose:
             self.is_lost, self.transaction = True, None
 
@@ -132,12 +132,12 @@ class Incarnation:
         work = self.coordinator.init(self.name, round(self.timeout_seconds * NANOSECONDS))
         self.call("init", work, partial(self._started, self.world.model.latest.get(self.name)))
 
-    def _started(self, before: Whose | None, record: Registered) -> None:
+    def _started(self, before: TransactionId | None, record: TransactionMetadata) -> None:
         self.is_starting, self.is_lost = False, False
         self.world.model.given(self.name, record.whose, before)
         self._be(record.whose)
 
-    def _be(self, whose: Whose) -> None:
+    def _be(self, whose: TransactionId) -> None:
         self.whose, self.transaction = whose, None
         self.members.clear()
         self.batches.clear()
@@ -163,7 +163,7 @@ class Incarnation:
         assert self.whose is not None
         whose, transaction = self.whose, self.begun()
 
-        def joined(result: tuple[Registered, int]) -> None:
+        def joined(result: tuple[TransactionMetadata, int]) -> None:
             self.world.model.new_producer(result[1])
             if self.transaction is transaction:
                 self.members.append(result[1])
@@ -176,20 +176,20 @@ class Incarnation:
         """A batch, in the transaction that is begun if none is."""
         assert self.whose is not None
         transaction, random = self.begun(), self.world.random
-        spot = Spot(place.where.topic, place.where.number, messages[0].due_ns is not None)
+        log_ref = LogRef(place.where.topic, place.where.number, messages[0].due_ns is not None)
         mark = None
         if not counted_by_broker:
             producer, epoch = self.whose
             if self.members and random.random() < 0.5:
                 producer, epoch = random.choice(self.members), 0
-            key = (place.where, spot.is_delayed, producer)
-            mark = Mark(producer, epoch, self.sequences.get(key, 0), len(messages))
+            key = (place.where, log_ref.is_delayed, producer)
+            mark = ProducerMark(producer, epoch, self.sequences.get(key, 0), len(messages))
             self.sequences[key] = mark.sequence + mark.count
         for message in messages:
             message.transaction = transaction
             message.member = mark.producer if mark is not None and mark.producer != self.whose.producer else None
         transaction.messages += messages
-        self.batches.append(Batch(spot, messages, mark))
+        self.batches.append(Batch(log_ref, messages, mark))
         self.send_again(self.batches[-1])
 
     def send_again(self, batch: Batch) -> None:
@@ -201,8 +201,8 @@ class Incarnation:
         def stored(placement: Placement) -> None:
             offsets = [offset for first, end in placement.pieces for offset in range(first, end)]
             assert len(offsets) == len(batch.messages), f"each message has a place: {offsets}"
-            self.world.tell("  ", batch.spot, "is at", offsets)
-            if transaction.asked or self.world.random.random() < 0.1:  # nobody hears it
+            self.world.tell("  ", batch.log_ref, "is at", offsets)
+            if transaction.asked or self.world.random.random() < 0.1:  # no client hears it
                 return
             for offset, message in zip(offsets, batch.messages, strict=True):
                 is_same = message.offset in (None, offset)
@@ -211,19 +211,21 @@ class Incarnation:
 
         self.call("publish", self._published(self.whose, batch), stored)
 
-    def _published(self, whose: Whose, batch: Batch) -> Work[Placement]:
-        """What the shell does for a publish."""
+    def _published(self, whose: TransactionId, batch: Batch) -> Work[Placement]:
+        """Return what the shell does for a publish."""
         coordinator, world = self.coordinator, self.world
-        partition, created_ns = coordinator.places.find(batch.spot)
-        if created_ns != batch.messages[0].place.where.created_ns:  # whoever sends to the new one sends something else
+        partition, created_ns = coordinator.lookup.find(batch.log_ref)
+        if (
+            created_ns != batch.messages[0].place.where.created_ns
+        ):  # a client that sends to the new one sends something else
             raise TopicNotFound("it was made anew meanwhile")
-        yield from coordinator.enlist(whose, [batch.spot], name=self.name, begin=True)
+        yield from coordinator.enlist(whose, [batch.log_ref], name=self.name, begin=True)
         if partition.producers is None:
             yield from partition.load_producers(world.disk)
         told: Promise[Placement] = Promise()
         now_ns = world.clock.now_ns() if partition.is_delayed else None
         if batch.mark is not None:
-            frames, mark = understand(encoded(batch), MESSAGE_BYTES, now_ns, is_transactional=True)
+            frames, mark = decode_batch(encoded(batch), MESSAGE_BYTES, now_ns, is_transactional=True)
             assert mark is not None
             coordinator.check_mark(whose, mark)
         else:
@@ -233,22 +235,6 @@ class Incarnation:
         placement = yield told
         assert isinstance(placement, Placement)
         return placement
-
-    def pledge(
-        self, what: str, groups: Sequence[str], ask: Callable[[Promise[Any]], None], done: Callable[[Any], object]
-    ) -> None:
-        """Say something to groups within the transaction."""
-        assert self.whose is not None
-        whose = self.whose
-
-        def pledged() -> Work[Any]:
-            yield from self.coordinator.enlist(whose, (), name=self.name, groups=groups, begin=True)
-            told: Promise[Any] = Promise()
-            ask(told)
-            return (yield told)
-
-        self.begun()
-        self.call(what, pledged(), done)
 
     # --- how it ends ---
 
@@ -265,18 +251,18 @@ class Incarnation:
         transaction.asked.add(outcome)
         self.call(outcome, self._ending(transaction, outcome), partial(self._ended, transaction))
 
-    def _ending(self, transaction: Transaction, outcome: Outcome) -> Work[Ended]:
+    def _ending(self, transaction: Transaction, outcome: Outcome) -> Work[EndedTransaction]:
         counted = list(transaction.counted) if transaction.counted is not None and outcome == "commit" else None
         return self.coordinator.end(transaction.whose, self.name, is_commit=outcome == "commit", counted=counted)
 
-    def _ended(self, transaction: Transaction, ended: Ended) -> None:
+    def _ended(self, transaction: Transaction, ended: EndedTransaction) -> None:
         assert ended.whose == transaction.whose, f"an end is told to who asked for it: {ended} of {transaction}"
         transaction.has_ended("commit" if ended.state == "complete_commit" else "abort", self.world.tick)
-        self.world.model.counts[f"ended with {transaction.outcome}"] += 1
+        self.world.counts[f"ended with {transaction.outcome}"] += 1
         if self.whose != transaction.whose:
             return
         if transaction.whose.epoch < EPOCH_MAX:
-            following = Whose(transaction.whose.producer, transaction.whose.epoch + 1)
+            following = TransactionId(transaction.whose.producer, transaction.whose.epoch + 1)
         else:
             following = self.coordinator.register.by_id[self.name].whose
         latest = self.world.model.latest[self.name]
@@ -289,89 +275,27 @@ def encoded(batch: Batch) -> bytearray:
     """As a client sends it."""
     content = bytearray()
     for number, message in enumerate(batch.messages):
-        headers = [] if number or batch.mark is None else [(MARK_NAME, batch.mark.encode())]
+        headers = [] if number or batch.mark is None else [(PRODUCER_HEADER, batch.mark.encode())]
         content += _frame(message, headers)
     return content
 
 
 def _frame(message: Message, headers: list[tuple[str, bytes]]) -> bytes:
-    due = [delay.deliver_at(message.due_ns)] if message.due_ns is not None else []
+    due = [delay.deliver_at_header(message.due_ns)] if message.due_ns is not None else []
     flags = frame.TRANSACTIONAL if message.transaction is not None else 0
     own = frame.encode_headers([*headers, *due])
     return frame.encode(message.value, message.key, own, flags=flags, priority=message.value[0] % 5)
 
 
-def _counted(whose: Whose, batch: Batch, partition: Partition) -> tuple[scan.Frames, Mark]:
+def _counted(whose: TransactionId, batch: Batch, partition: Partition) -> tuple[scan.Frames, ProducerMark]:
     """Without a sequence: the broker gives them the next."""
     assert partition.producers is not None
     frames = [_frame(message, []) for message in batch.messages]
-    mark = Mark(*whose, partition.producers.next_sequence(*whose), len(frames))
-    first = marked(frame.decode(frames[0]), mark)
-    return scan.batch(bytearray(b"".join((first, *frames[1:])))), mark
-
-
-@dataclass(eq=False)
-class Plain:
-    """A producer without transactions whose retries are known again."""
-
-    world: TransactionWorld
-    place: Place
-    number: int
-    sequence: int = 0
-    batch: Batch | None = None
-    """On its way, or to be sent again."""
-    awaited_in: int | None = None
-    is_over: bool = False
-
-    def send(self, messages: list[Message]) -> None:
-        if self.batch is None:
-            spot = Spot(self.place.where.topic, self.place.where.number)
-            self.batch = Batch(spot, messages, Mark(self.number, 0, self.sequence, len(messages)))
-            self.sequence += len(messages)
-        if self.awaited_in != self.world.lives:
-            self._send(self.batch)
-
-    def _send(self, batch: Batch) -> None:
-        partition, world = self.world.partition(self.place.where), self.world
-        if partition is None:
-            self.is_over = True
-            return
-
-        def published() -> Work[Placement]:
-            if partition.producers is None:
-                yield from partition.load_producers(world.disk)
-            told: Promise[Placement] = Promise()
-            frames, mark = understand(encoded(batch), MESSAGE_BYTES)
-            assert mark is not None
-            world.transactions.refuse_outside(mark)
-            partition.take(frames, mark, told)
-            placement = yield told
-            assert isinstance(placement, Placement)
-            return placement
-
-        def stored(placement: Placement) -> None:
-            self.awaited_in = None
-            if world.random.random() < 0.15:  # nobody hears it, and it is sent again
-                return
-            offsets = [offset for first, end in placement.pieces for offset in range(first, end)]
-            world.tell("  ", batch.spot, "is at", offsets)
-            for offset, message in zip(offsets, batch.messages, strict=True):
-                message.offset, message.is_owed = offset, True
-            self.batch = None
-
-        def refused(error: GoQueueError) -> None:
-            self.awaited_in = None
-            if isinstance(error, SequenceOutOfOrder):
-                may_be = world.mode == "interval" or self.place.may_expire
-                assert may_be, f"a producer that leaves no gap is not told of one: {error}"
-                self.is_over = True
-            else:
-                world.refused("a publish", error)
-
-        self.awaited_in = world.lives
-        Doing(world, f"publish to {self.place}", published(), stored, refused).step()
+    mark = ProducerMark(*whose, partition.producers.next_sequence(*whose), len(frames))
+    first = encode_marked(frame.decode(frames[0]), mark)
+    return scan.check_batch(bytearray(b"".join((first, *frames[1:])))), mark
 
 
 def values(numbers: "count[int]", lane: int) -> bytes:
-    """A value that nobody else has; its first byte says its priority."""
+    """A value that no client else has; its first byte says its priority."""
     return bytes([lane]) + b"%d:" % next(numbers)

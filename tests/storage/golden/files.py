@@ -53,7 +53,7 @@ def encoded(fields: dict[str, Any]) -> bytes:
     )
 
 
-def described(message: frame.Message) -> dict[str, Any]:
+def described(message: frame.StoredMessage) -> dict[str, Any]:
     """The readable description of a message, complete."""
     return {
         "value": message.value.decode(),
@@ -80,7 +80,7 @@ def segment() -> dict[str, bytes]:
 
 
 def described_segment(files: dict[str, bytes]) -> dict[str, Any]:
-    """What the files of a segment say, read without the classes that wrote them."""
+    """Return what the files of a segment say, read without the classes that wrote them."""
     index, times = files["index"], files["timeindex"]
     messages = [frame.decode(files["log"], position) for position in frame.walk(files["log"])]
     return {

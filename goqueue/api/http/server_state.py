@@ -1,0 +1,139 @@
+"""The limits of a client, and what all connections of one server share: handler, limits, totals."""
+
+import asyncio
+import secrets
+from dataclasses import dataclass, replace
+from email.utils import formatdate
+from itertools import count
+from typing import Any, Protocol, Self
+
+from goqueue import limits
+from goqueue.api.http.message import HttpRequest, HttpResponse, RequestHandler
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.errors import BrokerOverloaded
+from goqueue.limits import HTTP_ANSWERS_SHARE_HIGH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """Bytes, counts and seconds; the reasons stand beside the defaults in `goqueue/limits.py`."""
+
+    header_bytes: int = limits.HTTP_HEADER_BYTES
+    header_count: int = limits.HTTP_HEADER_COUNT
+    url_bytes: int = limits.HTTP_URL_BYTES
+    body_bytes: int = limits.HTTP_BODY_BYTES
+    header_seconds: float = limits.HTTP_HEADER_SECONDS
+    body_seconds: float = limits.HTTP_BODY_SECONDS
+    body_step_bytes: int = limits.HTTP_BODY_STEP_BYTES
+    """An incomplete body must grow by this much in every `body_seconds`."""
+    idle_seconds: float = limits.HTTP_IDLE_SECONDS
+    write_seconds: float = limits.HTTP_WRITE_SECONDS
+    write_step_bytes: int = limits.HTTP_WRITE_STEP_BYTES
+    """A slow reader must take this much in every `write_seconds`."""
+    connections: int = limits.HTTP_CONNECTIONS
+    connections_spare: int = limits.HTTP_CONNECTIONS_SPARE
+    bodies_bytes: int = limits.HTTP_BODIES_BYTES
+    answers_bytes: int = limits.HTTP_ANSWERS_BYTES
+    answers_spare_bytes: int = limits.HTTP_ANSWERS_SPARE_BYTES
+    pipelined: int = limits.HTTP_PIPELINED
+    drain_bytes: int = limits.HTTP_DRAIN_BYTES
+    drain_seconds: float = limits.HTTP_DRAIN_SECONDS
+
+    def within(self, files_max: int | None) -> Self:
+        """Return these limits with no more connections than open files are left after those of storage."""
+        if files_max is None:
+            return self
+        left = max(files_max - limits.STORAGE_FILES_MAX, limits.HTTP_CONNECTIONS_MIN)
+        spare = min(self.connections_spare, left // 8)
+        return replace(self, connections=min(self.connections, left - spare), connections_spare=spare)
+
+
+class ServerObserver(Protocol):
+    """Listener of a server. Must be quick and must not raise."""
+
+    def connection_opened(self) -> None: ...
+
+    def connection_closed(self) -> None: ...
+
+    def answered(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+        """Called when an answer is written. Seconds count from the first byte of the request."""
+        ...
+
+    def refused(self, reason: str) -> None:
+        """Called when a request got no answer of a handler: with an error code, `client_gone` or `reader_too_slow`."""
+        ...
+
+
+class ServerState:
+    """Handler, limits and totals of one server."""
+
+    __slots__ = (
+        "_id_prefix", "_ids", "answer_bytes", "body_ns", "clock", "date", "drain_ns", "empty_event", "handle",
+        "header_ns", "held_bytes", "idle_ns", "limits", "loop", "monotonic_ns", "observer", "open_connections",
+        "orphaned", "stopping", "write_ns",
+    )  # fmt: skip
+
+    loop: asyncio.AbstractEventLoop
+    """Set when the server starts."""
+
+    def __init__(self, handle: RequestHandler, limits: HttpLimits, observer: ServerObserver, clock: Clock) -> None:
+        self.handle = handle
+        self.limits = limits
+        self.observer = observer
+        self.clock = clock
+        self.monotonic_ns = clock.monotonic_ns
+        self.open_connections: set[Any] = set()
+        """With those that are being refused."""
+        self.orphaned: set[asyncio.Future[Any]] = set()
+        """Handlers that continue although their client has left."""
+        self.held_bytes = 0
+        """Bytes of all request bodies that are incomplete or unanswered."""
+        self.answer_bytes = 0
+        """Bytes of all large answers that clients have not read completely."""
+        self.stopping = False
+        self.empty_event: asyncio.Event | None = None
+        """Set when no connection and no orphaned handler is left."""
+        self.header_ns, self.body_ns, self.idle_ns, self.write_ns, self.drain_ns = (
+            round(seconds * NANOSECONDS)
+            for seconds in (
+                limits.header_seconds,
+                limits.body_seconds,
+                limits.idle_seconds,
+                limits.write_seconds,
+                limits.drain_seconds,
+            )
+        )
+        self._id_prefix = secrets.token_hex(6)
+        self._ids = count(1)
+        self.update_date()
+
+    def new_id(self) -> str:
+        """Return a request id that no other request of any server has."""
+        return f"{self._id_prefix}-{next(self._ids):x}"
+
+    def update_date(self) -> None:
+        """Renew the date header. Once a second is enough."""
+        self.date = f"date: {formatdate(self.clock.now_ns() / NANOSECONDS, usegmt=True)}\r\n"
+
+    def check_answer(self, size: int, *, is_essential: bool) -> None:
+        """Raise BrokerOverloaded if a large answer would exceed the memory of all answers."""
+        most = self.limits.answers_bytes + (self.limits.answers_spare_bytes if is_essential else 0)
+        if self.answer_bytes + size > most:
+            raise self._overloaded()
+
+    def check_answers(self) -> None:
+        """Raise BrokerOverloaded before a large answer is begun, while answers that have begun still have room."""
+        if self.answer_bytes > self.limits.answers_bytes * HTTP_ANSWERS_SHARE_HIGH:
+            raise self._overloaded()
+
+    def _overloaded(self) -> BrokerOverloaded:
+        held, most = self.answer_bytes, self.limits.answers_bytes
+        return BrokerOverloaded(
+            f"answers that clients have not read yet hold {held:,} bytes, at most {most:,} are allowed",
+            hint="retry in a second, or ask for less at a time",
+            retry_after=1,
+        )
+
+    def notify_if_empty(self) -> None:
+        if self.empty_event is not None and not self.open_connections and not self.orphaned:
+            self.empty_event.set()

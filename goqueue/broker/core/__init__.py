@@ -1,0 +1,1 @@
+"""The low core of the broker: partitions, topics, records, and what all its other packages use."""

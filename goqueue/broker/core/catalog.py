@@ -1,0 +1,268 @@
+"""The topics and the reserved producer ids: decided here, recorded in the catalog's log, replayed at a start.
+
+Invariant: only `apply` changes the state, in live operation and in recovery. A decision returns a record, or refuses
+and changes nothing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from goqueue.broker.core.delivery_settings import check_delivery_settings
+from goqueue.broker.core.journal import Journal
+from goqueue.broker.core.producers import unknown_producer_id
+from goqueue.broker.core.topic import TopicSettings, TopicSpec, check_new_topic_name
+from goqueue.broker.core.work import Callback, Promise, SyncWaiter
+from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
+from goqueue.limits import CLIENT_PRODUCER_ID_MIN, PRODUCER_BLOCK_BITS, PRODUCER_BLOCK_IDS
+from goqueue.quantities import quoted
+from goqueue.storage import frame
+from goqueue.storage.writer import AppendCallback
+
+
+class TopicCreated(msgspec.Struct, frozen=True, omit_defaults=True, tag="topic_created", tag_field="record"):
+    name: str
+    partitions: int
+    settings: TopicSettings
+    created_ns: int
+    ends: dict[str, int] = {}
+    """The durable end of each log of the topic, by its name below the topic's: `0`, `0/delayed`. A log that is listed
+    here has existed.
+    """
+
+
+class TopicAltered(TopicCreated, frozen=True, omit_defaults=True, tag="topic_altered"):
+    """The complete topic after a change, so that the latest record of a name is enough."""
+
+
+class TopicDeleted(msgspec.Struct, frozen=True, tag="topic_deleted", tag_field="record"):
+    name: str
+
+
+class TopicForgotten(msgspec.Struct, frozen=True, tag="topic_forgotten", tag_field="record"):
+    """All files of a deleted topic are gone, so its name need not be kept."""
+
+    name: str
+
+
+class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer_ids_reserved", tag_field="record"):
+    """All ids below are used. Only directories of older versions have this record."""
+
+    below: int
+
+
+class ProducerBlockReserved(msgspec.Struct, frozen=True, tag="producer_block_reserved", tag_field="record"):
+    """The ids of this block may have been given out."""
+
+    block: int
+
+    @property
+    def ids(self) -> range:
+        return range(self.block * PRODUCER_BLOCK_IDS, (self.block + 1) * PRODUCER_BLOCK_IDS)
+
+
+CatalogRecord = (
+    TopicCreated | TopicAltered | TopicDeleted | TopicForgotten | ProducerIdsReserved | ProducerBlockReserved
+)
+_DECODER = msgspec.json.Decoder(CatalogRecord)
+
+
+def encode_catalog_record(record: CatalogRecord) -> bytes:
+    """Encode a record as a frame of the catalog's log. Its key lets compaction keep the latest."""
+    flags = frame.TOMBSTONE if isinstance(record, TopicDeleted | TopicForgotten) else 0
+    return frame.encode(msgspec.json.encode(record), _key(record), flags=flags)
+
+
+def _key(record: CatalogRecord) -> bytes:
+    match record:
+        case ProducerIdsReserved():
+            return b"__producer_ids"
+        case ProducerBlockReserved():
+            return b"__producer_ids/%d" % record.block
+    return record.name.encode()
+
+
+def decode_catalog_record(message: frame.StoredMessage) -> CatalogRecord:
+    record: CatalogRecord = _DECODER.decode(message.value)
+    return record
+
+
+class Catalog:
+    """The state of all topics. Its owner makes decisions durable before it answers."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.topics: dict[str, TopicCreated] = {}
+        self.deleted: set[str] = set()
+        """Deleted topics whose files may still exist."""
+        self.producer_ids_below = 0
+        self.producer_blocks: set[int] = set()
+
+    # --- decide ---
+
+    def create_topic(self, spec: TopicSpec, now_ns: int) -> TopicCreated:
+        check_new_topic_name(spec.name)
+        if spec.name in self.topics:
+            raise TopicExists(
+                f"topic {quoted(spec.name)} exists already", hint="use it, or choose another name", topic=spec.name
+            )
+        self._check_delivery(spec.name, spec.settings)
+        return TopicCreated(spec.name, spec.partitions, spec.settings, now_ns)
+
+    def alter_topic(self, name: str, changes: dict[str, Any]) -> TopicAltered:
+        topic = self.topic(name)
+        settings = msgspec.structs.replace(topic.settings, **changes)
+        self._check_delivery(name, settings)
+        return TopicAltered(name, topic.partitions, settings, topic.created_ns, topic.ends)
+
+    def _check_delivery(self, name: str, settings: TopicSettings) -> None:
+        """Raise unless the delivery settings fit together, and the dead letters come to an end."""
+        check_delivery_settings(settings.delivery(), name)
+        chain, target = [name], settings.dead_letter_topic
+        while target in self.topics and len(chain) <= len(self.topics):
+            chain.append(target)
+            if target == name:
+                raise RequestInvalid(
+                    f"dead_letter_topic is {quoted(chain[1])}, whose dead letters come back: {' to '.join(chain)}",
+                    hint="name a topic without a dead_letter_topic of its own",
+                    problems=[],
+                )
+            target = self.topics[target].settings.dead_letter_topic
+
+    def note_ends(self, name: str, ends: Mapping[str, int]) -> TopicAltered | None:
+        """Return a record with higher durable ends, or None if they are all recorded. An end never decreases."""
+        topic = self.topic(name)
+        risen = {log: end for log, end in ends.items() if end > topic.ends.get(log, -1)}
+        if not risen:
+            return None
+        return TopicAltered(name, topic.partitions, topic.settings, topic.created_ns, topic.ends | risen)
+
+    def delete_topic(self, name: str) -> TopicDeleted:
+        self.topic(name)
+        return TopicDeleted(name)
+
+    def reserve_producer_ids(self, chance: Callable[[int], int]) -> ProducerBlockReserved:
+        """Choose a random block, so that another directory or a restored copy gives out other ids."""
+        while True:
+            reserved = ProducerBlockReserved(chance(PRODUCER_BLOCK_BITS))
+            if reserved.block not in self.producer_blocks and reserved.ids[0] >= self.producer_ids_below:
+                return reserved
+
+    def has_given(self, producer: int) -> bool:
+        """Return whether a producer may have this id: it was given out here, or clients choose it themselves."""
+        return (
+            producer // PRODUCER_BLOCK_IDS in self.producer_blocks
+            or producer < self.producer_ids_below
+            or producer >= CLIENT_PRODUCER_ID_MIN
+        )
+
+    def topic(self, name: str) -> TopicCreated:
+        try:
+            return self.topics[name]
+        except KeyError:
+            raise TopicNotFound(f"there is no topic {quoted(name)}", topic=name) from None
+
+    # --- apply ---
+
+    def note_loss(self, count: int) -> None:
+        """Do nothing: `goqueue fsck --repair` finds lost topics, and ids of a lost block are never given out again."""
+
+    def apply(self, record: CatalogRecord) -> None:
+        match record:
+            case TopicCreated():
+                self.topics[record.name] = record
+                self.deleted.discard(record.name)
+            case TopicDeleted():
+                self.topics.pop(record.name, None)
+                self.deleted.add(record.name)
+            case TopicForgotten():
+                self.deleted.discard(record.name)
+            case ProducerIdsReserved():
+                self.producer_ids_below = record.below
+            case ProducerBlockReserved():
+                self.producer_blocks.add(record.block)
+
+    def records(self) -> Iterator[CatalogRecord]:
+        yield from self.topics.values()
+        for name in sorted(self.deleted):
+            yield TopicDeleted(name)
+        if self.producer_ids_below:
+            yield ProducerIdsReserved(self.producer_ids_below)
+        for block in sorted(self.producer_blocks):
+            yield ProducerBlockReserved(block)
+
+
+class ProducerIdAllocator:
+    """Allocates the producer ids of one data directory from reserved blocks, each id once.
+
+    Invariant: no other directory and no restored copy gives out the same ids. So a block is random, every start uses
+    new blocks, and an id is given out only when its block is on the device.
+    """
+
+    def __init__(
+        self, catalog: Catalog, journal: Journal[CatalogRecord], chance: Callable[[int], int], syncs: SyncWaiter
+    ) -> None:
+        """`chance(bits)` returns an unpredictable number."""
+        self._catalog = catalog
+        self._journal = journal
+        self._chance = chance
+        self._syncs = syncs
+        self._free = iter(range(0))
+        self._waiting: list[Callback[int]] = []
+        self._blocks_of_start: set[int] = set()
+
+    def give(self, told: Callback[int]) -> None:
+        if not self._waiting and (given := next(self._free, None)) is not None:
+            told(given)
+            return
+        self._waiting.append(told)
+        if len(self._waiting) == 1:
+            self._reserve()
+
+    def has_given(self, producer: int) -> bool:
+        return self._catalog.has_given(producer)
+
+    def is_of_start(self, producer: int) -> bool:
+        """Return whether this id was given out since the start: a directory restored later cannot know it."""
+        return producer // PRODUCER_BLOCK_IDS in self._blocks_of_start
+
+    def refuse_unless_given(self, producer: int) -> None:
+        if not self._catalog.has_given(producer):
+            raise unknown_producer_id(producer)
+
+    def _reserve(self) -> None:
+        reserved = self._catalog.reserve_producer_ids(self._chance)
+
+        def durable(error: GoQueueError | None) -> None:
+            waiting, self._waiting = self._waiting, []
+            if error is None:
+                self._free = iter(reserved.ids)
+                self._blocks_of_start.add(reserved.block)
+            for told in waiting:
+                told(error) if error else self.give(told)
+
+        def settled(error: GoQueueError | None) -> None:
+            durable(error) if error else self._when_synced(self._journal.log.readable_end, durable)
+
+        self._journal.record([reserved], settled)
+
+    def _when_synced(self, end: int, told: AppendCallback) -> None:
+        """Wait for the device under `flush: interval` too: after a crash an id that is not durable could be given out
+        again.
+        """
+        log = self._journal.log
+        if log.durable_end >= end:
+            told(None)
+            return
+        try:
+            log.refuse_unless_open()
+        except GoQueueError as error:
+            told(error)
+            return
+        log.sync_soon()
+        moment: Promise[None] = Promise()
+        moment.then(lambda _: self._when_synced(end, told))
+        self._syncs.later(moment)

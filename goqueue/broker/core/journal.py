@@ -1,0 +1,265 @@
+"""An internal log and the state that its records make: recorded before it is answered, replayed after a restart.
+
+The state exists twice: as it is durable, and as it will be when all decisions are durable. So it can go back when
+the disk refuses a write, without reading the disk.
+
+The snapshot beside the log saves reading all of it. It is a cache: without it, or when it does not fit the log, the
+log alone makes the same state.
+
+Records that cannot be read are a `LostRange`. The state is informed, and replay continues behind them.
+
+The owner answers nothing before `done` was called without an error, and calls `commit` soon after an `add`: all
+records added until then share an append.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from goqueue.errors import GoQueueError
+from goqueue.limits import SNAPSHOT_RECORDS
+from goqueue.storage import frame, scan
+from goqueue.storage.compaction import load_progress
+from goqueue.storage.disk import Disk, read_all
+from goqueue.storage.layout import decode_checkpoint, write_checkpoint
+from goqueue.storage.log import Log
+from goqueue.storage.writer import AppendCallback
+
+_READ_BYTES = 1024 * 1024
+
+Record = TypeVar("Record")
+
+
+class StateMachine(Protocol[Record]):
+    """A state that only records change. A new one is empty."""
+
+    def clear(self) -> None: ...
+
+    def note_loss(self, count: int) -> None:
+        """Handle the loss of at most `count` records between the last one and the next."""
+        ...
+
+    def apply(self, record: Record) -> None: ...
+
+    def records(self) -> Iterable[Record]:
+        """Return records that rebuild this state from an empty one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets of records that cannot be read."""
+
+    first_offset: int
+    next_offset: int
+    since_ns: int
+    """Time of the last record before them, or 0."""
+
+
+@dataclass(slots=True, eq=False)
+class _RecordBatch(Generic[Record]):
+    """Records of one append, and the callbacks that wait until they are durable."""
+
+    records: list[Record] = field(default_factory=list)
+    content: bytearray = field(default_factory=bytearray)
+    waiting: list[AppendCallback] = field(default_factory=list)
+    first_offset: int = -1
+    next_offset: int = -1
+
+
+class Journal(Generic[Record]):
+    """Records the changes of one state machine in one log."""
+
+    def __init__(
+        self,
+        log: Log,
+        disk: Disk,
+        machine: StateMachine[Record],
+        encode: Callable[[Record], bytes],
+        decode: Callable[[frame.StoredMessage], Record],
+        *,
+        snapshots: bool = True,
+        on_durable: Callable[[Record, int], None] = lambda _, __: None,
+    ) -> None:
+        """Without `snapshots`, one is written only on request. `on_durable` is called with each durable record and its
+        offset, also during replay.
+        """
+        self.log = log
+        self._disk = disk
+        self._machine = machine
+        self.losses: list[LostRange] = []
+        """The ranges that the last `replay` could not read."""
+        self._durable = type(machine)()
+        self._durable_end = 0
+        self._encode = encode
+        self._decode = decode
+        self._snapshot_offset = 0
+        self._snapshots = snapshots
+        self._on_durable = on_durable
+        self._pending: list[_RecordBatch[Record]] = []
+        """Batches that are being written."""
+        self._gathered: _RecordBatch[Record] = _RecordBatch()
+
+    @property
+    def durable(self) -> StateMachine[Record]:
+        """The state as it is on disk; only the journal may change it."""
+        return self._durable
+
+    def open(self) -> None:
+        """Replay the log. A log that cannot be read is fenced and its state is empty."""
+        try:
+            self.replay()
+        except GoQueueError as error:
+            self._durable.clear()
+            self._machine.clear()
+            self.log.fence_off(error)
+
+    def replay(self) -> None:
+        """Rebuild the state from the disk, skipping damage."""
+        self._durable.clear()
+        self.losses.clear()
+        offset = expected = self._restore()
+        time = 0
+        compacted = load_progress(self._disk, self.log.directory).gaps if self.log.next_offset else 0
+        while offset < self.log.readable_end:
+            read = self.log.read(offset, _READ_BYTES, skip_damage=True)
+            for damage in read.skipped:
+                self._note_loss(max(damage.first_offset, expected), damage.next_offset, time)
+                expected = damage.next_offset
+            for buffer in read.buffers:
+                for position in frame.walk(buffer):
+                    message = frame.decode(buffer, position)
+                    self._note_loss(max(expected, compacted), message.offset, time)
+                    expected, time = message.offset + 1, message.timestamp_ns
+                    record = self._decode(message)
+                    self._durable.apply(record)
+                    self._on_durable(record, message.offset)
+            offset = read.next_offset
+        self._note_loss(max(expected, compacted), offset, time)
+        self._durable_end = offset
+        self._go_back()
+
+    def _note_loss(self, first: int, end: int, since_ns: int) -> None:
+        if first < end:
+            self.losses.append(LostRange(first, end, since_ns))
+            self._durable.note_loss(end - first)
+
+    def fence_where_refused(self, error: GoQueueError | None) -> None:
+        """Fence the log after a refused record without which the state must not be used."""
+        if error is not None and self.log.fence is None and not self.log.is_closed:
+            self.log.fence_off(error)
+
+    def _go_back(self) -> None:
+        """Rebuild the state from durable records and the ones that are still being written."""
+        self._machine.clear()
+        for record in self._durable.records():
+            self._machine.apply(record)
+        for pending in self._unrefused():
+            for record in pending.records:
+                self._machine.apply(record)
+
+    def _unrefused(self) -> list[_RecordBatch[Record]]:
+        """Return the pending records that were not refused. Callbacks of a refusal may already have recorded again."""
+        standing: list[_RecordBatch[Record]] = []
+        end = self.log.next_offset
+        for pending in reversed(self._pending):
+            if pending.next_offset <= end:
+                standing.append(pending)
+                end = pending.first_offset
+        return standing[::-1]
+
+    def record(self, records: Sequence[Record], done: AppendCallback) -> None:
+        """Apply and append records. `done` is called when they are durable, or with the error when they were undone."""
+        self.add(records, done)
+        self.commit()
+
+    def add(self, records: Sequence[Record], done: AppendCallback) -> bool:
+        """Apply records now and append them with the next `commit`. Return True if the caller has to arrange that
+        commit.
+
+        Without records, `done` is called when all earlier records are durable.
+        """
+        content = b"".join(map(self._encode, records))  # too large a record is refused before anything changes
+        is_first = not self._gathered.waiting
+        self._gathered.content += content
+        self._gathered.records += records
+        self._gathered.waiting.append(done)
+        for record in records:
+            self._machine.apply(record)
+        return is_first
+
+    def commit(self) -> None:
+        batch, self._gathered = self._gathered, _RecordBatch()
+        if batch.records:
+            self._append(batch)
+        elif self._pending:  # all earlier records must be durable
+            self._pending[-1].waiting += batch.waiting
+        else:
+            for done in batch.waiting:
+                done(None)
+
+    def _append(self, batch: _RecordBatch[Record]) -> None:
+        def settled(error: GoQueueError | None) -> None:
+            self._pending.remove(batch)
+            if error is not None:
+                self._refuse(batch, error)
+                return
+            self._keep(batch)
+            for done in batch.waiting:
+                done(None)
+
+        try:
+            appended = self.log.append(scan.check_batch(batch.content), settled)
+        except GoQueueError as error:
+            self._refuse(batch, error)
+            return
+        batch.first_offset, batch.next_offset = appended.first_offset, appended.next_offset
+        self._pending.append(batch)
+
+    def _refuse(self, refused: _RecordBatch[Record], error: GoQueueError) -> None:
+        """Take back these records and all that were added after them."""
+        later, self._gathered = self._gathered, _RecordBatch()
+        self._go_back()
+        for done in (*refused.waiting, *later.waiting):
+            done(error)
+
+    def _keep(self, pending: _RecordBatch[Record]) -> None:
+        for offset, record in enumerate(pending.records, pending.first_offset):
+            self._durable.apply(record)
+            self._on_durable(record, offset)
+        self._durable_end = pending.next_offset
+        if self._snapshots and self._durable_end - self._snapshot_offset >= SNAPSHOT_RECORDS:
+            self.snapshot()
+
+    def snapshot(self) -> None:
+        """Write the durable state beside the log if it has changed. A refused write is tried again later."""
+        end = self._durable_end
+        if end == self._snapshot_offset or end > self.log.durable_end or self.log.fence is not None:
+            return
+        frames = [self._encode(record).hex() for record in self._durable.records()]
+        with suppress(GoQueueError):
+            write_checkpoint(self._disk, self._path, offset=end, frames=frames)
+            self._snapshot_offset = end
+
+    def _restore(self) -> int:
+        """Apply the snapshot if one fits the log; return the offset behind it."""
+        self._snapshot_offset = 0
+        try:
+            note = (
+                decode_checkpoint(read_all(self._disk, self._path)) if self._disk.kind(self._path) == "file" else None
+            )
+        except GoQueueError:
+            note = None
+        # A later compaction may have removed deletions of what the snapshot still has.
+        least = max(self.log.first_offset, load_progress(self._disk, self.log.directory).gaps)
+        if note is None or not least <= note["offset"] <= self.log.readable_end:
+            return self.log.first_offset
+        for text in note["frames"]:
+            self._durable.apply(self._decode(frame.decode(bytes.fromhex(text))))
+        self._snapshot_offset = note["offset"]
+        return self._snapshot_offset
+
+    @property
+    def _path(self) -> str:
+        return f"{self.log.directory}/snapshot"

@@ -1,0 +1,442 @@
+"""One partition: its positions, publishing and reading.
+
+    earliest ≤ last_stable ≤ high_watermark ≤ durable_end ≤ log_end
+
+Small publishes are collected until `commit` and become one append, so that many clients share its cost.
+
+The owner calls `commit` soon after `offer`, runs `load_producers` before a batch with a mark arrives, and answers
+only after the callback of a publish was called.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+
+import numpy as np
+
+from goqueue.broker.core.aborted_index import AbortedIndex, begins_with_message, without_aborted
+from goqueue.broker.core.admission import decode_batch, remaining_frames
+from goqueue.broker.core.lane_index import LaneIndex
+from goqueue.broker.core.open_transactions import OpenTransactions, OpenTransactionScan, ProducerEpochs, TransactionEnd
+from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable, marks_in
+from goqueue.broker.core.work import Work
+from goqueue.errors import GoQueueError
+from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX, READ_BYTES_MAX
+from goqueue.storage import scan
+from goqueue.storage.disk import Disk, read_all
+from goqueue.storage.layout import decode_checkpoint, write_checkpoint
+from goqueue.storage.log import Log
+from goqueue.storage.raw_reads import (
+    PendingIndexRead,
+    PendingRawRead,
+    RawContent,
+    SegmentOutline,
+    first_times,
+    locate_bytes,
+    locate_index,
+    outline_segments,
+    visible_segments,
+)
+from goqueue.storage.reads import PendingRead, ReadResult, TimeSearch
+from goqueue.storage.scan import Frames
+from goqueue.storage.segment import Segment
+from goqueue.storage.segment_scan import Damage
+from goqueue.storage.transaction_marker import TransactionMarker
+from goqueue.storage.writer import AppendCallback
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The offsets at which messages were stored."""
+
+    pieces: tuple[Piece, ...]
+    """One range of offsets. More only if a crash had kept a part of a batch that was sent again."""
+    time_ns: int
+    duplicate: bool = False
+
+    @property
+    def first_offset(self) -> int:
+        return self.pieces[0][0]
+
+    @property
+    def next_offset(self) -> int:
+        return self.pieces[-1][1]
+
+
+PublishCallback = Callable[[Placement | GoQueueError], None]
+"""Called once: with the offsets when the messages are durable, or with the error."""
+
+
+@dataclass(slots=True)
+class _PublishBatch:
+    """Small publishes that the next append will write."""
+
+    frames: list[bytes] = field(default_factory=list)
+    waiting: list[tuple[int, PublishCallback]] = field(default_factory=list)
+    """The number of frames and the callback of each publish."""
+
+
+class Partition:
+    """One partition over its log."""
+
+    def __init__(self, topic: str, number: int, log: Log, *, is_delayed: bool = False) -> None:
+        self.topic = topic
+        self.number = number
+        self.log = log
+        self.lanes = LaneIndex(log)
+        self.is_delayed = is_delayed
+        """Whether this is a delayed log: each message has a delivery time."""
+        self.open = OpenTransactions()
+        self.aborted = AbortedIndex(log, lambda: self.last_stable)
+        self.needed_from: Callable[[], int | None] = lambda: None
+        """Returns the first offset that must not be removed now, or None."""
+        self.producers: ProducerTable | None = None if log.next_offset else ProducerTable()
+        self.compacted_end = -1
+        """The end of the sealed segments at the last compaction."""
+        self.producers_saved = -1
+        """The log end that the producer checkpoint covers."""
+        self._gathered = _PublishBatch()
+        self._first_times: dict[Segment, int] = {}
+        """First times from indexes, of segments whose log does not have them. Only listings may use them."""
+        self._watchers: dict[Callable[[], None], None] = {}
+
+    # --- positions ---
+
+    @property
+    def earliest(self) -> int:
+        return self.log.first_offset
+
+    @property
+    def log_end(self) -> int:
+        return self.log.next_offset
+
+    @property
+    def durable_end(self) -> int:
+        return self.log.durable_end
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that readers cannot see: it is not yet on enough replicas (one is enough)."""
+        return self.log.readable_end
+
+    @property
+    def last_stable(self) -> int:
+        """The end for readers of committed messages: where the oldest open transaction begins."""
+        first = self.open.first_offset
+        return self.high_watermark if first is None else min(first, self.high_watermark)
+
+    @property
+    def held_back(self) -> int:
+        """The number of visible offsets that readers of committed messages cannot see yet."""
+        first = self.open.first_offset
+        return 0 if first is None else max(0, self.high_watermark - first)
+
+    @property
+    def removable_end(self) -> int:
+        """The first offset that may not be removed: it is needed, or not decided."""
+        needed_from = self.needed_from()
+        return self.last_stable if needed_from is None else min(needed_from, self.last_stable)
+
+    def is_dense(self, first: int, end: int) -> bool:
+        return self.log.is_dense(first, end)
+
+    @property
+    def message_bytes(self) -> int:
+        return max(FRAME_HEADER_BYTES, self.log.size // max(1, self.log_end - self.earliest))
+
+    # --- publish ---
+
+    def offer(self, frames: list[bytes], done: PublishCallback) -> bool:
+        """Add valid frames to the next commit. Return True if the caller has to arrange that commit."""
+        is_first = not self._gathered.waiting
+        self._gathered.frames += frames
+        self._gathered.waiting.append((len(frames), done))
+        return is_first
+
+    def commit(self) -> None:
+        if not self._gathered.waiting:
+            return
+        gathered, self._gathered = self._gathered, _PublishBatch()
+        content = bytearray(b"".join(gathered.frames))
+        lengths = list(map(len, gathered.frames))
+        starts = [0, *accumulate(lengths[:-1])]
+        frames = Frames(
+            np.frombuffer(content, np.uint8), np.array(starts, np.int64), np.array(lengths, np.int64), len(content)
+        )
+        batch = ProducerBatch(0, len(lengths))
+        try:
+            appended = self.log.append(frames, partial(self._settle_gathered, batch, gathered.waiting))
+        except GoQueueError as error:
+            for _, done in gathered.waiting:
+                done(error)
+        else:
+            batch.first_offset, batch.time_ns = appended.first_offset, appended.time
+
+    def _settle_gathered(
+        self, batch: ProducerBatch, waiting: list[tuple[int, PublishCallback]], error: GoQueueError | None
+    ) -> None:
+        self.wake()
+        offset = batch.first_offset
+        for count, done in waiting:
+            done(error or Placement(((offset, offset + count),), batch.time_ns))
+            offset += count
+
+    def publish(
+        self, content: bytearray | memoryview, message_bytes_max: int, done: PublishCallback, now_ns: int | None = None
+    ) -> None:
+        """Publish a batch that a client encoded; `now_ns` for delayed messages."""
+        self.take(*decode_batch(content, message_bytes_max, now_ns), done)
+
+    def take(
+        self, frames: Frames, mark: ProducerMark | None, done: PublishCallback, *, is_transactional: bool = False
+    ) -> None:
+        """Publish a decoded batch.
+
+        A transactional batch belongs to the open transaction of the producer in its mark.
+        """
+        if mark is None:
+            self._append(frames, None, (), done)
+            return
+        assert self.producers is not None, "the producers are loaded before a batch with a mark comes"
+        known = self.producers.look_up(mark)
+        if known.missing:
+            if known.batches:
+                frames, mark = remaining_frames(frames, mark, known.missing)
+            self._append(frames, mark, known.batches, done, is_transactional=is_transactional)
+            return
+        self._answer_again(known.batches, done)
+
+    def _answer_again(self, batches: tuple[ProducerBatch, ...], done: PublishCallback) -> None:
+        """Answer a repeated batch with its offsets as soon as the first attempt is durable."""
+        placement = Placement(_pieces(batches), batches[-1].time_ns, duplicate=True)
+        last = batches[-1]
+        if last.settled:
+            done(placement)
+        else:
+            last.waiters = [*(last.waiters or ()), lambda error: done(error or placement)]
+
+    def _append(
+        self,
+        frames: Frames,
+        mark: ProducerMark | None,
+        before: tuple[ProducerBatch, ...],
+        done: PublishCallback,
+        *,
+        is_transactional: bool = False,
+    ) -> None:
+        self.commit()  # earlier publishes are stored first
+        batch = ProducerBatch(mark.sequence if mark else 0, len(frames))
+        appended = self.log.append(frames, partial(self._settle, mark, batch, before, done))
+        batch.first_offset, batch.time_ns = appended.first_offset, appended.time
+        if mark is not None and self.producers is not None:
+            self.producers.add(mark, batch)
+            if is_transactional:
+                self.open.add(mark.producer, mark.epoch, *batch.piece)
+
+    def _settle(
+        self,
+        mark: ProducerMark | None,
+        batch: ProducerBatch,
+        before: tuple[ProducerBatch, ...],
+        done: PublishCallback,
+        error: GoQueueError | None,
+    ) -> None:
+        if mark is not None and self.producers is not None:
+            self.producers.settle(mark, batch) if error is None else self.producers.take_back(mark, batch)
+            if error is not None:
+                self.open.take_back(mark.producer, batch.first_offset)
+        self.wake()
+        done(error or Placement(_pieces((*before, batch)), batch.time_ns))
+        for waiter in batch.waiters or ():
+            waiter(error)
+
+    # --- transactions ---
+
+    def end_transactions(self, ends: Sequence[TransactionEnd], done: AppendCallback) -> None:
+        """Write the control records of transactions that are open here; `done` is called when they are durable."""
+        markers = self.open.markers(ends)
+        if not markers:
+            done(self.log.fence)  # a fenced log may hold what it refused: the next start finds out
+            return
+        self.commit()
+        content = bytearray(b"".join(one for marker in markers for one in marker.encode()))
+        self.log.append(scan.check_batch(content), partial(self._end, markers, done))
+
+    def _end(self, markers: list[TransactionMarker], done: AppendCallback, error: GoQueueError | None) -> None:
+        if error is None:
+            for marker in markers:
+                self.open.close(marker.producer)
+            self.aborted.note(one for marker in markers if not marker.is_commit for one in marker.ranges)
+            self.wake()
+        done(error)
+
+    def find_open(self, epochs: ProducerEpochs) -> Work[None]:
+        """After a start: find the open messages of these producers in the range that is held."""
+        assert self.open.held is not None, "a range is held"
+        offset, end = self.open.held
+        finding = OpenTransactionScan(epochs, end)
+        while (offset := max(offset, self.earliest)) < end:
+            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
+            yield partial(finding.look, read)
+            if read.next_offset == offset:
+                break
+            offset = read.next_offset
+        self.open.restore(finding.opened)
+        self.wake()
+
+    # --- read ---
+
+    def read(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Work[ReadResult]:
+        """Read committed messages from this offset on, in whole frames; none only if there are none up to
+        `last_stable`.
+
+        Control records may be among them. Aborted messages are skipped.
+        """
+        skipped: tuple[Damage, ...] = ()
+        while True:
+            first = self.open.first_offset
+            limit = OFFSET_MAX if first is None else first  # the log itself stops at what is visible
+            found = self.log.locate(offset, max_bytes, skip_damage=skip_damage, limit=limit)
+            if found.next_offset == offset:
+                return ReadResult((), offset, skipped)
+            aborted = self.aborted.known(offset, min(limit, found.next_offset))
+            if aborted is None:
+                yield from self.aborted.look_up(offset, min(limit, found.next_offset))
+                continue
+            read: ReadResult = (yield found.load) if isinstance(found, PendingRead) else found
+            skipped += read.skipped
+            if begins_with_message(read) and aborted.is_clean(offset, read.next_offset):
+                return ReadResult(read.buffers, read.next_offset, skipped)
+            read = yield from without_aborted(read, aborted)
+            if read.buffers or read.next_offset == offset:
+                return ReadResult(read.buffers, read.next_offset, skipped)
+            offset = read.next_offset
+
+    def read_uncommitted(self, offset: int, max_bytes: int, *, skip_damage: bool = False) -> Work[ReadResult]:
+        """Read everything from this offset on, in whole frames; none only at the end of the partition."""
+        skipped: tuple[Damage, ...] = ()
+        while True:
+            found = self.log.locate(offset, max_bytes, skip_damage=skip_damage)
+            read: ReadResult = (yield found.load) if isinstance(found, PendingRead) else found
+            skipped += read.skipped
+            if read.buffers or read.next_offset == offset:
+                return ReadResult(read.buffers, read.next_offset, skipped)
+            offset = read.next_offset
+
+    def offset_for_time(self, time_ns: int) -> Work[int]:
+        found = self.log.moment(time_ns)
+        offset: int = (yield found.load) if isinstance(found, TimeSearch) else found
+        return offset
+
+    def segments(self) -> Work[list[SegmentOutline]]:
+        known = self._first_times
+        undated = [one for one in visible_segments(self.log) if one.first_time is None and one.size]
+        missing = [one for one in undated if one not in known]
+        found: dict[Segment, int] = (yield partial(first_times, self.log.disk, missing)) if missing else {}
+        self._first_times = {one: time for one in undated if (time := known.get(one) or found.get(one))}
+        return outline_segments(self.log, self._first_times)
+
+    def segment_bytes(
+        self, base_offset: int, position: int, max_bytes: int, version: str | None = None
+    ) -> Work[RawContent]:
+        """Read a segment's bytes from this position on, unverified; none at the end of what readers see."""
+        found = locate_bytes(self.log, base_offset, position, max_bytes, version)
+        raw: RawContent = (yield found.load) if isinstance(found, PendingRawRead) else found
+        return raw
+
+    def segment_index(self, base_offset: int, version: str | None = None) -> Work[RawContent]:
+        """Read a segment's index entries of 24 bytes: offset, position, time."""
+        found = locate_index(self.log, base_offset, version)
+        raw: RawContent = (yield found.load) if isinstance(found, PendingIndexRead) else found
+        return raw
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], object]:
+        """Call this once when there may be more to read. Return a function that cancels it."""
+        self._watchers[callback] = None
+        return lambda: self._watchers.pop(callback, None)
+
+    def wake(self) -> None:
+        watchers, self._watchers = self._watchers, {}
+        for watcher in watchers:
+            watcher()
+
+    # --- producers ---
+
+    def load_producers(self, disk: Disk) -> Work[None]:
+        """After a start: restore the producers from their checkpoint and the log behind it."""
+        note = yield partial(_read_note, disk, self._note_path)
+        # The log does not show a producer whose batches were all removed.
+        is_whole = not self.earliest and self.is_dense(0, self.high_watermark)
+        producers, offset = ProducerTable(is_complete=is_whole), self.earliest
+        if note is not None and self.earliest <= note["offset"] <= self.high_watermark:
+            offset, is_whole = note["offset"], note.get("complete", True)
+            producers = ProducerTable.from_facts(note["producers"], is_complete=is_whole)
+        while offset < (end := self.high_watermark):
+            start = max(offset, self.earliest)
+            read = yield from self.read_uncommitted(start, READ_BYTES_MAX, skip_damage=True)
+            for mark, first_offset, time_ns in (yield partial(_marks, read)):
+                producers.replay(mark, first_offset, time_ns, end)
+            offset = read.next_offset
+        if self.producers is None:
+            self.producers = producers
+
+    def save_producers(self, disk: Disk, *, even_none: bool = False) -> Work[None]:
+        """Write the producer checkpoint, so that the next start reads less of the log."""
+        end = self.durable_end
+        if self.producers is None or self.producers_saved == end:
+            return
+        facts = self.producers.facts(end)
+        if facts or self.producers_saved >= 0 or even_none:
+            yield partial(
+                write_checkpoint,
+                disk,
+                self._note_path,
+                offset=end,
+                complete=self.producers.is_complete,
+                producers=facts,
+            )
+        self.producers_saved = end
+
+    def note_tear(self, disk: Disk) -> Work[None]:
+        """After a crash, before any append: record where a torn last batch ends.
+
+        Once something follows, only this checkpoint shows where the torn batch ended.
+        """
+        offset = yield from self.offset_for_time(self.log.last_time)
+        last: tuple[ProducerMark, int, int] | None = None
+        while offset < self.log_end:
+            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
+            marks: list[tuple[ProducerMark, int, int]] = yield partial(_marks, read)
+            last = marks[-1] if marks else last
+            offset = read.next_offset
+        if last is not None and last[1] + last[0].count > self.log_end:
+            yield from self.load_producers(disk)
+            yield from self.save_producers(disk)
+
+    @property
+    def _note_path(self) -> str:
+        return f"{self.log.directory}/producers"
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.topic}/{self.number} {self.earliest}..{self.high_watermark}..{self.log_end}>"
+
+
+def _pieces(batches: tuple[ProducerBatch, ...]) -> tuple[Piece, ...]:
+    """Return the batches' offset ranges, adjacent ones joined."""
+    pieces: list[Piece] = []
+    for first, end in (batch.piece for batch in batches):
+        joins = pieces and pieces[-1][1] == first
+        pieces.append((pieces.pop()[0] if joins else first, end))
+    return tuple(pieces)
+
+
+def _read_note(disk: Disk, path: str) -> dict[str, list[object]] | None:
+    """Return None if there is no checkpoint. A read error is raised: the checkpoint may be all that is left of the
+    marks.
+    """
+    return decode_checkpoint(read_all(disk, path)) if disk.kind(path) == "file" else None
+
+
+def _marks(read: ReadResult) -> list[tuple[ProducerMark, int, int]]:
+    return [found for buffer in read.buffers for found in marks_in(buffer)]

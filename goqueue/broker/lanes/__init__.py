@@ -1,1 +1,0 @@
-"""Priorities within a partition: which lane each message is in, and whose turn it is."""

@@ -1,0 +1,190 @@
+"""The client: sends requests, and makes producers, readers and consumers."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+
+from goqueue.client import admin_requests
+from goqueue.client._async import exchange
+from goqueue.client.admin_requests import ANSWER_BYTES, BrokerAdmin, GroupAdmin, TopicAdmin, TopicInfo
+from goqueue.client.api_request import ApiRequest, ClientCore
+from goqueue.client.async_connection import AsyncConnection
+from goqueue.client.dead_letter_requests import DeadLetterAdmin
+from goqueue.client.delayed_requests import DelayedMessageAdmin
+from goqueue.client.operation_requests import OperationAdmin
+from goqueue.client.segment_requests import SegmentAdmin
+from goqueue.client.tasks import opened
+from goqueue.client.times import seconds
+from goqueue.client.transaction_requests import TransactionAdmin
+from goqueue.errors import TopicExists, TopicNotFound
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from goqueue.client._async.consumer import AsyncConsumer
+    from goqueue.client._async.producer import AsyncProducer
+    from goqueue.client._async.reader import AsyncReader
+    from goqueue.client._async.transaction import AsyncTransactionalProducer
+    from goqueue.client.arguments import BatchingArguments, ConsumerArguments, ProducerArguments
+    from goqueue.client.message_encoding import Serializer, Value
+    from goqueue.client.partition_reads import Isolation, OnMissing, ReadPosition
+    from goqueue.client.settings import TopicSettings
+
+T = TypeVar("T")
+
+
+class AsyncClient(
+    ClientCore,
+    TopicAdmin,
+    GroupAdmin,
+    DeadLetterAdmin,
+    DelayedMessageAdmin,
+    TransactionAdmin,
+    SegmentAdmin,
+    OperationAdmin,
+    BrokerAdmin,
+):
+    """A client of one broker. Any number of tasks may share it.
+
+    `server` is a URL. Default: the variable GOQUEUE_SERVER, then this machine. A refusal of the broker is raised as
+    the error of `goqueue.errors` with its code. Within `timeout` a request is retried after a transient failure if
+    that cannot do harm. The `api_key` is sent with every request, those of producers, readers and consumers included.
+    """
+
+    _idle: list[AsyncConnection]
+
+    async def create_topic(
+        self, name: str, partitions: int | None = None, *, exist_ok: bool = False, **settings: "Unpack[TopicSettings]"
+    ) -> TopicInfo:
+        """Create a topic and return it. Default of `partitions`: the broker's own.
+
+        With `exist_ok` a topic of that name is returned as it is, also if its partitions or settings are others.
+        """
+        try:
+            await self.call(admin_requests.create_topic(name, partitions, settings, exist_ok=exist_ok))
+        except TopicExists:
+            if not exist_ok:
+                raise
+        return await self.topic(name)
+
+    async def _topic_to_publish(self, name: str) -> TopicInfo:
+        """Return the topic; create it if the broker is configured to do so on publish."""
+        try:
+            return await self.topic(name)
+        except TopicNotFound:
+            with suppress(TopicExists):  # another client was faster
+                await self.call(admin_requests.create_on_publish(name))
+            return await self.topic(name)
+
+    @overload
+    def producer(
+        self, *, transactional_id: str, serializer: None = None, **options: "Unpack[BatchingArguments]"
+    ) -> "AsyncTransactionalProducer[Value]": ...
+    @overload
+    def producer(
+        self, *, transactional_id: str, serializer: "Serializer", **options: "Unpack[BatchingArguments]"
+    ) -> "AsyncTransactionalProducer[Any]": ...
+    @overload
+    def producer(
+        self, *, transactional_id: None = None, serializer: None = None, **options: "Unpack[BatchingArguments]"
+    ) -> "AsyncProducer[Value]": ...
+    @overload
+    def producer(self, **options: "Unpack[ProducerArguments]") -> "AsyncProducer[Any]": ...
+    def producer(self, **options: Any) -> "AsyncProducer[Any]":
+        """Return a producer; `goqueue.client.Options` lists its options.
+
+        With a `transactional_id` it sends in transactions, and fences the earlier producer with that id. With a
+        `serializer`, "json" or a function, it takes values that are not bytes or text.
+        """
+        from goqueue.client._async.producer import AsyncProducer  # noqa: PLC0415 - not needed otherwise
+        from goqueue.client.producer_core import parse_producer_options  # noqa: PLC0415
+
+        self._check_open()
+        chosen = parse_producer_options(options)
+        if chosen.transactional_id is None:
+            return AsyncProducer(self._connect(), self._topic_to_publish, chosen, self._timeout)
+        from goqueue.client._async.transaction import AsyncTransactionalProducer  # noqa: PLC0415
+
+        return AsyncTransactionalProducer(self._connect, self._topic_to_publish, chosen, self._timeout)
+
+    def reader(  # noqa: PLR0913 - independent options, given by name
+        self,
+        topic: str,
+        partitions: Iterable[int] | int | None = None,
+        start: "ReadPosition" = "earliest",
+        until: "ReadPosition | None" = None,
+        *,
+        follow: bool = False,
+        on_missing: "OnMissing" = "raise",
+        skip_damage: bool = False,
+        max_bytes: int = ANSWER_BYTES,
+        wait: str | float = "5s",
+        timeout: str | float | None = None,
+        filters: Iterable[str] | str = (),
+        isolation: "Isolation" = "read_committed",
+    ) -> "AsyncReader":
+        """Read the messages of a topic, of all its partitions or of some.
+
+        `start` is "earliest", "latest", an offset, a mapping of partitions to offsets, or a time (datetime, RFC 3339
+        or `Nanoseconds`). Reading ends at `until`, given in the same way. Without `follow` it ends at the latest where
+        the topic ended at the start; with it, requests of `wait` each wait for new messages. When an offset is
+        missing, `on_missing` continues at "earliest" or "latest" instead of raising. With `filters`, such as
+        `["json.order.total>40"]`, the broker returns only messages that match all of them. The `isolation`
+        "read_uncommitted" includes messages of open and aborted transactions.
+        """
+        from goqueue.client._async.reader import AsyncReader  # noqa: PLC0415 - as above
+        from goqueue.client.partition_reads import parse_read_options  # noqa: PLC0415
+
+        self._check_open()
+        wanted = parse_read_options(
+            topic,
+            partitions,
+            wait,
+            filters,
+            start=start,
+            until=until,
+            follow=follow,
+            on_missing=on_missing,
+            skip_damage=skip_damage,
+            max_bytes=max_bytes,
+            isolation=isolation,
+        )
+        patience = self._timeout if timeout is None else seconds(timeout, "timeout")
+        return opened(AsyncReader(wanted, self.call, self._connect, patience))
+
+    def consumer(self, group: str, topics: Iterable[str], **options: "Unpack[ConsumerArguments]") -> "AsyncConsumer":
+        """Return a member of a group; it joins when its block is entered or it is first iterated.
+
+        `goqueue.client.ConsumerOptions` lists its options.
+        """
+        from goqueue.client._async.consumer import AsyncConsumer  # noqa: PLC0415 - as above
+        from goqueue.client.consumer_core import parse_consumer_options  # noqa: PLC0415
+
+        self._check_open()
+        return AsyncConsumer(group, topics, self._connect, parse_consumer_options({**options}), self._timeout)
+
+    async def call(self, call: ApiRequest[T]) -> T:
+        """Send a request, and retry it where that is safe."""
+        self._check_open()
+        connection = self._idle.pop() if self._idle else self._connect()
+        try:
+            return await exchange(connection, call, self._timeout)
+        finally:
+            self._idle.append(connection)
+            if self._closed:
+                connection.close()
+
+    def _connect(self) -> AsyncConnection:
+        return AsyncConnection(self._address, self._connect_timeout, self._tls, self._api_key)
+
+    async def close(self) -> None:
+        """Close the client's own connections. Producers, readers and consumers are closed separately."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()

@@ -1,0 +1,432 @@
+"""Requests to the broker as values, their answers and errors, and when a request is retried."""
+
+import os
+import re
+import sys
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from functools import cache, wraps
+from random import random
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+import msgspec
+
+from goqueue.client.address import Address, parse, quote
+from goqueue.client.answers import read_answer
+from goqueue.client.hints import translate
+from goqueue.client.times import seconds
+from goqueue.errors import BrokerUnreachable, CallerError, GoQueueError, OperatorError, RequestInvalid, TransientError
+from goqueue.nearest import nearest
+from goqueue.wire.headers import RETRY_AFTER
+
+if TYPE_CHECKING:
+    import ssl
+
+    from goqueue.storage.frame import Buffer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+JSON = (("content-type", "application/json"), ("accept", "application/json"))
+_UNSURE_HINT = "it may have been stored: check before you send it again"
+
+
+class ApiResponse(msgspec.Struct, frozen=True):
+    """A whole answer. Header names are in lower case."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    body: bytes | bytearray
+    source: Address | str = "this address"
+    """The server, for error messages."""
+
+    def header(self, name: str) -> str:
+        return self.headers.get(name.encode(), b"").decode("latin-1")
+
+
+class ApiRequest(msgspec.Struct, Generic[T], frozen=True, eq=False):
+    """A request, and how its answer is decoded.
+
+    An `idempotent` request may be sent again when it is unknown whether it arrived.
+    """
+
+    method: str
+    path: str
+    decode: Callable[[ApiResponse], T]
+    body: "Sequence[Buffer]" = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    idempotent: bool = True
+    patience: float = 0.0
+    """Seconds for which the broker may delay the answer on purpose."""
+    unsure_hint: str = _UNSURE_HINT
+    """The hint when it is unknown whether a request arrived that is not `idempotent`."""
+
+    def parts(self, address: Address, api_key: str | None = None) -> "list[Buffer]":
+        """Return the bytes to send; the body is not copied."""
+        lines = [
+            f"{self.method} {address.base}{self.path} HTTP/1.1",
+            f"host: {address.authority}",
+            *(f"{name}: {value}" for name, value in self.headers),
+        ]
+        if self.headers is JSON and self.method != "GET":
+            lines.append(f"user-agent: {_agent()}")
+        if api_key is not None:
+            lines.append(f"authorization: Bearer {api_key}")
+        if self.body or self.method not in {"GET", "DELETE"}:
+            lines.append(f"content-length: {sum(map(len, self.body))}")
+        return ["\r\n".join((*lines, "", "")).encode("latin-1"), *self.body]
+
+
+@cache
+def _agent() -> str:
+    """Name the program, the user and the machine: the broker records who changed something."""
+    program = sys.argv[0] if sys.argv else ""
+    directory, _, name = program.rpartition("/")
+    name = directory.rpartition("/")[2] if name == "__main__.py" else name
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or "unknown"
+    text = f"{name or 'python'} {user}@{os.uname().nodename if hasattr(os, 'uname') else 'unknown'}"
+    return "".join(one if " " <= one <= "~" else "?" for one in text)
+
+
+RequestSequence = Generator[ApiRequest[Any], Any, T]
+"""A procedure of several requests: each is yielded, and gets its decoded answer."""
+
+
+def json_request(  # noqa: PLR0913 - the fields of a request
+    method: str,
+    path: str,
+    kind: type[T],
+    body: object = None,
+    *,
+    field: str | None = None,
+    idempotent: bool = True,
+    patience: float = 0.0,
+    unsure_hint: str = _UNSURE_HINT,
+) -> ApiRequest[T]:
+    """Return a request in JSON. With a `field`, its result is that field of the answer."""
+
+    def decode(answer: ApiResponse) -> T:
+        return decode_json(answer, kind) if field is None else decode_field(answer, kind, field)
+
+    parts = () if body is None else (msgspec.json.encode(body),)
+    return ApiRequest(method, path, decode, parts, JSON, idempotent, patience, unsure_hint)
+
+
+def decode_field(answer: ApiResponse, kind: type[T], name: str) -> T:
+    """Decode one field of a JSON answer."""
+    found: T = getattr(decode_json(answer, _with_field(name, cast("Any", kind))), name)
+    return found
+
+
+@cache
+def _with_field(name: str, kind: Any) -> type[msgspec.Struct]:
+    return msgspec.defstruct("Answer", [(name, kind)])
+
+
+def decode_json(answer: ApiResponse, kind: type[T]) -> T:
+    """Decode a JSON answer. A refusal is raised as its error."""
+    if answer.status >= 300:
+        raise error_of_response(answer)
+    try:
+        return msgspec.json.decode(answer.body, type=kind, dec_hook=read_answer)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise unreadable_response(answer, error) from None
+
+
+def with_query(path: str, **options: object) -> str:
+    """Return a path with options: without those that are None or False, and with one for each item of a list."""
+    said = []
+    for name, given in options.items():
+        items = given if isinstance(given, list) else [] if given is None or given is False else [given]
+        said += [f"{name}={'true' if item is True else quote(str(item))}" for item in items]
+    return f"{path}?{'&'.join(said)}" if said else path
+
+
+class ConnectionCore(ABC):
+    """The common part of both kinds of connection: one request at a time is under way.
+
+    It is opened when it is needed, and reopened after it broke.
+    """
+
+    def __init__(
+        self, address: Address, connect_timeout: float, tls: "ssl.SSLContext | None" = None, api_key: str | None = None
+    ) -> None:
+        self._address = address
+        self._connect_timeout = connect_timeout
+        self._tls = tls
+        self._api_key = api_key
+        self._process = os.getpid()
+
+    @property
+    @abstractmethod
+    def can_receive(self) -> bool:
+        """True if the answer to the last request may still be received."""
+
+    @abstractmethod
+    def has_arrived(self) -> bool:
+        """Return whether `receive` would not wait."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """End the connection under a caller that waits in it; any thread may call this."""
+
+
+class BlockingCaller(Protocol):
+    """A client for threads."""
+
+    def call(self, call: ApiRequest[T]) -> T: ...
+
+
+class AsyncCaller(Protocol):
+    """A client for an event loop."""
+
+    async def call(self, call: ApiRequest[T]) -> T: ...
+
+
+class Operation(Protocol[P, T_co]):
+    """The type of a client's method that sends one request: in an event loop its result is awaited."""
+
+    @overload
+    def __get__(self, client: BlockingCaller, owner: type, /) -> Callable[P, T_co]: ...
+    @overload
+    def __get__(self, client: AsyncCaller, owner: type, /) -> Callable[P, Coroutine[Any, Any, T_co]]: ...
+
+
+def operation(build: Callable[Concatenate[Any, P], ApiRequest[T]]) -> Operation[P, T]:
+    """Return a method of both clients that sends the request which `build` returns."""
+
+    @wraps(build)
+    def method(client: Any, *given: P.args, **options: P.kwargs) -> Any:
+        return client.call(build(client, *given, **options))
+
+    return cast("Operation[P, T]", method)
+
+
+FIRST_SECONDS = 0.05
+LONGEST_SECONDS = 5.0
+
+
+class Backoff(msgspec.Struct):
+    """Exponential backoff with full jitter, so that clients spread out."""
+
+    attempts: int = 0
+
+    def next(self, error: GoQueueError, chance: float | None = None) -> float:
+        """Return the seconds to wait; never less than the broker asked for."""
+        most = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(self.attempts, 20))
+        self.attempts += 1
+        asked = error.details.get("retry_after", 0.0)
+        least = min(float(asked), 60.0) if isinstance(asked, (int, float)) else 0.0
+        return least + most * (random() if chance is None else chance)  # noqa: S311 - not a secret
+
+
+def may_repeat(call: ApiRequest[Any], error: GoQueueError) -> bool:
+    """Return whether sending `call` again can do no harm.
+
+    With `unsure` in its details an error leaves open whether the broker carried out the request. With `foreign` it
+    comes from a server that is not a broker.
+    """
+    if not isinstance(error, TransientError) or error.details.get("foreign"):
+        return False
+    return call.idempotent or not error.details.get("unsure")
+
+
+_LEAST_SECONDS = 0.001
+_KEY = re.compile(r"[!-~]{1,4096}")
+
+
+class RequestAttempts:
+    """The time left for a request and its retries.
+
+    The broker may use the patience of a request for its answer. A failed connection attempt may not.
+    """
+
+    def __init__(self, call: ApiRequest[Any], timeout: float) -> None:
+        self._call = call
+        self._timeout = timeout
+        self._patient_until = time.monotonic() + call.patience
+        self._deadline = self._patient_until - call.patience + timeout
+        self._backoff = Backoff()
+        self._failure: GoQueueError | None = None
+
+    def left(self) -> float:
+        """Return the seconds for the next attempt. Raises the last error instead when there are none."""
+        left = self._deadline - time.monotonic()
+        if left < _LEAST_SECONDS and self._failure is not None:
+            raise self._failure
+        return left + self._call.patience
+
+    def after(self, error: GoQueueError) -> float:
+        """Return the seconds to wait before the next attempt. Raises the error when there is none."""
+        now = time.monotonic()
+        if self._call.patience and error.details.get("unsure"):  # the broker was there until now
+            self._deadline = max(self._deadline, min(now, self._patient_until) + self._timeout)
+        delay, left = self._backoff.next(error), self._deadline - now
+        self._failure = error
+        if not may_repeat(self._call, error) or delay >= left:
+            error.details.pop("unsent", None)
+            if error.details.get("unsure") and not error.details.get("foreign") and not self._call.idempotent:
+                error.hint = self._call.unsure_hint
+            raise error
+        return delay
+
+
+def tls_context(address: Address, given: "ssl.SSLContext | None") -> "ssl.SSLContext | None":
+    if not address.secure:
+        return None
+    if given is not None:
+        return given
+    import ssl  # noqa: PLC0415 - eight milliseconds that only https costs
+
+    return ssl.create_default_context()
+
+
+def check_names(noun: str, given: Mapping[str, object], known: Sequence[str]) -> None:
+    """Refuse options that a producer or consumer does not have."""
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        meant = nearest(unknown[0], known)
+        hint = f"did you mean {meant}?" if meant else f"known are {', '.join(known)}"
+        raise RequestInvalid(f"a {noun} has no option {', '.join(unknown)}", hint=hint)
+
+
+def check_api_key(api_key: object) -> str | None:
+    """Return the key. The error for an invalid one does not show it."""
+    if api_key is None:
+        return None
+    if isinstance(api_key, str) and _KEY.fullmatch(api_key):
+        return api_key
+    raise RequestInvalid(
+        "the API key is invalid", hint="it is one word of visible ASCII characters, without spaces and line ends"
+    )
+
+
+_FORKED_AWAY: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
+
+
+def refuse_after_fork(owner: Any, noun: str) -> None:
+    """Refuse the use of an object in forked children: its thread does not exist there, and its lock may be held."""
+    _FORKED_AWAY[owner] = noun
+
+
+def _forked() -> None:
+    for owner, noun in list(_FORKED_AWAY.items()):
+        owner._refusal = RequestInvalid(
+            f"this {noun} belongs to the process that this one was forked from",
+            hint=f"make a {noun} in each process, after the fork",
+        )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class ClientCore:
+    """The common part of clients for threads and for event loops."""
+
+    def __init__(
+        self,
+        server: str | None = None,
+        timeout: str | float = "30s",
+        *,
+        connect_timeout: str | float = "5s",
+        api_key: str | None = None,
+        tls: "ssl.SSLContext | None" = None,
+    ) -> None:
+        self._address = parse(server)
+        self._timeout = seconds(timeout, "timeout")
+        self._connect_timeout = seconds(connect_timeout, "connect_timeout")
+        self._api_key = check_api_key(api_key)
+        self._tls = tls_context(self._address, tls)
+        self._idle: list[Any] = []
+        self._closed = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RequestInvalid("this client is closed", hint="make another one")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._address}>"
+
+
+_GATEWAY = {502, 504}
+_UNSURE = {408, 502, 504}  # it is unknown whether the broker carried out the request
+_TRANSIENT = {408, 425, 429, 503}
+
+
+@cache
+def error_classes() -> dict[str, type[GoQueueError]]:
+    """Return all error classes by their code."""
+    found: dict[str, type[GoQueueError]] = {}
+    left: list[type[GoQueueError]] = [GoQueueError]
+    while left:
+        kind = left.pop()
+        left += kind.__subclasses__()
+        if "code" in vars(kind):
+            found.setdefault(kind.code, kind)
+    del found["error"]
+    return found
+
+
+def error_of_record(record: object, status: int = 400) -> GoQueueError:
+    """Return the error that `{"error": ..., "code": ...}` describes.
+
+    An unknown code becomes the nearest general class; `details["code"]` has it.
+    """
+    fields: dict[str, Any] = record if isinstance(record, dict) else {}
+    sentence, code, hint, details = (fields.get(name) for name in ("error", "code", "hint", "details"))
+    given = {str(name): value for name, value in details.items()} if isinstance(details, dict) else {}
+    given = {name: value for name, value in given.items() if name not in {"sentence", "hint", "self"}}
+    kind = error_classes().get(str(code)) or _general(status)
+    if kind.code != code:
+        given |= {"code": code, "status": status}
+    said = sentence if isinstance(sentence, str) and sentence else f"the answer is {status}"
+    error = kind(said, hint=hint if isinstance(hint, str) else None, **given)
+    translate(error)
+    return error
+
+
+def _general(status: int) -> type[GoQueueError]:
+    if status in _GATEWAY:
+        return BrokerUnreachable
+    if status in _TRANSIENT:
+        return TransientError
+    return OperatorError if status >= 500 else CallerError
+
+
+def error_of_response(answer: ApiResponse) -> GoQueueError:
+    """Return the error that an answer describes, with the delay that it asks for."""
+    try:
+        record = msgspec.json.decode(answer.body)
+    except msgspec.DecodeError:
+        record = None
+    has_code = isinstance(record, dict) and isinstance(record.get("code"), str)
+    if not has_code and answer.status not in _TRANSIENT | _GATEWAY:
+        return not_a_broker(answer.source, f"it answers with status {answer.status} and without a code")
+    error = error_of_record(record, answer.status)
+    if answer.status in _UNSURE:
+        error.details.setdefault("unsure", True)
+    after = answer.header(RETRY_AFTER)
+    if after.isdecimal() and len(after) < 6:
+        error.details.setdefault("retry_after", float(after))
+    return error
+
+
+def unreadable_response(answer: ApiResponse, why: object) -> BrokerUnreachable:
+    """Return the error for an answer that this client does not understand."""
+    return not_a_broker(answer.source, f"its answer with status {answer.status} cannot be read: {why}")
+
+
+def not_a_broker(source: Address | str, why: str) -> BrokerUnreachable:
+    """Return the error for a server that is not a broker; a retry would not change that."""
+    return BrokerUnreachable(
+        f"what answers at {source} is not a GoQueue broker: {why}",
+        hint="is this its address, and no other server or proxy stands there?",
+        foreign=True,
+    )

@@ -1,0 +1,192 @@
+"""The decisions of a producer's worker: which request to send next, and what its result means."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from goqueue.client import publish_requests
+from goqueue.client.accumulator import SEQUENCES, Accumulator
+from goqueue.client.api_request import ApiRequest, Backoff
+from goqueue.client.delivery import SendBatch
+from goqueue.client.transaction_requests import identity_request
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.errors import (
+    BrokerStopping,
+    ChecksumMismatch,
+    GoQueueError,
+    PartitionNotFound,
+    SequenceOutOfOrder,
+    TopicNotFound,
+    TransientError,
+    UnknownProducer,
+)
+from goqueue.wire.sections import ProducerIdentity
+
+FAILURES_KEPT = 1000
+"""Failed batches that are kept for `flush`; of older ones only the number is."""
+
+
+@dataclass(slots=True)
+class SendStep:
+    """A request and the batches in it; without batches it asks for a producer id."""
+
+    call: ApiRequest[Any]
+    batches: list[SendBatch]
+    seconds: float
+    """The time until the oldest batch times out."""
+    identity: ProducerIdentity | None = None
+    """The producer of the batches."""
+
+
+class DeliveryFailures:
+    """Failed batches, until their error is reported."""
+
+    def __init__(self) -> None:
+        self._batches: list[SendBatch] = []
+        self._forgotten = 0
+        self._first: GoQueueError | None = None
+        self.cause: GoQueueError | None = None
+        """The first error, whether it was reported or not."""
+
+    def add(self, batch: SendBatch) -> None:
+        self.cause = self.cause or batch.error
+        self._first = self._first or batch.error
+        self._batches.append(batch)
+        if len(self._batches) > FAILURES_KEPT:
+            self._forgotten += self._batches.pop(0).unseen
+
+    def report(self) -> GoQueueError | None:
+        """Return the error to raise for failures that were not seen yet; each is reported once."""
+        unseen = [batch for batch in self._batches if batch.unseen]
+        count = self._forgotten + sum(batch.unseen for batch in unseen)
+        cause = unseen[0].error if unseen and not self._forgotten else self._first
+        self._batches, self._forgotten, self._first = [], 0, None
+        if not count or cause is None:
+            return None
+        details = {name: value for name, value in cause.details.items() if name != "failed"}
+        several = f"{count:,} messages were not delivered; the first because"
+        sentence = f"{'1 message was not delivered' if count == 1 else several}: {cause.sentence}"
+        error = type(cause)(sentence, hint=cause.hint, **details, failed=count)
+        error.__cause__ = cause
+        return error
+
+    def forget(self) -> None:
+        self._batches, self._forgotten, self._first, self.cause = [], 0, None, None
+
+
+def is_certainly_not_stored(batch: SendBatch, error: GoQueueError) -> bool:
+    """Return whether a refusal means that the broker does not have this batch.
+
+    Then it may be sent as another producer's. The data directory was replaced or restored, or lost its last messages
+    with the power; or the broker has forgotten the producer, which matters only if an answer was lost.
+    """
+    if isinstance(error, UnknownProducer):
+        return True
+    if not isinstance(error, SequenceOutOfOrder) or batch.identity is None:
+        return False
+    expected = error.details.get("expected")
+    if isinstance(expected, int):
+        return 0 < (batch.sequence - expected) % SEQUENCES < SEQUENCES // 2
+    return error.details.get("forgotten") is True and not batch.unsure
+
+
+class BatchSender:
+    """Decides between the accumulator and the connection. One step at a time is under way."""
+
+    def __init__(self, accumulator: Accumulator, clock: Clock, acks: str) -> None:
+        self.accumulator = accumulator
+        self.failures = DeliveryFailures()
+        self.outdated: set[str] = set()
+        """Topics whose partitions must be requested again."""
+        self._clock = clock
+        self._acks = acks
+        self._backoff = Backoff()
+        self._not_before_ns = 0
+
+    def next(self) -> tuple[SendStep | None, float | None, list[SendBatch]]:
+        """Return the next step, or the seconds to wait for one (None: no limit), and batches that timed out."""
+        accumulator, now = self.accumulator, self._clock.monotonic_ns()
+        late = accumulator.expire(now)
+        self._remember(late)
+        if late or accumulator.is_empty:
+            return None, 0.0 if late else None, late
+        if now < self._not_before_ns:
+            return None, self._until(self._not_before_ns, now), late
+        if not accumulator.has_due(now):
+            return None, self._until(accumulator.wake_ns(), now), late
+        if accumulator.rules.idempotent and accumulator.identity is None:
+            step = SendStep(identity_request("/producers/init", {}), [], self._time_left(accumulator.waiting(), now))
+            return step, None, late
+        batches = accumulator.take(now)
+        sections = [batch.sealed for batch in batches if batch.sealed is not None]
+        call = self._publication(batches[0].topic, sections)
+        return SendStep(call, batches, self._time_left(batches, now), accumulator.identity), None, late
+
+    def _publication(self, topic: str, sections: list[bytes]) -> ApiRequest[list[publish_requests.SectionResult]]:
+        return publish_requests.publish_frames(topic, sections, self._acks)
+
+    def done(self, step: SendStep, outcome: Any) -> list[SendBatch]:
+        """Record the result of a step: its value, or the error. Return the batches that are settled with it."""
+        if not step.batches:
+            return self._identified(outcome)
+        self._backoff.attempts = 0
+        if isinstance(outcome, GoQueueError):
+            results: list[Any] = [outcome] * len(step.batches)
+        else:
+            results = [section.refusal or section for section in outcome]
+        for batch, result in zip(step.batches, results, strict=True):
+            if isinstance(result, GoQueueError):
+                self._refused(batch, result)
+            else:
+                self.accumulator.acknowledge(batch, result.first_offset, result.timestamp, result.pieces)
+        return [batch for batch in step.batches if batch.settled]
+
+    def close(self, reason: str) -> list[SendBatch]:
+        """Fail everything that still waits; the reason is a sentence such as "the producer was closed"."""
+        refusal = next((batch.last_refusal for batch in self.accumulator.waiting() if batch.last_refusal), None)
+        why = f": {refusal.sentence}" if refusal else ""
+        left = self.accumulator.abandon(BrokerStopping(f"{reason} before delivery{why}"))
+        self._remember(left)
+        return left
+
+    def _identified(self, outcome: Any) -> list[SendBatch]:
+        if not isinstance(outcome, GoQueueError):
+            self.accumulator.identity = outcome
+            self._backoff.attempts = 0
+            return []
+        now = self._clock.monotonic_ns()
+        if isinstance(outcome, TransientError):
+            for batch in self.accumulator.waiting():
+                batch.last_refusal = outcome
+            self._not_before_ns = now + int(self._backoff.next(outcome) * NANOSECONDS)
+            return []
+        failed = self.accumulator.waiting()
+        for batch in failed:
+            self.accumulator.fail(batch, outcome)
+        self._remember(failed)
+        return failed
+
+    def _refused(self, batch: SendBatch, error: GoQueueError) -> None:
+        # A request that was damaged on its way can be sent again.
+        if isinstance(error, (TransientError, ChecksumMismatch)):
+            batch.unsure = batch.unsure or bool(error.details.get("unsure"))
+            self.accumulator.postpone(batch, error, self._clock.monotonic_ns())
+            return
+        if is_certainly_not_stored(batch, error) and not self.accumulator.rules.transactional:
+            self.accumulator.unseal(batch)
+            self.accumulator.postpone(batch, error, self._clock.monotonic_ns())
+            return
+        if isinstance(error, (TopicNotFound, PartitionNotFound)):
+            self.outdated.add(batch.topic)
+        self.accumulator.fail(batch, error)
+        self._remember([batch])
+
+    def _remember(self, batches: list[SendBatch]) -> None:
+        for batch in batches:
+            self.failures.add(batch)
+
+    def _time_left(self, batches: list[SendBatch], now_ns: int) -> float:
+        oldest = min(batch.opened_ns for batch in batches)
+        return self.accumulator.rules.delivery_timeout - (now_ns - oldest) / NANOSECONDS
+
+    def _until(self, moment_ns: int | None, now_ns: int) -> float:
+        return max((moment_ns or now_ns) - now_ns, 0) / NANOSECONDS

@@ -1,0 +1,124 @@
+"""Types of setting values: how each is parsed and formatted."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from goqueue.quantities import format_duration, format_size, parse_duration, parse_size, quoted
+
+SettingValue = str | int | float  # a bool is an int
+PATH_CHARACTERS_MAX = 4096  # the kernel's PATH_MAX
+HOST_CHARACTERS_MAX = 253  # of a DNS name
+INTEGER_DIGITS_MAX = 9
+LIST_ITEMS_MAX = 100
+_HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[a-z0-9_.-]+))(?::([0-9]{1,5}))?")
+_PORTS = {"http": "80", "https": "443"}
+"""Default ports, which browsers omit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """One type of values; `parse` reads what `format` writes."""
+
+    name: str
+    metavar: str
+    parse: Callable[[str], SettingValue]
+    format: Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRule:
+    """Description, type and bounds of a setting, in the metadata of its field."""
+
+    sentence: str
+    kind: ValueType
+    least: SettingValue | None = None
+    most: SettingValue | None = None
+    flag: str | None = None
+    """Set if the derived flag would be too long to type."""
+
+
+def _parse_host(text: str) -> str:
+    if not text or len(text) > HOST_CHARACTERS_MAX or not all(c.isalnum() or c in ".:-_" for c in text):
+        raise ValueError(f"{quoted(text)} is not a host: write an address such as 127.0.0.1, ::1 or a name")
+    return text
+
+
+_NONE = "none"  # an empty list; an empty text would look like a missing value
+
+
+def _parse_list(text: str, parse_item: Callable[[str], str]) -> str:
+    """Normalize a comma-separated list; drop duplicates."""
+    if text.strip() == _NONE:
+        return _NONE
+    items = [item.strip().lower() for item in text.split(",")]
+    if len(items) > LIST_ITEMS_MAX:
+        raise ValueError(f"has {len(items):,} items: at most {LIST_ITEMS_MAX}")
+    return ", ".join(dict.fromkeys(item if item == "*" else parse_item(item) for item in items))
+
+
+def list_items(text: str) -> tuple[str, ...]:
+    """Split the normalized text of a list."""
+    return () if text == _NONE else tuple(text.split(", "))
+
+
+def _parse_host_name(text: str) -> str:
+    if not _HOST_NAME.fullmatch(text) or len(text) > HOST_CHARACTERS_MAX:
+        raise ValueError(f"{quoted(text)} is not a host name: write a name without a port, such as queue.example")
+    return text
+
+
+def _parse_origin(text: str) -> str:
+    found = _ORIGIN.fullmatch(text)
+    if found is None or len(text) > HOST_CHARACTERS_MAX:
+        raise ValueError(f"{quoted(text)} is not an origin: write scheme, host and port, such as http://localhost:3000")
+    return found[1] if found[2] == _PORTS.get(text.partition(":")[0]) else text
+
+
+def _parse_integer(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= INTEGER_DIGITS_MAX):
+        raise ValueError(f"{quoted(text)} is not a whole number")
+    return int(text)
+
+
+def _parse_switch(text: str) -> bool:
+    try:
+        return {"true": True, "false": False}[text.lower()]
+    except KeyError:
+        raise ValueError(f"{quoted(text)} is neither true nor false") from None
+
+
+def _parse_path(text: str) -> str:
+    if not text:
+        raise ValueError("the path is empty: write ./ for the current directory")
+    if len(text) > PATH_CHARACTERS_MAX:
+        raise ValueError(f"{quoted(text)} is too long for a path: at most {PATH_CHARACTERS_MAX:,} characters")
+    if text.startswith("~"):
+        raise ValueError(f"{quoted(text)} begins with ~, which only a shell expands: write the full path")
+    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in text):
+        raise ValueError(f"{quoted(text)} contains a control character")
+    if any(0xD800 <= ord(character) < 0xE000 for character in text):
+        raise ValueError(f"{quoted(text)} is not valid Unicode")
+    return text
+
+
+def choice(*names: str) -> ValueType:
+    def parse(text: str) -> str:
+        if text in names:
+            return text
+        meant = next((f": write {name}" for name in names if name == text.strip().lower()), "")
+        raise ValueError(f"{quoted(text)} is not one of {', '.join(names)}{meant}")
+
+    return ValueType(f"one of {', '.join(names)}", "|".join(names), parse, str)
+
+
+PATH = ValueType("path", "PATH", _parse_path, str)
+SIZE = ValueType("size", "SIZE", parse_size, lambda value: format_size(value, exact=True))
+DURATION = ValueType("duration", "DURATION", parse_duration, lambda value: format_duration(value, exact=True))
+HOST = ValueType("host", "HOST", _parse_host, str)
+HOST_NAMES = ValueType("list of names", "NAME,...", lambda text: _parse_list(text, _parse_host_name), str)
+ORIGINS = ValueType("list of origins", "ORIGIN,...", lambda text: _parse_list(text, _parse_origin), str)
+INTEGER = ValueType("number", "NUMBER", _parse_integer, str)
+BOOLEAN = ValueType("true or false", "true|false", _parse_switch, lambda value: "true" if value else "false")

@@ -1,0 +1,421 @@
+"""Shell completion: a short script for each shell, which asks the program for the words that fit.
+
+`PROGRAM __complete LINE` prints one word per line, with a tab and its help behind it. A single line `:files` or
+`:directories` leaves the proposals to the shell. A failure prints nothing: completion must not disturb a shell.
+"""
+
+import json
+import os
+import re
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from zlib import crc32
+
+import typer
+
+from goqueue.console import command_tree, contexts, terminal
+from goqueue.console.command_tree import Program
+from goqueue.console.consumer_groups import DELIVERY_SETTINGS
+from goqueue.console.contexts import Context
+from goqueue.console.formatting import PRIORITIES
+
+if TYPE_CHECKING:
+    import socket
+
+Proposal = tuple[str, str]
+"""A word and its help."""
+
+Kind = str | Sequence[Proposal]
+"""The kind of a word, such as the name of a topic, or all words that it can be."""
+
+TOPICS, GROUPS, TRANSACTIONS, OPERATIONS = "topics", "groups", "transactions", "operations"
+CONTEXTS = "contexts"
+FILES, DIRECTORIES, ANYTHING = ":files", ":directories", ""
+
+Shell = Literal["bash", "zsh", "fish"]
+SHELLS: tuple[Shell, ...] = get_args(Shell)
+
+_BASH = """\
+# Completes {program} in bash; `{program} completion bash` writes this file.
+
+{function}() {{
+    local found current=${{COMP_WORDS[COMP_CWORD]#=}}
+    mapfile -t found < <({program} __complete "${{COMP_LINE:0:COMP_POINT}}" 2>/dev/null)
+    case ${{found[0]}} in
+        :files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+        :directories) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
+        *) COMPREPLY=("${{found[@]%%$'\\t'*}}") ;;
+    esac
+}}
+
+complete -F {function} {program}
+"""
+
+_ZSH = """\
+#compdef {program}
+# Completes {program} in zsh; `{program} completion zsh` writes this file.
+
+{function}() {{
+    local line="${{(j: :)words[1,CURRENT-1]}} $PREFIX"
+    local -a found values shown
+    [[ $PREFIX == --*=* ]] && compset -P '--*='
+    found=("${{(@f)$({program} __complete "$line" 2>/dev/null)}}")
+    case $found[1] in
+        :files) _files ;;
+        :directories) _files -/ ;;
+        ?*)
+            values=("${{(@)found%%$'\\t'*}}")
+            shown=("${{(@)found/$'\\t'/  -- }}")
+            compadd -l -d shown -a values
+            ;;
+    esac
+}}
+
+if [[ $funcstack[1] == {function} ]]; then
+    {function} "$@"
+else
+    compdef {function} {program}
+fi
+"""
+
+_FISH = """\
+# Completes {program} in fish; `{program} completion fish` writes this file.
+
+function {function}
+    set -l token (commandline -ct)
+    set -l prefix (string match -r -- '^--[^=]*=' $token)
+    set -l found ({program} __complete (commandline -cp | string collect) 2>/dev/null)
+    switch "$found[1]"
+        case :files
+            __fish_complete_path (string replace -r -- '^--[^=]*=' '' $token)
+        case :directories
+            __fish_complete_directories (string replace -r -- '^--[^=]*=' '' $token)
+        case '?*'
+            printf '%s\\n' "$prefix"$found
+    end
+end
+
+complete -c {program} -f -a '({function})'
+"""
+
+_SCRIPTS: dict[Shell, str] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+def completion(
+    context: typer.Context, shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell.")]
+) -> None:
+    """Write the completion script of this program for a shell.
+
+    \b
+      PROGRAM completion bash \\
+        > ~/.local/share/bash-completion/completions/PROGRAM
+      PROGRAM completion zsh > "${fpath[1]}/_PROGRAM"
+      PROGRAM completion fish \\
+        > ~/.config/fish/completions/PROGRAM.fish
+
+    A new shell then completes commands, flags and values, and the names of topics, groups and contexts. To try it
+    in this shell: `source <(PROGRAM completion bash)`, or `PROGRAM completion fish | source`.
+    """
+    root: Any = context.find_root().command
+    terminal.write(script(root.program.name, shell))
+
+
+def script(program: str, shell: Shell) -> str:
+    return _SCRIPTS[shell].format(program=program, function=f"_{program.replace('-', '_')}")
+
+
+def answer(registry: str, line: str) -> None:
+    """Print the words that fit at the end of `line`."""
+    try:
+        found = proposals(import_module(registry).PROGRAM, line, os.environ)
+    except Exception:
+        return
+    if sys.stdout is not None:
+        sys.stdout.write("".join(f"{word}\t{text}\n" if text else f"{word}\n" for word, text in found))
+        sys.stdout.flush()
+
+
+def proposals(program: Program, line: str, environment: Mapping[str, str]) -> Sequence[Proposal]:
+    """Return the words that fit at the end of `line`, each with its help or an empty text."""
+    _, *words, current = _split(line)
+    root = command_tree.root_command(program)
+    with root.make_context(program.name, [], resilient_parsing=True) as context:
+        position = _Position(program, root, context)
+        for word in words:
+            position.advance(word)
+        flag, equals, value = current.partition("=")
+        if equals and position.takes_value(flag):
+            position.pending, current = position.option(flag), value
+        kind = position.kind(current)
+    if isinstance(kind, str):
+        if kind in {FILES, DIRECTORIES}:
+            return [(kind, "")]
+        return [(name, "") for name in names(kind, current, words, environment)]
+    return [proposal for proposal in kind if proposal[0].startswith(current)]
+
+
+def _split(line: str) -> list[str]:
+    """Split a line as a shell does, and close an open quote; the last word is the one at the cursor."""
+    for end in ("", "'", '"'):
+        try:
+            words = shlex.split(line + end)
+        except ValueError:
+            continue
+        return [*words, ""] if not end and line[-1:].isspace() else words
+    return []
+
+
+class _Position:
+    """The place in a command line behind the words so far."""
+
+    def __init__(self, program: Program, root: Any, context: Any) -> None:
+        self.pending: Any = None
+        """The flag whose value comes next."""
+        self._program = program
+        self._context = context
+        self._command = root
+        self._path = ""
+        self._arguments = 0
+        self._only_arguments = False
+
+    def advance(self, word: str) -> None:
+        if self.pending is not None:
+            self.pending = None
+        elif not self._only_arguments and word == "--":
+            self._only_arguments = True
+        elif not self._only_arguments and word.startswith("-") and word != "-":
+            self.pending = self.option(word) if self.takes_value(word) else None
+        elif self._is_group and (command := self._command.get_command(self._context, word)):
+            path = f"{self._path} {word}".strip()
+            self._command, self._path = command, self._program.aliases.get(path, path)
+        else:
+            self._arguments += 1
+
+    @property
+    def _is_group(self) -> bool:
+        return hasattr(self._command, "list_commands")
+
+    def _parameters(self, kind: str) -> list[Any]:
+        return [one for one in self._command.get_params(self._context) if one.param_type_name == kind]
+
+    def option(self, name: str) -> Any:
+        return next((one for one in self._parameters("option") if name in (*one.opts, *one.secondary_opts)), None)
+
+    def takes_value(self, name: str) -> bool:
+        option = None if self._only_arguments or self.pending is not None else self.option(name)
+        return option is not None and not option.is_flag and not option.count
+
+    def kind(self, current: str) -> Kind:
+        """Return the kind of the next word, which begins with `current`."""
+        if self.pending is not None:
+            if "--set" in self.pending.opts and self._path.startswith("group "):
+                return _words(f"{name}=" for name in DELIVERY_SETTINGS)
+            return _flag_kind(self.pending)
+        if current.startswith("-") and not self._only_arguments:
+            options = self._parameters("option")
+            return [(name, _summary(one.help)) for one in options for name in (*one.opts, *one.secondary_opts)]
+        if self._is_group:
+            names = sorted(self._command.list_commands(self._context))
+            found = [(name, self._command.get_command(self._context, name)) for name in names]
+            return [(name, command.get_short_help_str(200)) for name, command in found]
+        arguments = self._parameters("argument")
+        place = min(self._arguments, len(arguments) - 1)
+        if place < 0 or (self._arguments > place and arguments[place].nargs == 1):
+            return ()
+        metavar = re.sub(r"[\[\].]", "", arguments[place].make_metavar(ctx=self._context))
+        return _kind(arguments[place], metavar, self._path)
+
+
+_BY_METAVAR = {
+    "TOPIC": TOPICS,
+    "GROUP": GROUPS,
+    "CONTEXT": CONTEXTS,
+    "FILE": FILES,
+    "PATH": FILES,
+    "DIR": DIRECTORIES,
+}
+_BY_NOUN = {
+    "topic": TOPICS,
+    "delayed": TOPICS,
+    "dlq": TOPICS,
+    "group": GROUPS,
+    "rebalance": GROUPS,
+    "transaction": TRANSACTIONS,
+    "undo": OPERATIONS,
+}
+
+
+def _words(texts: Iterable[str]) -> Sequence[Proposal]:
+    return [(text, "") for text in texts]
+
+
+_BY_FLAG: dict[str, Kind] = {
+    "--context": CONTEXTS,
+    "--group": GROUPS,
+    "--from": _words(("earliest", "latest")),
+    "--to": _words(("earliest", "latest", "now")),
+    "--priority": _words(PRIORITIES),
+    "--state": _words(("pending", "delivered", "cancelled", "expired")),
+    "--unset": _words(contexts.KEYS),
+}
+"""Flags whose metavar does not give the kind of their value."""
+
+
+def _flag_kind(option: Any) -> Kind:
+    if not hasattr(option.type, "choices"):
+        for name in option.opts:
+            if name in _BY_FLAG:
+                return _BY_FLAG[name]
+    metavar = option.metavar or "VALUE"
+    return ANYTHING if metavar == "NAME" else _kind(option, metavar, "")
+
+
+def _kind(parameter: Any, metavar: str, path: str) -> Kind:
+    """Derive the kind of a value from the metavar; NAME or ID is one of the command's noun, unless it creates one."""
+    if choices := getattr(parameter.type, "choices", None):
+        return _words(map(str, choices))
+    if re.fullmatch(r"[a-z0-9-]+(\|[a-z0-9-]+)+", metavar):
+        return _words(metavar.split("|"))
+    noun, _, verb = path.partition(" ")
+    if verb == "create":
+        return ANYTHING
+    return _BY_NOUN.get(noun, ANYTHING) if metavar in {"NAME", "ID"} else _BY_METAVAR.get(metavar, ANYTHING)
+
+
+def _summary(text: str | None) -> str:
+    return re.split(r"[.;:]\s|\.$| \(", text or "", maxsplit=1)[0].strip()
+
+
+# --- names of topics, groups, transactional ids and contexts ---
+
+
+_SECONDS_MAX = 0.3  # longer, and the shell seems to hang
+_KEPT_SECONDS = 5.0  # as long as it takes to choose one
+_ANSWER_BYTES_MAX = 8 * 2**20
+_NAMES_MAX = 1000  # more are no choice
+_PATHS = {
+    "topics": "topics",
+    "groups": "groups",
+    "transactions": f"transactions?state=all&limit={_NAMES_MAX}",
+    "operations": "operations",
+}
+
+
+def names(kind: str, prefix: str, line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the names of a kind that begin with `prefix`; the words of the `line` may select the broker."""
+    try:
+        found = _context_names(environment) if kind == "contexts" else _broker_names(kind, line, environment)
+    except Exception:
+        return []
+    return [name for name in sorted(found) if name.startswith(prefix) and name.isprintable()][:_NAMES_MAX]
+
+
+def _context_names(environment: Mapping[str, str]) -> list[str]:
+    return list(contexts.load(environment).contexts)
+
+
+def _broker_names(kind: str, line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    if kind not in _PATHS:
+        return []
+    server, key = _broker(line, environment)
+    directory = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "goqueue")
+    path = os.path.join(directory, f"{kind}-{crc32(f'{server} {key}'.encode()):08x}.json")
+    kept = _kept(path)
+    if kept is not None:
+        return kept
+    found = _asked(kind, server, key)
+    _keep(directory, path, found)
+    return found
+
+
+def _broker(line: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return the address and the key for the broker of the line; a context's key is for its own broker only."""
+    known = contexts.load(environment)
+    name = _flag_value(line, "--context", "-c") or environment.get("GOQUEUE_CONTEXT") or known.current
+    context = known.contexts.get(name, Context()) if name else Context()
+    server = _flag_value(line, "--server", "-s") or environment.get("GOQUEUE_SERVER") or context.server
+    key = _flag_value(line, "--api-key", "") or environment.get("GOQUEUE_API_KEY")
+    if key is None and context.server in {None, server}:
+        key = context.api_key
+        if key is None and context.api_key_file:
+            with open(os.path.expanduser(context.api_key_file), encoding="utf-8") as file:
+                key = file.read().strip()
+    return server or "http://127.0.0.1:8080", key
+
+
+def _flag_value(line: Sequence[str], long: str, short: str) -> str | None:
+    """Return the last value of a flag."""
+    text = None
+    for number, word in enumerate(line):
+        if word in {long, short}:
+            text = next(iter(line[number + 1 :]), text)
+        elif word.startswith(f"{long}="):
+            text = word.removeprefix(f"{long}=")
+    return text
+
+
+def _kept(path: str) -> list[str] | None:
+    try:
+        if not 0 <= time.time() - os.stat(path).st_mtime < _KEPT_SECONDS:
+            return None
+        with open(path, encoding="utf-8") as file:
+            names: list[str] = json.load(file)
+            return names
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(directory: str, path: str, names: list[str]) -> None:
+    beside = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(names, file)
+        os.replace(beside, path)
+    except OSError:
+        return  # the next completion asks the broker again
+
+
+def _asked(kind: str, server: str, key: str | None) -> list[str]:
+    """Send one request over a plain socket: loading the client would take longer than the answer."""
+    import re  # noqa: PLC0415 - not with a kept answer
+    import socket  # noqa: PLC0415
+
+    end = time.monotonic() + _SECONDS_MAX
+    found = re.fullmatch(r"(?:(https?)://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(/.*)?", server)
+    if found is None:
+        return []
+    host, port = found[2], int(found[3] or (443 if found[1] == "https" else 80))
+    secret = f"authorization: Bearer {key}\r\n" if key else ""
+    line = f"GET {(found[4] or '').rstrip('/')}/{_PATHS[kind]} HTTP/1.1\r\nhost: {host}:{port}\r\n"
+    request = f"{line}{secret}connection: close\r\n\r\n"
+    with socket.create_connection((host.strip("[]"), port), _SECONDS_MAX) as plain:
+        connection = plain
+        if found[1] == "https":
+            import ssl  # noqa: PLC0415
+
+            connection = ssl.create_default_context().wrap_socket(plain, server_hostname=host.strip("[]"))
+        connection.sendall(request.encode())
+        content = _received(connection, end)
+    head, _, body = content.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        return []
+    found = json.loads(body)[kind]
+    if kind == OPERATIONS:
+        return [str(one["id"]) for one in found if one["undoable"]]
+    return [one["transactional_id"] if isinstance(one, dict) else one for one in found]
+
+
+def _received(connection: "socket.socket", end: float) -> bytes:
+    content = b""
+    while len(content) < _ANSWER_BYTES_MAX:
+        connection.settimeout(max(0.001, end - time.monotonic()))
+        piece = connection.recv(65536)
+        if not piece:
+            break
+        content += piece
+    return content

@@ -1,0 +1,233 @@
+"""The options of a call: from flags, the environment, the selected context, or the defaults."""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import StrEnum, auto
+from typing import Any, NamedTuple
+
+from goqueue.console import contexts
+from goqueue.console.contexts import Context, Contexts
+from goqueue.console.failure import UsageInvalid
+from goqueue.console.flags import parse_duration_flag
+from goqueue.console.rows import OUTPUTS
+from goqueue.errors import AccessDenied, PathInvalid, RequestInvalid
+from goqueue.quantities import quoted
+
+MASK = "********"
+STDIN = "-"
+
+_BYTES_MAX = 16 * 1024  # a larger file is not a key
+
+
+class Secret:
+    """A text, or the file that contains it; `-` is stdin."""
+
+    def __init__(self, text: str | None = None, file: str | None = None) -> None:
+        self._text = text
+        self._file = file
+
+    def read(self) -> str | None:
+        """Return the secret, or None; its file is read once."""
+        if self._text is None and self._file is not None:
+            self._text = _from_stdin() if self._file == STDIN else _from_file(self._file)
+        return self._text
+
+    @property
+    def shown(self) -> str | None:
+        """Return what may be shown: a mask, or the name of the file."""
+        return self._file if self._file is not None else None if self._text is None else MASK
+
+    def __repr__(self) -> str:
+        return f"<Secret {self.shown}>"
+
+
+def _from_stdin() -> str:
+    """Read one line and no byte more: the rest may be messages to publish."""
+    line = b""
+    with suppress(OSError):
+        while len(line) < _BYTES_MAX and (byte := os.read(0, 1)) not in {b"", b"\n"}:
+            line += byte
+    text = line.decode(errors="replace").strip()
+    if not text:
+        raise UsageInvalid("stdin has no API key", hint="use `goqueue-cli --api-key-file - ... < key`")
+    return text
+
+
+def _from_file(name: str) -> str:
+    path = os.path.expanduser(name)
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_BYTES_MAX).strip()
+    except PermissionError:
+        raise AccessDenied(f"the API key in {name} may not be read", hint="check owner and mode") from None
+    except UnicodeDecodeError:
+        raise PathInvalid(f"the API key in {name} is not text", hint="the file must contain only the key") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise PathInvalid(f"the API key in {name} cannot be read: {reason}", hint=_FILE_HINT) from None
+    if not text:
+        raise PathInvalid(f"{name} is empty, and must contain the API key", hint=_FILE_HINT)
+    return text
+
+
+_FILE_HINT = "--api-key-file takes the file with the key, or - for stdin"
+
+
+DEFAULT_SERVER = "http://127.0.0.1:8080"
+DEFAULT_OUTPUT = "table"
+DEFAULT_TIMEOUT = "30s"
+
+_SAME_HOSTS = {"localhost": "127.0.0.1", "::1": "127.0.0.1"}
+"""Other names of this machine."""
+
+
+class OptionOrigin(StrEnum):
+    """The origin of an option."""
+
+    FLAG = auto()
+    ENVIRONMENT = auto()
+    CONTEXT = auto()
+    DEFAULT = auto()
+
+
+class ResolvedOption(NamedTuple):
+    """A value with its origin: `name` is the flag, the variable, or the key of the context."""
+
+    value: Any
+    kind: OptionOrigin = OptionOrigin.DEFAULT
+    name: str = "default"
+
+
+class ResolvedOptions(NamedTuple):
+    """All options of a call besides its own arguments and flags."""
+
+    context: ResolvedOption
+    server: ResolvedOption
+    api_key: ResolvedOption
+    """The value is a Secret."""
+
+    timeout: ResolvedOption
+    """The value is the text of a valid duration."""
+
+    output: ResolvedOption
+    guard: str | None
+    """The protected context with this broker."""
+
+
+def resolve_options(flags: Mapping[str, Any], environment: Mapping[str, str]) -> ResolvedOptions:
+    known = contexts.load(environment)
+    selected = _context(flags, environment, known)
+    context = known.find(selected.value) if selected.value else Context()
+    pick = _OptionResolver(flags, environment, selected, context)
+    server = pick.one("server", DEFAULT_SERVER)
+    return ResolvedOptions(
+        context=selected,
+        server=server,
+        api_key=pick.key(server),
+        timeout=pick.one("timeout", DEFAULT_TIMEOUT, check_duration),
+        output=pick.one("output", DEFAULT_OUTPUT, _check_output),
+        guard=_guard(known, selected.value if context.protected else None, server.value),
+    )
+
+
+def _guard(known: Contexts, selected: str | None, server: str) -> str | None:
+    if selected is not None:
+        return selected
+    shields = {name: one.server for name, one in known.contexts.items() if one.protected and one.server}
+    place = _place(server) if shields else None
+    return next((name for name, text in shields.items() if place and _place(text) == place), None)
+
+
+def _place(server: str) -> tuple[str, int, str] | None:
+    """Return a normal form of an address; an invalid one is reported when it is used."""
+    from goqueue.client import address  # noqa: PLC0415 - only where something is protected
+
+    try:
+        found = address.parse(server)
+    except RequestInvalid:
+        return None
+    host = found.host.lower().removesuffix(".")
+    return _SAME_HOSTS.get(host, host), found.port, found.base
+
+
+def resolve_output(flags: Mapping[str, Any], environment: Mapping[str, str]) -> ResolvedOption:
+    """Resolve the output format only, for a command without a context."""
+    picker = _OptionResolver(flags, environment, ResolvedOption(None), Context())
+    return picker.one("output", DEFAULT_OUTPUT, _check_output)
+
+
+def _context(flags: Mapping[str, Any], environment: Mapping[str, str], known: Contexts) -> ResolvedOption:
+    if flags.get("context"):
+        return ResolvedOption(flags["context"], OptionOrigin.FLAG, "--context")
+    if environment.get("GOQUEUE_CONTEXT"):
+        return ResolvedOption(environment["GOQUEUE_CONTEXT"], OptionOrigin.ENVIRONMENT, "GOQUEUE_CONTEXT")
+    if known.current:
+        return ResolvedOption(known.current, OptionOrigin.CONTEXT, f"current-context in {known.path}")
+    return ResolvedOption(None)
+
+
+class _OptionResolver:
+    """The sources of the options of one call."""
+
+    def __init__(
+        self, flags: Mapping[str, Any], environment: Mapping[str, str], selected: ResolvedOption, context: Context
+    ) -> None:
+        self._flags = flags
+        self._environment = environment
+        self._selected = selected
+        self._context = context
+
+    def one(self, name: str, default: str, check: Callable[[str, str], None] | None = None) -> ResolvedOption:
+        """Resolve an option, and check its value."""
+        found = self._found(name) or ResolvedOption(default)
+        if check is not None:
+            check(found.value, found.name)
+        return found
+
+    def _found(self, name: str) -> ResolvedOption | None:
+        variable, said = f"GOQUEUE_{name.upper()}", getattr(self._context, name)
+        in_context = ResolvedOption(said, OptionOrigin.CONTEXT, self._place(name)) if said else None
+        if self._flags.get(name):
+            return ResolvedOption(self._flags[name], OptionOrigin.FLAG, f"--{name}")
+        if in_context is not None and self._selected.kind is OptionOrigin.FLAG:
+            return in_context
+        if self._environment.get(variable):
+            return ResolvedOption(self._environment[variable], OptionOrigin.ENVIRONMENT, variable)
+        return in_context
+
+    def key(self, server: ResolvedOption) -> ResolvedOption:
+        flag, file, variable = self._flags.get("api_key"), self._flags.get("api_key_file"), "GOQUEUE_API_KEY"
+        if flag and file:
+            raise UsageInvalid("--api-key and --api-key-file exclude each other", hint="leave out one of them")
+        if flag or file:
+            return ResolvedOption(Secret(flag, file), OptionOrigin.FLAG, "--api-key" if flag else "--api-key-file")
+        in_context = self._key_in_context(server)
+        if in_context is not None and self._selected.kind is OptionOrigin.FLAG:
+            return in_context
+        if self._environment.get(variable):
+            return ResolvedOption(Secret(self._environment[variable]), OptionOrigin.ENVIRONMENT, variable)
+        return in_context or ResolvedOption(Secret())
+
+    def _key_in_context(self, server: ResolvedOption) -> ResolvedOption | None:
+        context = self._context
+        if context.server not in {None, server.value}:
+            return None
+        if context.api_key:
+            return ResolvedOption(Secret(context.api_key), OptionOrigin.CONTEXT, self._place("api-key"))
+        if context.api_key_file:
+            return ResolvedOption(Secret(file=context.api_key_file), OptionOrigin.CONTEXT, self._place("api-key-file"))
+        return None
+
+    def _place(self, key: str) -> str:
+        return f"{key} of context {self._selected.value}"
+
+
+def check_duration(text: str, name: str) -> None:
+    if parse_duration_flag(name, text) <= 0:
+        raise UsageInvalid(f"{name} is {text}, and must be above 0")
+
+
+def _check_output(text: str, name: str) -> None:
+    if text not in OUTPUTS:
+        raise UsageInvalid(f"{name} is {quoted(text)}", hint=f"use one of {', '.join(OUTPUTS)}")

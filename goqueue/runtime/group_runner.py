@@ -1,0 +1,118 @@
+"""Runs consumer groups on the event loop: waiting polls, deadlines, and moves to the dead-letter queue."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.groups.coordinator import GroupCoordinator
+from goqueue.broker.groups.poll import PollOptions, PollResult
+from goqueue.broker.groups.sessions import MemberSession
+from goqueue.errors import BrokerStopping, GenerationStale
+from goqueue.runtime.runner import Runner, Shell, completed_within, resolve
+
+_log = logging.getLogger("goqueue.groups")
+
+_MOVE_RETRY_SECONDS = 1.0
+_ARRIVAL_SECONDS = 20.0  # an answer waits for moves to finish; they go on after that
+
+
+class GroupRunner(Runner):
+    """Runs the group coordinator: waiting polls, deadlines, and moves to the dead-letter queue."""
+
+    def __init__(self, coordinator: GroupCoordinator, shell: Shell) -> None:
+        super().__init__(shell)
+        self._coordinator = coordinator
+        self._moves_queued = asyncio.Event()
+
+    def start(self) -> None:
+        coordinator = self._coordinator
+        coordinator.store.on_gathered.subscribe(lambda: self._loop.call_soon(coordinator.commit))
+        coordinator.dead_letter_mover.on_move_queued.subscribe(self._moves_queued.set)
+        if not coordinator.dead_letter_mover.is_idle:
+            self._moves_queued.set()
+        self._run(self._move_dead_letters())
+        self._watch(coordinator.deadlines, coordinator.clock)
+
+    async def stop(self) -> None:
+        """Finish the moves to the dead-letter queue; nothing is decided after that."""
+        self._moves_queued.set()
+        await super().stop()
+        self._coordinator.commit()
+
+    def wake_all(self) -> None:
+        """Answer all waiting polls with what there is, and refuse joins that wait for other members."""
+        for group in self._coordinator.store.groups():
+            group_session = self._coordinator.rebalancer.group_session(group.group)
+            group_session.wake()
+            waiting, group_session.waiting_for_rejoin = group_session.waiting_for_rejoin, []
+            for _, callback in waiting:
+                callback(BrokerStopping("the broker is stopping", hint="try again after the restart", retry_after=1))
+
+    # --- dead letters ---
+
+    async def _move_dead_letters(self) -> None:
+        while True:
+            await self._moves_queued.wait()
+            self._moves_queued.clear()
+            try:
+                await self._shell.perform(self._coordinator.dead_letter_mover.move_all())
+            except Exception:
+                _log.exception("some messages could not be moved to the dead-letter queue; the next start retries")
+                self._loop.call_later(_MOVE_RETRY_SECONDS, self._moves_queued.set)  # other moves may be queued
+            if self._is_stopping:
+                return
+
+    async def arrived(self, moved: list[tuple[str, PartitionRef, int]]) -> None:
+        """Wait, within a limit, until these messages have been moved."""
+        there: list[asyncio.Future[None]] = []
+        for group, place, offset in moved:
+            arrival: asyncio.Future[None] = self._loop.create_future()
+            there.append(arrival)
+            self._coordinator.dead_letter_mover.call_when_moved(group, place, offset, partial(resolve, arrival, None))
+        await asyncio.wait(there, timeout=_ARRIVAL_SECONDS)
+
+    # --- polls ---
+
+    async def poll(
+        self, name: str, member: str, generation: int | None, options: PollOptions, wait: float
+    ) -> PollResult:
+        """Poll for a member; if there is nothing, wait up to `wait` seconds."""
+        coordinator, until = self._coordinator, self._loop.time() + wait
+        _, presence = coordinator.membership.check(name, member, generation)
+        presence.polls += 1
+        has_waited = False
+        try:
+            while True:
+                more: asyncio.Future[None] = self._loop.create_future()
+                forgets = self._watch_messages(name, member, presence, more)
+                try:
+                    handed: PollResult = await self._shell.perform(
+                        coordinator.polling.poll(name, member, generation, options)
+                    )
+                    left = until - self._loop.time()
+                    if handed.batches or handed.is_alert or left <= 0 or self._shell.is_stopping:
+                        return handed
+                    has_waited = True
+                    await completed_within(more, left)
+                except GenerationStale:
+                    if not has_waited:
+                        raise
+                    # the generation ended while it waited
+                    return PollResult(coordinator.membership.group(name), [], is_changed=True)
+                finally:
+                    for forget in forgets:
+                        forget()
+        finally:
+            presence.polls -= 1
+            presence.seen_ns = coordinator.clock.now_ns()
+
+    def _watch_messages(
+        self, name: str, member: str, presence: MemberSession, more: "asyncio.Future[None]"
+    ) -> list[Callable[[], object]]:
+        """Complete `more` when there may be messages or news; return functions that stop watching."""
+        wake = partial(resolve, more, None)
+        presence.waiting[wake] = None
+        watched = self._coordinator.partitions_of(name, member)
+        return [lambda: presence.waiting.pop(wake, None), *(partition.watch(wake) for partition in watched)]

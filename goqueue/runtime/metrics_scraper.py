@@ -1,0 +1,111 @@
+"""Collects the metrics of groups and transactions, and renders all metrics for a scrape."""
+
+import asyncio
+from collections import Counter
+
+from goqueue.broker.broker import Broker
+from goqueue.broker.groups.records import Group
+from goqueue.broker.transactions.records import OPEN
+from goqueue.broker.transactions.refusals import REASONS
+from goqueue.clock import NANOSECONDS
+from goqueue.observe.metrics import Metrics
+from goqueue.observe.state_metrics import (
+    GroupMetricsInput,
+    GroupMetricValues,
+    GroupStateLabel,
+    TransactionMetricsInput,
+)
+from goqueue.runtime.event_loop import TimeSlices
+from goqueue.runtime.group_survey import GroupSnapshot, walk_groups
+from goqueue.runtime.runtime import Runtime
+from goqueue.storage.frame import PRIORITIES
+
+
+class MetricsScraper:
+    """Renders one scrape after the other, so that counters never decrease."""
+
+    def __init__(self, runtime: Runtime, metrics: Metrics) -> None:
+        self._runtime = runtime
+        self._metrics = metrics
+        self._lock = asyncio.Lock()
+
+    async def text(self, accept: str) -> tuple[bytes, str]:
+        """Return the current metrics and their content type."""
+        runtime, metrics = self._runtime, self._metrics
+        async with self._lock:
+            metrics.groups.numbers = await collect_group_metrics(runtime.broker)
+            metrics.transactions = await collect_transaction_metrics(runtime.broker)
+            metrics.delayed_pending = runtime.broker.delay_scheduler.pending()
+            metrics.delayed_outcomes = dict(runtime.broker.delay_scheduler.outcomes)
+            totals = zip(PRIORITIES, runtime.broker.coordinator.polling.stats.totals, strict=True)
+            metrics.priorities = {name: (one.messages, one.leases, one.waited_seconds) for name, one in totals}
+            metrics.in_flight_bytes = runtime.in_flight_bytes
+            metrics.tail_bytes = runtime.store.resources.tails.held_bytes
+            metrics.sync_failures = runtime.store.failures
+            metrics.stalls, metrics.stalled_seconds = runtime.stall_detector.stalls, runtime.stall_detector.seconds
+            metrics.logs_refused = len(runtime.store.refused)
+            scrape = metrics.scrape()
+        return await asyncio.get_running_loop().run_in_executor(None, scrape.render, accept)
+
+
+async def collect_group_metrics(broker: Broker) -> GroupMetricsInput:
+    coordinator = broker.coordinator
+    groups = {one.group.group: _group_metrics(broker, one) async for one in walk_groups(broker, TimeSlices())}
+    counts, totals = coordinator.settlement.counts, coordinator.rebalancer.totals
+    return GroupMetricsInput(
+        groups,
+        {
+            "acked": counts.acks,
+            "nacked": counts.nacks,
+            "rejected": counts.rejects,
+            "released": counts.releases,
+            "expired": counts.expiries,
+            "dead_lettered": counts.dead_letters,
+            "dropped": counts.drops,
+        },
+        dict(totals.by_reason),
+        totals.timeouts,
+    )
+
+
+def _group_metrics(broker: Broker, found: GroupSnapshot) -> GroupMetricValues:
+    lag: Counter[str] = Counter()
+    for one in found.cursors:
+        if one.topic is not None:
+            lag[one.topic.name] += one.left
+    return GroupMetricValues(
+        _state(broker, found.group),
+        len(found.group.members),
+        sum(one.cursor.leased for one in found.cursors),
+        dict(lag),
+        {one.cursor.ref: one.cursor.lost for one in found.cursors if one.cursor.lost},
+    )
+
+
+def _state(broker: Broker, group: Group) -> GroupStateLabel:
+    if not group.members:
+        return "empty"
+    is_settled = group.phase != "pending_revoke" and broker.coordinator.membership.is_assignment_delivered(group)
+    return "stable" if is_settled else "rebalancing"
+
+
+async def collect_transaction_metrics(broker: Broker) -> TransactionMetricsInput:
+    coordinator, slices = broker.transactions, TimeSlices()
+    now_ns = coordinator.clock.now_ns()
+    states, oldest_ns = {str(state): 0 for state in sorted(OPEN)}, now_ns
+    for record in coordinator.register.open_ones():
+        states[record.state] += 1
+        oldest_ns = min(oldest_ns, record.began_ns)
+    held_back: dict[tuple[str, str], int] = {}
+    for _, partition in broker.partitions():
+        await slices.rest()
+        if count := partition.held_back:
+            held_back[partition.topic, str(partition.number)] = count
+    counts = coordinator.counts
+    return TransactionMetricsInput(
+        states,
+        (now_ns - oldest_ns) / NANOSECONDS,
+        counts.committed,
+        {reason: counts.aborted.get(reason, 0) for reason in REASONS},
+        held_back,
+    )

@@ -1,0 +1,1 @@
+"""Plans of what a job reads, and how Spark's workers read it."""

@@ -1,0 +1,8 @@
+"""Names, binary layouts and types that client and broker both write on the wire.
+
+    headers     media types and header names
+    sections    the body of a publish request in frames: a section for each partition
+    leases      the answer to a poll in frames: leases, then their frames; receipt handles
+
+Only `struct` and `msgspec` are loaded, so that importing the client stays fast.
+"""

@@ -1,0 +1,16 @@
+"""Media types and header names. Header names are lower case, as both sides compare them."""
+
+JSON = "application/json"
+FRAMES = "application/vnd.goqueue.frames"
+LEASES = "application/vnd.goqueue.leases"
+OCTETS = "application/octet-stream"
+
+CHECKSUM = "x-goqueue-checksum"
+"""CRC-32C of the whole body, as 8 hexadecimal digits."""
+FIRST_OFFSET = "x-goqueue-first-offset"
+HIGH_WATERMARK = "x-goqueue-high-watermark"
+LAST_STABLE = "x-goqueue-last-stable"
+NEXT_OFFSET = "x-goqueue-next-offset"
+SCANNED = "x-goqueue-scanned"
+MATCHED = "x-goqueue-matched"
+RETRY_AFTER = "retry-after"

@@ -1,0 +1,1 @@
+"""The dashboard's connection to a broker."""

@@ -1,1 +1,0 @@
-"""`goqueue-cli transaction`."""

@@ -1,0 +1,89 @@
+"""Fixtures of the client's tests: a peer that plays a group, and both kinds of client."""
+
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from goqueue.client import Client
+from goqueue.client._sync.transaction import TransactionalProducer
+from goqueue.testing.broker import LocalBroker
+from tests.client.bridge import BridgedClient, Interruption
+from tests.client.group_peers import Group, group_of
+from tests.client.peers import Peer
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+@pytest.fixture
+def server(group: Group) -> Iterator[Peer]:
+    with group_of(group) as made:
+        yield made
+
+
+@pytest.fixture(params=[Client, BridgedClient], ids=["threads", "loop"])
+def client_class(request: pytest.FixtureRequest) -> type[Client]:
+    """The client for threads, and the one for event loops behind the same methods."""
+    kind: type[Client] = request.param
+    return kind
+
+
+@pytest.fixture
+def client(server: Peer, client_class: type[Client]) -> Iterator[Client]:
+    with client_class(server.url, timeout="5s") as made:
+        yield made
+
+
+@pytest.fixture
+def connected(broker: LocalBroker, client_class: type[Client]) -> Iterator[Client]:
+    """A client of either kind with a fresh broker."""
+    with client_class(broker.url) as made:
+        yield made
+
+
+@pytest.fixture
+def blocking(broker: LocalBroker) -> Iterator[Client]:
+    """A client for threads with a fresh broker."""
+    with Client(broker.url) as made:
+        yield made
+
+
+@pytest.fixture
+def producer(connected: Client) -> Iterator[TransactionalProducer]:
+    """A transactional producer of a client of either kind with a fresh broker."""
+    with connected.producer(transactional_id="p") as made:
+        yield made
+
+
+@pytest.fixture
+def thread_client(server: Peer) -> Iterator[Client]:
+    """A client for tests of threads, signals or forks."""
+    with Client(server.url, timeout="5s") as made:
+        yield made
+
+
+@pytest.fixture
+def ask(client_class: type[Client]) -> Callable[..., Any]:
+    """Call one method of a client of either kind."""
+
+    def call(url: str, method: str, *given: Any, timeout: float = 5, **options: Any) -> Any:
+        with client_class(url, timeout=timeout) as client:
+            return getattr(client, method)(*given, **options)
+
+    return call
+
+
+@pytest.fixture
+def interrupts() -> Iterator[int]:
+    """A signal that interrupts whatever the main thread does."""
+
+    def handle(*_: Any) -> None:
+        raise Interruption
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    yield signal.SIGUSR1
+    signal.signal(signal.SIGUSR1, before)

@@ -1,0 +1,63 @@
+"""Plain words: code, tests and pages use the terms of `docs/glossary.md`, not metaphors."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIXES = {".py", ".md", ".yaml", ".yml", ".toml"}
+
+# Each refused word with the one to use.
+REFUSED = {
+    r"whoever|whomever": "a client, the caller, a member",
+    r"(no|some|any|every)body": "no client, a member, another process",
+    r"thrice|manieth": "three times; the number of the attempt",
+    r"notary|courier|attendant|runners? of errands|errands?": "runner",
+    r"postm[ae]n": "delivery",
+    r"undertakers?|bur(y|ied|ies|ying|ials?)|graves?": "move to the dead-letter queue",
+    r"guests?|desks?": "connection, server state",
+    r"pledges?|pledging": "offset commit in a transaction",
+    r"lenders?|lend|lends|lent|lending": "lease",
+    r"wish|wishes|wished": "request, option",
+    r"(?<!range_)heal(s|ed|ing)?": "repair, restore",
+    r"ghosts?": "stale member, orphaned file",
+    r"mouths?": "facade",
+    r"ears": "listener",
+    r"theirs to tell|tell again|told again": "record, rewrite",
+}
+PATTERN = re.compile("|".join(rf"(?<![a-z])(?:{words})(?![a-z])" for words in REFUSED), re.IGNORECASE)
+
+# A docstring says what a function does ("Return …") or what a class is (a noun), not what is asked about it.
+RIDDLES = {"Of", "What", "Who", "Whose", "Whom", "How", "Whether"}
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [Path(name) for name in listed.stdout.split("\0") if name]
+    return [
+        path
+        for path in paths
+        if path.suffix in suffixes and (ROOT / path).is_file() and path.name != Path(__file__).name
+    ]
+
+
+def test_files_have_no_refused_words() -> None:
+    found = [
+        f"{path}:{number}: {match.group()}"
+        for path in tracked(*SUFFIXES)
+        for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
+        for match in PATTERN.finditer(line)
+    ]
+    assert not found, "use a plain word (see REFUSED in tests/test_words.py):\n" + "\n".join(found)
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    found = []
+    for path in tracked(".py"):
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or "-"
+                if text.split()[0] in RIDDLES:
+                    found.append(f"{path}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}")
+    assert not found, "\n".join(found)
