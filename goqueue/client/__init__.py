@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from goqueue.client._sync.producer import Deliveries, Delivery, Producer
     from goqueue.client._sync.reader import Reader
     from goqueue.client._sync.transaction import Transaction
-    from goqueue.client.arguments import ConsumerArguments, ProducerArguments
+    from goqueue.client.arguments import ConsumerArguments, HandlerArguments, ProducerArguments, WorkerArguments
     from goqueue.client.consumer_core import ConsumerOptions
     from goqueue.client.delivery import Receipt, Stored
     from goqueue.client.lease_tracker import Refused, Stats
@@ -53,11 +53,10 @@ __all__ = [
     "AsyncTransaction", "Batch", "BrokerStats", "Client", "Consumer", "ConsumerArguments", "ConsumerOptions",
     "DeadLetter", "DeadLetterErrors", "DeadLetters", "DelayedChanges", "DelayedMessage", "DelayedMessages",
     "Delivered", "Deliveries", "Delivery", "Diagnosis", "Finding", "GroupDelivery", "GroupDetails", "GroupInfo",
-    "GroupSettings", "MemberInfo", "Message", "Nanoseconds", "Offsets", "OffsetsReset", "OperationInfo", "Options",
-    "PartitionInfo", "PartitionLag", "PartitionSegments", "Producer", "ProducerArguments", "Reader", "Receipt",
-    "Redrive", "Refused", "SegmentInfo", "Stats", "Stored", "TopicDetails", "TopicInfo", "TopicPartition",
-    "TopicSettings",
-    "Transaction", "TransactionInfo", "UndoResult", "Worker",
+    "GroupSettings", "HandlerArguments", "MemberInfo", "Message", "Nanoseconds", "Offsets", "OffsetsReset",
+    "OperationInfo", "Options", "PartitionInfo", "PartitionLag", "PartitionSegments", "Producer", "ProducerArguments",
+    "Reader", "Receipt", "Redrive", "Refused", "SegmentInfo", "Stats", "Stored", "TopicDetails", "TopicInfo",
+    "TopicPartition", "TopicSettings", "Transaction", "TransactionInfo", "UndoResult", "Worker", "WorkerArguments",
 ]  # fmt: skip
 
 _LATER = {
@@ -72,7 +71,7 @@ _LATER = {
         "_sync.producer": "Deliveries Delivery Producer",
         "_sync.reader": "Reader",
         "_sync.transaction": "Transaction",
-        "arguments": "ConsumerArguments ProducerArguments",
+        "arguments": "ConsumerArguments HandlerArguments ProducerArguments WorkerArguments",
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",
         "lease_tracker": "Refused Stats",

@@ -1,12 +1,14 @@
-"""The options of producers and consumers by name, for type checkers and editors: programs do not load this.
+"""The options of producers, consumers and handlers by name, for type checkers and editors: programs do not load this.
 
-`Options` and `ConsumerOptions` have their defaults.
+`Options`, `ConsumerOptions` and `HandlerOptions` have their defaults.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from goqueue.client.consumer_core import OnExpired, OnPartitions, Order, Protocol, Start, Strategy
+from goqueue.client.handler_options import Backoff, Duration
 from goqueue.client.message_encoding import Serializer
 from goqueue.client.partition_reads import Isolation
 from goqueue.client.producer_core import Acks, Compression
@@ -35,8 +37,8 @@ class ProducerArguments(BatchingArguments, total=False):
     transactional_id: str | None
 
 
-class ConsumerArguments(TypedDict, total=False):
-    """All options of `client.consumer()`."""
+class _CommonConsumerArguments(TypedDict, total=False):
+    """The options that mean the same to a consumer and to a worker."""
 
     client_id: str | None
     session_timeout: str | float
@@ -49,7 +51,6 @@ class ConsumerArguments(TypedDict, total=False):
     max_messages: int
     max_bytes: int
     visibility_timeout: str | float | None
-    max_retries: int | Literal["unlimited"] | None
     retry_delay: str | float | None
     max_retry_delay: str | float | None
     dead_letter_topic: str | None
@@ -63,3 +64,25 @@ class ConsumerArguments(TypedDict, total=False):
     on_lost: OnPartitions | None
     on_expired: OnExpired | None
     until_idle: str | float | None
+
+
+class ConsumerArguments(_CommonConsumerArguments, total=False):
+    """All options of `client.consumer()`."""
+
+    max_retries: int | Literal["unlimited"] | None
+
+
+class HandlerArguments(TypedDict, total=False):
+    """All options of `consumer.run()`."""
+
+    concurrency: int
+    max_retries: int | None
+    backoff: Backoff | None
+    reject_on: type[Exception] | tuple[type[Exception], ...]
+    timeout: Duration | None
+    grace: Duration
+    middleware: Sequence[Any]
+
+
+class WorkerArguments(_CommonConsumerArguments, HandlerArguments, total=False):
+    """All options of `Worker()` and of its handlers."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, TypedDict
+from typing import Any
 
 from goqueue.client.leased_message import Delivered, describe_error, retry_delay
 from goqueue.client.times import seconds
@@ -131,18 +131,6 @@ def _shown(error: BaseException) -> tuple[type[BaseException], BaseException, Tr
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("goqueue.client."):
         trace = trace.tb_next
     return None if trace is None else (type(error), error, trace)
-
-
-class HandlerKeywords(TypedDict, total=False):
-    """The options as keywords."""
-
-    concurrency: int
-    max_retries: int | None
-    backoff: Backoff | None
-    reject_on: type[Exception] | tuple[type[Exception], ...]
-    timeout: Duration | None
-    grace: Duration
-    middleware: Sequence[Any]
 
 
 def parse_handler_options(given: Mapping[str, Any]) -> HandlerOptions:

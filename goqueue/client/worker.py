@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from goqueue.client._async.client import AsyncClient
 from goqueue.client._async.handler_runner import AsyncHandlerRunner
@@ -29,7 +29,13 @@ from goqueue.client.times import seconds
 from goqueue.errors import RequestInvalid, TransientError
 from goqueue.nearest import nearest
 
-F = TypeVar("F", bound=Callable[..., object])
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from goqueue.client.arguments import WorkerArguments
+
+HandlerFunction = TypeVar("HandlerFunction", bound=Callable[[Delivered], object])
+ScheduledFunction = TypeVar("ScheduledFunction", bound=Callable[[], object])
 
 CONNECT_SECONDS = 5.0
 """How long a worker waits for a broker before it says so in the log, and goes on waiting."""
@@ -61,7 +67,7 @@ class Worker:
     Options are defaults for all handlers: those of `run` of a consumer, and those of a consumer.
     """
 
-    def __init__(self, group: str, **options: Any) -> None:
+    def __init__(self, group: str, **options: "Unpack[WorkerArguments]") -> None:
         check_group(group)
         self.group = group
         self._defaults = options
@@ -72,14 +78,16 @@ class Worker:
 
     # --- decorators ---
 
-    def handler(self, *topics: str, **options: Any) -> Callable[[F], F]:
+    def handler(
+        self, *topics: str, **options: "Unpack[WorkerArguments]"
+    ) -> Callable[[HandlerFunction], HandlerFunction]:
         """Have a function called with each message of these topics; `async def` or not."""
         if any(callable(topic) for topic in topics):
             raise RequestInvalid("a handler needs a topic", hint='write @app.handler("orders"), for example')
         names = check_topics(topics)
         chosen, consumer = _split(self._defaults | options)
 
-        def add(function: F) -> F:
+        def add(function: HandlerFunction) -> HandlerFunction:
             if not callable(function):
                 raise RequestInvalid(f"the handler of {', '.join(names)} is {function!r:.80}, and must be a function")
             self._handlers.append(_Handler(names, function, chosen, consumer))
@@ -87,16 +95,16 @@ class Worker:
 
         return add
 
-    def every(self, interval: Duration, *, name: str | None = None) -> Callable[[F], F]:
+    def every(self, interval: Duration, *, name: str | None = None) -> Callable[[ScheduledFunction], ScheduledFunction]:
         """Have a function called without arguments at multiples of an interval, in one process of the group."""
         return self._schedule(every(seconds(interval, "interval")), name)
 
-    def cron(self, fields: str, *, name: str | None = None) -> Callable[[F], F]:
+    def cron(self, fields: str, *, name: str | None = None) -> Callable[[ScheduledFunction], ScheduledFunction]:
         """Have a function called at the times of five cron fields, in UTC, in one process of the group."""
         return self._schedule(cron(fields), name)
 
-    def _schedule(self, schedule: Schedule, name: str | None) -> Callable[[F], F]:
-        def add(function: F) -> F:
+    def _schedule(self, schedule: Schedule, name: str | None) -> Callable[[ScheduledFunction], ScheduledFunction]:
+        def add(function: ScheduledFunction) -> ScheduledFunction:
             chosen = name or function_name(function)
             if not _NAME.fullmatch(chosen):
                 raise RequestInvalid(f"{chosen!r:.80} cannot name a schedule", hint="use letters, digits, - . and _")

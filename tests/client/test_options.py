@@ -9,10 +9,19 @@ import pytest
 from goqueue.api.dead_letters import RedriveRequest
 from goqueue.api.delivery import DURATIONS
 from goqueue.broker.core import topic
-from goqueue.client import Client, ConsumerArguments, ConsumerOptions, Options, ProducerArguments, TopicSettings
+from goqueue.client import (
+    Client,
+    ConsumerArguments,
+    ConsumerOptions,
+    HandlerArguments,
+    Options,
+    ProducerArguments,
+    TopicSettings,
+    WorkerArguments,
+)
 from goqueue.client.consumer_core import default_client_id
 from goqueue.client.dead_letter_requests import RedriveArguments
-from goqueue.client.handler_options import HandlerKeywords, HandlerOptions
+from goqueue.client.handler_options import HandlerOptions
 from goqueue.client.message_encoding import PriorityName
 from goqueue.errors import RequestInvalid
 from goqueue.limits import CLIENT_ID_CHARACTERS_MAX
@@ -88,7 +97,7 @@ def test_wrong_option_of_a_producer_is_refused_with_the_right_one(
     [
         (ProducerArguments, Options),
         (ConsumerArguments, ConsumerOptions),
-        (HandlerKeywords, HandlerOptions),
+        (HandlerArguments, HandlerOptions),
         (TopicSettings, topic.TopicSettings),
     ],
     ids=lambda kind: kind.__name__,
@@ -98,6 +107,11 @@ def test_type_checkers_know_the_options_that_there_are(by_name: type, declared: 
     if declared is topic.TopicSettings:  # a request may have text such as 30s
         said |= dict.fromkeys(DURATIONS, str | float | None)
     assert get_type_hints(by_name) == said
+
+
+def test_type_checkers_know_the_options_of_a_worker() -> None:
+    """A handler's own `max_retries` stands for that of its consumer."""
+    assert get_type_hints(WorkerArguments) == get_type_hints(ConsumerOptions) | get_type_hints(HandlerOptions)
 
 
 def test_type_checkers_know_the_options_of_a_redrive() -> None:

@@ -158,7 +158,7 @@ def test_declaration_that_cannot_work_is_refused() -> None:
     with pytest.raises(RequestInvalid, match="the worker g has no handlers"):
         worker.run()
     with pytest.raises(RequestInvalid, match="a handler has no option conurrency") as refusal:
-        worker.handler("t", conurrency=3)
+        worker.handler("t", conurrency=3)  # type: ignore[call-arg]
     assert refusal.value.hint == "did you mean concurrency?"
     with pytest.raises(RequestInvalid, match="a handler needs a topic"):
         worker.handler(print)  # type: ignore[arg-type]

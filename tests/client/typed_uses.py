@@ -10,6 +10,7 @@ from typing import Unpack, assert_type
 
 from goqueue.client import (
     AsyncClient,
+    AsyncConsumer,
     AsyncReader,
     Client,
     Consumer,
@@ -19,6 +20,8 @@ from goqueue.client import (
     Producer,
     ProducerArguments,
     TopicInfo,
+    Worker,
+    WorkerArguments,
 )
 
 
@@ -64,6 +67,50 @@ def consumers(client: Client) -> None:
     client.consumer("billing", ["orders"], order="time")  # type: ignore[arg-type]
 
 
+def handlers(consumer: Consumer) -> None:
+    consumer.run(print, concurrency=4, backoff=lambda failures: f"{failures}s", reject_on=(ValueError, KeyError))
+    consumer.run(print, max_retries="unlimited")  # type: ignore[arg-type]
+    consumer.run(print, backof=1)  # type: ignore[call-arg]
+    consumer.run(lambda: None)  # type: ignore[misc, arg-type]
+
+
+async def coroutine_handlers(consumer: AsyncConsumer) -> None:
+    async def handle(message: Delivered) -> None: ...
+
+    await consumer.run(handle, timeout="10s")
+    await consumer.run(print)  # type: ignore[arg-type]
+    await consumer.run(handle, timeouts="10s")  # type: ignore[call-arg]
+
+
+def workers() -> None:
+    app = Worker("billing", max_retries=3, order="key", session_timeout="10s")
+    Worker("billing", max_retries="x")  # type: ignore[arg-type]
+    Worker("billing", orders="key")  # type: ignore[call-arg]
+
+    @app.handler("payments", "refunds", backoff="200ms", max_messages=10)
+    def charge(message: Delivered) -> None: ...
+
+    charge("payment 7")  # type: ignore[arg-type]
+
+    @app.handler("payments")
+    async def record(message: Message) -> int:
+        return message.offset
+
+    app.handler("payments", max_retries="x")  # type: ignore[arg-type]
+    app.handler("payments", backof=1)  # type: ignore[call-arg]
+    app.handler("payments", reject_on=[ValueError])  # type: ignore[arg-type]
+    app.handler("payments", order="time")  # type: ignore[arg-type]
+
+    @app.handler("payments")  # type: ignore[type-var]
+    def charge_nothing() -> None: ...
+
+    @app.every("15m")
+    def remind() -> None: ...
+
+    @app.cron("@daily")  # type: ignore[type-var]
+    def clean_up(message: Delivered) -> None: ...
+
+
 def messages(read: Message, delivered: Delivered) -> None:
     assert_type(read.text, str)
     assert_type(delivered.json(Order), Order)
@@ -87,3 +134,7 @@ def wrapped_producer(client: Client, **options: Unpack[ProducerArguments]) -> Pr
 
 def wrapped_consumer(client: Client, **options: Unpack[ConsumerArguments]) -> Consumer:
     return client.consumer("billing", ["orders"], **options)
+
+
+def wrapped_worker(**options: Unpack[WorkerArguments]) -> Worker:
+    return Worker("billing", **options)

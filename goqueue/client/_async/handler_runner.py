@@ -12,12 +12,11 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
-from typing import Unpack
+from typing import TYPE_CHECKING
 
 from goqueue.client.consumer_core import ConsumerCore
 from goqueue.client.handler_options import (
     LOG,
-    HandlerKeywords,
     HandlerOptions,
     check_handler,
     parse_handler_options,
@@ -31,6 +30,11 @@ from goqueue.client.tasks import HANDLES_COROUTINES, AsyncEvent, AsyncLock, Asyn
 from goqueue.client.times import seconds
 from goqueue.errors import TransientError
 from goqueue.quantities import format_count
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from goqueue.client.arguments import HandlerArguments
 
 Handler = Callable[[Delivered], Awaitable[object]]
 
@@ -53,7 +57,7 @@ class AsyncRunnableConsumer(ConsumerCore):
     _runner: "AsyncHandlerRunner | None" = None
     """The run that must finish with messages before their partitions are revoked."""
 
-    async def run(self, handler: Handler, **options: Unpack[HandlerKeywords]) -> None:
+    async def run(self, handler: Handler, **options: "Unpack[HandlerArguments]") -> None:
         """Call `handler` with each message, acknowledge it when the call returns, and leave the group at the end.
 
         A message whose call raises is retried or dead-lettered, and logged by "goqueue.worker"; the run goes on. It
