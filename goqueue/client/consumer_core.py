@@ -248,7 +248,6 @@ class ConsumerCore(LeaseOwner):
         self.topics = names
         self._options = options
         self._wait = seconds(options.wait, "wait")
-        self._poll_messages = options.max_messages
         self._idle_seconds = options.number("until_idle")
         self._visibility = options.number("visibility_timeout")
         self._attention = True
@@ -330,12 +329,16 @@ class ConsumerCore(LeaseOwner):
             self.group,
             membership.member_id,
             membership.generation,
-            max_messages=self._poll_messages,
+            max_messages=self._messages_wanted(),
             max_bytes=options.max_bytes,
             wait=self._wait if left is None else min(self._wait, left),
             visibility=self._visibility,
             skip_damage=options.skip_damage,
         )
+
+    def _messages_wanted(self) -> int:
+        """Return how many messages the next poll asks for."""
+        return self._options.max_messages
 
     def _settle_call(self, settlement: SettlementBatch) -> ApiRequest[SettleResults]:
         assert self._membership.member_id is not None

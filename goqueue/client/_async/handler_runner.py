@@ -69,6 +69,10 @@ class AsyncRunnableConsumer(ConsumerCore):
         with StopSignals() as signals:
             await AsyncHandlerRunner(self, handler, parse_handler_options(options)).run(signals)
 
+    def _messages_wanted(self) -> int:
+        most = super()._messages_wanted()
+        return most if self._runner is None else min(self._runner.messages_wanted(time.monotonic()), most)
+
     @abstractmethod
     def __aiter__(self) -> AsyncIterator[Delivered]: ...
 
@@ -101,6 +105,8 @@ class AsyncHandlerRunner:
         self._workers: list[AsyncWorker] = []
         self._running: set[Delivered] = set()
         self._alive = self._stuck = 0
+        self._wanted = options.concurrency
+        """The number of messages that the next poll asks for."""
         self._taken, self._taken_since = 0, time.monotonic()
         self._ended = False
         self._failure: BaseException | None = None
@@ -109,9 +115,14 @@ class AsyncHandlerRunner:
     def _keeps_order(self) -> bool:
         return self._options.concurrency > 1 and self._consumer._leases.order is not None
 
+    @property
+    def _is_plain(self) -> bool:
+        """True if each task does no more than to take messages, call the handler, and settle."""
+        options = self._options
+        return options.concurrency == 1 and options.time_limit is None and not (self._before or self._after)
+
     async def run(self, signals: StopSignals) -> None:
         self._consumer._runner = self
-        self._consumer._poll_messages = min(self._options.concurrency, self._consumer._options.max_messages)
         try:
             for _ in range(self._options.concurrency):
                 self._start()
@@ -196,6 +207,9 @@ class AsyncHandlerRunner:
     async def _work(self, message: Delivered | None) -> None:
         replaced = False
         try:
+            if self._is_plain:
+                await self._handle_in_turn()
+                return
             message = message or await self._take()
             while message is not None:
                 self._running.add(message)
@@ -211,6 +225,28 @@ class AsyncHandlerRunner:
                 else:
                     self._alive -= 1
             self._changed.set()
+
+    async def _handle_in_turn(self) -> None:
+        """Do what `_take` and `_handle` do when there is one call at a time, without hooks and limit.
+
+        For a quick handler everything else is most of the work, so there is little else here.
+        """
+        handler, started, ended = self._handler, self._running.add, self._running.discard
+        while True:
+            try:
+                async for message in self._messages:
+                    self._taken += 1
+                    started(message)
+                    try:
+                        await handler(message)
+                    except Exception as error:
+                        self._options.settle_failure(message, error)
+                    else:
+                        message.ack()
+                    ended(message)
+                return
+            except TransientError as error:
+                await self._wait_for_broker(error)
 
     async def _take(self) -> Delivered | None:
         """Return the next message; None when there are no more."""
@@ -235,24 +271,27 @@ class AsyncHandlerRunner:
             try:
                 message = await anext(self._messages, None)
             except TransientError as error:
-                if error.details.get("foreign"):
-                    raise
-                LOG.warning("the broker cannot be reached: %s; trying again", error.sentence)
-                await sleep(TICK_SECONDS)
-                self._messages = aiter(self._consumer)
-                continue
-            self._taken += 1
-            self._adapt(time.monotonic())
-            return message
+                await self._wait_for_broker(error)
+            else:
+                self._taken += 1
+                return message
 
-    def _adapt(self, now: float) -> None:
-        """Have the consumer ask for as many messages as were handled lately."""
-        elapsed, consumer = now - self._taken_since, self._consumer
-        if self._taken < consumer._poll_messages and elapsed < AHEAD_SECONDS:
-            return
-        wanted = min(int(self._taken / max(elapsed, 1e-6) * AHEAD_SECONDS), consumer._poll_messages * _GROWTH_MAX)
-        consumer._poll_messages = min(max(wanted, self._options.concurrency), consumer._options.max_messages)
-        self._taken, self._taken_since = 0, now
+    async def _wait_for_broker(self, error: TransientError) -> None:
+        if error.details.get("foreign"):
+            raise error
+        LOG.warning("the broker cannot be reached: %s; trying again", error.sentence)
+        await sleep(TICK_SECONDS)
+        self._messages = aiter(self._consumer)
+
+    def messages_wanted(self, now: float) -> int:
+        """Return how many messages the next poll asks for: as many as were handled lately."""
+        elapsed = now - self._taken_since
+        if self._taken >= self._wanted or elapsed >= AHEAD_SECONDS:
+            lately = int(self._taken / max(elapsed, 1e-6) * AHEAD_SECONDS)
+            most = min(self._wanted * _GROWTH_MAX, self._consumer._options.max_messages)
+            self._wanted = max(min(lately, most), self._options.concurrency)
+            self._taken, self._taken_since = 0, now
+        return self._wanted
 
     def _may_handle(self, queues: KeyQueues, message: Delivered) -> bool:
         with self._lock:
