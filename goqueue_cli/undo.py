@@ -43,8 +43,8 @@ _OPERATIONS = (
 )
 
 _Kind = Literal[
-    "group_reset", "group_deleted", "group_restored", "topic_created", "topic_altered", "topic_deleted",
-    "delayed_rescheduled", "delayed_cancelled", "redrive",
+    "group_reset", "group_deleted", "group_restored", "group_altered", "topic_created", "topic_altered",
+    "topic_deleted", "delayed_rescheduled", "delayed_cancelled", "redrive",
 ]  # fmt: skip
 
 
@@ -74,9 +74,9 @@ def undo(
       goqueue-cli undo 17
 
     The broker records the last 1,000 changes of 30 days at most, of all clients. Resets,
-    deleted groups, topic settings and due times can be undone; other changes are listed. A reset group gets its former
-    offsets back; messages that it had acked above them are read again. What would do harm, because the group has gone
-    on or the setting was changed again, needs --force. To undo is a change too, and can be undone.
+    deleted groups, settings of topics and groups, and due times can be undone; other changes are listed. A reset group
+    gets its former offsets back; messages that it had acked above them are read again. What would do harm, because the
+    group has gone on or the setting was changed again, needs --force. To undo is a change too, and can be undone.
     """
     if not ids:
         _list(session, kind, subject, limit)

@@ -1,9 +1,9 @@
 """Groups: list, describe and delete them; their members, lag and rebalances."""
 
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from goqueue.api.delivery import DeliveryJson, DeliveryRequest, delivery_changes, delivery_of
 from goqueue.api.endpoint import ApiCall
@@ -88,6 +88,10 @@ class AlterGroupRequest(DeliveryRequest, forbid_unknown_fields=True, omit_defaul
     """The settings to change; the others stay as they are, and null leaves one to the topic or to the broker."""
 
 
+class AlterGroupResponse(GroupResponse, kw_only=True):
+    operation: OperationId
+
+
 class DeleteGroupResponse(Struct):
     deleted: bool
     group_id: str
@@ -128,11 +132,11 @@ async def describe(call: ApiCall) -> GroupResponse:
     return await _described(call)
 
 
-async def alter(call: ApiCall, body: AlterGroupRequest) -> GroupResponse:
+async def alter(call: ApiCall, body: AlterGroupRequest) -> AlterGroupResponse:
     """Change the delivery settings of a group. They hold from the next lease, failure and poll on."""
-    rule = partial(call.runtime.broker.coordinator.membership.alter, call.parameters["group"], delivery_changes(body))
-    await call.runtime.ask(rule)
-    return await _described(call)
+    changes, name = call.runtime.broker.changes, call.parameters["group"]
+    operation = await call.runtime.decide(changes.alter_group(author_of(call), name, delivery_changes(body)))
+    return AlterGroupResponse(**asdict(await _described(call)), operation=operation)
 
 
 async def _described(call: ApiCall) -> GroupResponse:

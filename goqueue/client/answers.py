@@ -145,6 +145,8 @@ class GroupInfo(Answer):
     settings: OwnDelivery
     delivery: dict[str, GroupDelivery]
     """By topic."""
+    operation: int | None
+    """The id of the change, in the answer of `alter_group`."""
 
 
 class PartitionInfo(Answer):

@@ -10,6 +10,7 @@ from goqueue.console.flags import Consent
 from goqueue.console.names import for_each_name, reject_empty_names
 from goqueue.console.session import Session, require_confirmation, session_flags
 from goqueue.console.topic_settings import parse_setting, refuse_unknown
+from goqueue.console.undo import say_undo
 from goqueue_cli.topics.listing import in_changes
 
 if TYPE_CHECKING:
@@ -60,13 +61,19 @@ def edit(
 
     def work(client: "Client", name: str) -> _Row:
         before = client.group(name)["settings"]
-        after = before | given if consent.dry_run else client.alter_group(name, **given)["settings"]
+        altered = None if consent.dry_run else client.alter_group(name, **given)
+        after = before | given if altered is None else altered["settings"]
         changes = {
             setting: {"before": before.get(setting), "after": after.get(setting)}
             for setting in DELIVERY_SETTINGS
             if before.get(setting) != after.get(setting)
         }
         done = "would be changed" if consent.dry_run else "changed"
-        return {"result": done if changes else "as it was", "changes": changes}
+        number = altered.operation if altered is not None and changes else None
+        return {"result": done if changes else "as it was", "changes": changes, "operation": number}
 
-    for_each_name(session, names, "edit group", work, in_changes("GROUP"))
+    def write(rows: list[_Row], session: Session) -> None:
+        in_changes("GROUP")(rows, session)
+        say_undo(session, rows)
+
+    for_each_name(session, names, "edit group", work, write)

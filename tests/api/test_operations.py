@@ -30,6 +30,7 @@ def test_each_recorded_request_answers_with_its_operation(read: str) -> None:
     place = f"/topics/orders/delayed/{delayed['partition']}/{delayed['offset']}"
     requests = [
         ("group_reset", "POST", "/groups/billing/offsets/reset", {"topic": "orders", "to": "earliest"}),
+        ("group_altered", "PATCH", "/groups/billing", {"max_retries": 5}),
         ("group_deleted", "DELETE", "/groups/billing", None),
         ("topic_altered", "PATCH", "/admin/topics/orders", {"retention_hours": 24}),
         ("delayed_rescheduled", "PATCH", place, {"delay": "2h"}),
@@ -73,6 +74,16 @@ def test_colleague_undoes_a_reset_from_another_client_after_a_restart(tmp_path: 
         assert isinstance(newest, OperationInfo)
         assert "@" in newest.client
         assert bob.operation(number).undone_by == done.operation
+
+
+def test_colleague_undoes_the_retry_policy_of_a_group(read: str) -> None:
+    with Client(read) as ana, Client(read) as bob:
+        number = ana.alter_group("billing", max_retries=5, retry_delay="2s").operation
+        assert number is not None
+        assert bob.operations(kind="group_altered")[0].summary == "max_retries null -> 5, retry_delay null -> 2"
+        changes = bob.undo(number).changes
+        assert {"setting": "max_retries", "before": 5, "after": None} in changes["settings"]
+        assert bob.group("billing").delivery["orders"].origins["max_retries"] == "broker"
 
 
 def test_refusals_say_why_in_one_sentence(read: str) -> None:

@@ -117,6 +117,7 @@ def test_what_cannot_be_undone_is_shown_with_the_reason(broker: LocalBroker) -> 
 def test_commands_name_the_operation_that_undoes_them(broker: LocalBroker) -> None:
     three_read(broker)
     for words in (
+        ["group", "edit", "billing", "--set", "max_retries=5"],
         ["group", "delete", "billing", "--yes"],
         ["topic", "edit", "orders", "--set", "retention_hours=24", "--yes"],
     ):
@@ -125,3 +126,4 @@ def test_commands_name_the_operation_that_undoes_them(broker: LocalBroker) -> No
         assert cli(broker.url, *said.split("`")[1].split()[1:], "--yes").code == 0
     assert offsets(broker) == {"orders": {"0": 3, "1": 0}}
     assert ask(broker.url, "GET", "/topics/orders").json["config"]["retention_hours"] == 168
+    assert ask(broker.url, "GET", "/groups/billing").json["settings"] == {}

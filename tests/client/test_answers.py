@@ -26,7 +26,7 @@ SENT: dict[type[Answer], type[msgspec.Struct]] = {
     answers.EndedTransaction: transaction_list.EndedTransactionJson,
     answers.Finding: health.DoctorFindingJson,
     answers.GroupDelivery: delivery.DeliveryJson,
-    answers.GroupInfo: groups.GroupResponse,
+    answers.GroupInfo: groups.AlterGroupResponse,
     answers.MemberInfo: groups.MemberJson,
     answers.OffsetsReset: offsets.ResetOffsetsResponse,
     answers.OwnDelivery: DeliverySettings,

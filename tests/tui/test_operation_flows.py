@@ -3,6 +3,7 @@
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin.dashboard.screens.routes import Location
 from tests.brokers import ask, create, publish
+from tests.cli.letterbox import settle
 from tests.tui.pilots import press, see, see_page, shown, table, text, until
 
 
@@ -27,6 +28,20 @@ async def test_change_of_another_operator_is_undone_after_its_plan(broker: Local
         await press(pilot, "escape")
         await until(pilot, lambda: len(table(pilot.app).records) == 3)
     assert _retention(broker.url) == 100
+
+
+async def test_retry_policy_of_a_group_is_undone(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    publish(broker.url, "orders", "a")
+    settle(broker.url, lambda message: message.ack())
+    ask(broker.url, "PATCH", "/groups/billing", {"max_retries": 5})
+    async with shown(broker.url, Location("operations"), size=(80, 24)) as pilot:
+        await see(pilot, "billing", "max_retries null -> 5")
+        await press(pilot, "home", "u")
+        await see(pilot, "5 → -", "(y)")
+        await press(pilot, "y")
+        await see(pilot, "is undone", "undoes this")
+    assert ask(broker.url, "GET", "/groups/billing").json["settings"] == {}
 
 
 async def test_undo_of_what_has_changed_since_says_so(broker: LocalBroker) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from msgspec import to_builtins
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.topic import Topic, TopicSpec
@@ -129,6 +129,18 @@ class RecordedChanges:
         self.broker.coordinator.membership.delete(name, deleted)
         yield deleted
 
+    def alter_group(self, author: Author, name: str, settings: dict[str, Any], undoes: int | None = None) -> Work[int]:
+        """Change delivery settings of a group; None leaves one to its topics and to the broker."""
+        membership = self.broker.coordinator.membership
+        changes = _setting_changes(asdict(membership.group(name).delivery), settings)
+        draft = new_operation(author, "group_altered", name, _settings_summary(changes), undoes=undoes)
+        return (yield from self.carry_out(replace(draft, settings=changes), self._alter_group(name, settings)))[0]
+
+    def _alter_group(self, name: str, settings: dict[str, Any]) -> Work[None]:
+        altered: Promise[None] = Promise()
+        self.broker.coordinator.membership.alter(name, settings, altered)
+        yield altered
+
     def restore_offsets(self, draft: Operation, offsets: Mapping[PartitionRef, int], former: Group | None) -> Work[int]:
         """Move a group to these offsets, in several topics at once, and create it where it is gone."""
 
@@ -155,11 +167,9 @@ class RecordedChanges:
         self, author: Author, name: str, settings: dict[str, Any], undoes: int | None = None
     ) -> Work[tuple[int, Topic]]:
         topic = self.broker.own_topic(name)
-        before, after = to_builtins(topic.settings), to_builtins(settings)
-        changes = [SettingChange(one, before[one], new) for one, new in after.items() if new != before[one]]
-        told = ", ".join(f"{one} {setting_text(old)} -> {setting_text(new)}" for one, old, new in changes)
-        summary = told or "settings sent as they were"
-        draft = replace(new_operation(author, "topic_altered", name, summary, [topic], undoes), settings=changes)
+        changes = _setting_changes(to_builtins(topic.settings), to_builtins(settings))
+        draft = new_operation(author, "topic_altered", name, _settings_summary(changes), [topic], undoes)
+        draft = replace(draft, settings=changes)
         return (yield from self.carry_out(draft, _answer(partial(self.broker.alter_topic, name, settings))))
 
     def delete_topic(self, author: Author, name: str) -> Work[tuple[int, int]]:
@@ -336,10 +346,19 @@ def with_offsets(operation: Operation, changes: list[OffsetChange]) -> Operation
     return _limited(replace(operation, offsets=changes), "offsets")
 
 
+def _setting_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SettingChange]:
+    return [SettingChange(name, before[name], new) for name, new in after.items() if new != before[name]]
+
+
+def _settings_summary(changes: list[SettingChange]) -> str:
+    told = (f"{name} {setting_text(before)} -> {setting_text(after)}" for name, before, after in changes)
+    return ", ".join(told) or "settings sent as they were"
+
+
 def setting_text(setting: Any) -> str:
     """Write a setting as people do."""
     if setting is None:
-        return "none"
+        return "null"  # not `none`, which is a value of dead_letter_topic
     if isinstance(setting, float) and setting.is_integer():
         return str(int(setting))
     return ",".join(map(str, setting)) if isinstance(setting, (list, tuple)) else str(setting)

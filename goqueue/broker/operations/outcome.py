@@ -1,7 +1,9 @@
 """The outcome of operations that were running when the broker stopped."""
 
+from typing import Any
+
 from msgspec import to_builtins
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.delay.schedule import CANCELLED
@@ -40,7 +42,7 @@ def _outcome(broker: ChangeableBroker, operation: Operation) -> Operation | None
         case "topic_deleted":
             topic = broker.topics.get(operation.subject)
             happened = topic is None or topic.created_ns != operation.topics.get(operation.subject)
-        case "topic_altered":
+        case "topic_altered" | "group_altered":
             happened = _are_settings_changed(broker, operation)
         case "delayed_rescheduled" | "delayed_cancelled":
             return _changed_messages(broker, operation)
@@ -70,13 +72,21 @@ def _moved_offsets(broker: ChangeableBroker, operation: Operation) -> Operation 
 
 
 def _are_settings_changed(broker: ChangeableBroker, operation: Operation) -> bool | None:
-    topic = broker.topics.get(operation.subject)
-    if topic is None:
+    now = _settings_of(broker, operation)
+    if now is None:
         return None
-    now = to_builtins(topic.settings)
     if all(now[one.setting] == one.after for one in operation.settings):
         return True
     return False if all(now[one.setting] == one.before for one in operation.settings) else None
+
+
+def _settings_of(broker: ChangeableBroker, operation: Operation) -> dict[str, Any] | None:
+    """Return the settings of the topic or group of an operation; None if there is no such one."""
+    if operation.kind == "group_altered":
+        group = broker.coordinator.store.group(operation.subject)
+        return None if group is None else asdict(group.delivery)
+    topic = broker.topics.get(operation.subject)
+    return None if topic is None else to_builtins(topic.settings)
 
 
 def _changed_messages(broker: ChangeableBroker, operation: Operation) -> Operation | None:

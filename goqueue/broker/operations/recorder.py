@@ -31,7 +31,9 @@ from goqueue.storage.log import Log
 
 _KEPT_NS = OPERATION_RETENTION_SECONDS * NANOSECONDS
 
-UNDOABLE = frozenset({"group_reset", "group_deleted", "group_restored", "topic_altered", "delayed_rescheduled"})
+UNDOABLE = frozenset(
+    {"group_reset", "group_deleted", "group_restored", "group_altered", "topic_altered", "delayed_rescheduled"}
+)
 """Kinds that can be undone. They happen only if they can be recorded; the others happen all the same."""
 
 

@@ -13,6 +13,7 @@ OperationKind = Literal[
     "group_reset",
     "group_deleted",
     "group_restored",
+    "group_altered",
     "topic_created",
     "topic_altered",
     "topic_deleted",

@@ -6,7 +6,7 @@ Undoing is a change of the same kinds, so it is recorded as an operation and can
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -34,7 +34,7 @@ _FINAL: Final[dict[OperationKind, str]] = {
     "delayed_cancelled": "a cancelled message is not delivered any more",
     "redrive": "they are new messages at the end of their topics, and groups may have read them",
 }
-_OF_GROUPS = frozenset[OperationKind]({"group_reset", "group_deleted", "group_restored"})
+_OF_OFFSETS = frozenset[OperationKind]({"group_reset", "group_deleted", "group_restored"})
 _FORCE = "`force` undoes it all the same"
 
 
@@ -60,7 +60,7 @@ def why_final(operation: Operation) -> str | None:
     if operation.omitted:
         most = format_count(OPERATION_CHANGES_MAX, "change")
         return f"it changed {operation.omitted:,} of them, and at most {most} are recorded"
-    return None if operation.size or operation.kind.startswith("group_") else "it changed nothing"
+    return None if operation.size or operation.kind in _OF_OFFSETS else "it changed nothing"
 
 
 class OperationUndo:
@@ -73,6 +73,7 @@ class OperationUndo:
             "group_reset": self._plan_offsets,
             "group_deleted": self._plan_offsets,
             "group_restored": self._plan_deletion,
+            "group_altered": self._plan_settings,
             "topic_altered": self._plan_settings,
             "delayed_rescheduled": self._plan_dues,
         }
@@ -95,6 +96,9 @@ class OperationUndo:
         match operation.kind:
             case "group_restored":
                 return (yield from self._changes.delete_group(author, operation.subject, operation.id))
+            case "group_altered":
+                settings = {one.setting: one.after for one in plan.settings}
+                return (yield from self._changes.alter_group(author, operation.subject, settings, operation.id))
             case "topic_altered":
                 given = {one.setting: one.after for one in plan.settings}
                 known = msgspec.to_builtins(self._broker.topic(operation.subject).settings)
@@ -158,7 +162,7 @@ class OperationUndo:
         later = {one.id: one for one in recorder.newest() if one.id > operation.id and one.subject == name}
         for one in later.values():
             is_undone = one.undone_by is not None or one.undoes in later
-            if one.kind in _OF_GROUPS and not is_undone and not places.isdisjoint(row[:2] for row in one.offsets):
+            if one.kind in _OF_OFFSETS and not is_undone and not places.isdisjoint(row[:2] for row in one.offsets):
                 sentence = f"operation {one.id} has changed the same offsets of group {name} since"
                 raise _outdated(operation, sentence, f"undo {one.id} first; ")
         if again := self._read_since(operation):
@@ -191,17 +195,30 @@ class OperationUndo:
 
     def _plan_settings(self, plan: UndoPlan, force: bool) -> Work[None]:
         operation = plan.operation
-        topic = self._topic_for(operation)
-        now = msgspec.to_builtins(topic.settings)
+        noun, now = operation.kind.removesuffix("_altered"), self._settings_of(operation)
         for setting, before, after in operation.settings:
             if not force and now[setting] != msgspec.to_builtins(after):
                 raise _outdated(
                     operation,
-                    f"{setting} of topic {topic.name} is {setting_text(now[setting])} now, "
+                    f"{setting} of {noun} {operation.subject} is {setting_text(now[setting])} now, "
                     f"and operation {operation.id} left it at {setting_text(after)}",
                 )
             plan.settings.append(SettingChange(setting, now[setting], before))
         yield from ()
+
+    def _settings_of(self, operation: Operation) -> dict[str, Any]:
+        """Return the settings of the topic or group of an operation as they are now."""
+        if operation.kind == "topic_altered":
+            settings: dict[str, Any] = msgspec.to_builtins(self._topic_for(operation).settings)
+            return settings
+        group = self._broker.coordinator.store.group(operation.subject)
+        if group is None:
+            raise OperationNotUndoable(
+                f"operation {operation.id} cannot be undone: group {operation.subject} was deleted since",
+                hint="undo the deletion first",
+                operation=operation.id,
+            )
+        return msgspec.structs.asdict(group.delivery)
 
     # --- due times ---
 

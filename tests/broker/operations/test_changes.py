@@ -11,7 +11,7 @@ from goqueue.broker.core.topic import TopicSpec
 from goqueue.broker.core.work import Promise, Work, run_work
 from goqueue.broker.groups.offsets import ResetOptions
 from goqueue.broker.operations.records import Author, DueChange, OffsetChange, Operation, OperationKind, SettingChange
-from goqueue.errors import DiskFull, GroupNotEmpty, OperationNotFound, TopicExists
+from goqueue.errors import DiskFull, GroupNotEmpty, GroupNotFound, OperationNotFound, RequestInvalid, TopicExists
 from goqueue.limits import OPERATION_CHANGES_MAX, OPERATION_RETENTION_SECONDS, OPERATIONS_MAX
 from tests.broker.brokers import Running
 from tests.broker.delay.delaywork import SECOND, Scene
@@ -161,8 +161,23 @@ def test_topic_changes_are_recorded() -> None:
     assert altered.summary == "retention_hours 168 -> 24"
 
 
+def test_settings_of_a_group_are_recorded() -> None:
+    team = reader()
+    changes = team.running.broker.changes
+    team.do(changes.alter_group(ANA, team.name, {"max_retries": 5, "retry_delay": None, "dead_letter_topic": "none"}))
+    found = only(team.running)
+    assert (found.kind, found.subject, found.state) == ("group_altered", "team", "done")
+    assert found.settings == [SettingChange("max_retries", None, 5), SettingChange("dead_letter_topic", None, "none")]
+    assert found.summary == "max_retries null -> 5, dead_letter_topic null -> none"
+    with pytest.raises(RequestInvalid):
+        team.do(changes.alter_group(ANA, team.name, {"retry_delay": 9.0, "max_retry_delay": 1.0}))
+    with pytest.raises(GroupNotFound):
+        team.do(changes.alter_group(ANA, "absent", {"max_retries": 5}))
+    assert only(team.running) == found, "a refused change leaves no operation"
+
+
 @pytest.mark.parametrize("is_durable", [False, True])
-@pytest.mark.parametrize("kind", ["topic_created", "topic_altered", "topic_deleted", "group_deleted"])
+@pytest.mark.parametrize("kind", ["topic_created", "topic_altered", "topic_deleted", "group_altered", "group_deleted"])
 def test_other_changes_tell_the_truth_after_a_crash(kind: OperationKind, is_durable: bool) -> None:
     team = reader()
     changes = team.running.broker.changes
@@ -170,6 +185,7 @@ def test_other_changes_tell_the_truth_after_a_crash(kind: OperationKind, is_dura
         "topic_created": lambda: changes.create_topic(ANA, TopicSpec(name="new")),
         "topic_altered": lambda: changes.alter_topic(ANA, "orders", {"retention_hours": 1.0}),
         "topic_deleted": lambda: changes.delete_topic(ANA, "orders"),
+        "group_altered": lambda: changes.alter_group(ANA, team.name, {"max_retries": 5}),
         "group_deleted": lambda: changes.delete_group(ANA, team.name),
     }
     work = works[kind]()

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from goqueue.broker.core.delivery_settings import DeliverySettings
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.topic import TopicSpec
 from goqueue.broker.core.work import Work, run_work
@@ -42,6 +43,10 @@ def reader() -> Team:
     team.commit(member, 3)
     team.leave(member)
     return team
+
+
+def delivery_of(team: Team) -> DeliverySettings:
+    return team.running.broker.coordinator.membership.group(team.name).delivery
 
 
 def reset(team: Team, to: Any = "earliest", value: int = 0) -> int:
@@ -162,6 +167,33 @@ def test_settings_are_restored_unless_they_were_changed_again() -> None:
     undo(running, number, force=True)
     settings = running.broker.topic("orders").settings
     assert (settings.retention_hours, settings.lane_weights) == (168, (50, 25, 15, 7, 3))
+
+
+def test_settings_of_a_group_are_restored_unless_they_were_changed_again() -> None:
+    team = reader()
+    changes = team.running.broker.changes
+    first = do(team.running, changes.alter_group(ANA, team.name, {"max_retries": 5, "retry_delay": 2.0}))
+    second = do(team.running, changes.alter_group(ANA, team.name, {"max_retries": "unlimited"}))
+    with pytest.raises(OperationOutdated, match="max_retries of group team is unlimited now, and operation 1 left it"):
+        plan(team.running, first)
+    again = undo(team.running, second)
+    assert delivery_of(team) == DeliverySettings(max_retries=5, retry_delay=2.0)
+    undo(team.running, first)
+    assert delivery_of(team) == DeliverySettings()
+    undo(team.running, again, force=True)
+    assert delivery_of(team) == DeliverySettings(max_retries="unlimited")
+
+
+def test_settings_of_a_deleted_group_are_not_restored() -> None:
+    team = reader()
+    changes = team.running.broker.changes
+    number = do(team.running, changes.alter_group(ANA, team.name, {"max_retries": 5}))
+    deletion = do(team.running, changes.delete_group(ANA, team.name))
+    with pytest.raises(OperationNotUndoable, match="group team was deleted since"):
+        plan(team.running, number)
+    undo(team.running, deletion)
+    undo(team.running, number)
+    assert delivery_of(team) == DeliverySettings()
 
 
 def test_due_times_of_messages_that_are_still_pending_are_restored() -> None:
