@@ -24,11 +24,16 @@ from goqueue.wire.leases import receipt_handle
 
 
 class Settleable:
-    """The common part of a message and of a batch: all that can be done with them but `ack`."""
+    """The ways to settle messages of a lease: all of them, unless a subclass has a smaller range."""
 
     __slots__ = ()
 
     _lease: LeaseHandle
+
+    def ack(self, wait: bool = False) -> Any:
+        """Acknowledge it. Sent within 50 ms; with `wait`, wait until it is durable (`await` it in an event loop)."""
+        self._note(ACK)
+        return self._durable() if wait else None
 
     def nack(self, delay: str | float | None = None, reason: str | None = None, wait: bool = False) -> Any:
         """Report a failure: it is retried after the delay, and dead-lettered after too many failures."""
@@ -64,12 +69,10 @@ class Settleable:
         """True if the broker moves it to the dead-letter queue when it fails now."""
         return self._lease.held.leased.retry_delay is None
 
-    def ack(self, wait: bool = False) -> Any:
-        raise NotImplementedError
-
     @property
     def _range(self) -> Range:
-        raise NotImplementedError
+        leased = self._lease.held.leased
+        return leased.first, leased.end
 
     def _note(self, action: str, time: float | None = None, reason: str | None = None) -> None:
         self._lease.note(SettleNote(action, *self._range, time, _text(reason)))
@@ -135,16 +138,6 @@ class Batch(Settleable, Sequence[Delivered]):
     @property
     def partition(self) -> int:
         return self._lease.held.leased.partition
-
-    def ack(self, wait: bool = False) -> Any:
-        """Acknowledge all its messages, as `Delivered.ack` does."""
-        self._note(ACK)
-        return self._durable() if wait else None
-
-    @property
-    def _range(self) -> Range:
-        leased = self._lease.held.leased
-        return leased.first, leased.end
 
     def __len__(self) -> int:
         return len(self.messages)
