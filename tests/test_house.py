@@ -100,6 +100,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.broker.delay.schedule",
         "goqueue.broker.groups.records",
         "goqueue.broker.groups.cursor",
+        "goqueue.broker.core.delivery_settings",
         "goqueue.broker.groups.retries",
         "goqueue.broker.groups.dead_letter_message",
         "goqueue.broker.groups.state",

@@ -63,7 +63,8 @@ DLQ = Inspection(
       goqueue spark-inspect dlq ./goqueue-data jobs --since -24h
       goqueue spark-inspect dlq --url http://127.0.0.1:8080 --by origin -o json
 
-    TOPIC is a dead-letter queue, or the topic that it belongs to. Errors that differ only in numbers, ids or quoted
+    TOPIC is a dead-letter queue, or a topic whose dead letters are counted in all queues. Default: topics named *.dlq,
+    and those that topics and groups name as their dead_letter_topic. Errors that differ only in numbers, ids or quoted
     words count as one. LEFT are dead letters that were not redriven; SAMPLES are the topic, partition and offset of
     the latest ones. `goqueue-cli dlq redrive` redrives dead letters.
     """,

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.groups.dead_letter_message import DEAD_LETTER_HEADER_PREFIX
 from goqueue.broker.groups.records import Range
-from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX, dead_letter_topic
+from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
 from goqueue.clock import NANOSECONDS
-from goqueue.errors import TopicNotFound
-from goqueue.quantities import format_count, quoted
+from goqueue.quantities import format_count
 from goqueue.spark.inspections.catalog import DLQ
+from goqueue.spark.inspections.dead_letter_queues import Origins, find_queues
 from goqueue.spark.inspections.header import header_column
 from goqueue.spark.inspections.inspection import InspectionContext, Report, Row
 from goqueue.spark.inspections.internal_logs import read_group_logs
@@ -60,18 +60,6 @@ _SCHEMA = pa.schema(
 )
 
 
-def dead_letter_topics(logs: LogSource, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the dead-letter queues of these topics, or the topics if they are queues; all where none is named."""
-    known = logs.topics()
-    if not names:
-        return tuple(topic for topic in known if topic.endswith(DEAD_LETTER_SUFFIX))
-    wanted = [name if name.endswith(DEAD_LETTER_SUFFIX) else dead_letter_topic(name) for name in names]
-    for name, topic in zip(names, wanted, strict=True):
-        if topic not in known and name not in known:
-            raise TopicNotFound(f"there is no topic {quoted(name)}", hint="`summary` lists those that there are")
-    return tuple(dict.fromkeys(topic for topic in wanted if topic in known))
-
-
 @lru_cache(maxsize=4096)
 def error_class(error: str) -> str:
     """Return an error without the numbers, ids and quoted texts in which errors of one kind differ."""
@@ -86,6 +74,7 @@ class DeadLetterScan:
     by: By
     since_ns: int | None
     sent_back: Mapping[PartitionRef, Sequence[Range]]
+    queues: Mapping[str, Origins]
 
     def __call__(self, split: Split) -> Iterator[pa.RecordBatch]:
         back = np.array(self.sent_back.get(PartitionRef(split.topic, split.partition), ()), np.int64).reshape(-1, 2)
@@ -95,14 +84,15 @@ class DeadLetterScan:
                 yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
 
     def _rows(self, split: Split, run: FrameRun, back: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
-        frames, real = run.frames, run.real
+        frames = run.frames
         offsets, times = frames.offsets, frames.timestamps
         ranks = np.searchsorted(back[:, 0], offsets, side="right") - 1
         gone = (ranks >= 0) & (offsets < np.append(back[:, 1], -1)[ranks])
         attempts = _numbers(_broker_header(frames, "attempts"))
+        counts = run.real & self._count(split.topic, frames)
         names, codes = self._classes(frames, times)
         for number, name in enumerate(names):
-            here = np.flatnonzero((codes == number) & real)
+            here = np.flatnonzero((codes == number) & counts)
             if not len(here):
                 continue
             left = here[~gone[here]]
@@ -121,6 +111,14 @@ class DeadLetterScan:
                     for offset in offsets[(left if len(left) else here)[-SAMPLES:]].tolist()
                 ],
             }
+
+    def _count(self, queue: str, frames: Frames) -> NDArray[np.bool_]:
+        """Return which messages count: those without an origin only where a queue has its usual name."""
+        topics, codes = _coded(_broker_header(frames, "topic"))
+        origins = self.queues[queue]
+        is_usual = queue.endswith(DEAD_LETTER_SUFFIX)
+        chosen = [bool(topic in origins if origins is not None and topic else topic or is_usual) for topic in topics]
+        return np.array(chosen or [False], np.bool_)[codes]
 
     def _classes(self, frames: Frames, times: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
         """Return the classes, and the number of the class of each message."""
@@ -190,20 +188,12 @@ class DeadLetterClass:
 
 
 def count_dead_letters(
-    spark: "SparkSession",
-    logs: LogSource,
-    splits: Sequence[Split],
-    *,
-    by: By,
-    since_ns: int | None = None,
-    top: int = 50,
+    spark: "SparkSession", splits: Sequence[Split], scan: DeadLetterScan, *, top: int = 50
 ) -> list[DeadLetterClass]:
     """Return the largest classes; hours in their order."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - loaded with the session
 
-    ledger = read_group_logs(logs)
-    sent_back = {ref: ledger.sent_back(ref) for ref in {PartitionRef(split.topic, split.partition) for split in splits}}
-    found = splits_to_frame(spark, splits, DeadLetterScan(logs, by, since_ns, sent_back), _SCHEMA)
+    found = splits_to_frame(spark, splits, scan, _SCHEMA)
     sums = [f.sum(name).alias(name) for name in ("letters", "sent_back", "fresh", "attempts")]
     rows = (
         found.groupBy("what")
@@ -222,7 +212,7 @@ def count_dead_letters(
         .collect()
     )
     classes = [_dead_letter_class(row.asDict()) for row in rows]
-    return sorted(classes, key=lambda one: one.first_ns) if by == "hour" else classes
+    return sorted(classes, key=lambda one: one.first_ns) if scan.by == "hour" else classes
 
 
 def _dead_letter_class(row: dict[str, Any]) -> DeadLetterClass:
@@ -250,13 +240,15 @@ def rows(found: Iterable[DeadLetterClass], by: By, *, has_since: bool) -> list[R
 
 
 def inspect(context: InspectionContext, by: By, since: int | None, top: int) -> Report:
-    logs, topics = context.logs, dead_letter_topics(context.logs, context.topics)
-    plan = context.plan_of(topics) if topics else None
+    logs, groups = context.logs, read_group_logs(context.logs)
+    queues = find_queues(logs, groups, context.topics)
+    plan = context.plan_of(tuple(queues)) if queues else None
     fields = (by, *DLQ.table[:3], *(["new"] if since is not None else []), *DLQ.table[3:])
     if plan is None or not plan.messages:
         return Report([], fields=fields, warnings=["there are no dead letters"])
+    scan = DeadLetterScan(logs, by, since, groups.sent_back(), queues)
     with context.session(plan) as spark:
-        found = count_dead_letters(spark, logs, plan.splits(logs), by=by, since_ns=since, top=top)
+        found = count_dead_letters(spark, plan.splits(logs), scan, top=top)
     report = Report(rows(found, by, has_since=since is not None), plan, fields)
     if len(found) == top:
         report.warnings.append(f"the largest {format_count(top)} are shown; --top {top * 10} shows more")

@@ -54,13 +54,12 @@ class GroupLogState:
             if not name.startswith("__"):
                 yield from (cursor for _, cursor in sorted(self.cursors[name].items()))
 
-    def sent_back(self, ref: PartitionRef) -> list[Range]:
-        """Return the dead letters that were redriven from there, or are about to be."""
-        cursor = self.cursors.get(_SENT_BACK, {}).get(ref)
-        if cursor is None:
-            return []
-        moving = [(first, end) for first, end, _ in cursor.moving.runs()]
-        return sorted([(0, cursor.floor), *cursor.settled(), *moving])
+    def sent_back(self) -> dict[PartitionRef, list[Range]]:
+        """Return the dead letters of each partition that were redriven, or are about to be."""
+        return {
+            ref: sorted([(0, cursor.floor), *cursor.settled(), *(run[:2] for run in cursor.moving.runs())])
+            for ref, cursor in self.cursors.get(_SENT_BACK, {}).items()
+        }
 
 
 def read_group_logs(logs: LogSource, listen: GroupRecordListener | None = None) -> GroupLogState:
