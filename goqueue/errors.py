@@ -269,6 +269,10 @@ class FormatUnsupported(OperatorError):
     """The format of the data is unknown to this version."""
 
 
+class HandlerStuck(OperatorError):
+    """More calls of a worker's handler than it has threads did not return in time."""
+
+
 class LogFenced(OperatorError):
     """A write or sync failed; what is on the disk is unknown until the log is read again."""
 

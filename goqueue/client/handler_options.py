@@ -88,7 +88,7 @@ class HandlerOptions:
             "%s failed at attempt %d: %s; %s",
             place_of(message),
             message.attempt,
-            reason,
+            " ".join(reason.split()),
             outcome,
             exc_info=_shown(error),
             extra={

@@ -115,6 +115,18 @@ class AsyncWorker:
             raise
 
 
+def is_failure(error: BaseException) -> bool:
+    """Return whether an exception of a handler is a failure of its message; another one is to end the task.
+
+    A handler may call `sys.exit`, or wait for a task that was cancelled: only the cancellation of its own task is meant
+    for the task.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or not task.cancelling()
+    return isinstance(error, (Exception, SystemExit))
+
+
 async def invoke(callback: Callable[..., object], *arguments: object) -> None:
     """Call a callback of the application, which may be a coroutine function."""
     result = callback(*arguments)

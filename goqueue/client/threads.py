@@ -73,6 +73,11 @@ def opened(reader: R) -> R:
     return reader
 
 
+def is_failure(error: BaseException) -> bool:
+    """Return whether an exception of a handler is a failure of its message: a handler may call `sys.exit`."""
+    return not isinstance(error, KeyboardInterrupt)
+
+
 def invoke(callback: Callable[..., object], *arguments: object) -> None:
     """Call a callback of the application."""
     callback(*arguments)
@@ -98,7 +103,7 @@ class TimeLimit:
         self._calls[thread] = time.monotonic() + self._limit, argument
         try:
             handler(argument)
-        except Exception:
+        except BaseException:
             if self._calls.pop(thread, None) is None:
                 return False
             raise

@@ -21,7 +21,7 @@ from goqueue.client._sync.client import Client
 from goqueue.client._sync.handler_runner import TICK_SECONDS, HandlerRunner
 from goqueue.client.consumer_core import ConsumerOptions, check_group, check_topics, parse_consumer_options
 from goqueue.client.handler_options import LOG, Duration, HandlerOptions, parse_handler_options
-from goqueue.client.leased_message import Delivered
+from goqueue.client.leased_message import Delivered, describe_error
 from goqueue.client.schedule import Schedule, cron, every
 from goqueue.client.schedule_chain import Job, ScheduleChain
 from goqueue.client.stop_signals import StopSignals
@@ -168,10 +168,16 @@ class _Process:
             alive[0].join(TICK_SECONDS)
             if self._signals.count and not was_stopped:
                 was_stopped = True
-                LOG.info("%s: stopping; another signal releases at once what is in hand", self._worker.group)
+                self._log_stop()
         if self._failure is not None:
             raise self._failure
         LOG.info("%s: stopped", self._worker.group)
+
+    def _log_stop(self) -> None:
+        if self._failure is None:
+            LOG.info("%s: stopping; another signal releases at once what is in hand", self._worker.group)
+        else:
+            LOG.error("%s: stopping because of %s", self._worker.group, describe_error(self._failure))
 
     def _parts(self) -> Iterator[Callable[[], None]]:
         for one in self._handlers:
@@ -187,8 +193,11 @@ class _Process:
         try:
             part()
         except BaseException as error:
-            self._failure = self._failure or error
-            self._signals.count = self._signals.count or 1
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._signals.count = self._signals.count or 1
 
     def _handle(self, handler: _Handler) -> None:
         with Client(**self._connect) as client:
@@ -196,11 +205,16 @@ class _Process:
             HandlerRunner(consumer, handler.function, handler.options).run(self._signals)
 
     async def _handle_in_loop(self) -> None:
-        async with AsyncClient(**self._connect) as client, asyncio.TaskGroup() as tasks:
-            for one in self._handlers:
-                if one.is_coroutine:
-                    consumer = client.consumer(self._worker.group, one.topics, **one.consumer)
-                    tasks.create_task(AsyncHandlerRunner(consumer, one.function, one.options).run(self._signals))
+        async with AsyncClient(**self._connect) as client:
+            await asyncio.gather(*(self._handle_as_task(client, one) for one in self._handlers if one.is_coroutine))
+
+    async def _handle_as_task(self, client: AsyncClient, handler: _Handler) -> None:
+        """Run a handler. When it fails, the others have their time of grace."""
+        try:
+            consumer = client.consumer(self._worker.group, handler.topics, **handler.consumer)
+            await AsyncHandlerRunner(consumer, handler.function, handler.options).run(self._signals)
+        except Exception as error:
+            self._fail(error)
 
     def _keep_schedules(self) -> None:
         topic, jobs = self._worker.group + SCHEDULES, self._worker._jobs

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.client import Client, Delivered, Worker
-from goqueue.errors import GroupMismatch, RequestInvalid
+from goqueue.errors import GroupMismatch, RequestInvalid, TopicNotFound
 from goqueue.testing.broker import LocalBroker
 from tests.cli.programs import environment
 from tests.forked import Program
@@ -151,6 +151,17 @@ def test_failure_of_a_consumer_ends_the_worker(blocking: Client, broker: LocalBr
         worker.every("1h", name="hourly")(print)
         with pytest.raises(GroupMismatch):
             worker.run(broker.url)
+
+
+def test_failures_of_coroutine_handlers_end_the_worker_with_the_first_one(broker: LocalBroker) -> None:
+    worker = Worker("g")
+
+    async def handle(message: Delivered) -> None: ...
+
+    worker.handler("missing-1")(handle)
+    worker.handler("missing-2")(handle)
+    with pytest.raises(TopicNotFound, match="missing"):
+        worker.run(broker.url)
 
 
 def test_declaration_that_cannot_work_is_refused() -> None:

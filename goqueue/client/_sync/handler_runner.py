@@ -27,9 +27,18 @@ from goqueue.client.key_queues import KeyQueues
 from goqueue.client.leased_message import Delivered
 from goqueue.client.member_requests import TopicPartition
 from goqueue.client.stop_signals import StopSignals
-from goqueue.client.threads import HANDLES_COROUTINES, Event, Lock, TimeLimit, Worker, invoke, sleep
+from goqueue.client.threads import (
+    HANDLES_COROUTINES,
+    Event,
+    Lock,
+    TimeLimit,
+    Worker,
+    invoke,
+    is_failure,
+    sleep,
+)
 from goqueue.client.times import seconds
-from goqueue.errors import TransientError
+from goqueue.errors import HandlerStuck, TransientError
 from goqueue.quantities import format_count
 
 if TYPE_CHECKING:
@@ -176,8 +185,14 @@ class HandlerRunner:
                 self._alive -= 1
                 self._stuck += 1
             if self._stuck > self._options.concurrency:
-                LOG.critical("%d calls have not returned in time: this consumer ends", self._stuck)
-                self._fail(error)
+                count = format_count(self._stuck, "call")
+                self._fail(
+                    HandlerStuck(
+                        f"{count} of handlers of {', '.join(self._consumer.topics)} did not return in time,"
+                        " and a thread cannot be cancelled",
+                        hint="start the worker again, and give what handlers call a shorter timeout than they have",
+                    )
+                )
             else:
                 self._start(self._next_of_key(message))
 
@@ -240,7 +255,9 @@ class HandlerRunner:
                     started(message)
                     try:
                         handler(message)
-                    except Exception as error:
+                    except BaseException as error:
+                        if not is_failure(error):
+                            raise
                         self._options.settle_failure(message, error)
                     else:
                         message.ack()
@@ -308,13 +325,15 @@ class HandlerRunner:
 
     def _handle(self, message: Delivered) -> bool:
         """Call the handler, and settle the message. Return False if the call took too long and was abandoned."""
-        started, error = time.monotonic(), None
-        in_time = True
+        started, in_time = time.monotonic(), True
+        error: BaseException | None = None
         try:
             for hook in self._before:
                 invoke(hook, message)
             in_time = self._limit.call(self._handler, message)
-        except Exception as failure:
+        except BaseException as failure:
+            if not is_failure(failure):
+                raise
             error = failure
         if not in_time:
             LOG.warning("%s returned after %.1f s, too late", place_of(message), time.monotonic() - started)
