@@ -141,11 +141,28 @@ def parse_handler_options(given: Mapping[str, Any]) -> HandlerOptions:
     return HandlerOptions(**given)
 
 
+def is_coroutine_function(function: Callable[..., object]) -> bool:
+    """Return whether a function, or an object that can be called, returns a coroutine."""
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+
+
+def check_function(function: Callable[..., object], noun: str, *arguments: str) -> None:
+    """Refuse a function that cannot be called with these arguments: each message would fail."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        given = f"with {', '.join(arguments)}" if arguments else "without arguments"
+        raise RequestInvalid(f"{noun} {function!r:.80} cannot be called {given}: {error}") from None
+    except ValueError:  # a function of C without a signature
+        return
+
+
 def check_handler(handler: object, *, coroutine: bool) -> None:
     """Refuse a function of the wrong kind: its coroutine would never run, or it would block the event loop."""
     if not callable(handler):
         raise RequestInvalid(f"the handler is {handler!r:.80}, and must be a function of a message")
-    is_coroutine = any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__)))
+    check_function(handler, "the handler", "a message")
+    is_coroutine = is_coroutine_function(handler)
     if is_coroutine and not coroutine:
         raise RequestInvalid(f"the handler {handler!r:.80} is a coroutine function", hint="use it with AsyncClient")
     if coroutine and not is_coroutine:

@@ -56,10 +56,9 @@ class Job:
     function: Callable[[], object]
 
     def call(self) -> None:
-        if inspect.iscoroutinefunction(self.function):
-            asyncio.run(self.function())
-        else:
-            self.function()
+        result = self.function()
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
 
 
 class ScheduleChain:

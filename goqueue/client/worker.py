@@ -5,7 +5,6 @@ coroutine functions together in one event loop in another thread. The main threa
 """
 
 import asyncio
-import inspect
 import logging
 import re
 import threading
@@ -20,7 +19,14 @@ from goqueue.client._async.handler_runner import AsyncHandlerRunner
 from goqueue.client._sync.client import Client
 from goqueue.client._sync.handler_runner import TICK_SECONDS, HandlerRunner
 from goqueue.client.consumer_core import ConsumerOptions, check_group, check_topics, parse_consumer_options
-from goqueue.client.handler_options import LOG, Duration, HandlerOptions, parse_handler_options
+from goqueue.client.handler_options import (
+    LOG,
+    Duration,
+    HandlerOptions,
+    check_function,
+    is_coroutine_function,
+    parse_handler_options,
+)
 from goqueue.client.leased_message import Delivered, describe_error
 from goqueue.client.schedule import Schedule, cron, every
 from goqueue.client.schedule_chain import Job, ScheduleChain
@@ -58,7 +64,7 @@ class _Handler:
 
     @property
     def is_coroutine(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)
+        return is_coroutine_function(self.function)
 
 
 class Worker:
@@ -90,6 +96,7 @@ class Worker:
         def add(function: HandlerFunction) -> HandlerFunction:
             if not callable(function):
                 raise RequestInvalid(f"the handler of {', '.join(names)} is {function!r:.80}, and must be a function")
+            check_function(function, "the handler", "a message")
             self._handlers.append(_Handler(names, function, chosen, consumer))
             return function
 
@@ -110,6 +117,7 @@ class Worker:
                 raise RequestInvalid(f"{chosen!r:.80} cannot name a schedule", hint="use letters, digits, - . and _")
             if chosen in self._jobs:
                 raise RequestInvalid(f"there are two schedules {chosen}", hint="give one of them another name=")
+            check_function(function, "the function of a schedule")
             self._jobs[chosen] = Job(schedule, function)
             return function
 

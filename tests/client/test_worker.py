@@ -128,9 +128,11 @@ def test_handlers_of_both_kinds_share_a_worker(blocking: Client, broker: LocalBr
     def plain(message: Delivered) -> None:
         found.append((message.topic, message.value))
 
-    @worker.handler("loop", max_retries=0)
-    async def in_loop(message: Delivered) -> None:
-        found.append((message.topic, message.value))
+    class InLoop:
+        async def __call__(self, message: Delivered) -> None:
+            found.append((message.topic, message.value))
+
+    worker.handler("loop", max_retries=0)(InLoop())
 
     thread = threading.Thread(target=worker.run, args=(broker.url,))
     thread.start()
@@ -178,6 +180,10 @@ def test_declaration_that_cannot_work_is_refused() -> None:
     worker.every("1m", name="a")(print)
     with pytest.raises(RequestInvalid, match="there are two schedules a"):
         worker.cron("@daily", name="a")(print)
+    with pytest.raises(RequestInvalid, match="cannot be called with a message: too many positional arguments"):
+        worker.handler("t")(lambda: None)  # type: ignore[type-var]
+    with pytest.raises(RequestInvalid, match="cannot be called without arguments: missing a required argument"):
+        worker.every("1m", name="b")(lambda _: None)  # type: ignore[type-var]
     with pytest.raises(RequestInvalid, match="cannot name a schedule"):
         worker.every("1m", name="a b")(print)
 

@@ -174,7 +174,8 @@ class HandlerRunner:
         running = len(self._running)
         if running:
             grace = seconds(self._options.grace, "grace")
-            LOG.info("stopping: %s in hand, released after %g s", format_count(running, "message"), grace)
+            count, topics = format_count(running, "message"), ", ".join(self._consumer.topics)
+            LOG.info("stopping: %s of %s in hand, released after %g s", count, topics, grace)
 
     def _abandon_overdue(self) -> None:
         """Settle messages whose calls take too long, and replace the threads of these calls."""
