@@ -1,4 +1,7 @@
-"""Producers that are not closed: what they still have is delivered when the program ends, or its loss is reported.
+"""Producers and consumers that are not closed when the program ends.
+
+What producers still have is delivered, or its loss is reported. Consumers leave their groups, so that their messages
+are redelivered at once and without a failure.
 
 The end of the program is that of its main thread, also after `sys.exit` and an exception. A process that is killed, or
 that calls `os._exit`, runs nothing of this.
@@ -19,13 +22,27 @@ from goqueue.quantities import format_count
 EXIT_SECONDS = 5.0
 """The time that all producers together have to deliver their messages at the end of the program."""
 
+_LEAVE_SECONDS = 0.5
+"""The least time that a consumer has to leave, also when producers have used up theirs."""
+
 _OPEN: "weakref.WeakSet[Any]" = weakref.WeakSet()
+_JOINED: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _watching: set[int] = set()
 
 
 def watch(producer: Any) -> None:
     """Deliver the messages of a producer at the end of the program."""
     _OPEN.add(producer)
+    _watch_end()
+
+
+def watch_consumer(consumer: Any) -> None:
+    """Let a consumer leave its group at the end of the program."""
+    _JOINED.add(consumer)
+    _watch_end()
+
+
+def _watch_end() -> None:
     if os.getpid() in _watching:
         return
     _watching.add(os.getpid())
@@ -42,6 +59,19 @@ def _finish_all() -> None:
     for producer, sentence in lost:
         if sentence is not None:
             _report(producer, sentence)
+    for consumer in list(_JOINED):  # after the producers: acks of a transaction need their member until the commit
+        if consumer._process == os.getpid() and not consumer._worker.needs_loop:
+            _leave(consumer, max(deadline - time.monotonic(), _LEAVE_SECONDS))
+
+
+def _leave(consumer: Any, timeout: float) -> None:
+    """Close a consumer. An error of its callback is shown as one that ends a program, and stops no other consumer."""
+    try:
+        consumer.close(timeout)
+    except KeyboardInterrupt:  # wait no longer
+        return
+    except Exception:
+        sys.excepthook(*sys.exc_info())
 
 
 def _finish(producer: Any, timeout: float) -> str | None:

@@ -1,4 +1,4 @@
-"""Producers that are not closed: their messages are delivered when the program ends, or their loss is reported."""
+"""What is not closed when a program ends: producers deliver or report what they lose, consumers leave their groups."""
 
 import os
 import subprocess
@@ -30,6 +30,16 @@ def work():
 child = get_context("fork").Process(target=work)
 child.start()
 child.join()
+"""
+CONSUME = """
+import sys
+from goqueue.client import Client
+
+for message in Client().consumer(sys.argv[1], sys.argv[1], start="earliest"):
+    if message.offset == 0:
+        message.ack()
+    else:
+        break
 """
 IN_A_LOOP = """
 import asyncio, sys
@@ -127,3 +137,31 @@ def test_a_loop_that_ends_with_messages_says_how_many(module_broker: LocalBroker
     assert len(reports) == 1, said
     assert "2 messages were not delivered" in reports[0]
     assert "its task ended before delivery" in reports[0]
+
+
+@pytest.mark.parametrize(("name", "ending", "code"), [("left", "", 0), ("left-by-an-error", "1 / 0", 1)])
+def test_a_consumer_that_is_not_closed_leaves_its_group_at_the_end_of_the_program(
+    module_broker: LocalBroker, name: str, ending: str, code: int
+) -> None:
+    with Client(module_broker.url) as client:
+        client.create_topic(name, partitions=1)
+        for value in "ab":
+            client.publish(name, value)
+        found, said = run(CONSUME + ending, module_broker.url, name)
+        assert (found, "goqueue" in said) == (code, False), said
+        assert (client.group(name).members, client.group_offsets(name)) == ([], {name: {0: 1}})
+        with client.consumer(name, name, until_idle="1s") as consumer:
+            again = next(iter(consumer))
+            assert (again.text, again.attempt, again.failures) == ("b", 2, 0)
+            again.ack()
+
+
+def test_an_error_of_a_callback_at_the_end_of_the_program_is_shown(module_broker: LocalBroker) -> None:
+    with Client(module_broker.url) as client:
+        client.create_topic("callbacks", partitions=1)
+        client.publish("callbacks", "a")
+        client.publish("callbacks", "b")
+        script = CONSUME.replace('"earliest"', '"earliest", on_revoked=lambda places: 1 / 0')
+        _, said = run(script, module_broker.url, "callbacks")
+        assert said.endswith("ZeroDivisionError: division by zero\n")
+        assert client.group("callbacks").members == []

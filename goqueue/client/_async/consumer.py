@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, Self
 
+from goqueue.client import unclosed
 from goqueue.client._async.consumer_parts import AsyncPoller, AsyncSettlementSender
 from goqueue.client._async.handler_runner import AsyncRunnableConsumer
 from goqueue.client.api_request import ApiRequest, RequestAttempts
@@ -296,6 +297,7 @@ class AsyncConsumer(AsyncRunnableConsumer):
         if self._worker is None:
             self._beat_at = time.monotonic() + self._beat_seconds()
             self._worker = AsyncWorker(self._run, self._fail, "goqueue-consumer")
+            unclosed.watch_consumer(self)
 
     async def _run(self) -> None:
         """Send heartbeats, extensions, and settlements that the application noted, until the consumer is closed.

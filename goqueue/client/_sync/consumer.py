@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, Self
 
+from goqueue.client import unclosed
 from goqueue.client._sync.consumer_parts import Poller, SettlementSender
 from goqueue.client._sync.handler_runner import RunnableConsumer
 from goqueue.client.api_request import ApiRequest, RequestAttempts
@@ -297,6 +298,7 @@ class Consumer(RunnableConsumer):
         if self._worker is None:
             self._beat_at = time.monotonic() + self._beat_seconds()
             self._worker = Worker(self._run, self._fail, "goqueue-consumer")
+            unclosed.watch_consumer(self)
 
     def _run(self) -> None:
         """Send heartbeats, extensions, and settlements that the application noted, until the consumer is closed.
