@@ -12,7 +12,7 @@ import duckdb
 
 from goqueue.errors import GoQueueError, RequestInvalid, SqlFailed
 from goqueue.quantities import quoted
-from goqueue.spark.queries.tables import bare_topic, unknown_column, unknown_topic, without_quotes
+from goqueue.spark.queries.tables import bare_hyphen, bare_topic, unknown_column, unknown_topic, without_quotes
 
 Token = tuple[str, str]
 """The kind of a piece of a query, and its text."""
@@ -103,6 +103,8 @@ def _refusal(
 ) -> GoQueueError:
     if (topic := bare_topic(query, topics)) is not None:
         return without_quotes(topic, "", '"')
+    if 'at or near "-"' in text and (bare := bare_hyphen(query)) is not None:
+        return unknown_topic(bare, topics, quote='"')
     if (table := missing_table(error)) is not None:
         return unknown_topic(table, topics, quote='"')
     if (missing := _MISSING_COLUMN.search(text)) is not None:

@@ -115,6 +115,8 @@ def test_a_range_of_places_is_read(sales: LocalBroker) -> None:
             'hint: write it as svc_invoices or "svc-invoices"\n',
         ),
         ("SELECT * FROM sails", "error: there is no topic 'sails'\n"),
+        ("SELECT * FROM svc-invoice", "error: there is no topic 'svc-invoice'\n"),
+        ("SELECT * FROM svc-invoice", 'hint: did you mean "svc-invoices"?\n'),
         ("SELECT totl FROM sales", "hint: did you mean total? sales has partition, offset, timestamp, key, value, "),
         (
             "SELECT key FRM sales WHERE",

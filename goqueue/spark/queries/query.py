@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.quantities import quoted
-from goqueue.spark.queries.tables import bare_topic, unknown_column, unknown_topic, without_quotes
+from goqueue.spark.queries.tables import bare_hyphen, bare_topic, unknown_column, unknown_topic, without_quotes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +96,8 @@ def describe_refusal(error: Any, known: QueryContext = UNKNOWN) -> GoQueueError:
         return unknown_column(column, known.columns, position, proposals.split(", ") if proposals else ())
     if (topic := bare_topic(known.query, known.topics)) is not None:
         return without_quotes(topic, position, "`")
+    if condition.startswith("INVALID_IDENTIFIER") and (bare := bare_hyphen(known.query)) is not None:
+        return unknown_topic(bare, known.topics, position)
     return RequestInvalid(f"{_sentence(str(error))}{position}")
 
 

@@ -94,19 +94,36 @@ def unknown_topic(name: str, topics: Iterable[str], position: str = "", quote: s
     if name in known:  # it was written without quotes, so its dots were taken for those between names
         return without_quotes(name, position, quote)
     guess = nearest(name, known)
+    known, guess = [_written(topic, quote) for topic in known], guess and _written(guess, quote)
     listed = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
     hint = f"did you mean {guess}?" if guess else f"there are: {listed}" if known else None
     return TopicNotFound(f"there is no topic {quoted(name)}{position}", hint=hint)
 
 
+_BARE_NAME = re.compile(r"\b(?:from|join)\s+([\w.-]+)", re.IGNORECASE)
+
+
 def bare_topic(query: str, topics: Iterable[str]) -> str | None:
     """Return a topic behind FROM or JOIN whose name needs quotes and has none, as in `FROM svc-invoices`."""
-    for found in re.finditer(r"\b(?:from|join)\s+([\w.-]+)", query, re.IGNORECASE):
+    for found in _BARE_NAME.finditer(query):
         name = found[1].lower()
         for topic in topics:
-            if topic.lower() == name and not re.fullmatch(r"[^\W\d]\w*", topic):
+            if topic.lower() == name and needs_quotes(topic):
                 return topic
     return None
+
+
+def bare_hyphen(query: str) -> str | None:
+    """Return a name behind FROM or JOIN with a hyphen in it that no topic has, for a query with an error there."""
+    return next((found[1] for found in _BARE_NAME.finditer(query) if "-" in found[1]), None)
+
+
+def needs_quotes(topic: str) -> bool:
+    return re.fullmatch(r"[^\W\d]\w*", topic) is None
+
+
+def _written(topic: str, quote: str) -> str:
+    return f"{quote}{topic}{quote}" if needs_quotes(topic) else topic
 
 
 def unknown_column(
