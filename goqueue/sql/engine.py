@@ -35,7 +35,7 @@ from goqueue.spark.reading.plan import (
     make_plan,
 )
 from goqueue.sql.fields import FieldType, column_sql, identifier, infer_fields
-from goqueue.sql.query import check_query, describe_refusal, missing_table
+from goqueue.sql.query import check_query, describe_refusal, missing_table, named_tables, quote_columns
 from goqueue.sql.scan import Reading, TopicTable
 from goqueue.sql.values import Row, distinct_names, rows_of
 
@@ -45,6 +45,7 @@ _BATCH_ROWS = 8192
 _SETTINGS: dict[str, Any] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
+    "default_null_order": "nulls_first_on_asc_last_on_desc",  # as Spark
     "enable_external_access": "false",  # a query reads topics, and no files
     "python_enable_replacements": "false",  # nor the variables of this program
     "temp_directory": "",
@@ -108,12 +109,23 @@ class TopicQueries:
         Only the topics that the query names are looked up.
         """
         with self._refusing(query):
-            written = check_query(query, self._connection)
+            written = self._check(query)
             found = self._bound(written)
             self.reading.counts_planned = not self._ends_early(written, is_cut=rows is not None)
             reader = (found if rows is None else found.limit(rows)).to_arrow_reader(_BATCH_ROWS)
         names = distinct_names(reader.schema.names)
         return Answer(names, self._batches(reader, names, encode, query))
+
+    def _check(self, query: str) -> str:
+        """Return a query as DuckDB takes it. Fields may be named as its keywords: Spark takes those as they are."""
+        try:
+            return check_query(query, self._connection)
+        except duckdb.ParserException:
+            topics = [self._names.topic(name) for name in named_tables(query) if name in self._names]
+            fields = {field.lower() for topic in topics for field in field_columns(self._look(topic)[1])}
+            with suppress(duckdb.Error):
+                return check_query(quote_columns(query, fields), self._connection)
+            raise
 
     def tables(self) -> Iterator[tuple[str, str, int, list[str]]]:
         """Yield each topic of users, its name in a query, how many messages it has, and its columns of JSON fields."""

@@ -5,7 +5,7 @@ clause can begin.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import duckdb
@@ -72,6 +72,25 @@ def _with_quoted_offsets(query: str) -> str:
         if found[number][1].lower() == "offset" and not is_clause:
             found[number] = ("name", '"offset"')
     return "".join(text for _, text in found)
+
+
+def quote_columns(query: str, columns: Container[str]) -> str:
+    """Return a query with double quotes around the words that are columns, except ORDER BY, GROUP BY and their like."""
+    found = list(tokens(query))
+    solid = [number for number, (kind, _) in enumerate(found) if kind != "blank"]
+    for number, following in pairwise([*solid, -1]):
+        kind, text = found[number]
+        is_clause = following >= 0 and found[following][1].lower() == "by"
+        if kind == "word" and text.lower() in columns and not is_clause:
+            found[number] = ("name", f'"{text}"')
+    return "".join(text for _, text in found)
+
+
+def named_tables(query: str) -> set[str]:
+    """Return what stands behind FROM and JOIN and may be tables, also in a query that is wrong."""
+    found = [(kind, text) for kind, text in tokens(query) if kind != "blank"]
+    behind = [one for (_, word), one in pairwise(found) if word.lower() in {"from", "join", ","}]
+    return {text[1:-1].replace('""', '"') if kind == "name" else text for kind, text in behind}
 
 
 def tokens(query: str) -> Iterator[Token]:

@@ -91,6 +91,30 @@ def test_fields_of_json_values_are_columns_with_types(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT order, tags FROM orders WHERE order = 7 ORDER BY order",
+        'SELECT o.Order, tags FROM empty AS e RIGHT JOIN "orders" AS o ON true WHERE Order IN (7, -1) GROUP BY ALL',
+        "SELECT sum(order), ['a'] AS tags FROM orders WHERE order=7 -- order",
+    ],
+)
+def test_a_field_with_the_name_of_a_keyword_needs_no_quotes(place: Path, query: str) -> None:
+    assert values(place, query) == [(7, ["a"])]
+
+
+def test_a_query_that_quotes_do_not_mend_shows_its_own_place(place: Path) -> None:
+    with pytest.raises(RequestInvalid) as caught:
+        rows(place, "SELECT order FROM orders WHRE order = 7 LIMIT")
+    assert caught.value.details["excerpt"][0] == "SELECT order FROM orders WHRE order = 7 LIMIT"
+
+
+@pytest.mark.parametrize(("direction", "first"), [("", None), (" DESC", 2), (" NULLS LAST", 1)])
+def test_nulls_are_sorted_as_spark_sorts_them(place: Path, direction: str, first: int | None) -> None:
+    query = f"WITH k(key) AS (VALUES (1), (NULL), (2)) SELECT key FROM k ORDER BY key{direction}"  # noqa: S608
+    assert values(place, query)[0] == (first,)
+
+
+@pytest.mark.parametrize(
     ("query", "columns", "messages"),
     [
         ("SELECT count(*) FROM orders", {"partition"}, 60),
