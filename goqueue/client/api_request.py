@@ -237,6 +237,8 @@ def may_repeat(call: ApiRequest[Any], error: GoQueueError) -> bool:
     return call.idempotent or not error.details.get("unsure")
 
 
+QUIET_SECONDS = 2.0
+"""The time after which a broker that is away is reported."""
 _LEAST_SECONDS = 0.001
 _KEY = re.compile(r"[!-~]{1,4096}")
 
@@ -252,6 +254,7 @@ class RequestAttempts:
         self._timeout = timeout
         self._patient_until = time.monotonic() + call.patience
         self._deadline = self._patient_until - call.patience + timeout
+        self._report_at = self._deadline - timeout + QUIET_SECONDS
         self._backoff = Backoff()
         self._failure: GoQueueError | None = None
 
@@ -275,6 +278,17 @@ class RequestAttempts:
                 error.hint = self._call.unsure_hint
             raise error
         return delay
+
+    def report(self, error: GoQueueError) -> None:
+        """Log once that the broker is away, so that a program that waits for it does not seem to hang."""
+        now = time.monotonic()
+        if now < self._report_at or not isinstance(error, BrokerUnreachable):
+            return
+        self._report_at = float("inf")
+        import logging  # noqa: PLC0415 - commands start sooner without it
+
+        left = round(self._deadline - now)
+        logging.getLogger("goqueue.client").warning("%s; trying again for %d s", error.sentence, left)
 
 
 def tls_context(address: Address, given: "ssl.SSLContext | None") -> "ssl.SSLContext | None":

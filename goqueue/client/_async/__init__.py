@@ -21,7 +21,9 @@ async def exchange(
             answer = await connection.exchange(call, min(attempts.left(), attempt_seconds))
             return call.decode(answer)
         except GoQueueError as error:
-            await sleep(attempts.after(error))
+            delay = attempts.after(error)
+            attempts.report(error)
+            await sleep(delay)
 
 
 async def run_sequence(script: RequestSequence[T], ask: Callable[[ApiRequest[Any]], Any]) -> T:

@@ -20,7 +20,9 @@ def exchange(connection: Connection, call: ApiRequest[T], timeout: float, attemp
             answer = connection.exchange(call, min(attempts.left(), attempt_seconds))
             return call.decode(answer)
         except GoQueueError as error:
-            sleep(attempts.after(error))
+            delay = attempts.after(error)
+            attempts.report(error)
+            sleep(delay)
 
 
 def run_sequence(script: RequestSequence[T], ask: Callable[[ApiRequest[Any]], Any]) -> T:
