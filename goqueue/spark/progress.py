@@ -65,7 +65,7 @@ def _watch(
         except Exception:  # a session without a tracker, or one that ends
             return _put("\r\x1b[K")
         _put(
-            f"\r{_cut(line(what, ProgressSnapshot(done, time.monotonic() - began), total_messages, total_bytes))}\x1b[K"
+            f"\r{cut(line(what, ProgressSnapshot(done, time.monotonic() - began), total_messages, total_bytes))}\x1b[K"
         )
     return _put("\r\x1b[K") if wait == _EVERY_SECONDS else None
 
@@ -102,9 +102,11 @@ def line(what: str, look: ProgressSnapshot, total_messages: int | None = None, t
     return "  ".join(pieces)
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Cut a line to the width of the terminal on stderr, if that is known."""
     try:
-        return text[: os.get_terminal_size(sys.stderr.fileno()).columns - 1]
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+        return text[: columns - 1] if columns else text  # 0 is a terminal that does not know its width
     except (OSError, ValueError):
         return text
 

@@ -2,11 +2,15 @@
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +23,7 @@ from goqueue.errors import PathInvalid, RequestInvalid, SparkFailed, SparkUnavai
 from goqueue.spark.launch import class_archive
 from goqueue.spark.launch.java import Java, find_java
 from goqueue.spark.launch.jvm import JvmSettings, command
-from goqueue.spark.progress import ProgressSnapshot, line
+from goqueue.spark.progress import ProgressSnapshot, cut, line
 from goqueue.spark.reading.failure import describe_failure, interruption
 from goqueue.spark.session import Cluster, session
 from tests.spark.programs import relatives
@@ -283,3 +287,14 @@ def test_the_line_of_progress_tells_share_speed_and_time() -> None:
     half = ProgressSnapshot(done=0.25, seconds=5)
     assert line("reading", half, 1000, 4096) == "reading █████░░░░░░░░░░░░░░░ 25%  50 messages/s  205B/s  15s left"
     assert line("reading", ProgressSnapshot(0, 2), 1000) == "reading ░░░░░░░░░░░░░░░░░░░░ 0%"
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(0, "reading 12"), (8, "reading")])
+def test_a_line_of_progress_is_cut_to_the_width_of_the_terminal_if_it_has_one(
+    columns: int, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = pty.openpty()
+    with open(ours, "rb"), open(theirs, "w") as terminal:
+        fcntl.ioctl(terminal.fileno(), termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert cut("reading 12") == shown
