@@ -1,4 +1,4 @@
-"""What is not closed when a program ends: producers deliver or report what they lose, consumers leave their groups."""
+"""Producers and consumers that are not closed: the end of the program delivers or reports, and leaves groups."""
 
 import os
 import subprocess
