@@ -172,7 +172,7 @@ class DoctorResponse(Struct):
     findings: Annotated[list[DoctorFindingJson], Meta(description="Worst first.")]
     groups: Annotated[
         dict[str, int],
-        Meta(description="Number of groups by condition: stuck, falling_behind, unattended, behind, keeping_up."),
+        Meta(description="Number of groups by condition; docs/groups.md explains them."),
     ]
 
 

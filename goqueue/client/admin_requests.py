@@ -113,7 +113,7 @@ class GroupDetails(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     state: str = ""
     condition: str = ""
-    """keeping_up, behind, falling_behind, unattended or stuck."""
+    """keeping_up, lagging, behind, falling_behind, unattended or stuck."""
     generation: int = 0
     rebalance_state: str = ""
     members: int = 0

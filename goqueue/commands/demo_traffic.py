@@ -94,8 +94,8 @@ _SLOW_SHARE = 0.5
 """The share of all messages that the slow group processes; there are more page views."""
 _MESSAGES_MAX = 100
 """In one poll."""
-_ABORTED_SHARE = 0.02
-"""The share of the transactions that are aborted."""
+_TRANSACTIONS_PER_ABORT = 25
+"""One of so many transactions is aborted."""
 _TICKETS_PER_MESSAGE = 0.017
 _TICKET_SECONDS_MAX = 5.0
 _BUSY_SHARE = 0.95
@@ -179,14 +179,14 @@ class DemoConsumers:
 
     def _invoice(self, consumer: _Consumer) -> None:
         """Publish an invoice for each order in transactions, and abort a few of them."""
-        chance = random.Random()  # noqa: S311 - not a secret
         with Client(self._server) as client, client.producer(transactional_id="invoicing-1") as producer:
-            for batch in consumer.batches():
+            for number, batch in enumerate(consumer.batches(), 1):
                 with producer.transaction() as transaction:
                     for message in batch:
                         transaction.send("invoices", message.value, message.key)
                     transaction.ack(batch)
-                    if chance.random() < _ABORTED_SHARE:
+                    if number % _TRANSACTIONS_PER_ABORT == 0:
+                        producer.flush()  # else it would be aborted before the broker knows of it
                         transaction.abort("the tax office does not answer")
 
     def _count(self, consumer: _Consumer) -> None:

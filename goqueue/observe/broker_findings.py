@@ -17,8 +17,7 @@ def disk_filling(facts: BrokerFacts) -> FindingStream:
         return
     yield Finding(
         disk.path,
-        f"{disk.used_share:.0%} of {format_size(disk.total_bytes)} are used: only {format_size(disk.free_bytes)} are "
-        "available",
+        f"the disk is filling: {disk}",
         "free disk space, or delete topics or shorten their retention: `goqueue-cli topic list` shows the largest "
         "topics",
         {"free_bytes": disk.free_bytes, "used_bytes": disk.used_bytes, "total_bytes": disk.total_bytes},

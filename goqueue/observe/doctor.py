@@ -20,10 +20,7 @@ Status = Literal["ok", "warning", "critical"]
 
 
 def _disk(facts: BrokerFacts) -> str:
-    if facts.disk is None:
-        return "free space unknown"
-    disk = facts.disk
-    return f"{disk.used_share:.0%} of {format_size(disk.total_bytes)} used, {format_size(disk.free_bytes)} available"
+    return "free space unknown" if facts.disk is None else str(facts.disk)
 
 
 def _seconds(seconds: float | None, what: str) -> str:

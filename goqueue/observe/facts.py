@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from goqueue.limits import GROUP_TROUBLE_SECONDS
-from goqueue.observe.group_condition import GroupCondition, group_condition
+from goqueue.observe.group_condition import GroupCondition, group_condition, unattended_condition
+from goqueue.quantities import format_size
 from goqueue.storage.recovery import RemovedTail
 from goqueue.storage.segment_scan import Damage
 
@@ -28,6 +28,11 @@ class DiskFacts:
     def used_share(self) -> float:
         """The used share as `df` computes it: reserved blocks are neither used nor available."""
         return self.used_bytes / max(1, self.used_bytes + self.free_bytes)
+
+    def __str__(self) -> str:
+        """Return used and available bytes and their share, the numbers of `df`."""
+        used, free = format_size(self.used_bytes), format_size(self.free_bytes)
+        return f"{used} used and {free} available of {format_size(self.total_bytes)} ({self.used_share:.0%})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +193,7 @@ class GroupFacts:
     @property
     def condition(self) -> GroupCondition:
         if self.empty_seconds is not None and self.lag and not self.places:  # not examined closely
-            return "unattended" if self.empty_seconds >= GROUP_TROUBLE_SECONDS else "keeping_up"
+            return unattended_condition(self.empty_seconds)
         return group_condition(self.places, self.empty_seconds)
 
 

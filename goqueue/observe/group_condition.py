@@ -5,9 +5,10 @@ from typing import Literal, Protocol
 
 from goqueue.limits import GROUP_BEHIND_RATIO, GROUP_STUCK_SECONDS, GROUP_TROUBLE_MESSAGES, GROUP_TROUBLE_SECONDS
 
-GroupCondition = Literal["stuck", "falling_behind", "unattended", "behind", "keeping_up"]
+GroupCondition = Literal["stuck", "falling_behind", "unattended", "behind", "lagging", "keeping_up"]
 """The worst first. `behind`: old messages wait, but at least as many are finished as arrive. `unattended`: messages
-wait and there is no member. `stuck`: members finish nothing."""
+wait and there is no member. `stuck`: members finish nothing. `lagging`: falling behind or unattended, but not for long
+enough to count as trouble."""
 
 
 class PartitionProgress(Protocol):
@@ -37,15 +38,29 @@ def group_condition(partitions: Sequence[PartitionProgress], empty_seconds: floa
     Trouble counts once it lasts for half a minute: batches and deployments come and go in less.
     """
     if empty_seconds is not None:
-        waits = any(one.messages for one in partitions)
-        return "unattended" if waits and empty_seconds >= GROUP_TROUBLE_SECONDS else "keeping_up"
+        if not any(one.messages for one in partitions):
+            return "keeping_up"
+        return unattended_condition(empty_seconds)
     late = [one for one in partitions if one.member and one.ready and one.seconds >= GROUP_TROUBLE_SECONDS]
     if any(map(is_stuck, late)):
         return "stuck"
-    if sum(one.ready for one in late) < GROUP_TROUBLE_MESSAGES:
-        return "keeping_up"
-    rate, incoming = sum(one.rate for one in late), sum(one.incoming for one in late)
-    return "falling_behind" if incoming > rate * GROUP_BEHIND_RATIO else "behind"
+    if _is_many(late):
+        return "falling_behind" if _is_growing(late) else "behind"
+    waiting = [one for one in partitions if one.member and one.ready]
+    return "lagging" if _is_many(waiting) and _is_growing(waiting) else "keeping_up"
+
+
+def unattended_condition(empty_seconds: float) -> GroupCondition:
+    """Judge a group without members for which messages wait."""
+    return "unattended" if empty_seconds >= GROUP_TROUBLE_SECONDS else "lagging"
+
+
+def _is_many(partitions: Sequence[PartitionProgress]) -> bool:
+    return sum(one.ready for one in partitions) >= GROUP_TROUBLE_MESSAGES
+
+
+def _is_growing(partitions: Sequence[PartitionProgress]) -> bool:
+    return sum(one.incoming for one in partitions) > sum(one.rate for one in partitions) * GROUP_BEHIND_RATIO
 
 
 def is_stuck(one: PartitionProgress) -> bool:

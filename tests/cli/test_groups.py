@@ -36,7 +36,7 @@ def test_groups_are_listed_with_how_far_behind_they_are(url: str) -> None:
     titles, billing, shipping = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
     assert titles.split() == ["GROUP", "STATE", "CONDITION", "MEMBERS", "TOPICS", "LAG", "BEHIND", "DRAINS-IN"]
-    assert billing.split()[:6] == ["billing", "empty", "keeping_up", "0", "orders", "3"]
+    assert billing.split()[:6] == ["billing", "empty", "lagging", "0", "orders", "3"]
     assert shipping.split()[:6] == ["shipping", "empty", "keeping_up", "0", "orders", "0"]
     wide = cli(url, "group", "list", "-o", "wide").out.splitlines()[0]
     assert {"INCOMING", "IN-FLIGHT", "LOST", "GENERATION"} <= set(wide.split())

@@ -104,6 +104,7 @@ def test_its_reminders_are_delayed_its_tickets_have_priorities_and_its_invoices_
             with client.reader("invoices", follow=True) as invoices:
                 assert next(iter(invoices)).key is not None
             until(address, lambda: client.delay_stats()["topics"].get("reminders", 0) > 0)
+            until(address, lambda: client.transaction_stats()["aborted_total"] > 0)
 
 
 def test_the_end_of_its_broker_is_told_with_exit_code_1(tmp_path: Path) -> None:

@@ -391,6 +391,12 @@ def test_waiting_dead_letters_thresholds(messages: int, expected: str | None) ->
     assert severity(facts, "dead_letters_waiting") == expected
 
 
+def test_disk_is_described_with_the_numbers_of_df() -> None:
+    facts = disk(total_bytes=252 << 30, used_bytes=30 << 30, free_bytes=70 << 30)
+    (check,) = (one for one in examine(facts).checks if one.name == "disk")
+    assert check.message == "30GiB used and 70GiB available of 252GiB (30%)"
+
+
 # --- transactions ---
 
 

@@ -230,6 +230,11 @@ def test_the_clipboard_is_given_to_what_the_platform_has() -> None:
 def test_the_health_is_that_of_the_doctor_as_long_as_the_broker_is_there() -> None:
     assert frame.health_badge(ConnectionStatus("here", 0), DOCTOR) == ("▲", "2 alerts", "warn")
     assert frame.health_badge(ConnectionStatus("here", 0), {"status": "ok"}).word == "ok"
+    groups = {"falling_behind": 2, "unattended": 1, "lagging": 3, "keeping_up": 4}
+    troubled = frame.health_badge(ConnectionStatus("here", 0), {"status": "ok", "groups": groups})
+    assert troubled == ("▲", "2 groups falling behind, 1 unattended", "warn")
+    lagging = frame.health_badge(ConnectionStatus("here", 0), {"status": "ok", "groups": {"lagging": 3}})
+    assert lagging == ("●", "ok", "good")
     assert frame.health_badge(ConnectionStatus("here", 0), {}).word == "here"
     assert frame.health_badge(ConnectionStatus("away", 0), {"status": "ok"}).word == "away"
     assert frame.health_badge(ConnectionStatus("asking", 0), {}).word == "asking"
@@ -255,6 +260,13 @@ def test_figures_have_a_tone_where_they_are_limited() -> None:
     assert overview.overview_numbers({}) == []
 
 
+def test_disk_is_shown_with_what_is_used_and_available() -> None:
+    shown = [(one.noun, one.text) for one in overview.overview_numbers(STATS)]
+    disk: Any = STATS["disk"]
+    assert ("used", formats.size(disk["used_bytes"])) in shown
+    assert ("available", formats.size(disk["free_bytes"])) in shown
+
+
 def test_findings_begin_with_the_worst() -> None:
     found: Any = overview.sorted_findings(DOCTOR)
     assert [one["severity"] for one in found] == ["critical", "warning", "note"]
@@ -271,10 +283,11 @@ def test_that_nothing_is_wrong_is_said_once_it_is_known() -> None:
 
 
 def test_groups_in_trouble_are_counted_with_the_worst_first() -> None:
-    doctor = {"findings": [{}], "groups": {"falling_behind": 2, "unattended": 1, "keeping_up": 4}}
+    doctor = {"findings": [{}], "groups": {"falling_behind": 2, "unattended": 1, "lagging": 1, "keeping_up": 4}}
     assert overview.verdict_numbers(doctor) == [
         ("2 groups", "falling behind", "bad"),
         ("1 group", "unattended", "warn"),
+        ("1 group", "lagging", ""),
         ("4 groups", "keeping up", "good"),
     ]
 

@@ -12,11 +12,13 @@ from goqueue.broker.groups.fetch import MessageSlice
 from goqueue.broker.groups.records import CursorKey
 from goqueue.broker.groups.store import GroupRules, GroupServices, GroupStore
 from goqueue.clock import NANOSECONDS
-from goqueue.limits import OFFSET_MAX, PRIORITY_COUNT
+from goqueue.limits import GROUP_BEHIND_RATIO, OFFSET_MAX, PRIORITY_COUNT
 from goqueue.storage import frame
 from goqueue.storage.lanes import LANES
 
 _RATE_SECONDS = 60.0
+_UP_TO_DATE_SECONDS = 5.0
+"""A partition without older messages, and without more than are finished in this time, is up to date."""
 
 
 class RateMeter:
@@ -72,13 +74,23 @@ class GroupLag:
 
     @property
     def drain_seconds(self) -> float | None:
-        """The time until the lag is zero; None when it does not shrink, or the partition has no owner."""
+        """The time until the lag is zero; None when it does not shrink, or the partition has no owner.
+
+        A group that keeps up always has some lag, which neither shrinks nor grows: only what waits now counts then.
+        """
         if not self.messages:
             return 0.0
         if self.member is None:
             return None
+        if self._is_up_to_date:
+            return self.messages / self.rate
         gain = self.rate - self.incoming
         return self.messages / gain if gain > 0 else None
+
+    @property
+    def _is_up_to_date(self) -> bool:
+        is_little = self.seconds < _UP_TO_DATE_SECONDS and self.messages <= self.rate * _UP_TO_DATE_SECONDS
+        return is_little and self.incoming <= self.rate * GROUP_BEHIND_RATIO
 
 
 def group_backlog(cursor: Cursor, view: PartitionView) -> Work[Backlog]:
@@ -156,9 +168,7 @@ class LagReader(GroupRules):
         backlog = yield from group_backlog(cursor, view)
         known = {} if incoming is None else incoming
         if ref not in known:
-            recent = yield from partition.offset_for_time(now_ns - round(_RATE_SECONDS * NANOSECONDS))
-            published = yield from count_between(view, recent, view.end)
-            known[ref] = published / _RATE_SECONDS
+            known[ref] = yield from _publish_rate(view, now_ns)
         seconds = 0.0 if backlog.oldest_ns is None else max(0.0, (now_ns - backlog.oldest_ns) / NANOSECONDS)
         meter = self._meters.get((name, ref))
         return GroupLag(
@@ -178,6 +188,18 @@ class LagReader(GroupRules):
             known[ref],
             self.idle_seconds(name, ref),
         )
+
+
+def _publish_rate(view: PartitionView, now_ns: int) -> Work[float]:
+    """Return messages per second over the last minute, or since the first message if that is less."""
+    recent = yield from view.partition.offset_for_time(now_ns - round(_RATE_SECONDS * NANOSECONDS))
+    published = yield from count_between(view, recent, view.end)
+    seconds = _RATE_SECONDS
+    if published and recent <= view.earliest:
+        first_ns = yield from _time_from(view, recent)
+        if first_ns is not None:
+            seconds = min(max((now_ns - first_ns) / NANOSECONDS, 1.0), _RATE_SECONDS)
+    return published / seconds
 
 
 def _held_back(cursor: Cursor, now_ns: int) -> int:

@@ -62,7 +62,7 @@ PLOTS = (
     PlotSpec("throughput", "Messages", formats.rate, (("published", "in"), ("read", "out"))),
     PlotSpec("latency", "Publish", formats.milliseconds, (("publish_p50_ms", "p50"), ("publish_p99_ms", "p99"))),
     PlotSpec("lag", "Lag", formats.short, (("total_lag", "messages"),)),
-    PlotSpec("stored", "Stored by the broker", formats.size, (("stored_bytes", "all logs"),), 1024),
+    PlotSpec("stored", "Stored", formats.size, (("stored_bytes", "all logs"),), 1024),
     PlotSpec("bytes", "Bytes", formats.size_rate, (("published_bytes", "in"), ("read_bytes", "out")), 1024),
     PlotSpec("settled", "Work", formats.rate, (("settled", "settled"), ("requests", "requests"))),
 )
@@ -75,14 +75,17 @@ def overview_numbers(stats: Mapping[str, Any]) -> list[LabeledNumber]:
     disk = stats.get("disk") or {}
     used_bytes, free_bytes = disk.get("used_bytes", 0), disk.get("free_bytes", 0)
     used = formats.share(used_bytes, used_bytes + free_bytes)
-    found = [LabeledNumber(formats.count(stats["topics"]), "topics")]
-    if "groups" in stats:
-        found.append(LabeledNumber(formats.count(stats["groups"]), "groups"))
-    found.append(LabeledNumber(formats.size(stats["total_size_bytes"]), "kept"))
+    found = [
+        LabeledNumber(formats.count(stats["topics"]), "topics"),
+        LabeledNumber(formats.size(stats["total_size_bytes"]), "kept"),
+    ]
     if disk:
         tone = formats.share_tone(used)
         found.append(LabeledNumber(f"{bar(used, 1.0, 6):<6} {formats.percent(used)}", "disk", tone))
+        found.append(LabeledNumber(formats.size(used_bytes), "used", tone))
         found.append(LabeledNumber(formats.size(free_bytes), "available", tone))
+    if "groups" in stats:
+        found.append(LabeledNumber(formats.count(stats["groups"]), "groups"))
     if "connections" in stats:
         found.append(LabeledNumber(formats.count(stats["connections"]), "connections"))
     if "memory_bytes" in stats:

@@ -48,16 +48,17 @@ def format_drain(seconds: float) -> str:
 def group_columns() -> tuple["TableColumn[GroupDetails]", ...]:
     return (
         TableColumn("GROUP", lambda one: one.group_id, width=10, grows=True, tone=group_tone),
-        TableColumn("STATE", lambda one: one.state, state_text, 13, rank=2, tone=lambda one: state_mark(one.state)[1]),
+        TableColumn("CONDITION", lambda one: one.condition, condition_text, 14, rank=1, tone=group_tone),
+        TableColumn("STATE", lambda one: one.state, state_text, 13, rank=3, tone=lambda one: state_mark(one.state)[1]),
         TableColumn("MEMBERS", lambda one: one.members, formats.count, 7, right=True, rank=4),
         TableColumn(
             "LAG", lambda one: one.total_lag, formats.count, 9, right=True, moves=True, rising="bad", tone=group_tone
         ),
         TableColumn("BEHIND", lambda one: one.lag_seconds or None, formats.seconds, 7, right=True, tone=group_tone),
         TableColumn(
-            "DRAINS IN", lambda one: drain_value(one.total_lag, one.drain_seconds), format_drain, 9, right=True, rank=3
+            "DRAINS IN", lambda one: drain_value(one.total_lag, one.drain_seconds), format_drain, 9, right=True, rank=2
         ),
-        TableColumn("RATE", lambda one: one.rate, formats.rate, 7, right=True, rank=1),
+        TableColumn("RATE", lambda one: one.rate, formats.rate, 7, right=True, rank=2),
         TableColumn("IN", lambda one: one.incoming, formats.rate, 7, right=True, rank=6),
         TableColumn("IN FLIGHT", lambda one: one.in_flight, formats.count, 9, right=True, rank=7),
         TableColumn("LOST", lambda one: one.lost or None, formats.count, 6, right=True, rank=8, tone="bad"),
@@ -69,18 +70,30 @@ def state_text(state: str) -> str:
     return f"{state_mark(state)[0]} {state}"
 
 
-_CONDITION_TONES = {"stuck": "bad", "falling_behind": "bad", "unattended": "warn", "behind": "warn", "keeping_up": ""}
+_CONDITION_TONES = {
+    "stuck": "bad",
+    "falling_behind": "bad",
+    "unattended": "warn",
+    "behind": "warn",
+    "lagging": "",
+    "keeping_up": "good",
+}
 
 
 def group_tone(one: "GroupDetails") -> str:
-    return _CONDITION_TONES.get(one.condition, "")
+    tone = _CONDITION_TONES.get(one.condition, "")
+    return tone if tone != "good" else ""
+
+
+def condition_text(condition: str) -> str:
+    return condition.replace("_", " ")
 
 
 def condition_numbers(doctor: Mapping[str, Any]) -> list[LabeledNumber]:
     """Return how many groups are in which condition as the doctor counts them, the worst first."""
     counts: Mapping[str, int] = doctor.get("groups") or {}
     return [
-        LabeledNumber(format_count(count, "group"), condition.replace("_", " "), _CONDITION_TONES[condition] or "good")
+        LabeledNumber(format_count(count, "group"), condition_text(condition), _CONDITION_TONES[condition])
         for condition, count in counts.items()
         if condition in _CONDITION_TONES
     ]

@@ -54,12 +54,19 @@ def health_badge(link: ConnectionStatus, doctor: Mapping[str, Any]) -> HealthBad
     count = len([one for one in doctor.get("findings", ()) if one.get("severity") != "note"])
     if status != "ok":
         return HealthBadge(mark, format_count(count, "alert"), tone)
-    worst = next(iter(condition_numbers(doctor)), LabeledNumber("", "", "good"))
-    return (
-        HealthBadge(mark, status, tone)
-        if worst.tone == "good"
-        else HealthBadge("▲", f"{worst.text} {worst.noun}", "warn")
-    )
+    troubled = [one for one in condition_numbers(doctor) if one.tone not in {"", "good"}]
+    if not troubled:
+        return HealthBadge(mark, status, tone)
+    return HealthBadge("▲", ", ".join([_labeled(troubled[0]), *map(_labeled_briefly, troubled[1:])]), "warn")
+
+
+def _labeled(one: LabeledNumber) -> str:
+    return f"{one.text} {one.noun}"
+
+
+def _labeled_briefly(one: LabeledNumber) -> str:
+    """Leave out the word for what is counted."""
+    return f"{one.text.split()[0]} {one.noun}"
 
 
 def header_rates(stats: Mapping[str, Any], history: Mapping[str, Any]) -> list[HeaderRate]:
@@ -141,11 +148,15 @@ class HeaderBar(TonedWidget):
         mark, word, tone = self._health
         line = Text("GoQueue", self.tone("title") + Style(bold=True), no_wrap=True)
         line.append(f"  {mark} {word}", self.tone(tone) + Style(bold=True))
-        line.append(f"  {escape_unprintable(self._address)}")
+        context = Text(no_wrap=True)
         if self._named:
-            line.append(f"  {escape_unprintable(self._named)}", self.tone("accent"))
+            context.append(f"  {escape_unprintable(self._named)}", self.tone("accent"))
         if self._is_protected:
-            line.append("  ◆ protected", self.tone("warn") + Style(bold=True))
+            context.append("  ◆ protected", self.tone("warn") + Style(bold=True))
+        address = Text(f"  {escape_unprintable(self._address)}")
+        address.truncate(max(0, width - line.cell_len - context.cell_len), overflow="ellipsis")
+        line.append_text(address)
+        line.append_text(context)
         right = Text("  ".join(self._about), self.tone("muted"))
         space = width - line.cell_len - right.cell_len
         if space >= 2:

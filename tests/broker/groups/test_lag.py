@@ -12,8 +12,8 @@ def lag_of(team: Team) -> GroupLag:
     return lag
 
 
-def lag(messages: int, rate: float, incoming: float) -> GroupLag:
-    return GroupLag(ORDERS, "one", 0, 0, messages, messages, 0.0, 0, 0, 0, 0, 0, rate, incoming, 0.0)
+def lag(messages: int, rate: float, incoming: float, seconds: float = 60.0) -> GroupLag:
+    return GroupLag(ORDERS, "one", 0, 0, messages, messages, seconds, 0, 0, 0, 0, 0, rate, incoming, 0.0)
 
 
 def test_lag_counts_unfinished_messages(team: Team) -> None:
@@ -112,6 +112,36 @@ def test_drain_estimate(messages: int, rate: float, incoming: float, seconds: fl
     assert lag(messages, rate, incoming).drain_seconds == seconds
 
 
+@pytest.mark.parametrize(
+    ("messages", "age", "seconds"), [(3, 0.3, 0.3), (49, 4.9, 4.9), (51, 4.9, None), (3, 5.1, None)]
+)
+def test_drain_estimate_of_group_that_keeps_up_is_the_time_of_what_waits(
+    messages: int, age: float, seconds: float | None
+) -> None:
+    assert lag(messages, 10.0, 10.1, age).drain_seconds == seconds
+    assert lag(messages, 10.0, 12.0, age).drain_seconds is None
+
+
+def test_incoming_rate_of_new_topic_covers_the_time_since_its_first_message(team: Team) -> None:
+    one = team.join()
+    for _ in range(10):
+        team.publish("a", "b", "c")
+        team.running.clock.advance(1.0)
+        team.ack(team.take(one, 2))
+    found = lag_of(team)
+    assert found.incoming == pytest.approx(3.0)
+    assert found.rate < found.incoming
+    assert found.drain_seconds is None
+
+
+def test_incoming_rate_of_a_burst_after_silence_covers_a_minute(team: Team) -> None:
+    team.join()
+    team.publish("a")
+    team.running.clock.advance(600.0)
+    team.publish(*"bcdefg")
+    assert lag_of(team).incoming == pytest.approx(0.1)
+
+
 def test_rate_meter_is_accurate_from_start_and_decays() -> None:
     meter = RateMeter(0)
     for second in range(10):
@@ -122,8 +152,9 @@ def test_rate_meter_is_accurate_from_start_and_decays() -> None:
 
 def test_drain_estimate_is_absent_without_members(team: Team) -> None:
     one = team.join()
-    team.publish("a", "b")
-    team.ack(team.take(one, 1))
+    team.publish("a", "b", "c")
+    team.running.clock.advance(90.0)
+    team.ack(team.take(one, 2))
     assert lag_of(team).drain_seconds is not None
     team.leave(one)
     assert lag_of(team).drain_seconds is None
