@@ -7,6 +7,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, wraps
 from random import random
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
@@ -86,9 +87,19 @@ def _agent() -> str:
     program = sys.argv[0] if sys.argv else ""
     directory, _, name = program.rpartition("/")
     name = directory.rpartition("/")[2] if name == "__main__.py" else name
-    user = os.environ.get("USER") or os.environ.get("LOGNAME") or "unknown"
-    text = f"{name or 'python'} {user}@{os.uname().nodename if hasattr(os, 'uname') else 'unknown'}"
+    text = f"{name or 'python'} {_user()}@{os.uname().nodename if hasattr(os, 'uname') else 'unknown'}"
     return "".join(one if " " <= one <= "~" else "?" for one in text)
+
+
+def _user() -> str:
+    """Return the user's name; services and containers have no variable with it."""
+    named = os.environ.get("USER") or os.environ.get("LOGNAME")
+    if not named:
+        with suppress(ImportError, KeyError):  # Windows has no such module; the user may have no name
+            import pwd  # noqa: PLC0415
+
+            named = pwd.getpwuid(os.getuid()).pw_name
+    return named or "unknown"
 
 
 RequestSequence = Generator[ApiRequest[Any], Any, T]

@@ -58,6 +58,14 @@ async def test_failed_switch_keeps_the_broker(others: str, name: str, why: str) 
         assert "orders" in text(pilot.app)
 
 
+async def test_command_that_creates_the_first_context_is_not_cut(
+    broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOQUEUE_CONFIG", str(tmp_path / "contexts.yaml"))
+    async with shown(broker.url, Location("contexts"), size=(60, 24)) as pilot:
+        await until(pilot, lambda: "NAME --server URL` creates one" in " ".join(text(pilot.app).split()))
+
+
 async def test_broken_file_of_contexts_is_told(others: str, tmp_path: Path) -> None:
     (tmp_path / "contexts.yaml").write_text("contexts: [1]\n")
     async with shown(others, Location("contexts")) as pilot:

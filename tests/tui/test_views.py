@@ -254,6 +254,11 @@ def test_the_head_shows_rates_and_how_they_came_to_be() -> None:
     assert frame.header_rates({}, {}) == []
 
 
+def test_latency_is_absent_while_nothing_is_published() -> None:
+    found = frame.header_rates(STATS, {"series": {"publish_p99_ms": [4.0, 0.0]}})
+    assert next(one.text for one in found if one.title == "p99") == "-"
+
+
 def test_figures_have_a_tone_where_they_are_limited() -> None:
     disk = next(one for one in overview.overview_numbers(STATS) if one.noun == "disk")
     assert (disk.text, disk.tone) == ("████▍  73%", "warn")

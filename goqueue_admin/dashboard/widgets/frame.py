@@ -80,7 +80,8 @@ def header_rates(stats: Mapping[str, Any], history: Mapping[str, Any]) -> list[H
         HeaderRate("out", formats.rate(rates.get("read_per_second", 0)), series.get("read", ())),
     ]
     if latency is not None:
-        found.append(HeaderRate("p99", formats.milliseconds(latency), series.get("publish_p99_ms", ())))
+        text = formats.milliseconds(latency) if latency else "-"  # nothing was published
+        found.append(HeaderRate("p99", text, series.get("publish_p99_ms", ())))
     found += [
         HeaderRate(
             "written", formats.size_rate(rates.get("published_bytes_per_second", 0)), series.get("published_bytes", ())

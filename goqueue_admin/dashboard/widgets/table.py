@@ -4,6 +4,7 @@ Textual's `DataTable` holds a cell object for every value and needs 1.6 s for te
 the broker sent them, and a line becomes text when it is visible.
 """
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -221,15 +222,18 @@ class RowTable(LineWidget, Generic[R], can_focus=True):
         if y == 0:
             return self._head(width)
         index = y - 1 + self.scroll_offset.y
-        if not self._lines and y == 2:
-            return self._told(width)
+        if not self._lines and y >= 2:
+            return self._told(y - 2, width)
         if index >= len(self._lines):
             return Strip.blank(width, self.base)
         return self._line(index, width)
 
-    def _told(self, width: int) -> Strip:
+    def _told(self, number: int, width: int) -> Strip:
+        """Draw a line of the text that is shown instead of rows."""
         text = self._waiting if not self._is_filled else self.empty if not self.records else "no line fits the filter"
-        return Strip([Segment(f"  {text}", self.base + self.tone("muted"))]).adjust_cell_length(width, self.base)
+        lines = textwrap.wrap(text, max(1, width - 2 * _GUTTER), break_on_hyphens=False)
+        told = " " * _GUTTER + lines[number] if number < len(lines) else ""
+        return Strip([Segment(told, self.base + self.tone("muted"))]).adjust_cell_length(width, self.base)
 
     def _head(self, width: int) -> Strip:
         base = self.base + self.part("table--head")
