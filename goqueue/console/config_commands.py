@@ -120,7 +120,7 @@ def list_contexts(*, session: Session) -> None:
     known = contexts.load(os.environ)
     session.write([_record(known, name) for name in sorted(known.contexts)], _CONTEXT)
     if not known.contexts:
-        session.note("there are no contexts; `config create NAME --server URL` creates one")
+        session.note("there are no contexts; `goqueue-cli config create NAME --server URL` creates one")
 
 
 @output_flags

@@ -66,7 +66,7 @@ class Contexts(NamedTuple):
 
     def _instead(self, name: str) -> str:
         if not self.contexts:
-            return f"`config create {name} --server URL` creates it"
+            return f"`goqueue-cli config create {name} --server URL` creates it"
         near = nearest(name, self.contexts)
         return f"did you mean {near}?" if near else f"there are {', '.join(sorted(self.contexts))}"
 

@@ -76,6 +76,8 @@ def parse_setting(text: str, elsewhere: Mapping[str, str] = _ELSEWHERE, *, noun:
         return name, _from_text(name, value)  # `compact` is easier to write than `"compact"`
     if isinstance(found, float) and not isfinite(found):  # a request would have null for it
         raise UsageInvalid(f"--set {name}: {value} is not a number", hint=f"{name}=null means no limit")
+    if isinstance(found, (int, float)) and found < 0:  # the plan of a change would show it as possible
+        raise UsageInvalid(f"--set {name}: {value} is less than 0", hint=f"use --set {name}=0 or more")
     return name, found
 
 

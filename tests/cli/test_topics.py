@@ -264,6 +264,8 @@ def test_a_dry_run_changes_nothing(broker: LocalBroker) -> None:
         (["--set", "retention_hours=NaN"], "NaN is not a number\nhint: retention_hours=null means no limit\n"),
         (["--set", "retention_hours=-Infinity"], "-Infinity is not a number\n"),
         (["--set", "retention_hours=1e400"], "1e400 is not a number\n"),
+        (["--set", "retention_hours=-1"], "--set retention_hours: -1 is less than 0\n"),
+        (["--set", "max_retries=-1", "--dry-run"], "--set max_retries: -1 is less than 0\n"),
     ],
 )
 def test_an_edit_that_cannot_be_is_refused_before_the_broker_is_asked(words: list[str], said: str) -> None:
@@ -278,9 +280,9 @@ def test_what_the_broker_will_not_have_is_told(broker: LocalBroker) -> None:
         unknown = cli(broker.url, "topic", "edit", "orders", "--set", "retenton_hours=7", *dry)
         assert (unknown.code, unknown.out) == (2, "")
         assert "'retenton_hours' is not a setting of a topic\nhint: did you mean retention_hours?\n" in unknown.err
-    bad = cli(broker.url, "topic", "edit", "orders", "--set", "retention_hours=-1")
+    bad = cli(broker.url, "topic", "edit", "orders", "--set", "max_message_bytes=1")
     assert bad.code == 2
-    assert "retention_hours is -1, at least 0 is needed" in bad.err
+    assert "max_message_bytes is 1, at least " in bad.err
     missing = cli(broker.url, "topic", "edit", "oders", "--set", "retention_hours=1")
     assert (missing.code, "hint: did you mean orders?" in missing.err) == (5, True)
 

@@ -49,6 +49,8 @@ def test_short_text_is_resolved_when_only_one_name_fits(text: str, place: Locati
         ("group", "write it as :group GROUP"),
         ("overview orders", "write it as :overview"),
         ("messages orders 2 3", "write it as :messages TOPIC PARTITION"),
+        ("messages orders x", "'x' is not the number of a partition: write it as :messages TOPIC PARTITION"),
+        ("messages orders -1", "'-1' is not the number of a partition"),
         ("", "there is no screen ''"),
         ("xyzzy", "there is no screen 'xyzzy': known are overview, topics"),
     ],

@@ -38,6 +38,9 @@ _OF_OFFSETS = frozenset[OperationKind]({"group_reset", "group_deleted", "group_r
 _FORCE = "`force` undoes it all the same"
 
 
+_NO_OFFSETS = "there are no offsets to go back to"
+
+
 @dataclass(slots=True)
 class UndoPlan:
     """The changes that undo an operation."""
@@ -57,10 +60,22 @@ def why_final(operation: Operation) -> str | None:
         return "it is still running"
     if operation.kind in _FINAL:
         return _FINAL[operation.kind]
+    if _had_no_offsets(operation):
+        return _NO_OFFSETS
     if operation.omitted:
         most = format_count(OPERATION_CHANGES_MAX, "change")
         return f"it changed {operation.omitted:,} of them, and at most {most} are recorded"
     return None if operation.size or operation.kind in _OF_OFFSETS else "it changed nothing"
+
+
+def _had_no_offsets(operation: Operation) -> bool:
+    """Return True for a reset that created the group."""
+    offsets = operation.offsets
+    return operation.kind == "group_reset" and bool(offsets) and all(one.before is None for one in offsets)
+
+
+def _deletion_hint(operation: Operation) -> str:
+    return f"deleting group {operation.subject} takes it back"
 
 
 class OperationUndo:
@@ -83,6 +98,8 @@ class OperationUndo:
         operation = self._changes.recorder.operation(number)
         if (reason := why_final(operation)) is not None:
             hint = f"undo operation {operation.undone_by} instead" if operation.undone_by else None
+            if reason == _NO_OFFSETS:
+                hint = _deletion_hint(operation)
             raise OperationNotUndoable(f"operation {number} cannot be undone: {reason}", hint=hint, operation=number)
         if operation.state == "unknown" and not force:
             raise _outdated(operation, f"the broker stopped while operation {number} ran, so it may not have happened")
@@ -130,9 +147,8 @@ class OperationUndo:
             plan.notes.append(f"{format_count(len(unread), 'partition')} had no offset before: left as it is now")
         plan.offsets += self._offsets_before(plan, gone)
         if not plan.offsets and operation.kind == "group_reset":
-            hint = f"deleting group {operation.subject} takes it back"
             raise OperationNotUndoable(
-                f"operation {operation.id} cannot be undone: there are no offsets to go back to", hint=hint
+                f"operation {operation.id} cannot be undone: {_NO_OFFSETS}", hint=_deletion_hint(operation)
             )
         if not force:
             self._refuse_harm_to_group(operation)

@@ -161,7 +161,8 @@ class ActionDialog(ModalScreen[None]):
         elif self.dashboard.protected and event.value.strip() == self._name_of_it:
             self._begin()
         else:
-            self.tell(Content.styled("nothing is changed: it takes what stands in brackets", "$warning"))
+            told = f"{self._wanted()} and enter" if self.dashboard.protected else "type y"
+            self.tell(Content.styled(f"nothing is changed; to apply the plan, {told}", "$warning"))
 
     def _wanted(self) -> str:
         return f"type {self._name_of_it}" if self.dashboard.protected else "y"

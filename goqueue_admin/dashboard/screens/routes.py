@@ -144,6 +144,9 @@ def resolve_location(text: str, names: NamesOf) -> TypedLocation:
 
 
 def _with_subject(row: Route, words: Sequence[str], names: NamesOf) -> TypedLocation:
+    for part, text in zip(row.about, words, strict=False):
+        if part == "partition" and not text.isdecimal():
+            return TypedLocation(None, f"{quoted(text)} is not the number of a partition: {_usage(row.name, row)}")
     kind, word = _kind(row), words[0]
     known = names(kind)
     found = matching_names(word, known)

@@ -11,7 +11,7 @@ from goqueue.broker.core.topic import TopicSpec
 from goqueue.broker.core.work import Work, run_work
 from goqueue.broker.groups.offsets import ResetOptions
 from goqueue.broker.operations.records import Author, OffsetChange
-from goqueue.broker.operations.undo import UndoPlan
+from goqueue.broker.operations.undo import UndoPlan, why_final
 from goqueue.errors import GroupNotEmpty, OperationNotFound, OperationNotUndoable, OperationOutdated
 from tests.broker.brokers import Running
 from tests.broker.delay.delaywork import SECOND, Scene
@@ -122,6 +122,16 @@ def test_reset_in_a_deleted_topic_is_not_undone() -> None:
     team.running.create("orders", 2)
     with pytest.raises(OperationNotUndoable, match="there are no offsets to go back to"):
         plan(team.running, number)
+
+
+def test_reset_that_created_the_group_is_listed_as_final() -> None:
+    team = Team(partitions=2)
+    number = reset(team)
+    operation = team.running.broker.changes.recorder.operation(number)
+    assert why_final(operation) == "there are no offsets to go back to"
+    with pytest.raises(OperationNotUndoable, match="there are no offsets to go back to") as refused:
+        plan(team.running, number)
+    assert refused.value.hint == "deleting group team takes it back"
 
 
 def test_deleted_group_is_restored_with_its_settings() -> None:
