@@ -138,6 +138,13 @@ def format_size(size: int, *, exact: bool = False) -> str:
     return _exact_size(size) if exact else _rounded_size(size)
 
 
+def format_disk(used_bytes: int, free_bytes: int, total_bytes: int) -> str:
+    """Format the use of a disk with the numbers of `df`: reserved blocks are neither used nor available."""
+    share = used_bytes / max(1, used_bytes + free_bytes)
+    used, free = format_size(used_bytes), format_size(free_bytes)
+    return f"{used} used and {free} available of {format_size(total_bytes)} ({share:.0%})"
+
+
 def _exact_size(size: int) -> str:
     for unit, factor in SIZE_UNITS.items():
         if size >= factor and size * 100 % factor == 0:

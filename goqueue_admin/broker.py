@@ -16,7 +16,7 @@ from goqueue.console.table import Cell
 from goqueue.console.watch import watch
 from goqueue.errors import TransientError
 from goqueue.limits import RECENT_LOG_LINES
-from goqueue.quantities import format_count, format_duration, format_size
+from goqueue.quantities import format_count, format_disk, format_duration, format_size
 
 if TYPE_CHECKING:
     from goqueue.client import Client
@@ -233,10 +233,6 @@ def _facts(row: _Row) -> Iterator[str]:
         f"settled {format_rate(rates['settled_per_second'])}, requests {format_rate(rates['requests_per_second'])}"
     )
     if disk is not None:
-        used = disk["used_bytes"] / max(1, disk["used_bytes"] + disk["free_bytes"])
-        yield (
-            f"  disk: {used:.0%} of {format_size(disk['total_bytes'])} used, "
-            f"{format_size(disk['free_bytes'])} available"
-        )
+        yield f"  disk: {format_disk(disk['used_bytes'], disk['free_bytes'], disk['total_bytes'])}"
     yield f"  {format_count(row['connections'], 'connection')}, {format_size(row['memory_bytes'])} of memory"
     yield f"  ready: {row['ready_message']}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from goqueue.observe.group_condition import GroupCondition, group_condition, unattended_condition
-from goqueue.quantities import format_size
+from goqueue.quantities import format_disk
 from goqueue.storage.recovery import RemovedTail
 from goqueue.storage.segment_scan import Damage
 
@@ -24,15 +24,8 @@ class DiskFacts:
     growth: float = 0.0
     """Bytes per second by which the used space grew, throughout the last minutes."""
 
-    @property
-    def used_share(self) -> float:
-        """The used share as `df` computes it: reserved blocks are neither used nor available."""
-        return self.used_bytes / max(1, self.used_bytes + self.free_bytes)
-
     def __str__(self) -> str:
-        """Return used and available bytes and their share, the numbers of `df`."""
-        used, free = format_size(self.used_bytes), format_size(self.free_bytes)
-        return f"{used} used and {free} available of {format_size(self.total_bytes)} ({self.used_share:.0%})"
+        return format_disk(self.used_bytes, self.free_bytes, self.total_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -34,7 +35,7 @@ def test_a_broker_is_described_in_facts_and_checks(url: str) -> None:
     assert lines[0].startswith(f"{url}: GoQueue {__version__}, ok, up for ")
     assert lines[1].startswith("  2 topics, 3 partitions, 0 groups, 3 messages, ")
     assert lines[2].startswith("  published ")
-    assert lines[3].startswith("  disk: ")
+    assert re.fullmatch(r"  disk: \S+ used and \S+ available of \S+ \(\d+%\)", lines[3])
     assert lines[5] == "  ready: ready"
     assert [line.split()[:2] for line in lines[7:]] == [
         ["CHECK", "STATUS"], ["storage", "pass"], ["loop", "pass"], ["in_flight", "pass"],

@@ -142,6 +142,7 @@ def test_a_target_is_read(text: str, target: ResetDestination) -> None:
         ("shift 0", "moves nothing"),
         ("9999999999999999999", "larger than any offset"),
         ("yesterday", "is not a time"),
+        ("shift abc", "is not a time.*; or write one of: earliest .* shift -100"),
     ],
 )
 def test_a_target_that_makes_no_sense_is_refused(text: str, sentence: str) -> None:

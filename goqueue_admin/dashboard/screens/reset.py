@@ -46,7 +46,10 @@ def parse_target(text: str, now_ns: int) -> ResetDestination:
         return ResetDestination("offset", {"offset": offset}, ("--to", str(offset)))
     if _BARE.fullmatch(text):
         raise ValueError(f"{quoted(text)} has no unit: `shift {text}` counts messages, `{text}s` seconds")
-    time_ns = formats.parse_moment(text, now_ns)
+    try:
+        time_ns = formats.parse_moment(text, now_ns)
+    except ValueError as error:
+        raise ValueError(f"{error}; or write one of: {TARGET_EXAMPLES}") from None
     return ResetDestination("time", {"time": time_ns}, ("--to", text if text.startswith("-") else format_time(time_ns)))
 
 
