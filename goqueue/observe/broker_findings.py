@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from goqueue import limits
-from goqueue.observe.facts import BrokerFacts, DiskFacts, UnwritableLog
+from goqueue.observe.facts import BrokerFacts, ClockJump, DiskFacts, UnwritableLog
 from goqueue.observe.finding import Finding, FindingStream, Severity, finding_rule
 from goqueue.quantities import format_count, format_duration, format_size
 
@@ -329,6 +329,13 @@ def delayed_late(facts: BrokerFacts) -> FindingStream:
             )
 
 
+def _jump_cause(jump: ClockJump) -> str:
+    ahead, start = (format_duration(round(seconds)) for seconds in (jump.ahead_seconds, jump.start_seconds))
+    if jump.start_seconds < limits.CLOCK_JUMP_SECONDS:
+        return f"the clock jumped ahead by {ahead}"
+    return f"when the broker started, the newest of its data was {start} old, or the clock had jumped ahead"
+
+
 @finding_rule("warning", "note")
 def clock_jumped(facts: BrokerFacts) -> FindingStream:
     jump = facts.clock_jump
@@ -341,8 +348,8 @@ def clock_jumped(facts: BrokerFacts) -> FindingStream:
     kept = f"; messages of {topics} are kept for now" if topics else ""
     yield Finding(
         "the clock",
-        f"the clock jumped ahead by {format_duration(round(jump.ahead_seconds))}, or the broker was down for long: for "
-        f"the next {left}, retention deletes at most {jump.percent} % of each topic by age{kept}",
+        f"{_jump_cause(jump)}: for the next {left}, retention deletes at most {jump.percent} % of each topic by "
+        f"age{kept}",
         "check the clock (`timedatectl`); if it is right, wait, or restart with "
         "`--storage-retention-jump-percent 100` to run retention at once",
         {

@@ -81,6 +81,8 @@ class ClockJump:
     """A jump of the clock during which retention is limited."""
 
     ahead_seconds: float
+    start_seconds: float = 0.0
+    """The part that the start found: nothing was stored for that time, or the clock jumped meanwhile."""
     seconds_left: float
     """Until retention is no longer limited."""
     percent: int

@@ -312,6 +312,7 @@ def _clock_doubt(runtime: Runtime) -> ClockJump | None:
         return None
     return ClockJump(
         ahead_seconds=clock.ahead_ns / NANOSECONDS,
+        start_seconds=(clock.ahead_ns - clock.jumped_ns) / NANOSECONDS,
         seconds_left=clock.seconds_left,
         percent=clock.percent,
         held_back=tuple(clock.held_back()),

@@ -253,6 +253,19 @@ def test_connections_lowered_by_the_file_limit_are_a_note() -> None:
     assert found(process(connections_wanted=10_001, open_files_max=None), "connections_lowered") == []
 
 
+@pytest.mark.parametrize(
+    ("start", "sentence"),
+    [
+        (0.0, "the clock jumped ahead by 5m: for the next 30m, "),
+        (300.0, "when the broker started, the newest of its data was 5m old, or the clock had jumped ahead: for the"),
+    ],
+)
+def test_clock_jump_is_distinguished_from_a_start_after_a_pause(start: float, sentence: str) -> None:
+    doubt = ClockJump(ahead_seconds=300, start_seconds=start, seconds_left=1800, percent=10)
+    (finding,) = found(BrokerFacts(uptime_seconds=1.0, clock_jump=doubt), "clock_jumped")
+    assert finding.sentence.startswith(sentence)
+
+
 @pytest.mark.parametrize(("held_back", "expected"), [((), "note"), (("orders", "prices"), "warning")])
 def test_clock_jump_is_a_warning_when_it_keeps_messages(held_back: tuple[str, ...], expected: str) -> None:
     doubt = ClockJump(ahead_seconds=400 * 24 * HOUR, seconds_left=1800, percent=10, held_back=held_back)
