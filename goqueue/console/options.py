@@ -114,6 +114,9 @@ class ResolvedOptions(NamedTuple):
     guard: str | None
     """The protected context with this broker."""
 
+    broker_context: str | None = None
+    """The selected context, unless a flag or a variable names another broker than it does."""
+
 
 def resolve_options(flags: Mapping[str, Any], environment: Mapping[str, str]) -> ResolvedOptions:
     known = contexts.load(environment)
@@ -128,7 +131,12 @@ def resolve_options(flags: Mapping[str, Any], environment: Mapping[str, str]) ->
         timeout=pick.one("timeout", DEFAULT_TIMEOUT, check_duration),
         output=pick.one("output", DEFAULT_OUTPUT, _check_output),
         guard=_guard(known, selected.value if context.protected else None, server.value),
+        broker_context=selected.value if _is_broker_of(context, server.value) else None,
     )
+
+
+def _is_broker_of(context: Context, server: str) -> bool:
+    return context.server in {None, server} or _place(context.server or "") == _place(server)
 
 
 def _guard(known: Contexts, selected: str | None, server: str) -> str | None:

@@ -41,6 +41,9 @@ class Session:
     context: str | None = None
     """The name of the selected context."""
 
+    broker_context: str | None = None
+    """The same if its broker is used: a flag or a variable may name another."""
+
     guard: str | None = None
     """The protected context with this broker: dangerous commands must be confirmed by name."""
 
@@ -150,6 +153,7 @@ def _session(flags: dict[str, Any]) -> Session:
         timeout=parse_duration(chosen.timeout.value),
         chose_output=chosen.output.kind is OptionOrigin.FLAG,
         context=chosen.context.value,
+        broker_context=chosen.broker_context,
         guard=chosen.guard,
         sort_by=flags["sort_by"],
         secret=chosen.api_key.value,

@@ -113,8 +113,8 @@ class LiveTable:
         session = self._session
         pieces = [self._at or time.strftime("%H:%M:%S"), f"every {format_duration(self._every)}"]
         line = [Cell("  ".join(pieces), "faint")]
-        if session.context:
-            line.append(Cell(session.context, "protected" if session.protected else ""))
+        if session.broker_context:
+            line.append(Cell(session.broker_context, "protected" if session.protected else ""))
         if problem:
             line.append(Cell(problem, "bad"))
         return terminal.render_line(line, room)

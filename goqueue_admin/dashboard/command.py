@@ -72,7 +72,7 @@ def _app(session: Session, read_only: bool, theme: str, every: float) -> "Dashbo
     service = connect(session.server, session.timeout, session.api_key)
     return Dashboard(
         service,
-        context=session.context or "",
+        context=session.broker_context or "",
         protected=session.protected,
         read_only=read_only,
         theme=theme,

@@ -26,7 +26,17 @@ def look() -> list[Row]:
 
 def main() -> int:
     order = next(iter(sys.argv[2:]), None)
-    session = Session(None, sys.argv[1], True, 30, True, context="production", guard="production", sort_by=order)
+    session = Session(
+        None,
+        sys.argv[1],
+        True,
+        30,
+        True,
+        context="production",
+        broker_context="production",
+        guard="production",
+        sort_by=order,
+    )
     try:
         watch.watch(session, look, COLUMNS, every=0.01)
     except Exception as error:

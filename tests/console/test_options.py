@@ -61,6 +61,13 @@ def test_the_key_of_a_context_is_for_its_broker_alone(path: str) -> None:
     assert chosen(path, GOQUEUE_CONTEXT="production", GOQUEUE_SERVER="http://else:1").api_key.value.read() is None
 
 
+def test_context_is_named_only_beside_its_own_broker(path: str) -> None:
+    assert chosen(path).broker_context == "local"
+    assert chosen(path, GOQUEUE_SERVER="http://local:1/").broker_context == "local"
+    assert chosen(path, GOQUEUE_SERVER="http://else:1").broker_context is None
+    assert chosen(path, {"context": "production", "server": "http://else:1"}).broker_context is None
+
+
 def test_a_key_that_is_named_goes_where_it_is_told(path: str) -> None:
     flags = {"context": "production", "server": "http://else:1"}
     assert chosen(path, {**flags, "api_key": "k"}, GOQUEUE_API_KEY="v").api_key.value.read() == "k"
