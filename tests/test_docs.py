@@ -10,12 +10,14 @@ from typing import get_args
 import pytest
 
 from goqueue import errors
+from goqueue.client import Client
 from goqueue.commands import registry as daemon
 from goqueue.console import exit_codes
 from goqueue.storage.check import FsckCode
 from goqueue.testing.broker import LocalBroker
 from goqueue_admin import registry as admin
 from goqueue_cli import registry as cli
+from tests.brokers import ask
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -93,6 +95,34 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     assert re.findall(r"failed at attempt.*", printed) == promised
 
 
+def test_the_commands_for_the_demo_run(tmp_path: Path) -> None:
+    demo, _, queries = (block.splitlines() for block in blocks("README.md", "text"))
+    dashboard = "goqueue-admin dashboard"  # needs a terminal
+    commands = [line.split("#")[0].strip() for line in [*demo, *queries] if re.match("goqueue-(cli|admin)", line)]
+    assert dashboard in commands
+    with LocalBroker(str(tmp_path / "data")) as broker, Client(broker.url) as client:
+        for topic in ("payments", "reminders"):
+            client.create_topic(topic)
+        client.publish("payments", '{"method": "voucher", "cents": 420}')
+        with client.consumer("billing", ["payments"], until_idle="100ms") as consumer:
+            for message in consumer:
+                message.reject("no rule for the method 'voucher'")
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        there = _environment() | {"GOQUEUE_SERVER": broker.url, "PATH": path}
+        for command in commands:
+            if command != dashboard:
+                agreed = f"{command} --yes" if " reset " in command else command
+                done = _run(["bash", "-euc", agreed], tmp_path, there)
+                assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def test_the_addresses_of_the_readme_answer(broker: LocalBroker) -> None:
+    with Client(broker.url) as client:
+        client.create_topic("orders")
+    for path in re.findall(r"curl localhost:8080(/[^`]+)`", (ROOT / "README.md").read_text()):
+        assert ask(broker.url, "GET", path).status == 200, path
+
+
 def _until_dead_letter(command: list[str], directory: Path, environment: dict[str, str]) -> str:
     """Run a worker until it reports a dead letter, then stop it."""
     process = subprocess.Popen(command, cwd=directory, stderr=subprocess.PIPE, text=True, env=environment)
@@ -111,9 +141,13 @@ def _run(command: list[str], directory: Path, environment: dict[str, str]) -> "s
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, env=environment)
 
 
-def test_make_run_starts_the_broker(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "arguments", "end"),
+    [("run", "--data-dir {}/data --port 0", "stopped cleanly"), ("demo", "--port 0", "the demo has ended")],
+)
+def test_make_starts_the_broker(tmp_path: Path, target: str, arguments: str, end: str) -> None:
     process = subprocess.Popen(
-        ["make", "-s", "run", f"ARGS=--data-dir {tmp_path}/data --port 0"],
+        ["make", "-s", target, f"ARGS={arguments.format(tmp_path)}"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,7 +159,7 @@ def test_make_run_starts_the_broker(tmp_path: Path) -> None:
         if line.startswith("^C"):
             break
     os.killpg(process.pid, 15)
-    assert "stopped cleanly" in process.communicate()[1]
+    assert end in process.communicate()[1]
 
 
 @pytest.mark.parametrize("page", ["docs/storage.md"])
