@@ -77,7 +77,7 @@ def overview_numbers(stats: Mapping[str, Any]) -> list[LabeledNumber]:
     used = formats.share(used_bytes, used_bytes + free_bytes)
     found = [
         LabeledNumber(formats.count(stats["topics"]), "topics"),
-        LabeledNumber(formats.size(stats["total_size_bytes"]), "kept"),
+        LabeledNumber(formats.size(stats["total_size_bytes"]), "in topics"),
     ]
     if disk:
         tone = formats.share_tone(used)
