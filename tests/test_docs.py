@@ -104,9 +104,8 @@ def test_the_commands_for_the_demo_run(tmp_path: Path) -> None:
         for topic in ("payments", "reminders"):
             client.create_topic(topic)
         client.publish("payments", '{"method": "voucher", "cents": 420}')
-        with client.consumer("billing", ["payments"], until_idle="100ms") as consumer:
-            for message in consumer:
-                message.reject("no rule for the method 'voucher'")
+        with client.consumer("billing", ["payments"]) as consumer:
+            next(iter(consumer)).reject("no rule for the method 'voucher'")
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         there = _environment() | {"GOQUEUE_SERVER": broker.url, "PATH": path}
         for command in commands:
