@@ -2,12 +2,10 @@
 
 import os
 import re
-import sys
 import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, wraps
 from random import random
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
@@ -18,6 +16,7 @@ from goqueue.client.address import Address, parse, quote
 from goqueue.client.answers import read_answer
 from goqueue.client.hints import translate
 from goqueue.client.times import seconds
+from goqueue.client.user_agent import user_agent
 from goqueue.errors import BrokerUnreachable, CallerError, GoQueueError, OperatorError, RequestInvalid, TransientError
 from goqueue.nearest import nearest
 from goqueue.wire.headers import RETRY_AFTER
@@ -73,33 +72,12 @@ class ApiRequest(msgspec.Struct, Generic[T], frozen=True, eq=False):
             *(f"{name}: {value}" for name, value in self.headers),
         ]
         if self.headers is JSON and self.method != "GET":
-            lines.append(f"user-agent: {_agent()}")
+            lines.append(f"user-agent: {user_agent()}")
         if api_key is not None:
             lines.append(f"authorization: Bearer {api_key}")
         if self.body or self.method not in {"GET", "DELETE"}:
             lines.append(f"content-length: {sum(map(len, self.body))}")
         return ["\r\n".join((*lines, "", "")).encode("latin-1"), *self.body]
-
-
-@cache
-def _agent() -> str:
-    """Name the program, the user and the machine: the broker records who changed something."""
-    program = sys.argv[0] if sys.argv else ""
-    directory, _, name = program.rpartition("/")
-    name = directory.rpartition("/")[2] if name == "__main__.py" else name
-    text = f"{name or 'python'} {_user()}@{os.uname().nodename if hasattr(os, 'uname') else 'unknown'}"
-    return "".join(one if " " <= one <= "~" else "?" for one in text)
-
-
-def _user() -> str:
-    """Return the user's name; services and containers have no variable with it."""
-    named = os.environ.get("USER") or os.environ.get("LOGNAME")
-    if not named:
-        with suppress(ImportError, KeyError):  # Windows has no such module; the user may have no name
-            import pwd  # noqa: PLC0415
-
-            named = pwd.getpwuid(os.getuid()).pw_name
-    return named or "unknown"
 
 
 RequestSequence = Generator[ApiRequest[Any], Any, T]
