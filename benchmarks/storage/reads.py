@@ -8,6 +8,7 @@ from benchmarks.harness.suite import Bench, Best, Figure, Measurement, Sample, a
 from benchmarks.storage.stock import FRAME_BYTES, LOG, MB, Stopwatch, encoded, fill, make_log, settings, store
 from goqueue.storage import frame
 from goqueue.storage.log import Log
+from goqueue.storage.reads import TimeSearch
 
 RATE = "messages/s"
 KIB = 1024
@@ -99,7 +100,9 @@ def find_time(bench: Bench) -> Iterator[Sample]:
         while True:
             watch = Stopwatch()
             for time in times:
-                log.offset_for_time(time)
+                found = log.moment(time)
+                if isinstance(found, TimeSearch):
+                    found.load()
             yield len(times) / watch.seconds()
 
 

@@ -20,9 +20,10 @@ from goqueue.broker.core.catalog import (
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.producer_checkpoint import note_tear
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.core.upkeep import RetentionClock, read_clock_doubt
-from goqueue.broker.core.work import Callback, SyncWaiter, run_work
+from goqueue.broker.core.work import Callback, run_work
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler, delayed_log_name
 from goqueue.broker.groups.coordinator import GroupCoordinator, GroupSettings
@@ -112,8 +113,7 @@ class Broker:
         """The clock of client deadlines. The runtime calls its `beat` from before `open` on."""
         self._log_settings = log_settings
         self.topics: dict[str, Topic] = {}
-        self.syncs = SyncWaiter()
-        self.delay_scheduler = DelayScheduler(clock, self.syncs)
+        self.delay_scheduler = DelayScheduler(clock)
         self.unclaimed: list[str] = []
         """Logs without a topic. They are left alone and reported."""
         self._catalog = Catalog()
@@ -127,15 +127,15 @@ class Broker:
         seen_ns, ahead_ns = self._store.last_seen_ns, read_clock_doubt(self._disk, self._store.path)
         percent = self._retention_jump_percent
         self.retention = RetentionClock(self._clock, percent, last_seen_ns=seen_ns, ahead_ns=ahead_ns)
-        log = self._internal_log(CATALOG, 0, _INTERNAL_SETTINGS)
+        (partition,) = self._open_internal(CATALOG, _INTERNAL_SETTINGS)
+        log = partition.log
         log.settings = replace(log.settings, segment_bytes=min(log.settings.segment_bytes, CATALOG_SEGMENT_BYTES))
         log.writer.reserve = self._store.reserve
         self._journal = Journal(
-            log, self._disk, self._catalog, encode_catalog_record, decode_catalog_record, snapshots=False
+            partition, self._disk, self._catalog, encode_catalog_record, decode_catalog_record, snapshots=False
         )
         self._journal.open()
-        self.producer_ids = ProducerIdAllocator(self._catalog, self._journal, self._chance, self.syncs)
-        self.topics[CATALOG] = Topic(CATALOG, _INTERNAL_SETTINGS, 0, [Partition(CATALOG, 0, log)])
+        self.producer_ids = ProducerIdAllocator(self._catalog, self._journal, self._chance)
         self._finish_deletions()
         self._expect_noted_ends()
         for record in self._catalog.topics.values():
@@ -205,21 +205,17 @@ class Broker:
         return delivery
 
     def _open_groups(self) -> None:
-        partitions = [
-            Partition(GROUPS, number, self._internal_log(GROUPS, number, _GROUP_SETTINGS))
-            for number in range(GROUP_LOGS)
-        ]
-        self.topics[GROUPS] = Topic(GROUPS, _GROUP_SETTINGS, 0, partitions)
-        logs = [partition.log for partition in partitions]
-        self.coordinator = GroupCoordinator(logs, self._disk, self, self.stall_free, self._chance, self._group_settings)
+        partitions = self._open_internal(GROUPS, _GROUP_SETTINGS, GROUP_LOGS)
+        self.coordinator = GroupCoordinator(
+            partitions, self._disk, self, self.stall_free, self._chance, self._group_settings
+        )
         self.coordinator.membership.trusted_ns = self.retention.trusted_ns
         self.coordinator.open()
 
     def _open_transactions(self) -> None:
-        log = self._internal_log(TRANSACTIONS, 0, _TRANSACTION_SETTINGS)
-        self.topics[TRANSACTIONS] = Topic(TRANSACTIONS, _TRANSACTION_SETTINGS, 0, [Partition(TRANSACTIONS, 0, log)])
+        (partition,) = self._open_internal(TRANSACTIONS, _TRANSACTION_SETTINGS)
         self.transactions = TransactionCoordinator(
-            log, self._disk, PartitionLookup(self), self.stall_free, self.producer_ids, self.syncs
+            partition, self._disk, PartitionLookup(self), self.stall_free, self.producer_ids
         )
         self.transactions.trusted_ns = self.retention.trusted_ns
         self.transactions.open()
@@ -230,9 +226,8 @@ class Broker:
             self._end_lost_transactions_of_groups()
 
     def _open_operations(self) -> None:
-        log = self._internal_log(OPERATIONS, 0, _OPERATION_SETTINGS)
-        self.topics[OPERATIONS] = Topic(OPERATIONS, _OPERATION_SETTINGS, 0, [Partition(OPERATIONS, 0, log)])
-        self.operations = OperationRecorder(log, self._disk, self._clock)
+        (partition,) = self._open_internal(OPERATIONS, _OPERATION_SETTINGS)
+        self.operations = OperationRecorder(partition, self._disk, self._clock)
         self.operations.journal.open()
         self.changes = RecordedChanges(self, self.operations)
         self.undo = OperationUndo(self.changes)
@@ -254,7 +249,7 @@ class Broker:
         if found is None or found.was_clean or not found.next_offset:
             return
         try:
-            run_work(partition.note_tear(self._disk))
+            run_work(note_tear(partition, self._disk))
         except GoQueueError as error:
             partition.log.fence_off(error)
 
@@ -293,24 +288,24 @@ class Broker:
         if gone and self._journal.log.fence is None:
             self._journal.record([TopicForgotten(name) for name in sorted(gone)], lambda _: None)
 
-    def _internal_log(self, topic: str, number: int, settings: TopicSettings) -> Log:
-        """Open an internal log, whose segments have backup copies."""
-        log = self._log(topic, number, settings)
-        if not isinstance(log, UnavailableLog):
-            log.writer.keep_copies(log.segments)
-        return log
+    def _open_internal(self, name: str, settings: TopicSettings, count: int = 1) -> list[Partition]:
+        """Open an internal topic. The segments of its logs have backup copies."""
+        partitions = self._open_topic(name, settings, 0, count).partitions
+        for log in [partition.log for partition in partitions]:
+            if not isinstance(log, UnavailableLog):
+                log.writer.keep_copies(log.segments)
+        return partitions
 
     def _attach(self, name: str) -> Topic:
-        """Open a topic, creating missing logs of its partitions."""
         record = self._catalog.topics[name]
-        partitions = [
-            Partition(name, number, self._log(name, number, record.settings)) for number in range(record.partitions)
-        ]
-        topic = self.topics[name] = Topic(name, record.settings, record.created_ns, partitions)
-        return topic
+        return self._open_topic(name, record.settings, record.created_ns, record.partitions)
 
-    def _log(self, topic: str, number: int, settings: TopicSettings) -> Log:
-        return self._log_named(log_name(topic, number), settings)
+    def _open_topic(self, name: str, settings: TopicSettings, created_ns: int, count: int) -> Topic:
+        """Open a topic, creating missing logs of its partitions."""
+        logs = [self._log_named(log_name(name, number), settings) for number in range(count)]
+        partitions = [Partition(name, number, log) for number, log in enumerate(logs)]
+        topic = self.topics[name] = Topic(name, settings, created_ns, partitions)
+        return topic
 
     def _log_named(self, name: str, settings: TopicSettings) -> Log:
         log_settings = self._settings_of(settings)

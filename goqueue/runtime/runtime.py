@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from goqueue.broker.broker import Broker
 from goqueue.broker.core.admission import decode_batch, header_bytes, validate_batch
 from goqueue.broker.core.partition import Partition, Placement, PublishCallback
+from goqueue.broker.core.producer_checkpoint import load_producers, save_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.upkeep import CompactionResult
@@ -62,7 +63,6 @@ _UNDERSTOOD_AT_ONCE = 2 * MIB  # of frames; checking more would block the loop f
 _HEADERS_AT_ONCE = 128 * KIB  # of headers, which are checked one by one
 _READERS = 4  # threads for cold reads and background work, which mostly wait for the disk
 _SEARCHERS = 1  # threads for filtered reads: they need a core, so there is one
-_SYNC_POLL_SECONDS = 0.01  # between two checks whether an append was synced
 
 T = TypeVar("T")
 
@@ -123,7 +123,6 @@ class Runtime:
                 self.settings.groups,
                 self.settings.retention_jump_percent,
             )
-            self.broker.syncs.later = lambda promise: self._loop.call_later(_SYNC_POLL_SECONDS, promise, None)
             self.stall_detector = StallDetector(self.broker.stall_free, self.clock)
             self.broker.open()
             self.broker.coordinator.rebalancer.on_complete.subscribe(self._observe_rebalance)
@@ -171,7 +170,7 @@ class Runtime:
         try:
             inboxes = [delivery.delays.delayed_log for delivery in self.broker.delay_scheduler.deliveries()]
             for partition in [*(partition for _, partition in self.broker.partitions()), *inboxes]:
-                await self.perform(partition.save_producers(self.disk))
+                await self.perform(save_producers(partition, self.disk))
             self.broker.close()
         except GoQueueError as error:  # they only save the next start some reading
             _log.warning("the checkpoints for the next start could not be written: %s", error)
@@ -351,7 +350,7 @@ class Runtime:
         loading = self._loading.get(partition)
         if loading is None:
             loading = self._loading[partition] = self._loop.create_task(
-                self.perform(partition.load_producers(self.disk))
+                self.perform(load_producers(partition, self.disk))
             )
             loading.add_done_callback(lambda _: self._loading.pop(partition))
         await asyncio.shield(loading)

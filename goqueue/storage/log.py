@@ -1,22 +1,23 @@
 """A log: segments in order, the newest frames in memory, and positions that only rise.
 
-    first_offset ≤ durable_end ≤ written_end ≤ next_offset
+    first_offset ≤ readable_end ≤ stored_end ≤ written_end ≤ next_offset        durable_end ≤ written_end
 
-Everything here runs on the thread that owns the log and decides without waiting: an append goes
-to memory and to the flusher's queue, a read becomes a piece of memory or an `PendingRead` that any
-thread may load. The owner's duties: hand each `WriteResult` of the flusher to `settle`, and call
-nothing else of a log from another thread.
+Everything here runs on the thread that owns the log and decides without waiting: an append goes to memory and to
+the flusher's queue, a read becomes a piece of memory or a `PendingRead` that any thread may load. The owner hands
+each `WriteResult` of the flusher to `settle` and calls `on_report` after it. The log only says how far it is stored:
+the partition above it decides what readers may see, and calls `show`.
 
-What must stay true: readers see only what an acknowledgement has been given for; when the disk
-refuses, the state here goes back to what the disk has, and the offsets are given out again only
-because no caller was told of them.
+What must stay true: readers see only what is stored and was shown; when the disk refuses, the state here goes back
+to what the disk has, and the offsets are given out again only because no caller was told of them.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,8 +61,7 @@ class LogResources:
     """Called with the name of a log that begins a new segment."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """The offsets and the time of an appended batch."""
 
     first_offset: int
@@ -93,6 +93,8 @@ class Log:
         self.segments: list[Segment] = []
         self.job: object | None = None
         """Retention or compaction, from its plan to the `apply` of its end."""
+        self.on_report: Callable[[], None] = lambda: self.show(self.stored_end)
+        """Called when the log has come further, or will not. A log without a partition shows all that is stored."""
         self.adopt(recovered)
 
     def adopt(self, recovered: RecoveredLog) -> None:
@@ -111,7 +113,9 @@ class Log:
         self._rewritten: dict[int, int] = {}  # how often, by base offset, of those that compaction has written since
         self.fence: LogFenced | None = None
         self._sealed_bytes = sum(segment.size for segment in self.segments[:-1])
+        self.readable_end = self.next_offset  # readers see only smaller offsets
         self._readable = (self.active, self.active.size)  # where `readable_end` is
+        self._stored_segment = self.active
         for segment in self.segments:
             segment.aborted, segment.has_aborted_file = None, False
         self.active.aborted = replace(ABORTED_UNKNOWN, since=self.next_offset)
@@ -120,6 +124,7 @@ class Log:
         self.active.lanes = SegmentLanes(self.next_offset)
         self.lanes = AppendedLanes(self.next_offset)
         self._unsettled: deque[PendingAppend] = deque()
+        self._unshown: deque[PendingAppend] = deque()  # stored, and not shown to readers
         self._queue.append(RESUME)
 
     @property
@@ -131,8 +136,8 @@ class Log:
         return self.segments[0].base_offset
 
     @property
-    def readable_end(self) -> int:
-        """The high watermark: readers see only smaller offsets."""
+    def stored_end(self) -> int:
+        """Appends below this offset are answered: they are durable or, with `flush: interval`, written."""
         return self.durable_end if self._resources.flusher.mode == "always" else self.written_end
 
     @property
@@ -160,7 +165,7 @@ class Log:
     # --- append ---
 
     def append(self, frames: Frames, acknowledge: AppendCallback | None = None) -> AppendResult:
-        """Give frames their offsets and time, in place. `acknowledge` is called when they are durable or refused."""
+        """Give frames their offsets and time, in place. `acknowledge` is called when they are stored or refused."""
         assert len(frames), "an append has at least one frame"
         self.refuse_unless_open()
         now = max(self._resources.clock.now_ns(), self.last_time)
@@ -201,11 +206,14 @@ class Log:
         """Sync soon, although appenders do not wait for it."""
         self._resources.flusher.sync_soon(self)
 
+    @property
+    def obstacle(self) -> GoQueueError | None:
+        """Why the log takes no appends."""
+        return self._closed() if self.stage > LogStage.OPEN else self.fence
+
     def refuse_unless_open(self) -> None:
-        if self.stage > LogStage.OPEN:
-            raise self._closed()
-        if self.fence is not None:
-            raise self.fence
+        if (obstacle := self.obstacle) is not None:
+            raise obstacle
 
     def _closed(self) -> LogClosed:
         return LogClosed(f"log {self.name} is closed", hint="it is being deleted, or the broker is stopping")
@@ -249,22 +257,26 @@ class Log:
         if outcome.durable is not None:
             self.durable_end = outcome.durable.next_offset
         reached = outcome.durable if self._resources.flusher.mode == "always" else outcome.written
-        settled = self._show(reached) if reached is not None and not reached.settled else []
+        settled: list[PendingAppend] = []
+        while reached is not None and not reached.settled:
+            settled.append(self._unsettled.popleft())
+            settled[-1].settle(None)
+        if settled:
+            self._stored_segment = settled[-1].segment
+            self._unshown += settled
         if outcome.failure is not None:
             settled += self._refuse_pending_appends(outcome.failure, fenced=outcome.fenced)
-        if self.is_settled:
-            self._let_go_of_sealed()
         return settled
 
-    def _show(self, reached: PendingAppend) -> list[PendingAppend]:
-        """Let readers see all up to this chunk."""
-        self._readable = (reached.segment, reached.position + reached.size)
-        chunks: list[PendingAppend] = []
-        while not reached.settled:
-            chunks.append(self._unsettled.popleft())
-            chunks[-1].settle(None)
-        self._resources.tails.keep(self._tail, chunks)
-        return chunks
+    def show(self, end: int) -> None:
+        """Let readers see what is stored below this offset, in whole appends."""
+        shown: list[PendingAppend] = []
+        while self._unshown and (first := self._unshown[0]).next_offset <= end:
+            self.readable_end, self._readable = first.next_offset, (first.segment, first.position + first.size)
+            shown.append(self._unshown.popleft())
+        self._resources.tails.keep(self._tail, shown)
+        if self.is_settled and not self._unshown:
+            self._let_go_of_sealed()
 
     def _refuse_pending_appends(self, failure: GoQueueError, *, fenced: bool) -> list[PendingAppend]:
         """Return to the state of the disk."""
@@ -277,8 +289,7 @@ class Log:
         return self._refuse_unsettled(failure)
 
     def _refuse_unsettled(self, verdict: GoQueueError) -> list[PendingAppend]:
-        refused = list(self._unsettled)
-        self._unsettled.clear()
+        refused, self._unsettled = list(self._unsettled), deque()
         for chunk in refused:
             chunk.settle(verdict)
         return refused
@@ -300,7 +311,7 @@ class Log:
         self.lanes.cut(self.lanes_of(first.segment), first.first_offset)
         first.segment.size = first.position
         self.index_of(first.segment).cut(first.position)
-        if not first.position and first.segment is not self._readable[0]:  # of which nothing reached the disk
+        if not first.position and first.segment is not self._stored_segment:  # of which nothing reached the disk
             self._take_back_segment()
 
     def _take_back_segment(self) -> None:
@@ -368,11 +379,8 @@ class Log:
     def is_dense(self, first: int, end: int) -> bool:
         """Return whether every offset of this range is known to have a message and no control record."""
         number = max(bisect_right(self.segments, first, key=_base_offset) - 1, 0)
-        while number < len(self.segments) and self.segments[number].base_offset < end:
-            if not self.segments[number].is_dense:
-                return False
-            number += 1
-        return True
+        behind = bisect_left(self.segments, end, key=_base_offset)
+        return all(segment.is_dense for segment in self.segments[number:behind])
 
     def reader(self, segment: Segment) -> SegmentReader:
         """Return the segment's reader; its file stays open as long as it is held."""
@@ -403,11 +411,6 @@ class Log:
         # What begins at the limit or behind it may not be on disk yet.
         segments = tuple(segment for segment in self.segments if segment.size and segment.base_offset < limit)
         return TimeSearch(self._resources.disk, segments, limit, self._readable, time)
-
-    def offset_for_time(self, time: int) -> int:
-        """`moment`, found out on this thread."""
-        found = self.moment(time)
-        return found.load() if isinstance(found, TimeSearch) else found
 
     # --- maintenance ---
 

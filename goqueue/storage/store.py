@@ -14,9 +14,10 @@ reports reach the owner through it; without, the owner calls `flush`.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Self
 
 from goqueue.clock import NANOSECONDS, Clock
@@ -40,7 +41,7 @@ from goqueue.storage.log import Log, LogResources, LogSettings, LogStage
 from goqueue.storage.recovery import CleanLogState, CleanShutdown, RecoveredLog, read_clean_shutdown, recover
 from goqueue.storage.segment import SegmentReaderCache
 from goqueue.storage.tail import TailBudget
-from goqueue.storage.writer import PendingAppend, WriteResult, acknowledge_appends
+from goqueue.storage.writer import PendingAppend, WriteResult, call_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,7 @@ class Store:
         too_late = [chunk for log in closing for chunk in log.close()]
         if self._deliver is None:
             self.flush()
-        acknowledge_appends(too_late)
+        _answer(closing, too_late)
         self._finish_deletion(name)
 
     def is_leaving(self, name: str) -> bool:
@@ -269,6 +270,7 @@ class Store:
     def settle(self) -> None:
         """Hand the flusher's reports to the logs. All state is updated before any caller is called."""
         settled: list[PendingAppend] = []
+        reported: dict[Log, None] = {}
         while self._reports:
             for log, outcome in self._reports.popleft():
                 assert isinstance(log, Log)
@@ -278,7 +280,8 @@ class Store:
                     if outcome.failure is not None or self.refused:
                         self._note_refusal(log, outcome)
                     settled += log.settle(outcome)
-        acknowledge_appends(settled)
+                    reported[log] = None
+        _answer(reported, settled)
         self.finish_deletions()
         if (failure := self.resources.flusher.failure) is not None:
             raise RuntimeError("the flusher's thread has died") from failure
@@ -324,7 +327,7 @@ class Store:
                 for log in self.logs.values()
                 if log.fence is None
             }
-            acknowledge_appends([chunk for log in self.logs.values() for chunk in log.close()])
+            _answer(self.logs.values(), [chunk for log in self.logs.values() for chunk in log.close()])
             self.resources.flusher.flush()
             write_checkpoint(self._disk, f"{self.path}/clean", logs=states, stopped_ns=self.resources.clock.now_ns())
         finally:
@@ -342,6 +345,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path} {len(self.logs)} logs>"
+
+
+def _answer(logs: Iterable[Log], settled: list[PendingAppend]) -> None:
+    """Report the progress of logs to what sits on them, then answer the appenders."""
+    call_all(chain((log.on_report for log in logs), (chunk.answer for chunk in settled)))
 
 
 def process_name(program: str, process_id: int) -> str:

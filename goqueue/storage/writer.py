@@ -62,19 +62,23 @@ class PendingAppend:
         """Record the result. The appender is called later, when all state is updated."""
         self.settled, self.verdict = True, verdict
 
-
-def acknowledge_appends(chunks: Iterable[PendingAppend]) -> None:
-    """Call every appender, even if the callback of one raises."""
-    failures: list[Exception] = []
-    for chunk in chunks:
-        acknowledge, chunk.acknowledge = chunk.acknowledge, None
+    def answer(self) -> None:
+        """Call the appender with the result."""
+        acknowledge, self.acknowledge = self.acknowledge, None
         if acknowledge is not None:
-            try:
-                acknowledge(chunk.verdict)
-            except Exception as failure:
-                failures.append(failure)
+            acknowledge(self.verdict)
+
+
+def call_all(callbacks: Iterable[Callable[[], None]]) -> None:
+    """Call each of them, even if one raises."""
+    failures: list[Exception] = []
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception as failure:
+            failures.append(failure)
     if failures:
-        raise ExceptionGroup("acknowledgements failed", failures)
+        raise ExceptionGroup("callbacks of appends failed", failures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
 from goqueue.broker.core.upkeep import maintain_partition
@@ -118,7 +119,7 @@ class Running:
         """With its producers loaded, as the runtime has it before a batch comes."""
         partition = self.broker.topics[name].partition(number)
         if partition.producers is None:
-            run_work(partition.load_producers(self.disk))
+            run_work(load_producers(partition, self.disk))
         return partition
 
     def publish(self, content: bytes, name: str = "orders") -> Placement:

@@ -11,7 +11,7 @@ from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Crashed, FaultyDisk
 from tests.crash.scenarios import Sample
-from tests.storage.stores import DATA, append, messages, open_store
+from tests.storage.stores import DATA, append, messages, offset_for_time, open_store
 
 CONTENTS = [b"%d" % number * 300 for number in range(40)]
 STEP = 10**9
@@ -37,7 +37,7 @@ def is_intact(store: Store) -> bool:
     return (
         [message.value for message in found] == CONTENTS
         and [message.offset for message in found] == list(range(len(CONTENTS)))
-        and all(log.offset_for_time(number * STEP) == number for number in range(1, len(CONTENTS) + 1, 6))
+        and all(offset_for_time(log, number * STEP) == number for number in range(1, len(CONTENTS) + 1, 6))
         and all(offset_read_at(log, offset) == offset for offset in range(1, len(CONTENTS), 6))
         and store.recovered["t/0"].damages == []
         and append(store, log, b"next") == range(len(CONTENTS), len(CONTENTS) + 1)

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from goqueue.broker.broker import Broker
+from goqueue.broker.core.producer_checkpoint import save_producers
 from goqueue.broker.core.work import Work, run_work
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.errors import GoQueueError, OperatorError, TransientError
@@ -200,7 +201,7 @@ class World:
         self.commit()
         self.store.flush()
         for _, partition in self.broker.partitions():
-            save = partial(run_work, partition.save_producers(self.disk))
+            save = partial(run_work, save_producers(partition, self.disk))
             self.attempt(f"the producers checkpoint of {partition.log.name}", save)
         self.attempt("the broker's close", self.broker.close)
         self.attempt("the store's close", self.store.close)

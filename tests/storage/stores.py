@@ -10,6 +10,7 @@ from goqueue.storage.compaction import Compaction
 from goqueue.storage.disk import Disk
 from goqueue.storage.flusher import FlushMode
 from goqueue.storage.log import Log, LogSettings
+from goqueue.storage.reads import TimeSearch
 from goqueue.storage.recovery import RecoveredLog, recover
 from goqueue.storage.retention import Retention
 from goqueue.storage.scan import Frames
@@ -102,3 +103,9 @@ def messages(
 
 def values(log: Log, offset: int | None = None, **options: Any) -> list[bytes]:
     return [message.value for message in messages(log, offset, **options)]
+
+
+def offset_for_time(log: Log, time: int) -> int:
+    """Return the first offset with this append time or a later one."""
+    found = log.moment(time)
+    return found.load() if isinstance(found, TimeSearch) else found

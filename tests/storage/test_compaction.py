@@ -17,7 +17,7 @@ from goqueue.storage.store import Store
 from goqueue.storage.truncation import truncate
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
-from tests.storage.stores import append, messages, open_store, read_again, values
+from tests.storage.stores import append, messages, offset_for_time, open_store, read_again, values
 
 GRACE_SECONDS = 100
 
@@ -136,7 +136,7 @@ def test_time_lookup_in_compacted_segments(store: Store, log: Log, clock: Manual
         clock.advance(10)
     compact(log, store)
     assert offsets(log) == [2, 3, 4, 5]
-    assert [log.offset_for_time(begin + second * NANOSECONDS) for second in (0, 10, 11, 20, 21)] == [2, 2, 4, 4, 6]
+    assert [offset_for_time(log, begin + second * NANOSECONDS) for second in (0, 10, 11, 20, 21)] == [2, 2, 4, 4, 6]
 
 
 def test_read_located_before_compaction_uses_the_old_segment(store: Store, log: Log) -> None:

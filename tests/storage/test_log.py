@@ -15,10 +15,20 @@ from goqueue.storage.log import Log
 from goqueue.storage.retention import Retention, plan_retention
 from goqueue.storage.store import Store
 from goqueue.storage.truncation import truncate
-from goqueue.storage.writer import acknowledge_appends
+from goqueue.storage.writer import call_all
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
-from tests.storage.stores import Answers, append, batch, finish, messages, open_store, read_again, values
+from tests.storage.stores import (
+    Answers,
+    append,
+    batch,
+    finish,
+    messages,
+    offset_for_time,
+    open_store,
+    read_again,
+    values,
+)
 
 
 def bases(log: Log) -> list[int]:
@@ -196,7 +206,7 @@ def test_refused_segment_does_not_return_after_restart(disk: FaultyDisk, store: 
 def test_closed_log_fails_pending_and_new_appends(log: Log) -> None:
     answers = Answers()
     log.append(batch([b"waiting"]), answers)
-    acknowledge_appends(log.close())
+    call_all(chunk.answer for chunk in log.close())
     assert [type(error) for error in answers.given] == [LogClosed]
     with pytest.raises(LogClosed, match="t/0"):
         log.append(batch([b"late"]))
@@ -295,7 +305,7 @@ def test_time_lookup_with_pending_segments(disk: FaultyDisk, clock: ManualClock)
     for _ in range(3):
         clock.advance(1)
         log.append(batch([b"x" * 4000]))
-    assert log.offset_for_time(0) == 0
+    assert offset_for_time(log, 0) == 0
 
 
 def test_time_lookup_starts_at_the_first_offset(disk: FaultyDisk, store: Store, log: Log, clock: ManualClock) -> None:
@@ -303,7 +313,8 @@ def test_time_lookup_starts_at_the_first_offset(disk: FaultyDisk, store: Store, 
         append(store, log, b"x" * 4000)
         clock.advance(1)
     finish(plan_retention(log, disk, bytes_kept=5000))  # of what is still in memory
-    assert [log.offset_for_time(clock.now_ns() - second * NANOSECONDS) for second in (9, 3, 2, 1, 0)] == [1, 1, 1, 2, 3]
+    times = [clock.now_ns() - second * NANOSECONDS for second in (9, 3, 2, 1, 0)]
+    assert [offset_for_time(log, time) for time in times] == [1, 1, 1, 2, 3]
 
 
 # --- the twin ---
@@ -429,7 +440,7 @@ class LogAndList(RuleBasedStateMachine):
     def look_up(self, data: st.DataObject, shift: int) -> None:
         times = [0, self.clock.now_ns(), *(time for _, time in self.durable)]
         time = data.draw(st.sampled_from(times), "time") + shift
-        assert self.log.offset_for_time(time) in {
+        assert offset_for_time(self.log, time) in {
             # Between the run of a job and its end, memory may still have what the disk has lost.
             next((n for n in range(first, len(self.durable)) if self.durable[n][1] >= time), len(self.durable))
             for first in (self.first, self._first_on_disk())

@@ -18,7 +18,7 @@ from goqueue.storage.store import Store, StoreSettings
 from goqueue.storage.tail import BLOCK_OVERHEAD_BYTES
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk, FaultyFile
-from tests.storage.stores import DATA, append, batch, open_store, values
+from tests.storage.stores import DATA, append, batch, offset_for_time, open_store, values
 
 SEALED = f"{DATA}/logs/t/00000000000000000000"
 
@@ -147,7 +147,7 @@ def test_time_lookup_matches_a_list(sent: list[Batch], data: st.DataObject) -> N
     times = [one.timestamp_ns for one in there.messages]
     time = data.draw(st.sampled_from([0, 1, *(time + step for time in times for step in (-1, 0, 1)), 2**62]))
     for log in (there.log, tiny.log, reopened(there.disk)):
-        assert log.offset_for_time(time) == bisect_left(times, time)
+        assert offset_for_time(log, time) == bisect_left(times, time)
 
 
 # --- an index that is not what it should be ---
@@ -229,7 +229,7 @@ def test_time_lookup_ignores_spoilt_index(spoil: Spoil) -> None:
     disk, whole = spoilt(LARGE_DISK, spoil), reopened(LARGE_DISK)
     for number in range(0, LARGE, 10):
         time = decoded(whole, number, 1)[0][0].timestamp_ns
-        assert reopened(disk).offset_for_time(time) == number
+        assert offset_for_time(reopened(disk), time) == number
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT.keys())
@@ -441,4 +441,4 @@ def test_time_lookup_with_a_damaged_first_timestamp(segment: int) -> None:
         log = open_store(disk).log("t")
         for offset, message in enumerate(there.messages):
             expected = offset + 1 if offset == starts[segment] else offset
-            assert log.offset_for_time(message.timestamp_ns) == expected
+            assert offset_for_time(log, message.timestamp_ns) == expected

@@ -27,7 +27,7 @@ from goqueue.storage.log import Log
 from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
-from tests.storage.stores import DATA, Answers, append, batch, open_store, values
+from tests.storage.stores import DATA, Answers, append, batch, offset_for_time, open_store, values
 
 
 def snapshot(disk: FaultyDisk) -> dict[str, bytes]:
@@ -280,7 +280,7 @@ def test_deleted_log_cannot_be_read(store: Store, log: Log) -> None:
     with pytest.raises(LogClosed, match="t/0"):
         log.read(0, 100)
     with pytest.raises(LogClosed, match="t/0"):
-        log.offset_for_time(0)
+        offset_for_time(log, 0)
 
 
 def stopped_and_robbed(name: str) -> FaultyDisk:

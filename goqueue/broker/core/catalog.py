@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
+from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.delivery_settings import check_delivery_settings
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.producers import unknown_producer_id
 from goqueue.broker.core.topic import TopicSettings, TopicSpec, check_new_topic_name
-from goqueue.broker.core.work import Callback, Promise, SyncWaiter
+from goqueue.broker.core.work import Callback
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
 from goqueue.limits import CLIENT_PRODUCER_ID_MIN, PRODUCER_BLOCK_BITS, PRODUCER_BLOCK_IDS
 from goqueue.quantities import quoted
 from goqueue.storage import frame
-from goqueue.storage.writer import AppendCallback
 
 
 class TopicCreated(msgspec.Struct, frozen=True, omit_defaults=True, tag="topic_created", tag_field="record"):
@@ -202,14 +202,11 @@ class ProducerIdAllocator:
     new blocks, and an id is given out only when its block is on the device.
     """
 
-    def __init__(
-        self, catalog: Catalog, journal: Journal[CatalogRecord], chance: Callable[[int], int], syncs: SyncWaiter
-    ) -> None:
+    def __init__(self, catalog: Catalog, journal: Journal[CatalogRecord], chance: Callable[[int], int]) -> None:
         """`chance(bits)` returns an unpredictable number."""
         self._catalog = catalog
         self._journal = journal
         self._chance = chance
-        self._syncs = syncs
         self._free = iter(range(0))
         self._waiting: list[Callback[int]] = []
         self._blocks_of_start: set[int] = set()
@@ -245,24 +242,11 @@ class ProducerIdAllocator:
                 told(error) if error else self.give(told)
 
         def settled(error: GoQueueError | None) -> None:
-            durable(error) if error else self._when_synced(self._journal.log.readable_end, durable)
+            if error is not None:
+                durable(error)
+                return
+            # On the device, or a crash could let the id be given out again.
+            partition = self._journal.partition
+            partition.when(partition.high_watermark, CommitLevel.SYNCED, durable)
 
         self._journal.record([reserved], settled)
-
-    def _when_synced(self, end: int, told: AppendCallback) -> None:
-        """Wait for the device under `flush: interval` too: after a crash an id that is not durable could be given out
-        again.
-        """
-        log = self._journal.log
-        if log.durable_end >= end:
-            told(None)
-            return
-        try:
-            log.refuse_unless_open()
-        except GoQueueError as error:
-            told(error)
-            return
-        log.sync_soon()
-        moment: Promise[None] = Promise()
-        moment.then(lambda _: self._when_synced(end, told))
-        self._syncs.later(moment)

@@ -17,13 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from goqueue.broker.core.partition import Partition
 from goqueue.errors import GoQueueError
 from goqueue.limits import SNAPSHOT_RECORDS
 from goqueue.storage import frame, scan
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import Disk, read_all
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
-from goqueue.storage.log import Log
 from goqueue.storage.writer import AppendCallback
 
 _READ_BYTES = 1024 * 1024
@@ -73,7 +73,7 @@ class Journal(Generic[Record]):
 
     def __init__(
         self,
-        log: Log,
+        partition: Partition,
         disk: Disk,
         machine: StateMachine[Record],
         encode: Callable[[Record], bytes],
@@ -85,7 +85,8 @@ class Journal(Generic[Record]):
         """Without `snapshots`, one is written only on request. `on_durable` is called with each durable record and its
         offset, also during replay.
         """
-        self.log = log
+        self.partition = partition
+        self.log = partition.log
         self._disk = disk
         self._machine = machine
         self.losses: list[LostRange] = []
@@ -122,7 +123,7 @@ class Journal(Generic[Record]):
         offset = expected = self._restore()
         time = 0
         compacted = load_progress(self._disk, self.log.directory).gaps if self.log.next_offset else 0
-        while offset < self.log.readable_end:
+        while offset < self.partition.high_watermark:
             read = self.log.read(offset, _READ_BYTES, skip_damage=True)
             for damage in read.skipped:
                 self._note_loss(max(damage.first_offset, expected), damage.next_offset, time)
@@ -210,7 +211,7 @@ class Journal(Generic[Record]):
                 done(None)
 
         try:
-            appended = self.log.append(scan.check_batch(batch.content), settled)
+            appended = self.partition.append(scan.check_batch(batch.content), settled)
         except GoQueueError as error:
             self._refuse(batch, error)
             return
@@ -253,7 +254,7 @@ class Journal(Generic[Record]):
             note = None
         # A later compaction may have removed deletions of what the snapshot still has.
         least = max(self.log.first_offset, load_progress(self._disk, self.log.directory).gaps)
-        if note is None or not least <= note["offset"] <= self.log.readable_end:
+        if note is None or not least <= note["offset"] <= self.partition.high_watermark:
             return self.log.first_offset
         for text in note["frames"]:
             self._durable.apply(self._decode(frame.decode(bytes.fromhex(text))))

@@ -8,7 +8,8 @@ The owner calls `commit` soon after `offer`, runs `load_producers` before a batc
 only after the callback of a publish was called.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -17,16 +18,15 @@ import numpy as np
 
 from goqueue.broker.core.aborted_index import AbortedIndex, begins_with_message, without_aborted
 from goqueue.broker.core.admission import decode_batch, remaining_frames
+from goqueue.broker.core.commit import Commit, CommitLevel
 from goqueue.broker.core.lane_index import LaneIndex
 from goqueue.broker.core.open_transactions import OpenTransactions, OpenTransactionScan, ProducerEpochs, TransactionEnd
-from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable, marks_in
-from goqueue.broker.core.work import Work
-from goqueue.errors import GoQueueError
+from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable
+from goqueue.broker.core.work import Promise, Work
+from goqueue.errors import GoQueueError, LogClosed
 from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX, READ_BYTES_MAX
 from goqueue.storage import scan
-from goqueue.storage.disk import Disk, read_all
-from goqueue.storage.layout import decode_checkpoint, write_checkpoint
-from goqueue.storage.log import Log
+from goqueue.storage.log import AppendResult, Log
 from goqueue.storage.raw_reads import (
     PendingIndexRead,
     PendingRawRead,
@@ -84,6 +84,8 @@ class Partition:
         self.topic = topic
         self.number = number
         self.log = log
+        self._commit = Commit(log)
+        self._commit.on_advance.subscribe(self.wake)
         self.lanes = LaneIndex(log)
         self.is_delayed = is_delayed
         """Whether this is a delayed log: each message has a delivery time."""
@@ -117,8 +119,8 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that readers cannot see: it is not yet on enough replicas (one is enough)."""
-        return self.log.readable_end
+        """The first offset that is not committed: readers cannot see it."""
+        return self._commit.committed_end
 
     @property
     def last_stable(self) -> int:
@@ -145,6 +147,27 @@ class Partition:
     def message_bytes(self) -> int:
         return max(FRAME_HEADER_BYTES, self.log.size // max(1, self.log_end - self.earliest))
 
+    # --- the way into the log, and waiting for it ---
+
+    def append(self, frames: Frames, done: AppendCallback) -> AppendResult:
+        """Append frames; `done` is called when they are committed, or refused. Nothing else writes to the log."""
+        end = self.log.next_offset + len(frames)
+
+        def stored(error: GoQueueError | None) -> None:
+            done(error) if error else self._commit.when(end, CommitLevel.COMMITTED, done)
+
+        return self.log.append(frames, stored)
+
+    def when(self, end: int, level: CommitLevel, done: AppendCallback) -> None:
+        """Call `done` when everything below this offset has reached the level, or cannot reach it."""
+        self._commit.when(end, level, done)
+
+    def synced(self, end: int | None = None) -> Work[None]:
+        """Wait until everything below this offset, or everything committed, is on the device."""
+        promise: Promise[None] = Promise()
+        self.when(self.high_watermark if end is None else end, CommitLevel.SYNCED, promise)
+        yield from promise.kept()
+
     # --- publish ---
 
     def offer(self, frames: list[bytes], done: PublishCallback) -> bool:
@@ -166,7 +189,7 @@ class Partition:
         )
         batch = ProducerBatch(0, len(lengths))
         try:
-            appended = self.log.append(frames, partial(self._settle_gathered, batch, gathered.waiting))
+            appended = self.append(frames, partial(self._settle_gathered, batch, gathered.waiting))
         except GoQueueError as error:
             for _, done in gathered.waiting:
                 done(error)
@@ -176,7 +199,6 @@ class Partition:
     def _settle_gathered(
         self, batch: ProducerBatch, waiting: list[tuple[int, PublishCallback]], error: GoQueueError | None
     ) -> None:
-        self.wake()
         offset = batch.first_offset
         for count, done in waiting:
             done(error or Placement(((offset, offset + count),), batch.time_ns))
@@ -227,7 +249,7 @@ class Partition:
     ) -> None:
         self.commit()  # earlier publishes are stored first
         batch = ProducerBatch(mark.sequence if mark else 0, len(frames))
-        appended = self.log.append(frames, partial(self._settle, mark, batch, before, done))
+        appended = self.append(frames, partial(self._settle, mark, batch, before, done))
         batch.first_offset, batch.time_ns = appended.first_offset, appended.time
         if mark is not None and self.producers is not None:
             self.producers.add(mark, batch)
@@ -246,7 +268,7 @@ class Partition:
             self.producers.settle(mark, batch) if error is None else self.producers.take_back(mark, batch)
             if error is not None:
                 self.open.take_back(mark.producer, batch.first_offset)
-        self.wake()
+                self.wake()  # readers of committed messages may have been held back by it
         done(error or Placement(_pieces((*before, batch)), batch.time_ns))
         for waiter in batch.waiters or ():
             waiter(error)
@@ -261,7 +283,7 @@ class Partition:
             return
         self.commit()
         content = bytearray(b"".join(one for marker in markers for one in marker.encode()))
-        self.log.append(scan.check_batch(content), partial(self._end, markers, done))
+        self.append(scan.check_batch(content), partial(self._end, markers, done))
 
     def _end(self, markers: list[TransactionMarker], done: AppendCallback, error: GoQueueError | None) -> None:
         if error is None:
@@ -361,65 +383,19 @@ class Partition:
         for watcher in watchers:
             watcher()
 
-    # --- producers ---
-
-    def load_producers(self, disk: Disk) -> Work[None]:
-        """After a start: restore the producers from their checkpoint and the log behind it."""
-        note = yield partial(_read_note, disk, self._note_path)
-        # The log does not show a producer whose batches were all removed.
-        is_whole = not self.earliest and self.is_dense(0, self.high_watermark)
-        producers, offset = ProducerTable(is_complete=is_whole), self.earliest
-        if note is not None and self.earliest <= note["offset"] <= self.high_watermark:
-            offset, is_whole = note["offset"], note.get("complete", True)
-            producers = ProducerTable.from_facts(note["producers"], is_complete=is_whole)
-        while offset < (end := self.high_watermark):
-            start = max(offset, self.earliest)
-            read = yield from self.read_uncommitted(start, READ_BYTES_MAX, skip_damage=True)
-            for mark, first_offset, time_ns in (yield partial(_marks, read)):
-                producers.replay(mark, first_offset, time_ns, end)
-            offset = read.next_offset
-        if self.producers is None:
-            self.producers = producers
-
-    def save_producers(self, disk: Disk, *, even_none: bool = False) -> Work[None]:
-        """Write the producer checkpoint, so that the next start reads less of the log."""
-        end = self.durable_end
-        if self.producers is None or self.producers_saved == end:
-            return
-        facts = self.producers.facts(end)
-        if facts or self.producers_saved >= 0 or even_none:
-            yield partial(
-                write_checkpoint,
-                disk,
-                self._note_path,
-                offset=end,
-                complete=self.producers.is_complete,
-                producers=facts,
-            )
-        self.producers_saved = end
-
-    def note_tear(self, disk: Disk) -> Work[None]:
-        """After a crash, before any append: record where a torn last batch ends.
-
-        Once something follows, only this checkpoint shows where the torn batch ended.
-        """
-        offset = yield from self.offset_for_time(self.log.last_time)
-        last: tuple[ProducerMark, int, int] | None = None
-        while offset < self.log_end:
-            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
-            marks: list[tuple[ProducerMark, int, int]] = yield partial(_marks, read)
-            last = marks[-1] if marks else last
-            offset = read.next_offset
-        if last is not None and last[1] + last[0].count > self.log_end:
-            yield from self.load_producers(disk)
-            yield from self.save_producers(disk)
-
-    @property
-    def _note_path(self) -> str:
-        return f"{self.log.directory}/producers"
-
     def __repr__(self) -> str:
         return f"<Partition {self.topic}/{self.number} {self.earliest}..{self.high_watermark}..{self.log_end}>"
+
+
+def all_synced(partitions: Iterable[Partition]) -> Work[None]:
+    """Wait until what is committed in these partitions is on the device; pass over deleted ones."""
+    waiting: list[Promise[None]] = []
+    for partition in partitions:
+        waiting.append(Promise())
+        partition.when(partition.high_watermark, CommitLevel.SYNCED, waiting[-1])
+    for promise in waiting:
+        with suppress(LogClosed):
+            yield from promise.kept()
 
 
 def _pieces(batches: tuple[ProducerBatch, ...]) -> tuple[Piece, ...]:
@@ -429,14 +405,3 @@ def _pieces(batches: tuple[ProducerBatch, ...]) -> tuple[Piece, ...]:
         joins = pieces and pieces[-1][1] == first
         pieces.append((pieces.pop()[0] if joins else first, end))
     return tuple(pieces)
-
-
-def _read_note(disk: Disk, path: str) -> dict[str, list[object]] | None:
-    """Return None if there is no checkpoint. A read error is raised: the checkpoint may be all that is left of the
-    marks.
-    """
-    return decode_checkpoint(read_all(disk, path)) if disk.kind(path) == "file" else None
-
-
-def _marks(read: ReadResult) -> list[tuple[ProducerMark, int, int]]:
-    return [found for buffer in read.buffers for found in marks_in(buffer)]

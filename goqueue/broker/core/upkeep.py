@@ -12,6 +12,7 @@ from functools import partial
 
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.producer_checkpoint import load_producers, save_producers
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.work import Promise, Work
 from goqueue.clock import NANOSECONDS, Clock
@@ -168,7 +169,7 @@ def maintain_partition(
     if log.job is not None or not is_usable(log):
         return
     with suppress(GoQueueError):  # a full disk needs the space that retention frees
-        yield from partition.save_producers(disk)
+        yield from save_producers(partition, disk)
         if not is_internal(partition.topic):
             yield from partition.lanes.store(disk)
             yield from partition.aborted.store(disk)
@@ -260,8 +261,8 @@ def save_compacted_producers(partition: Partition, disk: Disk) -> Work[None]:
     """Save all producers whose marks a compaction may remove, also those that arrive meanwhile."""
     while partition.producers_saved < _sealed_end(partition.log):
         if partition.producers is None:
-            yield from partition.load_producers(disk)
-        yield from partition.save_producers(disk, even_none=True)
+            yield from load_producers(partition, disk)
+        yield from save_producers(partition, disk, even_none=True)
 
 
 def _compactable_end(partition: Partition) -> int:

@@ -5,12 +5,10 @@ owner's thread; a job that raises, raises where it was yielded. It may also yiel
 is kept. So a rule stays in one piece, the caller chooses the thread, and at each yield all invariants hold.
 """
 
-from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
-from goqueue.errors import GoQueueError, LogClosed
-from goqueue.storage.log import Log
+from goqueue.errors import GoQueueError
 
 T = TypeVar("T")
 
@@ -44,6 +42,12 @@ class Promise(Generic[T]):
             raise self._result
         return cast(T, self._result)
 
+    def kept(self) -> "Work[T]":
+        """Wait for the result, without a pause if it is there."""
+        if not self.is_kept:
+            yield self
+        return self.result()
+
     def __repr__(self) -> str:
         return f"<Promise {self._result!r}>" if self.is_kept else "<Promise open>"
 
@@ -74,30 +78,3 @@ def _done(job: Job | Promise[Any], settle: Callable[[], object]) -> Any:
     if not job.is_kept:
         settle()
     return job.result()
-
-
-class SyncWaiter:
-    """Waits until appended messages are on the device, where a publish is answered before that (`flush: interval`)."""
-
-    def __init__(self, later: Callable[[Promise[None]], object] = lambda promise: promise(None)) -> None:
-        self.later = later
-        """Keeps a promise a moment later. At once would not let the flusher report."""
-
-    def wait(self, log: Log, end: int) -> Work[None]:
-        """Wait until everything below this offset is on the device."""
-        while log.durable_end < end:
-            log.refuse_unless_open()
-            log.sync_soon()
-            moment: Promise[None] = Promise()
-            self.later(moment)
-            yield moment
-
-    def wait_all(self, logs: Iterable[Log]) -> Work[None]:
-        """Wait for all visible messages of these logs; skip deleted ones."""
-        ends = [(log, log.readable_end) for log in logs if not log.is_closed]
-        for log, end in ends:
-            if log.durable_end < end:
-                log.sync_soon()
-        for log, end in ends:
-            with suppress(LogClosed):
-                yield from self.wait(log, end)

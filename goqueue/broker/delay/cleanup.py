@@ -139,7 +139,7 @@ def _rewrite_needed_records(delays: DelayedMessages, end: int) -> Work[None]:
     if told:
         yield delays.record(*told)
     yield from delays.catch_up()
-    yield from delays.synced(delays.delayed_log, delays.delayed_log.log_end)
+    yield from delays.delayed_log.synced(delays.delayed_log.log_end)
 
 
 def _drop_segments(delays: DelayedMessages, disk: Disk, front: list[_SegmentStats], rule: _KeepUnsettled) -> Work[None]:

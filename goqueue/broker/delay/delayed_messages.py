@@ -21,7 +21,7 @@ import numpy as np
 
 from goqueue.broker.core.delay_headers import delivered_origins
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.work import Promise, SyncWaiter, Work, run_work
+from goqueue.broker.core.work import Promise, Work, run_work
 from goqueue.broker.delay.records import (
     DelayedLogEntries,
     apply_log_entries,
@@ -44,13 +44,10 @@ _BRIEF_BYTES = 256 * 1024  # of frames that are decoded inline: a millisecond
 class DelayedMessages:
     """The delayed messages of one partition."""
 
-    def __init__(
-        self, partition: Partition, delayed_log: Partition, clock: Clock, syncs: SyncWaiter | None = None
-    ) -> None:
+    def __init__(self, partition: Partition, delayed_log: Partition, clock: Clock) -> None:
         self.partition = partition
         self.delayed_log = delayed_log
         self.clock = clock
-        self._syncs = syncs or SyncWaiter()
         self.schedule = DeliverySchedule()
         self.wheel = TimingWheel(clock.now_ns())
         self.applied = delayed_log.earliest
@@ -265,7 +262,7 @@ class DelayedMessages:
             end = self.partition.high_watermark
             since = self.since or 0 if self._doubt is None else self._doubt
             offsets = yield from self._arrived(since, end)
-            yield from self.synced(self.partition, end)
+            yield from self.partition.synced(end)
             yield from self.record_delivered(offsets[self.schedule.dues_of(offsets) >= 0], end)
             if failures == self._failures:  # otherwise another delivery failed meanwhile
                 self.unsure, self._doubt = False, None
@@ -300,9 +297,6 @@ class DelayedMessages:
     def searched_bytes(self, end: int) -> int:
         """Estimate how many bytes of the topic a search has to read."""
         return (end - (self.since or 0)) * self.partition.message_bytes
-
-    def synced(self, partition: Partition, end: int) -> Work[None]:
-        yield from self._syncs.wait(partition.log, end)
 
     def _needed_from(self) -> int | None:
         """Return the topic offset that a search needs, or None if no delivery is under way."""

@@ -331,7 +331,7 @@ class PartitionDelivery:
         frames = job() if len(offsets) <= _FEW else (yield job)
         yield from self._begin_search_here()
         # An unsynced message may be lost and its offset reused: then a copy would be taken for the new message.
-        yield from delays.synced(delays.delayed_log, int(offsets.max()) + 1)
+        yield from delays.delayed_log.synced(int(offsets.max()) + 1)
         if request is None and dues[-1] > delays.clock.now_ns():  # the clock was set back meanwhile
             return
         placed: Promise[Placement] = Promise()
@@ -340,7 +340,7 @@ class PartitionDelivery:
             placement: Placement = yield placed
             late_ns = delays.clock.now_ns() - dues
             self.on_delivery.emit(late_ns[late_ns >= 0])  # early ones were requested
-            yield from delays.synced(delays.partition, placement.next_offset)
+            yield from delays.partition.synced(placement.next_offset)
             yield from delays.record_delivered(np.sort(offsets), placement.next_offset)
         except BaseException:
             delays.mark_unsure()
@@ -354,6 +354,6 @@ class PartitionDelivery:
         end = delays.partition.durable_end  # what is behind it may be given out again after a crash
         if delays.since is None:
             yield from delays.record_delivered(NONE, end)
-            yield from delays.synced(delays.delayed_log, delays.delayed_log.log_end)
+            yield from delays.delayed_log.synced(delays.delayed_log.log_end)
         elif delays.searched_bytes(end) > DELAY_SEARCH_BYTES:
             delays.record(encode_settled(DELIVERED, NONE, end))

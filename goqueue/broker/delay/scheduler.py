@@ -11,7 +11,6 @@ import numpy as np
 
 from goqueue.broker.core.deadlines import Deadlines
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.work import SyncWaiter
 from goqueue.broker.delay.delayed_messages import DelayedMessages
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.schedule import STATES
@@ -31,9 +30,8 @@ def delayed_log_name(partition: Partition) -> str:
 
 
 class DelayScheduler:
-    def __init__(self, clock: Clock, syncs: SyncWaiter) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._syncs = syncs
         self._deliveries: dict[Partition, PartitionDelivery] = {}
         self._by_name: dict[str, PartitionDelivery] = {}
         self._due: dict[PartitionDelivery, None] = {}
@@ -52,7 +50,7 @@ class DelayScheduler:
         self, partition: Partition, log: Log, disk: Disk, expiry_seconds: Callable[[], float | None]
     ) -> PartitionDelivery:
         delayed_log = Partition(partition.topic, partition.number, log, is_delayed=True)
-        delivery = PartitionDelivery(DelayedMessages(partition, delayed_log, self._clock, self._syncs), expiry_seconds)
+        delivery = PartitionDelivery(DelayedMessages(partition, delayed_log, self._clock), expiry_seconds)
         self._deliveries[partition] = self._by_name[log.name] = delivery
         delivery.on_delivery.subscribe(self._observe)
         delivery.delays.on_settled.subscribe(self._settled)

@@ -31,7 +31,6 @@ from goqueue.clock import NANOSECONDS, StallFreeClock, SteadyClock
 from goqueue.errors import GoQueueError
 from goqueue.limits import CLIENT_ID_CHARACTERS_MAX, GROUP_LOG_BYTES, GROUP_RETENTION_SECONDS, REVOCATION_SECONDS
 from goqueue.storage.disk import Disk
-from goqueue.storage.log import Log
 
 _NOT_IN_MEMBER_IDS = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -48,14 +47,14 @@ class GroupSettings:
 class GroupCoordinator:
     def __init__(
         self,
-        logs: Sequence[Log],
+        partitions: Sequence[Partition],
         disk: Disk,
         topics: TopicLookup,
         clock: StallFreeClock,
         random_bits: Callable[[int], int],
         settings: GroupSettings,
     ) -> None:
-        least_ns = max((log.last_time for log in logs), default=0)
+        least_ns = max((one.log.last_time for one in partitions), default=0)
         steady = self.clock = SteadyClock(clock, least_ns)
         message_age_clock = SteadyClock(clock.machine, least_ns)
         self._stall_free = clock
@@ -63,7 +62,7 @@ class GroupCoordinator:
         self._topics = topics
         self._random_bits = random_bits
         self.deadlines = Deadlines()
-        store = self.store = GroupStore(logs, disk, random_bits, settings.log_bytes)
+        store = self.store = GroupStore(partitions, disk, random_bits, settings.log_bytes)
         services = GroupServices(store, topics, steady, self.deadlines)
         self.policies = DeliveryPolicies(store, topics, settings.policy)
         self.dead_letter_mover = DeadLetterMover(services)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from goqueue.broker.core.deadlines import Deadlines
 from goqueue.broker.core.journal import Journal
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.view import Isolation
@@ -34,7 +35,6 @@ from goqueue.events import Signal
 from goqueue.limits import GROUP_LOG_BYTES
 from goqueue.partitioner import hash_function, partition_of
 from goqueue.storage.disk import Disk
-from goqueue.storage.log import Log
 from goqueue.storage.retention import plan_retention
 from goqueue.storage.writer import AppendCallback
 
@@ -73,9 +73,9 @@ def is_topic_deleted(topics: TopicLookup, cursor: Cursor) -> bool:
 
 
 class GroupLog:
-    def __init__(self, log: Log, disk: Disk, bytes_max: int) -> None:
+    def __init__(self, partition: Partition, disk: Disk, bytes_max: int) -> None:
         self.state = GroupsState()
-        self.log = log
+        self.log = partition.log
         self._disk = disk
         self._bytes_max = bytes_max
         self._complete_at: dict[GroupLogKey, int] = {}
@@ -86,7 +86,13 @@ class GroupLog:
         self.affected_groups: list[str] = []
         """Groups that lost records at the last start."""
         self.journal: Journal[GroupRecord] = Journal(
-            log, disk, self.state, encode_group_record, decode_group_record, snapshots=False, on_durable=self._note
+            partition,
+            disk,
+            self.state,
+            encode_group_record,
+            decode_group_record,
+            snapshots=False,
+            on_durable=self._note,
         )
 
     @property
@@ -208,9 +214,13 @@ class GroupStore:
     """All groups. `random_bits` returns a number of so many bits that cannot be guessed."""
 
     def __init__(
-        self, logs: Sequence[Log], disk: Disk, random_bits: Callable[[int], int], bytes_max: int = GROUP_LOG_BYTES
+        self,
+        partitions: Sequence[Partition],
+        disk: Disk,
+        random_bits: Callable[[int], int],
+        bytes_max: int = GROUP_LOG_BYTES,
     ) -> None:
-        self.group_logs = [GroupLog(log, disk, bytes_max) for log in logs]
+        self.group_logs = [GroupLog(partition, disk, bytes_max) for partition in partitions]
         self._random_bits = random_bits
         self.on_gathered = Signal[[]]()
         """Called when records wait for `commit`."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from goqueue.broker.core.journal import Journal
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.operations.records import (
     Operation,
@@ -27,7 +28,6 @@ from goqueue.limits import (
     OPERATIONS_MAX,
 )
 from goqueue.storage.disk import Disk
-from goqueue.storage.log import Log
 
 _KEPT_NS = OPERATION_RETENTION_SECONDS * NANOSECONDS
 
@@ -38,10 +38,10 @@ UNDOABLE = frozenset(
 
 
 class OperationRecorder:
-    def __init__(self, log: Log, disk: Disk, clock: Clock) -> None:
+    def __init__(self, partition: Partition, disk: Disk, clock: Clock) -> None:
         self.state = OperationsState()
         self.journal: Journal[OperationRecord] = Journal(
-            log, disk, self.state, encode_operation_record, decode_operation_record, snapshots=False
+            partition, disk, self.state, encode_operation_record, decode_operation_record, snapshots=False
         )
         self._clock = clock
         self._last_id = 0

@@ -18,13 +18,12 @@ from goqueue.broker.transactions.records import OPEN, PREPARED, TransactionMetad
 from goqueue.broker.transactions.refusals import RESTART
 from goqueue.errors import GoQueueError, TransactionPending
 from goqueue.events import Signal
-from goqueue.storage.log import Log
 
 
 class _PendingWrite(NamedTuple):
     """A write to one log that ends some transactions."""
 
-    log: Log
+    partition: Partition
     names: list[str]
     promise: Promise[None]
 
@@ -106,8 +105,7 @@ class TransactionCompleter:
         self._under_way |= chosen
         failures: dict[str, GoQueueError] = {}
         try:
-            log = self._coordinator.journal.log  # the decision must be durable before any control record
-            yield from self._coordinator.syncs.wait(log, log.readable_end)
+            yield from self._coordinator.journal.partition.synced()  # the decision, before any control record
             failures = yield from self._end_everywhere(records)
             yield from self._record_completed([record for record in records if record.id not in failures])
         except GoQueueError as error:
@@ -139,14 +137,14 @@ class TransactionCompleter:
                 yield from self._find_open(partition)
                 promise: Promise[None] = Promise()
                 partition.end_transactions([end for name in here for end in ends[name]], promise)
-                written.append(_PendingWrite(partition.log, here, promise))
+                written.append(_PendingWrite(partition, here, promise))
             except GoQueueError as error:
                 failures |= dict.fromkeys(here, error)
         for one in (*written, *self._settle_group_acks(records)):
             try:
                 yield one.promise
                 # Wait for the device: after the completion is recorded, a crash must not lose any of this.
-                yield from self._coordinator.syncs.wait(one.log, one.log.readable_end)
+                yield from one.partition.synced()
             except GoQueueError as error:
                 failures |= dict.fromkeys(one.names, error)
         return failures
@@ -159,7 +157,8 @@ class TransactionCompleter:
             for group in record.groups:
                 promise: Promise[None] = Promise()
                 self._groups.transaction_acks.end_transaction(group, record.whose, is_commit, failed, promise)
-                redeemed.append(_PendingWrite(self._groups.store.group_log(group).log, [record.id], promise))
+                journal = self._groups.store.group_log(group).journal
+                redeemed.append(_PendingWrite(journal.partition, [record.id], promise))
         return redeemed
 
     def _find_open(self, partition: Partition) -> Work[None]:

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from goqueue.broker.core.catalog import ProducerIdAllocator
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition import Partition, all_synced
 from goqueue.broker.core.producers import ProducerMark, unknown_producer_id
-from goqueue.broker.core.work import Promise, SyncWaiter, Work
+from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.transactions.partitions import LostTransactions, PartitionLookup
 from goqueue.broker.transactions.records import (
     OPEN,
@@ -57,7 +58,6 @@ from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import EPOCH_MAX, TRANSACTION_PARTICIPANTS_MAX, TRANSACTION_RETENTION_SECONDS, TRANSACTIONAL_IDS_MAX
 from goqueue.storage.disk import Disk
-from goqueue.storage.log import Log
 from goqueue.storage.writer import AppendCallback
 
 _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
@@ -65,12 +65,11 @@ _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
 
 class TransactionCoordinator:
     def __init__(
-        self, log: Log, disk: Disk, lookup: PartitionLookup, clock: Clock, ids: ProducerIdAllocator, syncs: SyncWaiter
+        self, partition: Partition, disk: Disk, lookup: PartitionLookup, clock: Clock, ids: ProducerIdAllocator
     ) -> None:
         self.register = TransactionRegistry()
         self.lookup = lookup
-        self.syncs = syncs
-        self.clock = SteadyClock(clock, log.last_time)
+        self.clock = SteadyClock(clock, partition.log.last_time)
         self.trusted_ns = self.clock.now_ns
         """Wall time as far as it is trusted: a clock that jumped ahead removes no id."""
         self.counts = TransactionCounts()
@@ -81,7 +80,7 @@ class TransactionCoordinator:
         self.on_ended = Signal[[EndedTransaction]]()
         # No snapshots, which would hold all ids: compaction bounds what a start has to read.
         self.journal: Journal[TransactionRecord] = Journal(
-            log, disk, self.register, encode_transaction_record, decode_transaction_record, snapshots=False
+            partition, disk, self.register, encode_transaction_record, decode_transaction_record, snapshots=False
         )
         self.timeouts = TransactionTimeouts(self.register, self.clock, self._abort_expired, self.on_decided.emit)
         self.deadlines = self.timeouts.deadlines
@@ -342,12 +341,12 @@ class TransactionCoordinator:
         self._closing.add(known.id)
         self.timeouts.record_activity(known.id)
         try:
-            yield from self.syncs.wait_all(self.lookup.logs(known))
+            yield from all_synced(self.lookup.partitions_of(known))
         finally:
             self._closing.discard(known.id)
 
     def _synced(self) -> Work[None]:
-        yield from self.syncs.wait(self.journal.log, self.journal.log.readable_end)
+        yield from self.journal.partition.synced()
 
     def prepare(
         self,

@@ -14,6 +14,7 @@ from goqueue.broker.core.open_transactions import ProducerEpochs
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producers import marks_in
 from goqueue.broker.core.topic import Topic
+from goqueue.broker.core.work import run_work
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler
 from goqueue.broker.groups.coordinator import GroupCoordinator
@@ -108,11 +109,12 @@ class PartitionLookup:
         behind = messages if enlisted.log_ref.is_delayed else max(0, partition.high_watermark - first)
         return HeldMessages(first, messages, behind)
 
-    def logs(self, record: TransactionMetadata) -> list[Log]:
-        partitions = (self.partition(enlisted) for enlisted in record.partitions)
+    def partitions_of(self, record: TransactionMetadata) -> list[Partition]:
+        """Return the partitions that the transaction has written to, those of its groups included."""
+        enlisted = (self.partition(one) for one in record.partitions)
         group_logs = (self._logs.coordinator.store.group_log(group) for group in record.groups)
-        logs = [partition.log for partition in partitions if partition is not None] + [one.log for one in group_logs]
-        return list(dict.fromkeys(logs))
+        found = [one for one in enlisted if one is not None] + [one.journal.partition for one in group_logs]
+        return list(dict.fromkeys(found))
 
     def held_back(self) -> Iterator[tuple[Partition, int]]:
         """Yield the partitions with offsets hidden from readers of committed messages, and how many. Nothing may change
@@ -162,7 +164,7 @@ class LostTransactions:
             log = partition.log
             try:
                 before_ns = (log.last_time if since_ns is None else since_ns) - _LONGEST_NS
-                since = log.offset_for_time(max(0, before_ns))
+                since = run_work(partition.offset_for_time(max(0, before_ns)))
                 epochs = _epochs_in(log, since)
             except GoQueueError:  # an unreadable log is not served
                 continue

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.core.journal import Journal
+from goqueue.broker.core.partition import Partition
 from goqueue.errors import DiskFailed, DiskFull, FilesExhausted, GoQueueError, LogFenced, MessageTooLarge
 from goqueue.limits import SNAPSHOT_RECORDS, VALUE_BYTES_MAX
 from goqueue.storage import frame
@@ -63,7 +64,7 @@ class Writing:
         self.store: Store = open_store(self.disk, self.clock, tail_bytes=1)
         self.log: Log = self.store.logs.get("words") or self.store.create("words")
         self.words = Words()
-        self.journal: Journal[Pair] = Journal(self.log, self.disk, self.words, encode, decode)
+        self.journal: Journal[Pair] = Journal(Partition("words", 0, self.log), self.disk, self.words, encode, decode)
         self.journal.replay()
 
     def record(self, *records: Pair) -> None:
@@ -301,7 +302,7 @@ def test_durable_callback_gets_every_record_with_its_offset() -> None:
 
     def journal_of(writing: Writing) -> Journal[Pair]:
         return Journal(
-            writing.log,
+            writing.journal.partition,
             writing.disk,
             writing.words,
             encode,

@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producer_checkpoint import save_producers
 from goqueue.broker.core.work import run_work
 from goqueue.errors import DiskFailed, DiskFull, FrameInvalid, GoQueueError, LogFenced, SequenceOutOfOrder
 from goqueue.limits import PRODUCER_WINDOW
@@ -116,7 +117,7 @@ def test_retry_of_pending_batch_shares_its_refusal(running: Running, partition: 
 def test_retries_are_recognized_after_crash(running: Running, with_note: bool) -> None:
     running.publish(marked(0, b"one", b"two"))
     if with_note:
-        run_work(running.partition().save_producers(running.disk))
+        run_work(save_producers(running.partition(), running.disk))
     running.publish(marked(2, b"three"))
     after = running.crash()
     assert after.publish(marked(0, b"one", b"two")).pieces == ((0, 2),)
@@ -134,7 +135,7 @@ def test_garbage_producer_checkpoint_is_ignored(running: Running) -> None:
 
 def test_unreadable_producer_checkpoint_is_an_error(running: Running) -> None:
     running.publish(marked(0, b"one"))
-    run_work(running.partition().save_producers(running.disk))
+    run_work(save_producers(running.partition(), running.disk))
     after = running.crash()
     after.disk.fail("read", errno.EIO, path="*producers")
     with pytest.raises(DiskFailed):
@@ -145,7 +146,7 @@ def test_unreadable_producer_checkpoint_is_an_error(running: Running) -> None:
 def test_producer_checkpoint_covers_only_durable_batches(running: Running) -> None:
     running.publish(marked(0, b"one"))
     offer_batch(running.partition(), marked(1, b"lost"))
-    run_work(running.partition().save_producers(running.disk))
+    run_work(save_producers(running.partition(), running.disk))
     after = running.crash()
     assert after.publish(marked(0, b"one")).duplicate
     assert not after.publish(marked(1, b"found")).duplicate

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.producer_checkpoint import save_producers
 from goqueue.broker.core.topic import TopicSettings
 from goqueue.broker.core.upkeep import CompactionResult, compact_partition, maintain_partition
 from goqueue.broker.core.work import run_work
@@ -295,7 +296,7 @@ def test_topic_without_producers_gets_no_checkpoint() -> None:
 
 def test_fsck_knows_all_files_beside_a_log(running: Running) -> None:
     running.publish(marked(0, b"a", b"b"))
-    run_work(running.partition().save_producers(running.disk))
+    run_work(save_producers(running.partition(), running.disk))
     running = running.restart()
     noted = {path.rpartition("/")[2] for path in running.disk.paths()}
     assert {"producers", "snapshot"} <= noted

@@ -10,6 +10,7 @@ import numpy as np
 from goqueue import delay
 from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.core.work import Promise, Work, run_work
@@ -105,7 +106,7 @@ class Scene:
         """With its producers loaded, as the runtime has it before a batch comes."""
         delayed_log = self.delays.delayed_log
         if delayed_log.producers is None:
-            run_work(delayed_log.load_producers(self.running.disk))
+            run_work(load_producers(delayed_log, self.running.disk))
         return delayed_log
 
     def fill(self, count: int, seconds: float, size: int = 200) -> list[int]:

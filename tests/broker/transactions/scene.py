@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import Promise, Work, run_work
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
@@ -29,11 +30,9 @@ class Scene:
     def __init__(self, running: Running | None = None, *, flush: FlushMode = "always") -> None:
         self.running = running or Running(flush=flush)
         self.decided: list[str] = []
-        self.waits: list[Promise[None]] = []
         self.is_carrying = True
         """Whether what is decided is carried out."""
         self.coordinator.on_decided.subscribe(self.decided.append)
-        self.running.broker.syncs.later = self.waits.append
         if running is None:
             self.running.create("orders")
 
@@ -44,7 +43,7 @@ class Scene:
     def partition(self, log_ref: LogRef = ORDERS) -> Partition:
         partition, _ = self.coordinator.lookup.find(log_ref)
         if partition.producers is None:
-            run_work(partition.load_producers(self.running.disk))
+            run_work(load_producers(partition, self.running.disk))
         return partition
 
     def known(self, name: str = NAME) -> TransactionMetadata:
@@ -60,10 +59,6 @@ class Scene:
         self.coordinator.commit()
         self.running.broker.coordinator.commit()
         self.running.store.resources.flusher.flush(sync=self.running.mode == "always")
-        waits = list(self.waits)
-        self.waits.clear()
-        for promise in waits:
-            promise(None)
         while self.decided and self.is_carrying:
             self.do(self.running.broker.completer.complete(self.decided.pop(0)))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import run_work
 from goqueue.errors import (
@@ -144,7 +145,7 @@ class Stream:
 
     def _load(self, partition: Partition) -> None:
         if partition.producers is None:
-            run_work(partition.load_producers(self.world.disk))
+            run_work(load_producers(partition, self.world.disk))
 
     def _publish(self, sent: Sent) -> bool:
         """True if it is on its way."""

@@ -10,6 +10,7 @@ from goqueue import delay
 from goqueue.broker.core.admission import decode_batch, encode_marked
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
@@ -221,7 +222,7 @@ class Incarnation:
             raise TopicNotFound("it was made anew meanwhile")
         yield from coordinator.enlist(whose, [batch.log_ref], name=self.name, begin=True)
         if partition.producers is None:
-            yield from partition.load_producers(world.disk)
+            yield from load_producers(partition, world.disk)
         told: Promise[Placement] = Promise()
         now_ns = world.clock.now_ns() if partition.is_delayed else None
         if batch.mark is not None:

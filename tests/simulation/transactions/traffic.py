@@ -9,7 +9,7 @@ from typing import Any
 from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
 from goqueue.broker.core.upkeep import maintain_partition
-from goqueue.broker.core.work import Promise, Work
+from goqueue.broker.core.work import Work
 from goqueue.broker.delay.cleanup import clean_delayed_log
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
@@ -44,7 +44,6 @@ class TransactionTraffic(Traffic):
         self.model = Model(counts=world.counts)
         self.decided: list[str] = []
         """The transactional ids whose transactions are to be carried out."""
-        self.waits: list[Promise[None]] = []
         """To be kept a moment later."""
         self.recovery: Task | None = None
         self.is_recovered = False
@@ -92,9 +91,8 @@ class TransactionTraffic(Traffic):
     # --- lives ---
 
     def opened(self) -> None:
-        self.decided, self.waits = [], []
+        self.decided = []
         self.transactions.on_decided.subscribe(self.decided.append)
-        self.broker.syncs.later = self.waits.append
         self.is_recovered, self.recovery = False, None
         for name in TOPICS:
             if name not in self.broker.topics:
@@ -110,13 +108,6 @@ class TransactionTraffic(Traffic):
 
     def observe(self) -> None:
         self.see()
-
-    def flushed(self) -> None:
-        """Keep the promises of callers that wait for a moment."""
-        waits = list(self.waits)
-        self.waits.clear()
-        for promise in waits:
-            promise(None)
 
     def time_passed(self) -> None:
         if self.random.random() < 0.7:

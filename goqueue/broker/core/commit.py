@@ -1,0 +1,78 @@
+"""What is committed in a partition, and the callers that wait for it.
+
+    committed_end ≤ stored_end of the log        synced: what is committed and on the device
+
+The log reports what it has stored. This decides what of it is committed, shows that to readers, and answers the
+callers that wait. A broker alone commits what its log has stored: what is synced or, with `flush: interval`, written.
+
+The log calls `advance` after each report of the flusher, before it calls the appenders.
+"""
+
+from bisect import insort
+from enum import Enum
+from operator import itemgetter
+
+from goqueue.events import Signal
+from goqueue.storage.log import Log
+from goqueue.storage.writer import AppendCallback
+
+
+class CommitLevel(Enum):
+    """What a caller waits for. Each level includes the one before it."""
+
+    COMMITTED = "committed"
+    """Readers may see it."""
+    SYNCED = "synced"
+    """It is on the device whatever the flush mode: a loss of power does not take it."""
+
+
+_end_of = itemgetter(0)
+
+
+class Commit:
+    """The commit rule of one partition, and the callers that wait."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.committed_end = log.readable_end
+        """The high watermark: readers see only smaller offsets."""
+        self.on_advance = Signal[[]]()
+        """Emitted when there may be more to read."""
+        self._waiting: dict[CommitLevel, list[tuple[int, AppendCallback]]] = {}
+        log.on_report = self.advance
+
+    def when(self, end: int, level: CommitLevel, done: AppendCallback) -> None:
+        """Call `done` when everything below this offset has reached the level; at once if it has."""
+        if self._reached(level) >= end:
+            done(None)
+        elif (obstacle := self._log.obstacle) is not None:
+            done(obstacle)
+        else:
+            insort(self._waiting.setdefault(level, []), (end, done), key=_end_of)
+            if level is CommitLevel.SYNCED:
+                self._log.sync_soon()
+
+    def advance(self) -> None:
+        """Decide what is committed, show it to readers, and answer those who wait."""
+        end = self._log.stored_end
+        self._log.show(end)
+        if end != self.committed_end:
+            self.committed_end = end
+            self.on_advance.emit()
+        if self._waiting:
+            self._answer()
+
+    def _reached(self, level: CommitLevel) -> int:
+        if level is CommitLevel.COMMITTED:
+            return self.committed_end
+        return min(self.committed_end, self._log.durable_end)
+
+    def _answer(self) -> None:
+        obstacle = self._log.obstacle
+        for level, waiting in list(self._waiting.items()):
+            while waiting and waiting[0][0] <= self._reached(level):
+                waiting.pop(0)[1](None)
+            while waiting and obstacle is not None:
+                waiting.pop(0)[1](obstacle)
+            if not waiting:
+                del self._waiting[level]
