@@ -12,17 +12,17 @@ The owner answers nothing before `done` was called without an error, and calls `
 records added until then share an append.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from goqueue.broker.core.partition import Partition
 from goqueue.errors import GoQueueError
 from goqueue.limits import SNAPSHOT_RECORDS
 from goqueue.storage import frame, scan
 from goqueue.storage.compaction import load_progress
-from goqueue.storage.disk import Disk, read_all
+from goqueue.storage.disk import Disk, read_all, remove_files
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 from goqueue.storage.writer import AppendCallback
 
@@ -93,6 +93,8 @@ class Journal(Generic[Record]):
         """The ranges that the last `replay` could not read."""
         self._durable = type(machine)()
         self._durable_end = 0
+        self._durable_ns = 0
+        """The time of the last record that was read, or 0."""
         self._encode = encode
         self._decode = decode
         self._snapshot_offset = 0
@@ -101,6 +103,7 @@ class Journal(Generic[Record]):
         self._pending: list[_RecordBatch[Record]] = []
         """Batches that are being written."""
         self._gathered: _RecordBatch[Record] = _RecordBatch()
+        partition.derived.append(self)
 
     @property
     def durable(self) -> StateMachine[Record]:
@@ -120,30 +123,43 @@ class Journal(Generic[Record]):
         """Rebuild the state from the disk, skipping damage."""
         self._durable.clear()
         self.losses.clear()
-        offset = expected = self._restore()
-        time = 0
+        self._durable_end, self._durable_ns = self._restore(), 0
+        for _ in self._read_committed():
+            pass
+        self._go_back()
+
+    rebuild = replay
+
+    def follow(self) -> None:
+        """Apply what is committed and was appended by somebody else: the leader, when this log is a replica."""
+        assert not self._pending, "a journal that follows records nothing"
+        for record in self._read_committed():
+            self._machine.apply(record)
+
+    def _read_committed(self) -> Iterator[Record]:
+        """Apply what is committed behind the durable state to it, and yield each record."""
+        offset = expected = self._durable_end
         compacted = load_progress(self._disk, self.log.directory).gaps if self.log.next_offset else 0
         while offset < self.partition.high_watermark:
             read = self.log.read(offset, _READ_BYTES, skip_damage=True)
             for damage in read.skipped:
-                self._note_loss(max(damage.first_offset, expected), damage.next_offset, time)
+                self._note_loss(max(damage.first_offset, expected), damage.next_offset)
                 expected = damage.next_offset
             for buffer in read.buffers:
                 for position in frame.walk(buffer):
                     message = frame.decode(buffer, position)
-                    self._note_loss(max(expected, compacted), message.offset, time)
-                    expected, time = message.offset + 1, message.timestamp_ns
+                    self._note_loss(max(expected, compacted), message.offset)
+                    expected, self._durable_ns = message.offset + 1, message.timestamp_ns
                     record = self._decode(message)
                     self._durable.apply(record)
                     self._on_durable(record, message.offset)
-            offset = read.next_offset
-        self._note_loss(max(expected, compacted), offset, time)
-        self._durable_end = offset
-        self._go_back()
+                    yield record
+            offset = self._durable_end = read.next_offset
+        self._note_loss(max(expected, compacted), offset)
 
-    def _note_loss(self, first: int, end: int, since_ns: int) -> None:
+    def _note_loss(self, first: int, end: int) -> None:
         if first < end:
-            self.losses.append(LostRange(first, end, since_ns))
+            self.losses.append(LostRange(first, end, self._durable_ns))
             self._durable.note_loss(end - first)
 
     def fence_where_refused(self, error: GoQueueError | None) -> None:
@@ -243,15 +259,22 @@ class Journal(Generic[Record]):
             write_checkpoint(self._disk, self._path, offset=end, frames=frames)
             self._snapshot_offset = end
 
+    def drop_caches(self, offset: int) -> None:
+        """Remove a snapshot that has records of this offset or later ones."""
+        note = self._read_snapshot()
+        if note is None or note["offset"] > offset:
+            remove_files(self._disk, self._path)
+            self._disk.sync_directory(self.log.directory)
+
+    def _read_snapshot(self) -> dict[str, Any] | None:
+        if self._disk.kind(self._path) == "file":
+            with suppress(GoQueueError):
+                return decode_checkpoint(read_all(self._disk, self._path))
+        return None
+
     def _restore(self) -> int:
         """Apply the snapshot if one fits the log; return the offset behind it."""
-        self._snapshot_offset = 0
-        try:
-            note = (
-                decode_checkpoint(read_all(self._disk, self._path)) if self._disk.kind(self._path) == "file" else None
-            )
-        except GoQueueError:
-            note = None
+        self._snapshot_offset, note = 0, self._read_snapshot()
         # A later compaction may have removed deletions of what the snapshot still has.
         least = max(self.log.first_offset, load_progress(self._disk, self.log.directory).gaps)
         if note is None or not least <= note["offset"] <= self.partition.high_watermark:

@@ -141,6 +141,16 @@ ProducerEpochs = dict[int, int]
 """Epochs of the producers whose transactions may be open."""
 
 
+def epochs_in(read: ReadResult) -> ProducerEpochs:
+    """Return the producers of transactional batches with their last epochs."""
+    epochs: ProducerEpochs = {}
+    for buffer in read.buffers:
+        frames = scan.walk(buffer)
+        transactional = set(frames.offsets[classify_transactional(frames)[0]].tolist())
+        epochs |= {mark.producer: mark.epoch for mark, offset, _ in marks_in(buffer) if offset in transactional}
+    return epochs
+
+
 _NONE = OpenTransaction(-1)
 
 

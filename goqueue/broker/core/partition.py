@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
 
@@ -20,7 +21,13 @@ from goqueue.broker.core.aborted_index import AbortedIndex, begins_with_message,
 from goqueue.broker.core.admission import decode_batch, remaining_frames
 from goqueue.broker.core.commit import Commit, CommitLevel
 from goqueue.broker.core.lane_index import LaneIndex
-from goqueue.broker.core.open_transactions import OpenTransactions, OpenTransactionScan, ProducerEpochs, TransactionEnd
+from goqueue.broker.core.open_transactions import (
+    OpenTransactions,
+    OpenTransactionScan,
+    ProducerEpochs,
+    TransactionEnd,
+    epochs_in,
+)
 from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable
 from goqueue.broker.core.work import Promise, Work
 from goqueue.errors import GoQueueError, LogClosed
@@ -68,6 +75,18 @@ PublishCallback = Callable[[Placement | GoQueueError], None]
 """Called once: with the offsets when the messages are durable, or with the error."""
 
 
+class DerivedState(Protocol):
+    """A state that follows from a log, and may be cached in files beside it."""
+
+    def drop_caches(self, offset: int) -> None:
+        """Remove, durably, what is cached of this offset and later ones: the log is about to be cut back there."""
+        ...
+
+    def rebuild(self) -> None:
+        """Derive the state anew: the log was cut back."""
+        ...
+
+
 @dataclass(slots=True)
 class _PublishBatch:
     """Small publishes that the next append will write."""
@@ -86,22 +105,30 @@ class Partition:
         self.log = log
         self._commit = Commit(log)
         self._commit.on_advance.subscribe(self.wake)
-        self.lanes = LaneIndex(log)
         self.is_delayed = is_delayed
         """Whether this is a delayed log: each message has a delivery time."""
-        self.open = OpenTransactions()
-        self.aborted = AbortedIndex(log, lambda: self.last_stable)
+        self.derived: list[DerivedState] = []
+        """States that others derive from this log."""
         self.needed_from: Callable[[], int | None] = lambda: None
         """Returns the first offset that must not be removed now, or None."""
+        self._gathered = _PublishBatch()
+        self._watchers: dict[Callable[[], None], None] = {}
+        self.derive()
+
+    def derive(self) -> None:
+        """Begin to derive state from the log: at the start, and after the log was cut back."""
+        log = self.log
+        self.lanes = LaneIndex(log)
+        self.open = OpenTransactions()
+        self.aborted = AbortedIndex(log, lambda: self.last_stable)
         self.producers: ProducerTable | None = None if log.next_offset else ProducerTable()
         self.compacted_end = -1
         """The end of the sealed segments at the last compaction."""
         self.producers_saved = -1
         """The log end that the producer checkpoint covers."""
-        self._gathered = _PublishBatch()
         self._first_times: dict[Segment, int] = {}
         """First times from indexes, of segments whose log does not have them. Only listings may use them."""
-        self._watchers: dict[Callable[[], None], None] = {}
+        self._commit.advance()
 
     # --- positions ---
 
@@ -292,6 +319,16 @@ class Partition:
             self.aborted.note(one for marker in markers if not marker.is_commit for one in marker.ranges)
             self.wake()
         done(error)
+
+    def transactional_epochs(self, since: int) -> Work[ProducerEpochs]:
+        """Return the producers of transactional batches from this offset on, with their last epochs."""
+        epochs: ProducerEpochs = {}
+        offset = max(since, self.earliest)
+        while offset < self.high_watermark:
+            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
+            epochs |= yield partial(epochs_in, read)
+            offset = read.next_offset
+        return epochs
 
     def find_open(self, epochs: ProducerEpochs) -> Work[None]:
         """After a start: find the open messages of these producers in the range that is held."""

@@ -5,12 +5,13 @@ checkpoint shows where the torn batch ended.
 """
 
 from functools import partial
+from typing import Any
 
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producers import ProducerMark, ProducerTable, marks_in
 from goqueue.broker.core.work import Work
 from goqueue.limits import READ_BYTES_MAX
-from goqueue.storage.disk import Disk, read_all
+from goqueue.storage.disk import Disk, read_all, remove_files
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 from goqueue.storage.reads import ReadResult
 
@@ -52,6 +53,14 @@ def save_producers(partition: Partition, disk: Disk, *, even_none: bool = False)
     partition.producers_saved = end
 
 
+def drop_producers(partition: Partition, disk: Disk, offset: int) -> None:
+    """Remove a checkpoint that covers this offset or later ones: the log is about to be cut back there."""
+    note = _read_note(disk, _path(partition))
+    if note is not None and note["offset"] > offset:
+        remove_files(disk, _path(partition))
+        disk.sync_directory(partition.log.directory)
+
+
 def note_tear(partition: Partition, disk: Disk) -> Work[None]:
     """After a crash, before any append: record where a torn last batch ends."""
     offset = yield from partition.offset_for_time(partition.log.last_time)
@@ -70,7 +79,7 @@ def _path(partition: Partition) -> str:
     return f"{partition.log.directory}/producers"
 
 
-def _read_note(disk: Disk, path: str) -> dict[str, list[object]] | None:
+def _read_note(disk: Disk, path: str) -> dict[str, Any] | None:
     """Return None if there is no checkpoint. A read error is raised: the checkpoint may be all that is left of the
     marks.
     """

@@ -44,13 +44,26 @@ _BRIEF_BYTES = 256 * 1024  # of frames that are decoded inline: a millisecond
 class DelayedMessages:
     """The delayed messages of one partition."""
 
-    def __init__(self, partition: Partition, delayed_log: Partition, clock: Clock) -> None:
+    def __init__(self, partition: Partition, delayed_log: Partition, disk: Disk, clock: Clock) -> None:
         self.partition = partition
         self.delayed_log = delayed_log
         self.clock = clock
+        self._disk = disk
+        self.on_earlier = Signal[[]]()
+        """Emitted when there is work before the last `next_ns`."""
+        self.on_settled = Signal[[int, int]]()
+        """Emitted with a final state and the number of messages that reached it."""
+        self._waiting: list[Promise[None]] = []
+        self._begin()
+        delayed_log.watch(self._on_appended)
+        delayed_log.derived.append(self)
+        partition.needed_from = self._needed_from
+
+    def _begin(self) -> None:
+        """Begin with an empty state: before the log is read, and read again after it was cut back."""
         self.schedule = DeliverySchedule()
-        self.wheel = TimingWheel(clock.now_ns())
-        self.applied = delayed_log.earliest
+        self.wheel = TimingWheel(self.clock.now_ns())
+        self.applied = self.delayed_log.earliest
         """The offset up to which the state was read."""
         self.since: int | None = None
         """Deliveries below this topic offset are recorded; None before the first one."""
@@ -67,12 +80,8 @@ class DelayedMessages:
         self.scheduled = 0
         """Number of scheduled messages, and the sum of their delays."""
         self.ahead_seconds = 0.0
-        self.on_earlier = Signal[[]]()
-        """Emitted when there is work before the last `next_ns`."""
-        self.on_settled = Signal[[int, int]]()
-        """Emitted with a final state and the number of messages that reached it."""
         self._horizon_ns = self.wheel.horizon_ns
-        self._seen_ns = clock.now_ns()
+        self._seen_ns = self.clock.now_ns()
         self._is_open = False
         self._is_behind = False
         self._saved = -1
@@ -81,13 +90,23 @@ class DelayedMessages:
         """First offsets of segments that are damaged and cannot be rewritten."""
         self._doubt: int | None = None
         """The value of `since` when a part of the log could not be read: later deliveries may be unrecorded."""
-        self._waiting: list[Promise[None]] = []
-        delayed_log.watch(self._on_appended)
-        partition.needed_from = self._needed_from
 
-    def open(self, disk: Disk) -> None:
+    def drop_caches(self, offset: int) -> None:
+        """Remove a snapshot that has records of this offset or later ones."""
+        directory = self.delayed_log.log.directory
+        found = read_snapshot(self._disk, directory)
+        if found is None or found.applied > offset:
+            remove_snapshot(self._disk, directory)
+
+    def rebuild(self) -> None:
+        """Derive the state anew from a log that was cut back. Nothing may be decided or delivered meanwhile."""
+        assert not self.delivering | self.deciding, "a log is cut back when nothing is under way"
+        self._begin()
+        self.open()
+
+    def open(self) -> None:
         """Rebuild the state from the log, and from a snapshot if one fits."""
-        found = read_snapshot(disk, self.delayed_log.log.directory)
+        found = read_snapshot(self._disk, self.delayed_log.log.directory)
         if found is not None and self.delayed_log.earliest <= found.applied <= self.delayed_log.high_watermark:
             self._restore(found)
         elif found is not None:

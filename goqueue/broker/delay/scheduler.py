@@ -50,11 +50,11 @@ class DelayScheduler:
         self, partition: Partition, log: Log, disk: Disk, expiry_seconds: Callable[[], float | None]
     ) -> PartitionDelivery:
         delayed_log = Partition(partition.topic, partition.number, log, is_delayed=True)
-        delivery = PartitionDelivery(DelayedMessages(partition, delayed_log, self._clock), expiry_seconds)
+        delivery = PartitionDelivery(DelayedMessages(partition, delayed_log, disk, self._clock), expiry_seconds)
         self._deliveries[partition] = self._by_name[log.name] = delivery
         delivery.on_delivery.subscribe(self._observe)
         delivery.delays.on_settled.subscribe(self._settled)
-        delivery.delays.open(disk)
+        delivery.delays.open()
         delivery.delays.on_earlier.subscribe(lambda: self._look(log.name))
         self._look(log.name)
         return delivery

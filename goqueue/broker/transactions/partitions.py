@@ -12,7 +12,6 @@ from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.open_transactions import ProducerEpochs
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.producers import marks_in
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.core.work import run_work
 from goqueue.broker.delay.delivery import PartitionDelivery
@@ -25,7 +24,7 @@ from goqueue.errors import GoQueueError
 from goqueue.limits import TRANSACTION_SECONDS_MAX
 from goqueue.storage import scan
 from goqueue.storage.log import Log
-from goqueue.storage.transaction_marker import classify_transactional, markers_in
+from goqueue.storage.transaction_marker import markers_in
 
 _READ_BYTES = 1024 * 1024
 _LONGEST_NS = round(TRANSACTION_SECONDS_MAX * NANOSECONDS)
@@ -165,22 +164,12 @@ class LostTransactions:
             try:
                 before_ns = (log.last_time if since_ns is None else since_ns) - _LONGEST_NS
                 since = run_work(partition.offset_for_time(max(0, before_ns)))
-                epochs = _epochs_in(log, since)
+                epochs = run_work(partition.transactional_epochs(since))
             except GoQueueError:  # an unreadable log is not served
                 continue
             if epochs:
                 partition.open.hold(since, partition.log_end)
                 self.unknown[partition] = epochs
-
-
-def _epochs_in(log: Log, since: int) -> ProducerEpochs:
-    """Return the producers of transactional batches with their last epochs."""
-    epochs: ProducerEpochs = {}
-    for buffer in _buffers(log, since):
-        frames = scan.walk(buffer)
-        transactional = set(frames.offsets[classify_transactional(frames)[0]].tolist())
-        epochs |= {mark.producer: mark.epoch for mark, offset, _ in marks_in(buffer) if offset in transactional}
-    return epochs
 
 
 def _buffers(log: Log, offset: int) -> Iterator[memoryview]:

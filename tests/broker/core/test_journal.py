@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.truncation import truncate_partition
+from goqueue.broker.core.work import run_work
 from goqueue.errors import DiskFailed, DiskFull, FilesExhausted, GoQueueError, LogFenced, MessageTooLarge
 from goqueue.limits import SNAPSHOT_RECORDS, VALUE_BYTES_MAX
-from goqueue.storage import frame
+from goqueue.storage import frame, scan
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.log import Log
 from goqueue.storage.store import Store
@@ -370,3 +372,49 @@ def test_too_large_record_changes_nothing() -> None:
     writing.journal.commit()
     writing.store.flush()
     assert told == [None]
+
+
+PAIRS = st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(["", "apple", "bear", "cat"])), max_size=30)
+
+
+@given(PAIRS, st.data())
+def test_journal_cut_back_equals_one_that_never_had_the_records(records: list[Pair], data: st.DataObject) -> None:
+    writing, twin = Writing(), Writing()
+    for record in records:
+        writing.record(record)
+        if data.draw(st.booleans(), "snapshot"):
+            writing.journal.snapshot()
+    offset = data.draw(st.integers(0, len(records)), "cut")
+    run_work(truncate_partition(writing.journal.partition, writing.disk, offset))
+    for record in records[:offset]:
+        twin.record(record)
+    assert writing.known == twin.known
+    for one in (writing, twin):  # a snapshot of what is gone would fit the log again
+        for number in range(len(records) - offset + 1):
+            one.record(("later", str(number)))
+    assert writing.known == twin.known == writing.after_crash().known
+
+
+@given(PAIRS, st.data())
+def test_journal_that_follows_has_the_state_of_the_one_that_records(records: list[Pair], data: st.DataObject) -> None:
+    writing, follower = Writing(), Writing()
+    for record in records:
+        writing.record(record)
+        if data.draw(st.booleans(), "follow"):
+            copy_log(writing, follower)
+            follower.journal.follow()
+            assert follower.known == writing.known
+    copy_log(writing, follower)
+    follower.journal.follow()
+    assert follower.known == writing.known == follower.after_crash().known
+    follower.record(("a", "leads"))  # from here on it records itself
+    assert follower.known == {**writing.known, "a": "leads"}
+
+
+def copy_log(source: Writing, target: Writing) -> None:
+    """Append to the target's log what it does not have."""
+    log = target.log
+    while log.next_offset < source.log.readable_end:
+        for buffer in source.log.read(log.next_offset, 1 << 20).buffers:
+            target.journal.partition.append(scan.check_batch(bytearray(buffer)), lambda _: None)
+        target.store.flush()

@@ -1,0 +1,54 @@
+"""Cutting a partition back to an offset, as a replica does when its leader has another history.
+
+Everything that follows from the log is undone with it: producers, open and aborted transactions, lanes, and what others
+derive from the log. What is left is what a log would have that never had the messages behind the offset.
+
+Caches of the removed part go first, durably: otherwise a crash could leave one that fits the log once it has grown
+again.
+"""
+
+from functools import partial
+
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.producer_checkpoint import drop_producers, note_tear
+from goqueue.broker.core.work import Work
+from goqueue.limits import READ_BYTES_MAX
+from goqueue.storage import scan
+from goqueue.storage.disk import Disk
+from goqueue.storage.reads import ReadResult
+from goqueue.storage.transaction_marker import markers_in
+from goqueue.storage.truncation import truncate
+
+
+def truncate_partition(partition: Partition, disk: Disk, offset: int) -> Work[None]:
+    """Remove everything from this offset on. All appends must be durable, and nothing may be appended meanwhile."""
+    undecided = yield from _first_undecided(partition, offset)
+    drop_producers(partition, disk, offset)
+    for state in partition.derived:
+        state.drop_caches(offset)
+    truncate(partition.log, disk, offset)
+    partition.derive()
+    yield from note_tear(partition, disk)  # the cut may go through a batch
+    if undecided < offset:
+        partition.open.hold(undecided, offset)
+        yield from partition.find_open((yield from partition.transactional_epochs(undecided)))
+    for state in partition.derived:
+        state.rebuild()
+    partition.wake()
+
+
+def _first_undecided(partition: Partition, offset: int) -> Work[int]:
+    """Return where the oldest transaction begins that is open, or that ends only in the part to be removed."""
+    first = partition.open.first_offset
+    found = [offset] if first is None else [first, offset]
+    while offset < partition.high_watermark:
+        read = yield from partition.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
+        found.append((yield partial(_first_ended, read)))
+        offset = read.next_offset
+    return min(found)
+
+
+def _first_ended(read: ReadResult) -> int:
+    """Return the first offset of the transactions that end here."""
+    markers = (marker for buffer in read.buffers for _, marker in markers_in(scan.walk(buffer)))
+    return min((marker.ranges[0][0] for marker in markers), default=read.next_offset)

@@ -1,0 +1,166 @@
+"""A partition that was cut back derives from its log what one derives that never had the messages behind."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.broker.core.admission import encode_marked
+from goqueue.broker.core.open_transactions import TransactionEnd
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.producer_checkpoint import load_producers, note_tear, save_producers
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.truncation import truncate_partition
+from goqueue.broker.core.work import Work, run_work
+from goqueue.limits import READ_BYTES_MAX
+from goqueue.storage import frame, scan
+from goqueue.storage.lanes import LANES
+from goqueue.storage.reads import ReadResult
+from goqueue.testing.clock import ManualClock
+from goqueue.testing.disk import FaultyDisk
+from tests.storage.stores import open_store
+
+NAME = "orders/0"
+IDEMPOTENT, TRANSACTIONAL = 7, (8, 9)
+
+Kind = Literal["publish", "mark", "transact", "commit", "abort", "store", "look", "roll"]
+KINDS: tuple[Kind, ...] = ("publish", "mark", "transact", "commit", "abort", "store", "look", "roll")
+STEPS = st.lists(
+    st.tuples(st.sampled_from(KINDS), st.sampled_from(TRANSACTIONAL), st.integers(1, 4)), min_size=1, max_size=30
+)
+
+
+class Lived:
+    """A partition with plain, idempotent and transactional batches, and caches beside its log."""
+
+    def __init__(self, disk: FaultyDisk | None = None) -> None:
+        self.disk = disk or FaultyDisk()
+        self.store = open_store(self.disk, ManualClock())
+        self.partition = Partition("orders", 0, self.store.logs.get(NAME) or self.store.create(NAME))
+        self.sequences: dict[tuple[int, int], int] = {}
+        self.epochs = dict.fromkeys(TRANSACTIONAL, 0)
+
+    def recover(self) -> None:
+        """Find torn batches and open transactions, as a start does."""
+        run_work(note_tear(self.partition, self.disk))
+        self.partition.open.hold(0, self.partition.log_end)
+        run_work(self.partition.find_open(run_work(self.partition.transactional_epochs(0))))
+
+    def do(self, kind: Kind, producer: int, count: int) -> None:
+        match kind:
+            case "publish":
+                self.partition.offer(frames(count), lambda _: None)
+                self.partition.commit()
+            case "mark":
+                self.send(IDEMPOTENT, 0, count)
+            case "transact":
+                self.send(producer, self.epochs[producer], count)
+            case "commit" | "abort":
+                end = TransactionEnd(producer, self.epochs[producer], kind == "commit")
+                self.partition.end_transactions([end], lambda _: None)
+                self.epochs[producer] += 1
+            case "roll":
+                self.partition.log.roll()
+            case "store":
+                self.store.flush()
+                self.load()
+                for work in (
+                    save_producers(self.partition, self.disk),
+                    self.partition.lanes.store(self.disk),
+                    self.partition.aborted.store(self.disk),
+                ):
+                    run_work(work)
+            case "look":
+                self.derived()
+        self.store.flush()
+
+    def send(self, producer: int, epoch: int, count: int) -> None:
+        self.load()
+        mark = ProducerMark(producer, epoch, self.sequences.get((producer, epoch), 0), count)
+        self.sequences[producer, epoch] = mark.sequence + count
+        is_transactional = producer in TRANSACTIONAL
+        first, *others = frames(count, frame.TRANSACTIONAL if is_transactional else 0)
+        batch = scan.check_batch(bytearray(b"".join((encode_marked(frame.decode(first), mark), *others))))
+        self.partition.take(batch, mark, lambda _: None, is_transactional=is_transactional)
+
+    def load(self) -> None:
+        if self.partition.producers is None:
+            run_work(load_producers(self.partition, self.disk))
+
+    def cut(self, end: int) -> dict[int, bytes]:
+        """Return what the segments hold below an offset, by their first offsets."""
+        bases = [one.base_offset for one in self.partition.log.segments if one.base_offset < end] or [0]
+        parts: dict[int, list[bytes]] = {base: [] for base in bases}
+        for one in self.frames(self.partition.read_uncommitted):
+            if (offset := frame.offset_at(one)) < end:
+                parts[max(base for base in bases if base <= offset)].append(one)
+        return {base: b"".join(part) for base, part in parts.items()}
+
+    def frames(self, read: Callable[[int, int], Work[ReadResult]]) -> list[bytes]:
+        found: list[bytes] = []
+        offset = 0
+        while (result := run_work(read(offset, READ_BYTES_MAX))).next_offset > offset:
+            offset = result.next_offset
+            found += [
+                bytes(buffer[position : position + frame.length_at(buffer, position)])
+                for buffer in result.buffers
+                for position in frame.walk(buffer)
+            ]
+        return found
+
+    def derived(self) -> dict[str, Any]:
+        """Return everything that follows from the log."""
+        self.load()
+        partition, end = self.partition, self.partition.high_watermark
+        assert partition.producers is not None
+        return {
+            "uncommitted": self.frames(partition.read_uncommitted),
+            "committed": self.frames(partition.read),
+            "producers": partition.producers.facts(end),
+            "open": [(producer, one.epoch, one.ranges) for producer, one in partition.open],
+            "last stable": partition.last_stable,
+            "aborted": run_work(partition.aborted.within(0, partition.last_stable)),
+            "lanes": [run_work(partition.lanes.count(lane, 0, end, 1 << 30)) for lane in LANES],
+            "next": [run_work(partition.lanes.next(lane, end // 2, end)) for lane in LANES],
+        }
+
+
+def frames(count: int, flags: int = 0) -> list[bytes]:
+    return [frame.encode(b"value %d" % number, priority=number, flags=flags) for number in range(count)]
+
+
+def disk_with(segments: dict[int, bytes]) -> FaultyDisk:
+    """Return a disk with a log of these segments, and no caches."""
+    disk = FaultyDisk()
+    log = open_store(disk, ManualClock()).create(NAME)
+    for base, content in segments.items():
+        path = f"{log.directory}/{base:020d}.log"
+        disk.open(path, "write" if disk.kind(path) == "file" else "create").write(0, [content])
+    return disk.crash("everything")
+
+
+def grown(steps: list[tuple[Kind, int, int]]) -> Lived:
+    lived = Lived()
+    for step in steps:
+        lived.do(*step)
+    return lived
+
+
+@given(STEPS, st.data())
+def test_truncated_partition_derives_what_a_shorter_one_does(
+    steps: list[tuple[Kind, int, int]], data: st.DataObject
+) -> None:
+    lived = grown(steps)
+    offset = data.draw(st.integers(0, lived.partition.log_end), "cut")
+    twin = Lived(disk_with(lived.cut(offset)))
+    twin.recover()
+    run_work(truncate_partition(lived.partition, lived.disk, offset))
+    assert lived.derived() == twin.derived()
+
+    for one in (lived, twin):  # life goes on from there, and the next start takes no cache of what is gone
+        for _ in range(10):
+            one.do("publish", 0, 4)
+    again = Lived(lived.disk.after_crash("synced"))
+    again.recover()
+    assert again.derived() == twin.derived()
