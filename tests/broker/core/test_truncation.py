@@ -1,6 +1,5 @@
 """A partition that was cut back derives from its log what one derives that never had the messages behind."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from hypothesis import given
@@ -12,13 +11,12 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import load_producers, note_tear, save_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.truncation import truncate_partition
-from goqueue.broker.core.work import Work, run_work
-from goqueue.limits import READ_BYTES_MAX
+from goqueue.broker.core.work import run_work
 from goqueue.storage import frame, scan
 from goqueue.storage.lanes import LANES
-from goqueue.storage.reads import ReadResult
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
+from tests.broker.cuts import frames_of, segments_below, with_segments
 from tests.storage.stores import open_store
 
 NAME = "orders/0"
@@ -88,35 +86,14 @@ class Lived:
         if self.partition.producers is None:
             run_work(load_producers(self.partition, self.disk))
 
-    def cut(self, end: int) -> dict[int, bytes]:
-        """Return what the segments hold below an offset, by their first offsets."""
-        bases = [one.base_offset for one in self.partition.log.segments if one.base_offset < end] or [0]
-        parts: dict[int, list[bytes]] = {base: [] for base in bases}
-        for one in self.frames(self.partition.read_uncommitted):
-            if (offset := frame.offset_at(one)) < end:
-                parts[max(base for base in bases if base <= offset)].append(one)
-        return {base: b"".join(part) for base, part in parts.items()}
-
-    def frames(self, read: Callable[[int, int], Work[ReadResult]]) -> list[bytes]:
-        found: list[bytes] = []
-        offset = 0
-        while (result := run_work(read(offset, READ_BYTES_MAX))).next_offset > offset:
-            offset = result.next_offset
-            found += [
-                bytes(buffer[position : position + frame.length_at(buffer, position)])
-                for buffer in result.buffers
-                for position in frame.walk(buffer)
-            ]
-        return found
-
     def derived(self) -> dict[str, Any]:
         """Return everything that follows from the log."""
         self.load()
         partition, end = self.partition, self.partition.high_watermark
         assert partition.producers is not None
         return {
-            "uncommitted": self.frames(partition.read_uncommitted),
-            "committed": self.frames(partition.read),
+            "uncommitted": frames_of(partition.read_uncommitted),
+            "committed": frames_of(partition.read),
             "producers": partition.producers.facts(end),
             "open": [(producer, one.epoch, one.ranges) for producer, one in partition.open],
             "last stable": partition.last_stable,
@@ -130,14 +107,14 @@ def frames(count: int, flags: int = 0) -> list[bytes]:
     return [frame.encode(b"value %d" % number, priority=number, flags=flags) for number in range(count)]
 
 
-def disk_with(segments: dict[int, bytes]) -> FaultyDisk:
-    """Return a disk with a log of these segments, and no caches."""
+def shorter(lived: Lived, offset: int) -> Lived:
+    """Return a partition that has the same segments up to an offset, and no caches."""
+    segments = segments_below(lived.partition, offset)
     disk = FaultyDisk()
     log = open_store(disk, ManualClock()).create(NAME)
-    for base, content in segments.items():
-        path = f"{log.directory}/{base:020d}.log"
-        disk.open(path, "write" if disk.kind(path) == "file" else "create").write(0, [content])
-    return disk.crash("everything")
+    twin = Lived(with_segments(disk, log.directory, segments))
+    twin.recover()
+    return twin
 
 
 def grown(steps: list[tuple[Kind, int, int]]) -> Lived:
@@ -153,8 +130,7 @@ def test_truncated_partition_derives_what_a_shorter_one_does(
 ) -> None:
     lived = grown(steps)
     offset = data.draw(st.integers(0, lived.partition.log_end), "cut")
-    twin = Lived(disk_with(lived.cut(offset)))
-    twin.recover()
+    twin = shorter(lived, offset)
     run_work(truncate_partition(lived.partition, lived.disk, offset))
     assert lived.derived() == twin.derived()
 
