@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Self
 
 from goqueue.clock import NANOSECONDS, Clock
@@ -349,7 +348,7 @@ class Store:
 
 def _answer(logs: Iterable[Log], settled: list[PendingAppend]) -> None:
     """Report the progress of logs to what sits on them, then answer the appenders."""
-    call_all(chain((log.on_report for log in logs), (chunk.answer for chunk in settled)))
+    call_all([*[log.on_report for log in logs], *[chunk.answer for chunk in settled]])
 
 
 def process_name(program: str, process_id: int) -> str:

@@ -9,10 +9,10 @@ The log calls `advance` after each report of the flusher, before it calls the ap
 """
 
 from bisect import insort
+from collections.abc import Callable
 from enum import Enum
 from operator import itemgetter
 
-from goqueue.events import Signal
 from goqueue.storage.log import Log
 from goqueue.storage.writer import AppendCallback
 
@@ -32,12 +32,12 @@ _end_of = itemgetter(0)
 class Commit:
     """The commit rule of one partition, and the callers that wait."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, on_advance: Callable[[], None]) -> None:
+        """`on_advance` is called when there may be more to read."""
         self._log = log
+        self._on_advance = on_advance
         self.committed_end = log.readable_end
         """The high watermark: readers see only smaller offsets."""
-        self.on_advance = Signal[[]]()
-        """Emitted when there may be more to read."""
         self._waiting: dict[CommitLevel, list[tuple[int, AppendCallback]]] = {}
         log.on_report = self.advance
 
@@ -58,7 +58,7 @@ class Commit:
         self._log.show(end)
         if end != self.committed_end:
             self.committed_end = end
-            self.on_advance.emit()
+            self._on_advance()
         if self._waiting:
             self._answer()
 

@@ -103,8 +103,7 @@ class Partition:
         self.topic = topic
         self.number = number
         self.log = log
-        self._commit = Commit(log)
-        self._commit.on_advance.subscribe(self.wake)
+        self._commit = Commit(log, self.wake)
         self.is_delayed = is_delayed
         """Whether this is a delayed log: each message has a delivery time."""
         self.derived: list[DerivedState] = []
@@ -178,10 +177,13 @@ class Partition:
 
     def append(self, frames: Frames, done: AppendCallback) -> AppendResult:
         """Append frames; `done` is called when they are committed, or refused. Nothing else writes to the log."""
-        end = self.log.next_offset + len(frames)
+        end, commit = self.log.next_offset + len(frames), self._commit
 
         def stored(error: GoQueueError | None) -> None:
-            done(error) if error else self._commit.when(end, CommitLevel.COMMITTED, done)
+            if error is not None or commit.committed_end >= end:
+                done(error)
+            else:
+                commit.when(end, CommitLevel.COMMITTED, done)
 
         return self.log.append(frames, stored)
 
