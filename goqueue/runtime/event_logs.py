@@ -108,7 +108,7 @@ class _TransactionEventLog:
         transactions = self._broker.transactions
         due_ns = transactions.timeouts.expires_ns(record)
         within = f"in {format_duration(max(0, round((due_ns - now_ns) / NANOSECONDS)))}"
-        is_last = due_ns < now_ns - transactions.timeouts.idle_ns(record) + record.timeout_ns
+        is_last = transactions.timeouts.ends_at_maximum(record)
         return f"{within}, its maximum duration" if is_last else f"{within} without a sign of life"
 
     def log_obstacle(self, name: str, error: GoQueueError) -> None:

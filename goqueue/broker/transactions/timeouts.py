@@ -66,6 +66,10 @@ class TransactionTimeouts:
         """Return when it is aborted without another sign of life."""
         return min(self._active_ns.get(record.id, 0) + record.timeout_ns, record.began_ns + _MOST_NS)
 
+    def ends_at_maximum(self, record: TransactionMetadata) -> bool:
+        """Return whether signs of life will not keep it open for longer than half a second more."""
+        return record.began_ns + _MOST_NS - self.expires_ns(record) < NANOSECONDS // 2
+
     def _expire(self, name: str) -> int | None:
         known = self._register.by_id.get(name)
         if known is None or known.state != "ongoing":
