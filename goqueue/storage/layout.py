@@ -98,7 +98,7 @@ def _is_of_segment(name: str) -> bool:
     return any(base_offset_of(name, kind) is not None for kind in ("log", "copy"))
 
 
-LOG_CHECKPOINTS = frozenset({"compacted", "producers", "schedule", "snapshot"})
+LOG_CHECKPOINTS = frozenset({"compacted", "epochs", "producers", "schedule", "snapshot"})
 """Checkpoints in a log's directory, beside its segments."""
 
 

@@ -17,6 +17,7 @@ from tests.storage.golden.files import (
     HOME,
     SEGMENT_FILES,
     described,
+    described_epoch,
     described_segment,
     expected_files,
     found_files,
@@ -34,6 +35,12 @@ def test_golden_frame_matches_its_description(name: str) -> None:
     whole = (HOME / f"frame-{name}.bin").read_bytes()
     assert frame.verify(whole) == len(whole)
     assert described(frame.decode(whole)) == described_in(f"frame-{name}.json")
+
+
+def test_golden_epoch_frame_matches_its_description() -> None:
+    whole = (HOME / "epoch.bin").read_bytes()
+    assert frame.verify(whole) == len(whole)
+    assert described_epoch(whole) == described_in("epoch.json")
 
 
 def described_in(name: str) -> dict[str, Any]:
@@ -93,6 +100,10 @@ def test_documented_example_is_the_golden_frame() -> None:
 
 def test_documented_mark_is_that_of_the_golden_segment() -> None:
     assert (HOME / "segment.index.bin").read_bytes().endswith(dumped(blocks("hex")[1]))
+
+
+def test_documented_epoch_frame_is_the_golden_one() -> None:
+    assert dumped(blocks("hex")[2]) == (HOME / "epoch.bin").read_bytes()
 
 
 def test_documented_reader_reads_the_golden_segment() -> None:

@@ -5,10 +5,12 @@ number; the tests compare what today's code writes with what is there.
 """
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from goqueue.storage import frame
+from goqueue.storage.epoch_frame import EpochFrame, decode_epoch_frame
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.storage.stores import append, open_store
@@ -66,6 +68,25 @@ def described(message: frame.StoredMessage) -> dict[str, Any]:
     }
 
 
+def epoch_frame() -> bytes:
+    """An epoch frame as it stands in a log."""
+    whole = bytearray(EpochFrame(7, "node-1", 1_700_000_000_000_000_000, 6).encode())
+    frame.stamp(whole, 0, len(whole), 258, 1_700_000_000_000_000_001)
+    return bytes(whole)
+
+
+def described_epoch(whole: bytes) -> dict[str, Any]:
+    """Return what an epoch frame says."""
+    message = frame.decode(whole)
+    return {
+        "key": (message.key or b"").decode(),
+        "flags": message.flags,
+        "offset": message.offset,
+        "timestamp_ns": message.timestamp_ns,
+        **asdict(decode_epoch_frame(message)),
+    }
+
+
 def segment() -> dict[str, bytes]:
     """A sealed segment with its index files, as a broker leaves them: four appends over several blocks."""
     disk, clock = FaultyDisk(), ManualClock()
@@ -101,6 +122,8 @@ def expected_files() -> dict[str, bytes]:
     for name, fields in FRAMES.items():
         files[f"frame-{name}.bin"] = whole = encoded(fields)
         files[f"frame-{name}.json"] = readable(described(frame.decode(whole)))
+    files["epoch.bin"] = whole = epoch_frame()
+    files["epoch.json"] = readable(described_epoch(whole))
     parts = segment()
     files |= {f"segment.{kind}.bin": content for kind, content in parts.items()}
     files["segment.json"] = readable(described_segment(parts))
