@@ -30,6 +30,7 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.flusher import Flusher
 from goqueue.storage.index import Index
 from goqueue.storage.lanes import AppendedLanes, SegmentLanes
+from goqueue.storage.leader_epochs import LeaderEpochs
 from goqueue.storage.reads import PendingRead, ReadResult, TimeSearch
 from goqueue.storage.recovery import RecoveredLog
 from goqueue.storage.scan import Frames
@@ -123,6 +124,7 @@ class Log:
             self.active.is_dense, self.active.aborted = True, NONE_ABORTED
         self.active.lanes = SegmentLanes(self.next_offset)
         self.lanes = AppendedLanes(self.next_offset)
+        self.epochs = LeaderEpochs(self.first_offset, self.next_offset)
         self._unsettled: deque[PendingAppend] = deque()
         self._unshown: deque[PendingAppend] = deque()  # stored, and not shown to readers
         self._queue.append(RESUME)
@@ -185,6 +187,8 @@ class Log:
         segment.size += size
         if kinds & (frame.CONTROL | frame.TRANSACTIONAL):  # what is aborted later is no message then
             segment.is_dense = False
+            if has_control:
+                self.epochs.note(frames)
         segment.first_time = now if segment.first_time is None else segment.first_time
         segment.last_time = self.last_time = now
         self.next_offset = appended.next_offset
@@ -309,6 +313,7 @@ class Log:
         while self.active is not first.segment:
             self._take_back_segment()
         self.lanes.cut(self.lanes_of(first.segment), first.first_offset)
+        self.epochs.cut(first.first_offset)
         first.segment.size = first.position
         self.index_of(first.segment).cut(first.position)
         if not first.position and first.segment is not self._stored_segment:  # of which nothing reached the disk

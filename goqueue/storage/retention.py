@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from goqueue.errors import GoQueueError
 from goqueue.storage.disk import Disk, remove_files
+from goqueue.storage.leader_epochs import EpochNote
 from goqueue.storage.log import Log
 from goqueue.storage.segment import Segment, last_time_of
 
@@ -34,15 +35,25 @@ class Retention:
     removed: list[Segment] = field(default_factory=list)
     failure: GoQueueError | None = None
     """What left it open whether a segment that is gone stays gone: the log is fenced until it has been read again."""
+    _ends: list[int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        following = self.log.segments[1 : len(self.candidates) + 1]
+        self._ends = [segment.base_offset for segment in following]
 
     def run(self) -> None:
         """Remove what has to go. On any thread."""
         freed = 0
+        note: EpochNote | None = None
         for number, segment in enumerate(self.candidates):
             if freed + segment.size > self.bytes_to_free and not self._may_go_for_its_age(number):
                 break
             if self.log.is_closed:
                 return
+            if not self.removed:
+                note = EpochNote.load(self.disk, segment.directory)
+            if note is not None:
+                note.cover(self.disk, segment, self._ends[number])
             # The log goes last: should that fail, it can still be read.
             remove_files(self.disk, *segment.companions, segment.path)
             try:

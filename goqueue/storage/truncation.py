@@ -11,6 +11,7 @@ from goqueue.errors import GoQueueError, OffsetOutOfRange
 from goqueue.storage.compaction import lower_progress
 from goqueue.storage.disk import Disk, remove_files
 from goqueue.storage.index import Index
+from goqueue.storage.leader_epochs import truncate_epochs
 from goqueue.storage.log import Log
 from goqueue.storage.recovery import RecoveredLog
 from goqueue.storage.segment import Segment, last_time, last_time_of, store_index
@@ -34,6 +35,7 @@ def truncate(log: Log, disk: Disk, offset: int) -> None:
         return
     try:
         lower_progress(disk, log.directory, offset)
+        truncate_epochs(disk, log.directory, offset)
         recovered = _cut_back(log, disk, offset)
         if log.writer.keeps_copies:
             update_copies(disk, recovered.segments)
@@ -41,7 +43,10 @@ def truncate(log: Log, disk: Disk, offset: int) -> None:
     except GoQueueError as error:
         log.fence_off(error)
         raise
+    epochs = log.epochs
     log.adopt(recovered)
+    epochs.cut(offset)
+    log.epochs = epochs  # they need not be read again
 
 
 def _cut_back(log: Log, disk: Disk, offset: int) -> RecoveredLog:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from goqueue.broker.core.epochs import save_epochs
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import load_producers, save_producers
@@ -160,7 +161,7 @@ def maintain_partition(
     clock: RetentionClock | None = None,
     topic_bytes: int = 0,
 ) -> Work[None]:
-    """Run one maintenance round: save producers and lanes, apply retention, compact.
+    """Run one maintenance round: save producers, epochs and lanes, apply retention, compact.
 
     Producers are saved first, since their marks are removed with the messages. While `clock` is in doubt, only a
     share of the topic's bytes may be removed by age.
@@ -170,6 +171,7 @@ def maintain_partition(
         return
     with suppress(GoQueueError):  # a full disk needs the space that retention frees
         yield from save_producers(partition, disk)
+        yield from save_epochs(log, disk)
         if not is_internal(partition.topic):
             yield from partition.lanes.store(disk)
             yield from partition.aborted.store(disk)
