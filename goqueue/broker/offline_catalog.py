@@ -99,7 +99,7 @@ def _records(disk: Disk, directory: str, decode: Callable[[frame.StoredMessage],
     for segment in sorted([*segments, *lost_segments(directory, entries)], key=lambda one: one.base_offset):
         with suppress(GoQueueError):  # fsck reports a file that cannot be opened separately
             for piece in _sound_frames(disk, segment):
-                for position in piece.positions.tolist():
+                for position in piece.record_positions():
                     yield decode(frame.decode(piece.buffer.data, position))
 
 

@@ -19,8 +19,10 @@ from goqueue.errors import GoQueueError
 from goqueue.limits import LOST_LOG_OFFSETS_SKIPPED, OFFSET_MAX
 from goqueue.storage.compaction import load_progress
 from goqueue.storage.disk import DirectoryEntry, Disk, File, read_all, remove_files
+from goqueue.storage.epoch_check import EpochFault, SegmentEpochCheck, find_epoch_faults
 from goqueue.storage.index import MARK_BYTES, PAIR_BYTES, Index, read_mark
 from goqueue.storage.layout import LOG_CHECKPOINTS
+from goqueue.storage.leader_epochs import NOTE, EpochNote
 from goqueue.storage.recovery import end_of_lost_segments, find_segments, recover
 from goqueue.storage.scan import Frames
 from goqueue.storage.segment import Segment, SegmentReader, base_offset_of, load_index, write_index
@@ -41,6 +43,7 @@ DamageCode = Literal[
     "order_broken",
     "aborted_wrong",
     "marker_wrong",
+    "epoch_wrong",
     "topic_unrecorded",
 ]
 DAMAGE = frozenset[str](get_args(DamageCode))
@@ -111,9 +114,11 @@ class SegmentReport:
     findings: list[FsckFinding] = field(default_factory=list)
     account: SegmentTransactionCheck = field(init=False)
     """Of its transactions."""
+    epochs: SegmentEpochCheck = field(init=False)
 
     def __post_init__(self) -> None:
         self.account = SegmentTransactionCheck(self.task.segment)
+        self.epochs = SegmentEpochCheck(self.task.segment)
 
 
 @dataclass(slots=True)
@@ -208,6 +213,7 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
             rebuilt.note_frames(piece)
             _count(report, piece)
             report.account.note(piece)
+            report.epochs.note(piece)
         elif _can_restore(restorable, piece):
             report.next_offset = max(report.next_offset, piece.next_offset)
         elif _is_cut_by_a_start(file, task, piece, stored):
@@ -221,6 +227,7 @@ def _check(disk: Disk, report: SegmentReport, progress: Callable[[int], None]) -
     _check_end(report, stored)
     if not restorable and not any(finding.code == "range_damaged" for finding in report.findings):
         _check_index(disk, report, rebuilt)
+        report.epochs.compare(disk, report.next_offset)
         if task.ceiling is not None:
             report.account.compare(disk, task.ceiling)
 
@@ -265,7 +272,7 @@ def _is_cut_by_a_start(file: File, task: SegmentTask, damage: Damage, stored: In
 
 def _count(report: SegmentReport, frames: Frames) -> None:
     offsets = frames.offsets
-    report.messages += len(frames)
+    report.messages += len(frames.record_positions())
     if report.first_time is None:
         report.first_time = int(frames.timestamps[0])
     report.last_time = frames.last_timestamp
@@ -365,6 +372,7 @@ def summarize_log(
     is_whole = not any(finding.is_damage for finding in found)
     faults = find_transaction_faults([report.account for report in reports], is_whole=is_whole)
     found += [_disagreement(fault) for fault in faults]
+    found += [_wrong_epoch(fault) for fault in find_epoch_faults([report.epochs for report in reports])]
     first_times = [report.first_time for report in reports if report.first_time is not None]
     return LogReport(
         name=name,
@@ -398,6 +406,10 @@ def _disagreement(fault: TransactionFault) -> FsckFinding:
     return FsckFinding(code, fault.path, fault.sentence, repair="remove it")
 
 
+def _wrong_epoch(fault: EpochFault) -> FsckFinding:
+    return FsckFinding("epoch_wrong", fault.path, fault.sentence, repair="empty it" if fault.is_note else None)
+
+
 def repair_log(disk: Disk, directory: str, report: LogReport) -> None:
     """Rebuild caches, cut a torn tail, finish or undo an interrupted change. Damage stays as it is.
 
@@ -419,6 +431,8 @@ def repair_log(disk: Disk, directory: str, report: LogReport) -> None:
             index.marked = (task.ceiling, task.segment.size)
             write_index(disk, task.segment, index)
     recover(disk, directory)
+    if f"{directory}/{NOTE}" in {finding.path for finding in report.findings if finding.code == "epoch_wrong"}:
+        EpochNote(directory).store(disk)  # not removed: retention looks for epochs where there is a note
     for finding in report.findings:
         if finding.code == "left_over" and disk.kind(finding.path) == "file":
             disk.remove(finding.path)

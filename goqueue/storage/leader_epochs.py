@@ -194,16 +194,18 @@ class EpochNote:
         return had_more
 
     def cover(self, disk: Disk, segment: Segment, end: int) -> None:
-        """Before a segment that ends at this offset is removed: make the note speak of all of it."""
+        """Before a segment that ends at this offset is removed: make the note speak of all epochs in it."""
         if self.offset >= end:
             return
+        known = self.epochs.last
         stretch = ScanRange(0, segment.size, segment.base_offset, end)
         for piece in scan_segment(disk.open(segment.path, "read"), stretch):
             if not isinstance(piece, Damage):
                 self.add(piece, segment.base_offset)
         self.epochs.forget_below(segment.base_offset)  # not the end: a crash may come before the removal
         self.offset = end
-        self.store(disk)
+        if self.epochs.last > known:  # else nothing is written: the disk may be full
+            self.store(disk)
 
 
 def _is_number(fact: object) -> bool:

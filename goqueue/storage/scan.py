@@ -101,6 +101,11 @@ class Frames:
     def key_lengths(self) -> Positions:
         return self._field(">u2", frame.AT_KEY_LENGTH).astype(np.int64)
 
+    def record_positions(self) -> list[int]:
+        """Where messages start, or the records of an internal log: all but control records."""
+        positions: list[int] = self.positions[(self.flags & frame.CONTROL) == 0].tolist()
+        return positions
+
     def _field(self, kind: str, at: int) -> NDArray[Any]:
         return column(self.buffer, kind, at)[self.positions]
 

@@ -246,3 +246,13 @@ def test_impossible_note_says_nothing(disk: FaultyDisk, facts: dict[str, object]
     disk.make_directory("/log")
     write_checkpoint(disk, "/log/epochs", **facts)
     assert EpochNote.load(disk, "/log") == EpochNote("/log")
+
+
+def test_retention_without_new_epochs_writes_nothing_to_a_full_disk() -> None:
+    scene = Scene()
+    for step, number in [("append", 5), ("begin", 3), ("append", 30), ("save", 0), ("append", 30), ("roll", 0)]:
+        scene.run(step, number)
+    scene.disk.fail("create", errno.ENOSPC, times="forever")
+    scene.run("retain", 100)
+    assert scene.log.first_offset > 60
+    assert_equal(scene.log, scene.log.epochs, scene.naive)

@@ -150,6 +150,8 @@ class Journal(Generic[Record]):
                     message = frame.decode(buffer, position)
                     self._note_loss(max(expected, compacted), message.offset)
                     expected, self._durable_ns = message.offset + 1, message.timestamp_ns
+                    if message.flags & frame.CONTROL:  # of the log itself, such as a leader epoch
+                        continue
                     record = self._decode(message)
                     self._durable.apply(record)
                     self._on_durable(record, message.offset)

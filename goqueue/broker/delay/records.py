@@ -36,6 +36,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.errors import FrameInvalid
 from goqueue.quantities import quoted
 from goqueue.storage import frame, scan
+from goqueue.storage.epoch_frame import is_epoch_frame
 from goqueue.storage.scan import Frames
 from goqueue.storage.transaction_marker import classify_transactional, decode_marker, is_marker
 
@@ -209,7 +210,8 @@ def read_log_changes(buffers: Iterable[memoryview]) -> DelayedLogEntries:
 
 def _decode_entries(frames: Frames) -> DelayedLogEntries:
     control = (frames.flags & frame.CONTROL) != 0
-    decoded = [decode_delay_record(frame.decode(frames.buffer.data, at)) for at in frames.positions[control].tolist()]
+    records = [frame.decode(frames.buffer.data, at) for at in frames.positions[control].tolist()]
+    decoded = [decode_delay_record(record) for record in records if not is_epoch_frame(record)]
     dues, times, priorities = deliver_times(frames, ~control), frames.timestamps[~control], frames.priorities[~control]
     is_undecided = classify_transactional(frames)[0][~control]
     states = np.where(is_undecided, np.uint8(UNDECIDED), np.uint8(PENDING))
@@ -220,11 +222,15 @@ def needed_records(frames: Frames, rows: Numbers, left: list[tuple[int, int]], s
     """Return which control records must stay if all messages in `left` ranges and the `staying` ones stay.
 
     A record stays if it ends a message in one of the ranges; an end of a transaction also if one of its messages
-    stays.
+    stays. Epoch frames stay.
     """
     stays = np.zeros(len(rows), np.bool_)
     for place, position in enumerate(frames.positions[rows].tolist()):
-        record = decode_delay_record(frame.decode(frames.buffer.data, position))
+        message = frame.decode(frames.buffer.data, position)
+        if is_epoch_frame(message):
+            stays[place] = True
+            continue
+        record = decode_delay_record(message)
         if isinstance(record, DelayedRescheduled):
             continue
         stays[place] = any(bool(((record.firsts < end) & (record.ends > first)).any()) for first, end in left)

@@ -154,13 +154,13 @@ def _settings(config: Mapping[str, Any]) -> TopicSettings:
 
 
 def _messages(logs: LogSource, topic: str, partition: int) -> Iterator[frame.StoredMessage]:
-    """Yield all messages of a log; damage is an error, because what follows it cannot be interpreted."""
+    """Yield all records of a log; damage is an error, because what follows it cannot be interpreted."""
     view = logs.view(topic, partition)
     split = Split(topic, partition, view.earliest, view.end, view.size, view.segments)
     for piece in read_split(logs, split) if view.size else ():
         if not isinstance(piece, FrameRun):
             raise _unreadable(piece.error)
-        for position in piece.frames.positions.tolist():
+        for position in piece.frames.record_positions():
             yield frame.decode(piece.frames.buffer.data, position)
 
 

@@ -66,7 +66,7 @@ class TransactionLogReader:
             return
         for piece in read_split(self._logs, Split(_LOG, 0, first, view.end, view.size, view.segments)):
             if isinstance(piece, FrameRun):
-                for position in piece.frames.positions.tolist():
+                for position in piece.frames.record_positions():
                     self._apply(decode_transaction_record(frame.decode(piece.frames.buffer.data, position)))
         self._read_to = view.end
 
