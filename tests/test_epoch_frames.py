@@ -141,7 +141,7 @@ def build(path: Path, layout: Layout) -> World:
 
 def kept(path: Path) -> Path:
     """The copy that nothing works on."""
-    return path.with_name("kept")
+    return path.with_name(f"{path.name}-kept")
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)

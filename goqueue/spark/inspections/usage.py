@@ -137,7 +137,8 @@ class UsageScan:
         texts, words = self._headers(frames)
         firsts, codes = _group_codes(owners, buckets, words)
         values = scan.column(frames.buffer, ">u4", frame.AT_VALUE_LENGTH)[frames.positions].astype(np.int64)
-        sums = [_summed(codes, len(firsts), one) for one in (real, frames.lengths, values + frames.key_lengths)]
+        weights = (real, real * frames.lengths, real * (values + frames.key_lengths))
+        sums = [_summed(codes, len(firsts), one) for one in weights]
         return pa.record_batch(
             [
                 pa.repeat(pa.scalar(split.topic), len(firsts)),
