@@ -11,11 +11,11 @@ What must stay true:
 * a log with epoch frames has a note, which is made before the first of them. Retention relies on it: without a note
   it does not look for epochs in what it removes;
 * the note speaks of durable messages alone, and a truncation cuts it before the log;
-* the epoch of the oldest message is known, though its frame may be gone: of the epochs that began at the log's start
-  or before, the last one stays in the note.
+* the epoch of the oldest message is known, though its frame may be gone: of the epochs that began before the
+  log's start, the last one stays in the note.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
@@ -72,8 +72,11 @@ class EpochList:
         return had_more
 
     def forget_below(self, first_offset: int) -> None:
-        """Remove the epochs that ended before this offset."""
-        del self.rows[: max(0, bisect_right(self.rows, first_offset, key=_start) - 1)]
+        """Remove the epochs that are not needed in a log that begins at this offset.
+
+        The last one that began before it stays: should another one begin right there, a truncation may remove that.
+        """
+        del self.rows[: max(0, bisect_left(self.rows, first_offset, key=_start) - 1)]
 
     def own(self, first_offset: int) -> list[EpochStart]:
         """Return the epochs of a log that begins at this offset, each with its first offset there."""
