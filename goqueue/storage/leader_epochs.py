@@ -225,5 +225,5 @@ def _is_rising(rows: list[object]) -> bool:
 def truncate_epochs(disk: Disk, directory: str, end: int) -> None:
     """Before a log is cut back to this offset: let the note say nothing of what follows."""
     note = EpochNote.load(disk, directory)
-    if note is not None and note.cut(end):
+    if note is not None and (note.cut(end) or not note.offset):  # one that cannot be read now may be whole later
         note.store(disk)
