@@ -15,6 +15,7 @@ from typing import Any, Literal
 import pytest
 
 from goqueue.broker.core.epochs import begin_epoch, load_epochs
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import run_work
 from goqueue.client import Client
 from goqueue.clock import SystemClock
@@ -51,7 +52,7 @@ def begin_epochs(path: Path, *, is_alone: bool) -> None:
             epoch = run_work(load_epochs(log, DISK)).last + 3
             if is_alone:
                 log.roll()
-            begin_epoch(log, epoch, "node-1", SystemClock().now_ns(), lambda _: None)
+            begin_epoch(Partition("t", 0, log), epoch, "node-1", SystemClock().now_ns(), lambda _: None)
             if is_alone:
                 log.roll()
             store.flush()

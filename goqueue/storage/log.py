@@ -58,8 +58,7 @@ class LogResources:
     flusher: Flusher
     readers: SegmentReaderCache
     tails: TailBudget
-    on_roll: Signal[[str]] = field(default_factory=Signal)
-    """Called with the name of a log that begins a new segment."""
+    on_roll: Signal[[str]] = field(default_factory=Signal)  # with the name of a log that begins a new segment
 
 
 class AppendResult(NamedTuple):
@@ -92,8 +91,7 @@ class Log:
         self.writer = LogWriter(resources.disk, self._queue)
         self._tail = LogTail()
         self.segments: list[Segment] = []
-        self.job: object | None = None
-        """Retention or compaction, from its plan to the `apply` of its end."""
+        self.job: object | None = None  # retention or compaction, from its plan to the `apply` of its end
         self.on_report: Callable[[], None] = lambda: self.show(self.stored_end)
         """Called when the log has come further, or will not. A log without a partition shows all that is stored."""
         self.adopt(recovered)
@@ -107,8 +105,7 @@ class Log:
         assert self.job is None, "what a job works on is not read anew meanwhile"
         self.segments = list(recovered.segments)
         self.next_offset = self.written_end = self.durable_end = recovered.next_offset
-        self.since = self.next_offset
-        """What follows was appended since all this was read."""
+        self.since = self.next_offset  # what follows was appended since all this was read
         self.last_time = recovered.last_time
         self._adopted_ns = self._resources.clock.now_ns()
         self._rewritten: dict[int, int] = {}  # how often, by base offset, of those that compaction has written since
@@ -160,8 +157,7 @@ class Log:
         self.stage = stage
 
     @property
-    def is_settled(self) -> bool:
-        """True if every append has been answered."""
+    def is_settled(self) -> bool:  # every append has been answered
         return not self._unsettled
 
     # --- append ---
@@ -195,9 +191,9 @@ class Log:
         return appended
 
     def roll(self, acknowledge: AppendCallback | None = None) -> bool:
-        """Start a new segment now, so that retention and compaction may have the one before.
+        """Start a new segment; return False if the active one is empty.
 
-        True where there was something in it: `acknowledge` is then called when they may have it.
+        `acknowledge` is called when retention and compaction may have the one before.
         """
         self.refuse_unless_open()
         if not self.active.size:
@@ -263,11 +259,10 @@ class Log:
         reached = outcome.durable if self._resources.flusher.mode == "always" else outcome.written
         settled: list[PendingAppend] = []
         while reached is not None and not reached.settled:
-            settled.append(self._unsettled.popleft())
-            settled[-1].settle(None)
-        if settled:
-            self._stored_segment = settled[-1].segment
-            self._unshown += settled
+            settled.append(chunk := self._unsettled.popleft())
+            chunk.settle(None)
+            self._stored_segment = chunk.segment
+        self._unshown += settled
         if outcome.failure is not None:
             settled += self._refuse_pending_appends(outcome.failure, fenced=outcome.fenced)
         return settled

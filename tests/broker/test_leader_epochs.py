@@ -4,6 +4,7 @@ import pytest
 
 from goqueue.broker.broker import CATALOG
 from goqueue.broker.core.epochs import begin_epoch, load_epochs
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import run_work
 from goqueue.broker.delay.cleanup import clean_delayed_log
 from goqueue.storage import frame
@@ -17,11 +18,11 @@ from tests.broker.transactions.scene import Scene as TransactionScene
 from tests.storage.stores import messages
 
 
-def lead(running: Running, *logs: Log) -> None:
-    """Begin the next epoch in these logs."""
-    for log in logs:
-        epoch = run_work(load_epochs(log, running.disk)).last + 1
-        begin_epoch(log, epoch, "node-1", running.clock.now_ns(), lambda _: None)
+def lead(running: Running, *partitions: Partition) -> None:
+    """Begin the next epoch in these partitions."""
+    for partition in partitions:
+        epoch = run_work(load_epochs(partition.log, running.disk)).last + 1
+        begin_epoch(partition, epoch, "node-1", running.clock.now_ns(), lambda _: None)
     running.flush()
 
 
@@ -32,9 +33,9 @@ def epoch_offsets(log: Log) -> list[int]:
 @pytest.mark.parametrize("restart", [False, True])
 def test_group_passes_over_epoch_frames(restart: bool) -> None:
     team, member = team_with("a", "b")
-    lead(team.running, team.running.partition().log)
+    lead(team.running, team.running.partition())
     team.publish("c")
-    lead(team.running, team.running.partition().log)
+    lead(team.running, team.running.partition())
     first = team.take(member, 1)
     if restart:
         team = team.crash()
@@ -51,9 +52,9 @@ def test_transaction_over_an_epoch_frame_commits() -> None:
     scene = TransactionScene()
     whose = scene.init()
     scene.send(whose, b"one", b"two")
-    lead(scene.running, scene.partition().log)
+    lead(scene.running, scene.partition())
     scene.send(whose, b"three", sequence=2)
-    lead(scene.running, scene.partition().log)
+    lead(scene.running, scene.partition())
     scene.commit(whose)
     assert epoch_offsets(scene.partition().log) == [2, 4]
     assert scene.seen() == scene.crash().recover().seen() == [b"one", b"two", b"three"]
@@ -63,7 +64,7 @@ def test_transaction_over_an_epoch_frame_is_aborted_after_a_crash() -> None:
     scene = TransactionScene()
     whose = scene.init()
     scene.send(whose, b"one", b"two")
-    lead(scene.running, scene.partition().log)
+    lead(scene.running, scene.partition())
     scene.send(whose, b"three", sequence=2)
     scene.running.publish(frame.encode(b"plain"))
     scene = scene.crash().recover()
@@ -76,9 +77,9 @@ def test_cleanup_of_a_delayed_log_keeps_epoch_frames() -> None:
     scene = DelayScene()
     scene.fill(30, 1)
     log = scene.delays.delayed_log.log
-    lead(scene.running, log)
+    lead(scene.running, scene.delays.delayed_log)
     (pending,) = scene.schedule((b"a", 3600 * 30.0))
-    lead(scene.running, log)
+    lead(scene.running, scene.delays.delayed_log)
     scene.fill(60, 1)
     scene.deliver(200)
     before, epochs = log.size, epoch_offsets(log)
@@ -98,10 +99,10 @@ def test_cleanup_of_a_delayed_log_keeps_epoch_frames() -> None:
 def test_journals_replay_the_same_state_with_epoch_frames() -> None:
     running = Running()
     running.create("orders", retention_hours=5)
-    logs = [log for log in running.store.logs.values() if log.name.startswith("__")]
-    lead(running, *logs)
+    internal = [partition for topic, partition in running.broker.partitions() if topic.name.startswith("__")]
+    lead(running, *internal)
     running.create("payments")
-    lead(running, *logs)
+    lead(running, *internal)
     for following in [*(running.after_crash(keep) for keep in KEEPS), running.restart()]:
         assert sorted(name for name in following.broker.topics if not name.startswith("__")) == ["orders", "payments"]
         assert len(epoch_offsets(following.store.logs[f"{CATALOG}/0"])) == 2

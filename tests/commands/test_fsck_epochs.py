@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.core.epochs import begin_epoch, load_epochs, save_epochs
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import run_work
 from goqueue.storage import frame, scan
 from goqueue.storage.disk import SystemDisk
@@ -25,7 +26,7 @@ def data(tmp_path: Path) -> Path:
     run_work(load_epochs(log, DISK))
     for epoch in (1, 2, 5, 6):
         append(store, log, *[b"value"] * 7)
-        begin_epoch(log, epoch, "node", 0, lambda _: None)
+        begin_epoch(Partition("t", 0, log), epoch, "node", 0, lambda _: None)
         store.flush()
         if epoch == 5:
             run_work(save_epochs(log, DISK))

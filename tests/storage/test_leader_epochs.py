@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.broker.core.epochs import begin_epoch, load_epochs, save_epochs
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import run_work
 from goqueue.storage.compaction import plan_compaction
 from goqueue.storage.layout import write_checkpoint
@@ -31,7 +32,7 @@ def load(log: Log, disk: FaultyDisk) -> LeaderEpochs:
 def begin(store: Store, log: Log, disk: FaultyDisk, epoch: int) -> int:
     """Append the first frame of a leader; return its offset."""
     load(log, disk)
-    appended = begin_epoch(log, epoch, "node", 5, lambda _: None)
+    appended = begin_epoch(Partition("t", 0, log), epoch, "node", 5, lambda _: None)
     store.flush()
     return appended.first_offset
 

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from functools import partial
 
+from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Work
 from goqueue.errors import OffsetOutOfRange
 from goqueue.limits import READ_BYTES_MAX
@@ -51,14 +52,14 @@ def _add(note: EpochNote, read: ReadResult, first_offset: int) -> None:
         note.add(scan.walk(buffer), first_offset)
 
 
-def begin_epoch(log: Log, epoch: int, node: str, now_ns: int, done: AppendCallback) -> AppendResult:
-    """Append the first frame of a leader in its epoch; `done` is called when it is durable, or with the error.
+def begin_epoch(partition: Partition, epoch: int, node: str, now_ns: int, done: AppendCallback) -> AppendResult:
+    """Append the first frame of a leader in its epoch; `done` is called when it is committed, or with the error.
 
     Nothing else appends epoch frames of its own making. The epochs of the log are loaded before.
     """
-    last = log.epochs.last
+    last = partition.log.epochs.last
     assert epoch > last, f"epoch {epoch} follows epoch {last}"
-    return log.append(scan.check_batch(bytearray(EpochFrame(epoch, node, now_ns, last).encode())), done)
+    return partition.append(scan.check_batch(bytearray(EpochFrame(epoch, node, now_ns, last).encode())), done)
 
 
 def save_epochs(log: Log, disk: Disk) -> Work[None]:
