@@ -1,4 +1,4 @@
-"""What is committed in a partition, and the callers that wait for it.
+"""The commit of a partition: how far its messages are committed, and the callers that wait for it.
 
     committed_end ≤ stored_end of the log        synced: what is committed and on the device
 
@@ -18,7 +18,7 @@ from goqueue.storage.writer import AppendCallback
 
 
 class CommitLevel(Enum):
-    """What a caller waits for. Each level includes the one before it."""
+    """How far a message has come when its caller is called. Each level includes the one before it."""
 
     COMMITTED = "committed"
     """Readers may see it."""

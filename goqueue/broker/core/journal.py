@@ -131,7 +131,7 @@ class Journal(Generic[Record]):
     rebuild = replay
 
     def follow(self) -> None:
-        """Apply what is committed and was appended by somebody else: the leader, when this log is a replica."""
+        """Apply what is committed and was appended by another process: the leader, when this log is a replica."""
         assert not self._pending, "a journal that follows records nothing"
         for record in self._read_committed():
             self._machine.apply(record)

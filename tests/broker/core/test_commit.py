@@ -1,4 +1,4 @@
-"""What is committed, who is called then, and who is told why it will not be."""
+"""The commit of a partition: when messages are committed, who is called, and who is told why they will not be."""
 
 import errno
 
