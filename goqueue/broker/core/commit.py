@@ -18,7 +18,7 @@ from goqueue.storage.writer import AppendCallback
 
 
 class CommitLevel(Enum):
-    """How far a message has come when its caller is called. Each level includes the one before it."""
+    """A level of progress that callers wait for. Each includes the one before it."""
 
     COMMITTED = "committed"
     """Readers may see it."""
