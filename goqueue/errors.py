@@ -121,6 +121,10 @@ class HostNotAllowed(CallerError):
     """The Host header does not name this broker, as in a DNS rebinding attack by a web page."""
 
 
+class KeysWouldMove(CallerError):
+    """This number of partitions would not keep the order of keys; `details["allowed"]` lists numbers that do."""
+
+
 class LeaseExpired(CallerError):
     """The messages are not leased to this member: the lease expired, was settled, or never existed."""
 
@@ -171,6 +175,13 @@ class OperationOutdated(CallerError):
 
 class OriginNotAllowed(CallerError):
     """A browser sent the request for a web page of another origin."""
+
+
+class PartitionCountStale(CallerError):
+    """The partitions of these messages were chosen by a former number of partitions: choose them again.
+
+    `details` has the number of `partitions`, and how many of the messages were `stored` before it changed.
+    """
 
 
 class PartitionNotFound(CallerError):

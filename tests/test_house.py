@@ -123,8 +123,10 @@ HOUSE: dict[str, tuple[str, ...]] = {
 BROKER_FLOORS = (
     "goqueue.broker.offline_catalog",
     "goqueue.broker.broker",
+    "goqueue.broker.losses",
     "goqueue.broker.transactions",
     "goqueue.broker.operations",
+    "goqueue.broker.scaling",
     "goqueue.broker.delay",
     "goqueue.broker.groups",
     "goqueue.broker.filters",
@@ -151,6 +153,7 @@ GROUP_LAYERS = {
         "redrive",
         "fetch",
         "key_order",
+        "split_gate",
         "poll",
         "lane_polling",
         "polling",

@@ -16,6 +16,7 @@ from goqueue.broker.core.view import Isolation
 from goqueue.broker.groups.lag import GroupLag
 from goqueue.broker.groups.records import Group, MessageOrder, RebalanceProtocol, Strategy
 from goqueue.broker.groups.sessions import RebalanceStats
+from goqueue.broker.groups.split_gate import Obstacle
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import GROUP_ROWS, GROUPS_MAX, TOPIC_NAME_CHARACTERS_MAX
 from goqueue.observe.group_condition import GroupCondition, group_condition
@@ -45,6 +46,11 @@ class MemberJson(Struct, kw_only=True):
     in_flight: int
 
 
+class ParentJson(Struct):
+    partition: int
+    split_offset: Annotated[int | None, Meta(description="What the group must commit there; null: not recorded yet.")]
+
+
 class PartitionLagJson(Struct, kw_only=True):
     member_id: str | None
     committed: Annotated[int, Meta(description="The committed offset.")]
@@ -58,6 +64,9 @@ class PartitionLagJson(Struct, kw_only=True):
     rate: Annotated[float, Meta(description="Messages settled per second, over the last minute.")]
     incoming: Annotated[float, Meta(description="Messages published per second, over the last minute.")]
     drain_seconds: Annotated[float | None, Meta(description="Seconds until the lag is 0 at this speed; null: never.")]
+    waits_for: Annotated[
+        ParentJson | None, Meta(description="An added partition waits for older messages of its keys; else null.")
+    ]
 
 
 _Condition = Annotated[
@@ -185,7 +194,12 @@ def _lag(lag: GroupLag) -> PartitionLagJson:
         rate=round(lag.rate, 3),
         incoming=round(lag.incoming, 3),
         drain_seconds=None if lag.drain_seconds is None else round(lag.drain_seconds, 1),
+        waits_for=None if (found := lag.obstacle) is None else parent_json(found),
     )
+
+
+def parent_json(found: Obstacle) -> ParentJson:
+    return ParentJson(found.parent, found.offset if found.is_recorded else None)
 
 
 def _member(call: ApiCall, group: Group, name: str) -> MemberJson:

@@ -19,6 +19,7 @@ from goqueue.api.router import is_frames
 from goqueue.api.topics import new_topic
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.routing import Routing
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.transactions.records import LogRef
 from goqueue.errors import (
@@ -32,11 +33,12 @@ from goqueue.errors import (
 )
 from goqueue.limits import MIB, SECTIONS_MAX
 from goqueue.quantities import format_time
-from goqueue.wire.headers import CHECKSUM
+from goqueue.wire.headers import CHECKSUM, PARTITIONS
 from goqueue.wire.sections import DELAYED, SECTION
 
 _MESSAGES_PER_TURN = 1_000  # encoded in one turn of the event loop: some milliseconds
 _BYTES_PER_TURN = MIB  # of values, the same
+_COUNT_DIGITS = 9
 
 
 class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,17 +130,12 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
         encoded = encoder.encode_all(messages)
     else:
         encoded = await _encode_in_turns(messages, encoder)
-    targets = [(one.partition or topic.place(one.key), one.due_ns is not None) for one in encoded]
-    batches: dict[_Target, list[bytes]] = {}
-    positions: list[int] = []
-    for target, message in zip(targets, encoded, strict=True):
-        batch = batches.setdefault(target, [])
-        positions.append(len(batch))
-        batch.append(message.frame)
     if transaction is None:
+        targets, positions, batches = _placed(topic, encoded)
+        # No await since the messages were placed: partitions may be added in any other turn.
         pending = {target: _append(call, target, frames) for target, frames in batches.items()}
     else:
-        pending = await _append_in_transaction(call, topic, transaction, batches)
+        targets, positions, pending = await _append_in_transaction(call, topic, transaction, encoded)
     placements = {target: await _placement(one, call) for target, one in pending.items()}
     _raise_if_all_failed(list(placements.values()))
     stored = zip(messages, encoded, targets, positions, strict=True)
@@ -152,6 +149,20 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
             break
         await asyncio.sleep(0)
     return results
+
+
+def _placed(
+    topic: Topic, encoded: Iterable[EncodedMessage]
+) -> tuple[list[_Target], list[int], dict[_Target, list[bytes]]]:
+    """Return for each message its partition and its position there, and the frames of each partition."""
+    targets = [(one.partition or topic.place(one.key), one.due_ns is not None) for one in encoded]
+    batches: dict[_Target, list[bytes]] = {}
+    positions: list[int] = []
+    for target, message in zip(targets, encoded, strict=True):
+        batch = batches.setdefault(target, [])
+        positions.append(len(batch))
+        batch.append(message.frame)
+    return targets, positions, batches
 
 
 async def _encode_in_turns(messages: list[OutgoingMessage], encoder: MessageEncoder) -> list[EncodedMessage]:
@@ -182,15 +193,22 @@ def delayed_log(call: ApiCall, partition: Partition) -> Partition:
 
 
 async def _append_in_transaction(
-    call: ApiCall, topic: Topic, transaction: TransactionId, batches: dict[_Target, list[bytes]]
-) -> dict[_Target, _Pending]:
-    """Append frames once it is durable that the transaction writes to all these logs."""
-    await _enlist(call, transaction, [LogRef(topic.name, partition.number, delayed) for partition, delayed in batches])
-    pending: dict[_Target, _Pending] = {}
-    for (partition, is_delayed), frames in batches.items():
-        chosen = delayed_log(call, partition) if is_delayed else partition
-        pending[partition, is_delayed] = await call.runtime.transaction_runner.offer(transaction, chosen, frames)
-    return pending
+    call: ApiCall, topic: Topic, transaction: TransactionId, encoded: Sequence[EncodedMessage]
+) -> tuple[list[_Target], list[int], dict[_Target, _Pending]]:
+    """Append messages once it is durable that the transaction writes to all these logs."""
+    count = 0
+    while count != len(topic.partitions):  # partitions may be added while this waits
+        count = len(topic.partitions)
+        targets, positions, batches = _placed(topic, encoded)
+        await _enlist(call, transaction, [LogRef(topic.name, one.number, delayed) for one, delayed in batches])
+        chosen = {(one, delayed): delayed_log(call, one) if delayed else one for one, delayed in batches}
+        for partition in chosen.values():
+            await call.runtime.load_producers(partition)
+    offer = call.runtime.transaction_runner.offer  # which has nothing to wait for any more
+    pending: dict[_Target, _Pending] = {
+        target: await offer(transaction, chosen[target], frames) for target, frames in batches.items()
+    }
+    return targets, positions, pending
 
 
 async def _enlist(call: ApiCall, transaction: TransactionId, logs: Iterable[LogRef]) -> None:
@@ -242,12 +260,13 @@ async def _publish_frames(call: ApiCall, topic: Topic, transaction: TransactionI
     if transaction is not None:
         numbers = [(topic.partition(number).number, is_delayed) for number, is_delayed, _ in found]
         await _enlist(call, transaction, [LogRef(topic.name, *one) for one in numbers])
+    routing = _routing_of(call.request, topic)
     pending, size = list[tuple[int, bool, _Pending]](), 0
     for number, is_delayed, content in found:
         if (size := size + len(content)) > _BYTES_PER_TURN:
             size = 0
             await asyncio.sleep(0)
-        answer = await _append_section(call, topic, transaction, number, is_delayed, content)
+        answer = await _append_section(call, topic, transaction, number, is_delayed, content, routing)
         pending.append((number, is_delayed, answer))
     placements = [(number, is_delayed, await _placement(answer, call)) for number, is_delayed, answer in pending]
     if len(placements) == 1:
@@ -294,8 +313,24 @@ def _sections(body: bytearray) -> Iterator[tuple[int, bool, memoryview]]:
         position += length
 
 
+def _routing_of(request: HttpRequest, topic: Topic) -> Routing | None:
+    """Return the number of partitions by which the client has placed its frames, if it says so."""
+    given = request.headers.get(PARTITIONS)
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdecimal() and len(given) <= _COUNT_DIGITS):
+        raise invalid(PARTITIONS, f"is {given[:40]!r}, and must be a number of partitions")
+    return Routing(topic, int(given))
+
+
 async def _append_section(
-    call: ApiCall, topic: Topic, transaction: TransactionId | None, number: int, is_delayed: bool, content: memoryview
+    call: ApiCall,
+    topic: Topic,
+    transaction: TransactionId | None,
+    number: int,
+    is_delayed: bool,
+    content: memoryview,
+    routing: Routing | None,
 ) -> _Pending:
     if len(content) * 2 < len(call.request.body):  # frames stay in memory for readers, and a view keeps the whole body
         content = memoryview(bytearray(content))
@@ -304,8 +339,8 @@ async def _append_section(
         if is_delayed:
             partition = delayed_log(call, partition)
         if transaction is not None:
-            return await call.runtime.transaction_runner.publish(transaction, partition, content, bytes_max)
-        return await call.runtime.publish(partition, content, bytes_max)
+            return await call.runtime.transaction_runner.publish(transaction, partition, content, bytes_max, routing)
+        return await call.runtime.publish(partition, content, bytes_max, routing)
     except GoQueueError as error:
         return error.without_tracebacks()
 

@@ -50,6 +50,7 @@ from goqueue.wire.headers import (
     LAST_STABLE,
     MATCHED,
     NEXT_OFFSET,
+    PARTITIONS,
     SCANNED,
 )
 
@@ -124,7 +125,8 @@ class TopicReadResponse(Struct):
 
 async def read(call: ApiCall, query: ReadQuery) -> ReadResponse | HttpResponse:
     _check_times(query)
-    partition = call.runtime.broker.topic(call.parameters["topic"]).partition(call.partition)
+    topic = call.runtime.broker.topic(call.parameters["topic"])
+    partition = topic.partition(call.partition)
     as_frames = FRAMES in call.request.headers.get("accept", "")
     _check_order(query, as_frames=as_frames)
     try:
@@ -144,7 +146,7 @@ async def read(call: ApiCall, query: ReadQuery) -> ReadResponse | HttpResponse:
         raise
     _count(call, partition, found, search)
     if as_frames:
-        return _as_frames(partition, found, search)
+        return _as_frames(topic, partition, found, search)
     with call.app.decompressed.budget() as budget:
         if _is_small(found, search):
             return _messages(found, query, budget, search)
@@ -221,12 +223,13 @@ def _most(found: ReadResult, search: Search | None) -> int:
     return found.next_offset - frame.offset_at(found.buffers[0]) if found.buffers else 0
 
 
-def _as_frames(partition: Partition, found: ReadResult, search: Search | None) -> HttpResponse:
+def _as_frames(topic: Topic, partition: Partition, found: ReadResult, search: Search | None) -> HttpResponse:
     headers = (
         (NEXT_OFFSET, str(found.next_offset)),
         (HIGH_WATERMARK, str(partition.high_watermark)),
         (LAST_STABLE, str(partition.last_stable)),
         (FIRST_OFFSET, str(partition.earliest)),
+        (PARTITIONS, str(len(topic.partitions))),
         (CHECKSUM, checksum_of(found.buffers)),
     )
     return HttpResponse(

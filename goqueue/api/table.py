@@ -17,6 +17,7 @@ from goqueue.api import (
     publish_body,
     publishing,
     reading,
+    scaling,
     segments,
     settling,
     stats,
@@ -26,7 +27,7 @@ from goqueue.api import (
 )
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.error_responses import NO_PARTITION, NO_TOPIC, UNREADABLE, UNWRITABLE
-from goqueue.wire.headers import FRAMES, LEASES, OCTETS
+from goqueue.wire.headers import FRAMES, JSON, LEASES, OCTETS
 
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
 _STORED = {"results": [{"partition": 1, "offset": 41, "priority": 2, "delayed": False}]}
@@ -77,16 +78,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint("GET", "/doctor", health.examine_broker, "Findings of the broker about itself, and what to do"),
         Endpoint("GET", "/logs", logs.recent_lines, "The last lines of the broker's log", permission="admin"),
         Endpoint("GET", "/metrics", health.metrics, "Metrics for Prometheus", answer_type="text/plain"),
-        Endpoint(
-            "GET", "/openapi.json", health.openapi, "This OpenAPI document", permission="open",
-            answer_type="application/json",
-        ),
+        Endpoint("GET", "/openapi.json", health.openapi, "This OpenAPI document", permission="open", answer_type=JSON),
     ),
     *_tagged(
         "topics",
-        Endpoint(
-            "GET", "/topics", topics.list_topics, "List topics", answer_example={"topics": ["orders", "payments"]},
-        ),
+        Endpoint("GET", "/topics", topics.list_topics, "List topics", answer_example={"topics": ["orders", "refunds"]}),
         Endpoint(
             "POST", "/topics", topics.create, "Create a topic", permission="admin", body=topics.CreateTopicRequest,
             status=201,
@@ -107,6 +103,18 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint(
             "POST", "/admin/topics/{topic}/compact", topics.compact, "Compact a topic now; answers when it is done",
             permission="admin", errors=(*NO_TOPIC, errors.RangeDamaged, *UNWRITABLE),
+        ),
+        Endpoint(
+            "POST", "/admin/topics/{topic}/partitions", scaling.scale, "Add partitions to a topic", permission="admin",
+            errors=(*NO_TOPIC, errors.KeysWouldMove, *UNWRITABLE), example={"count": 12},
+            answer_example={
+                "success": True, "topic_name": "orders", "old_partition_count": 6, "new_partition_count": 12,
+                "partitions_added": 6, "dry_run": False, "operation": 17,
+            },
+        ),
+        Endpoint(
+            "GET", "/admin/topics/{topic}/scaling-status", scaling.status,
+            "Added partitions of a topic, and the groups that do not read them yet", errors=NO_TOPIC,
         ),
         Endpoint(
             "GET", "/topics/{topic}/partitions", topics.list_partitions,
@@ -148,7 +156,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             decode_large=publish_body.decode_publish,
             errors=(
                 *_OPEN, *NO_PARTITION, errors.FrameInvalid, errors.ChecksumMismatch, errors.MessageTooLarge,
-                errors.SequenceOutOfOrder, errors.BrokerOverloaded, *UNWRITABLE,
+                errors.SequenceOutOfOrder, errors.PartitionCountStale, errors.BrokerOverloaded, *UNWRITABLE,
             ),
             example={"messages": [_MESSAGE]}, answer_example=_STORED,
         ),
@@ -368,9 +376,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             "GET", "/groups/{group}/rebalance/stats", groups.rebalance_stats,
             "Rebalances of one group since the broker started", errors=_NO_GROUP,
         ),
-        Endpoint(
-            "GET", "/rebalance/stats", groups.rebalance_stats, "Rebalances of all groups since the broker started",
-        ),
+        Endpoint("GET", "/rebalance/stats", groups.rebalance_stats, "Rebalances of all groups since the start"),
     ),
     *_tagged(
         "operations",

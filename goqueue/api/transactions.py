@@ -262,10 +262,14 @@ async def publish(call: ApiCall, body: TransactionPublishRequest) -> Transaction
     topic = await publishable_topic(call, body.topic)
     encoder = MessageEncoder(topic, call.runtime.clock.now_ns(), is_transactional=True)
     (content,) = encoder.encode_all([body])
-    partition, is_delayed = content.partition or topic.place(content.key), content.due_ns is not None
-    log_ref = LogRef(topic.name, partition.number, is_delayed)
-    await call.runtime.decide(coordinator.enlist(whose, [log_ref], name=body.transactional_id))
-    chosen = delayed_log(call, partition) if is_delayed else partition  # by now its name may be that of another one
+    is_delayed, count = content.due_ns is not None, 0
+    while count != len(topic.partitions):  # partitions may be added while this waits
+        count = len(topic.partitions)
+        partition = content.partition or topic.place(content.key)
+        log_ref = LogRef(topic.name, partition.number, is_delayed)
+        await call.runtime.decide(coordinator.enlist(whose, [log_ref], name=body.transactional_id))
+        chosen = delayed_log(call, partition) if is_delayed else partition  # its name may be that of another one now
+        await call.runtime.load_producers(chosen)
     placement: Placement = await (
         await call.runtime.transaction_runner.offer(whose, chosen, [content.frame], body.sequence)
     )

@@ -6,8 +6,8 @@ calls `commit` soon after an `offer` that asks for it.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any
 
 from goqueue.broker.core.catalog import (
     Catalog,
@@ -27,15 +27,17 @@ from goqueue.broker.core.work import Callback, run_work
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler, delayed_log_name
 from goqueue.broker.groups.coordinator import GroupCoordinator, GroupSettings
+from goqueue.broker.losses import LostJournalRecords, UnavailableLog
 from goqueue.broker.operations.changes import RecordedChanges
 from goqueue.broker.operations.outcome import settle_interrupted
 from goqueue.broker.operations.recorder import OperationRecorder
 from goqueue.broker.operations.undo import OperationUndo
+from goqueue.broker.scaling import TopicScaler
 from goqueue.broker.transactions.completion import TransactionCompleter
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.partitions import PartitionLookup
 from goqueue.clock import Clock, StallFreeClock
-from goqueue.errors import GoQueueError, LogExists, LogFenced, RequestInvalid, TopicBusy, TopicNotFound
+from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.limits import (
     CATALOG_SEGMENT_BYTES,
     GROUP_LOGS,
@@ -47,9 +49,7 @@ from goqueue.limits import (
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.storage.disk import Disk
-from goqueue.storage.log import Log, LogResources, LogSettings
-from goqueue.storage.recovery import RecoveredLog
-from goqueue.storage.segment import Segment
+from goqueue.storage.log import Log, LogSettings
 from goqueue.storage.store import Store
 
 CATALOG = "__metadata"
@@ -60,26 +60,6 @@ _INTERNAL_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact")
 _GROUP_SETTINGS = TopicSettings(retention_hours=None, segment_bytes=GROUP_SEGMENT_BYTES)
 _TRANSACTION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=TRANSACTION_SEGMENT_BYTES)
 _OPERATION_SETTINGS = TopicSettings(retention_hours=None, cleanup="compact", segment_bytes=OPERATION_SEGMENT_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class LostJournalRecords:
-    log: str
-    count: int
-    names: tuple[str, ...]
-    """The logs without a topic, groups, or transactional ids that may be affected."""
-
-
-class UnavailableLog(Log):
-    """A placeholder for a log that could not be opened: it is empty, and refuses every use with the reason."""
-
-    def __init__(self, name: str, resources: LogResources, settings: LogSettings, reason: GoQueueError) -> None:
-        super().__init__(name, resources, settings, RecoveredLog("", [Segment("", 0)], 0, 0))
-        self.fence = LogFenced(f"log {name} could not be opened: {reason}", hint=reason.hint, log=name)
-
-    def refuse_unless_readable(self) -> NoReturn:
-        assert self.fence is not None
-        raise self.fence
 
 
 class Broker:
@@ -103,6 +83,7 @@ class Broker:
         self.coordinator: GroupCoordinator
         self.transactions: TransactionCoordinator
         self.completer: TransactionCompleter
+        self.scaler: TopicScaler
         self.operations: OperationRecorder
         self.changes: RecordedChanges
         self.undo: OperationUndo
@@ -136,6 +117,7 @@ class Broker:
         )
         self._journal.open()
         self.producer_ids = ProducerIdAllocator(self._catalog, self._journal, self._chance)
+        self.scaler = TopicScaler(self, self._catalog, self._journal)
         self._finish_deletions()
         self._expect_noted_ends()
         for record in self._catalog.topics.values():
@@ -152,6 +134,7 @@ class Broker:
         self._open_transactions()
         self._open_operations()
         self.note_ends(self._catalog.topics)
+        self.scaler.record_splits()
 
     def _expect_noted_ends(self) -> None:
         """Refuse to recreate a lost log: its offsets would be given out again."""
@@ -298,14 +281,19 @@ class Broker:
 
     def _attach(self, name: str) -> Topic:
         record = self._catalog.topics[name]
-        return self._open_topic(name, record.settings, record.created_ns, record.partitions)
+        topic = self._open_topic(name, record.settings, record.created_ns, record.partitions)
+        self.scaler.restore(topic, record)
+        return topic
 
     def _open_topic(self, name: str, settings: TopicSettings, created_ns: int, count: int) -> Topic:
         """Open a topic, creating missing logs of its partitions."""
-        logs = [self._log_named(log_name(name, number), settings) for number in range(count)]
-        partitions = [Partition(name, number, log) for number, log in enumerate(logs)]
+        partitions = [self.open_partition(name, number, settings) for number in range(count)]
         topic = self.topics[name] = Topic(name, settings, created_ns, partitions)
         return topic
+
+    def open_partition(self, topic: str, number: int, settings: TopicSettings) -> Partition:
+        """Open a partition, creating its log where it is missing."""
+        return Partition(topic, number, self._log_named(log_name(topic, number), settings))
 
     def _log_named(self, name: str, settings: TopicSettings) -> Log:
         log_settings = self._settings_of(settings)

@@ -22,6 +22,7 @@ from goqueue.broker.core.admission import decode_batch, header_bytes, validate_b
 from goqueue.broker.core.partition import Partition, Placement, PublishCallback
 from goqueue.broker.core.producer_checkpoint import load_producers, save_producers
 from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.routing import Routing
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.upkeep import CompactionResult
 from goqueue.broker.core.view import PartitionView
@@ -286,7 +287,11 @@ class Runtime:
             partition.commit()
 
     async def publish(
-        self, partition: Partition, content: bytearray | memoryview, message_bytes_max: int
+        self,
+        partition: Partition,
+        content: bytearray | memoryview,
+        message_bytes_max: int,
+        routing: Routing | None = None,
     ) -> "asyncio.Future[Placement]":
         """Publish a batch of frames; the returned future is done when they are durable."""
         answer, done = self.accept(partition.topic, 0, len(content))
@@ -297,6 +302,8 @@ class Runtime:
             if mark is not None:
                 self.broker.producer_ids.refuse_unless_given(mark.producer)
                 self.broker.transactions.refuse_outside(mark)
+            if routing is not None:
+                routing.check(partition, mark)
             partition.take(frames, mark, done)
         except GoQueueError as error:
             done(error)

@@ -9,6 +9,7 @@ from goqueue.broker.core.admission import encode_marked
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement, PublishCallback
 from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.routing import Routing
 from goqueue.broker.transactions.completion import TransactionCompleter
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.clock import Clock
@@ -125,7 +126,12 @@ class TransactionRunner(Runner):
     # --- publish ---
 
     async def publish(
-        self, whose: TransactionId, partition: Partition, content: bytearray | memoryview, message_bytes_max: int
+        self,
+        whose: TransactionId,
+        partition: Partition,
+        content: bytearray | memoryview,
+        message_bytes_max: int,
+        routing: Routing | None = None,
     ) -> "asyncio.Future[Placement]":
         """Publish a batch to a partition that the transaction has enlisted."""
         answer, done = self._shell.accept(partition.topic, 0, len(content))
@@ -135,6 +141,8 @@ class TransactionRunner(Runner):
             await self._shell.load_producers(partition)
             assert mark is not None, "admission refuses a transactional batch without a mark"
             self._coordinator.check_mark(whose, mark)
+            if routing is not None:
+                routing.check(partition, mark)
             partition.take(frames, mark, done, is_transactional=True)
         except GoQueueError as error:
             done(error)

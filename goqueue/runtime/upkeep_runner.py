@@ -147,6 +147,7 @@ class UpkeepRunner:
             await self._sweep(partition)
 
     async def _note_ends(self) -> None:
+        self._broker.scaler.record_splits()
         slices, names = TimeSlices(), list(self._broker.topics)
         for start in range(0, len(names), _NOTED_AT_ONCE):
             self._broker.note_ends(names[start : start + _NOTED_AT_ONCE])

@@ -22,9 +22,9 @@ _STATUS: dict[type[GoQueueError], int] = {
         408: (errors.RequestTimedOut,),
         409: (
             errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.GenerationStale,
-            errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.LeaseExpired, errors.LogExists,
-            errors.MemberUnknown, errors.OperationNotUndoable, errors.OperationOutdated, errors.PartitionNotOwned,
-            errors.ProducerFenced, errors.SequenceOutOfOrder,
+            errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.KeysWouldMove, errors.LeaseExpired,
+            errors.LogExists, errors.MemberUnknown, errors.OperationNotUndoable, errors.OperationOutdated,
+            errors.PartitionCountStale, errors.PartitionNotOwned, errors.ProducerFenced, errors.SequenceOutOfOrder,
             errors.TopicBusy, errors.TopicExists, errors.TransactionAborted, errors.TransactionFull,
             errors.TransactionNotOpen, errors.UnknownProducer,
         ),

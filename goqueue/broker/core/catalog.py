@@ -13,6 +13,7 @@ from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.delivery_settings import check_delivery_settings
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.producers import unknown_producer_id
+from goqueue.broker.core.splits import Split, Splits, check_partition_count, plan_splits
 from goqueue.broker.core.topic import TopicSettings, TopicSpec, check_new_topic_name
 from goqueue.broker.core.work import Callback
 from goqueue.errors import GoQueueError, RequestInvalid, TopicExists, TopicNotFound
@@ -30,6 +31,8 @@ class TopicCreated(msgspec.Struct, frozen=True, omit_defaults=True, tag="topic_c
     """The durable end of each log of the topic, by its name below the topic's: `0`, `0/delayed`. A log that is listed
     here has existed.
     """
+    splits: dict[int, Split] = {}
+    """The origin of each partition that was added to the topic later."""
 
 
 class TopicAltered(TopicCreated, frozen=True, omit_defaults=True, tag="topic_altered"):
@@ -88,6 +91,10 @@ def decode_catalog_record(message: frame.StoredMessage) -> CatalogRecord:
     return record
 
 
+def _altered(topic: TopicCreated, **changes: Any) -> TopicAltered:
+    return TopicAltered(**(msgspec.structs.asdict(topic) | changes))
+
+
 class Catalog:
     """The state of all topics. Its owner makes decisions durable before it answers."""
 
@@ -116,7 +123,7 @@ class Catalog:
         topic = self.topic(name)
         settings = msgspec.structs.replace(topic.settings, **changes)
         self._check_delivery(name, settings)
-        return TopicAltered(name, topic.partitions, settings, topic.created_ns, topic.ends)
+        return _altered(topic, settings=settings)
 
     def _check_delivery(self, name: str, settings: TopicSettings) -> None:
         """Raise unless the delivery settings fit together, and the dead letters come to an end."""
@@ -138,7 +145,32 @@ class Catalog:
         risen = {log: end for log, end in ends.items() if end > topic.ends.get(log, -1)}
         if not risen:
             return None
-        return TopicAltered(name, topic.partitions, topic.settings, topic.created_ns, topic.ends | risen)
+        return _altered(topic, ends=topic.ends | risen)
+
+    def scale_topic(self, name: str, count: int, *, accept_key_moves: bool, is_empty: bool) -> TopicAltered:
+        """Add partitions. Where their parents end is decided and recorded when the routing changes."""
+        topic = self.topic(name)
+        check_partition_count(
+            name,
+            topic.partitions,
+            count,
+            topic.splits,
+            is_empty=is_empty,
+            is_compacted="compact" in topic.settings.cleanup,
+            accept_key_moves=accept_key_moves,
+        )
+        added = plan_splits(topic.partitions, count, is_empty=is_empty and not accept_key_moves)
+        return _altered(topic, partitions=count, splits=topic.splits | added)
+
+    def decide_splits(self, name: str, splits: Splits) -> TopicAltered:
+        topic = self.topic(name)
+        return _altered(topic, splits={**topic.splits, **splits})
+
+    def take_back_partitions(self, name: str, count: int) -> TopicAltered:
+        """Remove partitions that were recorded and have not been opened."""
+        topic = self.topic(name)
+        kept = {number: split for number, split in topic.splits.items() if number < count}
+        return _altered(topic, partitions=count, splits=kept)
 
     def delete_topic(self, name: str) -> TopicDeleted:
         self.topic(name)

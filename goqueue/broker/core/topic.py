@@ -16,6 +16,7 @@ from goqueue.broker.core.delivery_settings import (
 from goqueue.broker.core.lane_scheduler import LanePolicy
 from goqueue.broker.core.names import check_name, check_new_name
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.splits import Splits
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import PartitionNotFound, TopicNameInvalid
 from goqueue.limits import (
@@ -169,6 +170,8 @@ class Topic:
         self.settings = settings
         self.created_ns = created_ns
         self.partitions = partitions
+        self.splits: Splits = {}
+        """The origin of added partitions; undecided until it is durable."""
         self._hash = hash_function(settings.partitioner)
         self._turn = 0
         self.lane_policy = settings.lane_policy()

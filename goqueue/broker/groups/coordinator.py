@@ -24,6 +24,7 @@ from goqueue.broker.groups.rebalancer import Rebalancer
 from goqueue.broker.groups.redrive import Redriver
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.broker.groups.settlement import Settlement
+from goqueue.broker.groups.split_gate import SplitGate
 from goqueue.broker.groups.state import split_snapshot
 from goqueue.broker.groups.store import GroupServices, GroupStore, TopicLookup, topic_of
 from goqueue.broker.groups.transaction_acks import TransactionAckRules
@@ -70,6 +71,7 @@ class GroupCoordinator:
         self.rebalancer = Rebalancer(services, self.settlement.release_leases, settings.revocation_ns)
         self.membership = Membership(services, self.rebalancer, self._new_member_id, settings.retention_ns)
         self.offsets = CommittedOffsets(services, self.membership, self.rebalancer)
+        self.gate = SplitGate(store, topics)
         self.polling = Polling(
             PollServices(
                 store=store,
@@ -79,11 +81,13 @@ class GroupCoordinator:
                 policies=self.policies,
                 membership=self.membership,
                 settlement=self.settlement,
+                gate=self.gate,
             )
         )
         self.transaction_acks = TransactionAckRules(services, self.offsets, self.settlement)
-        self.lags = LagReader(services._replace(clock=message_age_clock))
+        self.lags = LagReader(services._replace(clock=message_age_clock), self.gate)
         self.redrives = Redriver(services, self.dead_letter_mover, self.policies)
+        self.gate.on_open.subscribe(self.membership.wake_owner)
         self.rebalancer.on_deleted.subscribe(self._forget_when_durable)
         store.on_refused.subscribe(self.settlement.rearm_deadlines)
         self.settlement.on_room.subscribe(self._continue_with_room)
@@ -131,6 +135,7 @@ class GroupCoordinator:
         self.redrives.close_deleted()
         if name not in self._topics.topics:
             self.polling.forget_topic(name)
+            self.gate.look_again(name)
         for group in self.store.groups():
             if any(name in member.topics for member in group.members.values()) or any(
                 ref.topic == name for ref in self.store.cursors(group.group)
@@ -138,11 +143,11 @@ class GroupCoordinator:
                 self.rebalancer.check_topics(group)
 
     def partitions_of(self, name: str, member: str) -> Iterator[Partition]:
-        """Yield the partitions that a member may poll."""
+        """Yield the partitions that a member may get messages of now."""
         group = self.store.group(name)
         for ref in group.partitions_to_process(member) if group is not None else ():
             topic = self._topics.topics.get(ref.topic)
-            if topic is not None and ref.partition < len(topic.partitions):
+            if topic is not None and ref.partition < len(topic.partitions) and not self.gate.holds(name, ref):
                 yield topic.partitions[ref.partition]
 
     def _forget_when_durable(self, name: str) -> None:
@@ -156,6 +161,7 @@ class GroupCoordinator:
             self.deadlines.forget(name)
             self.dead_letter_mover.forget(name)
             self.polling.forget(name)
+            self.gate.forget(name)
             self.lags.forget(name)
 
     def _new_member_id(self, client_id: str) -> str:

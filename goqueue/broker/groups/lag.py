@@ -10,6 +10,7 @@ from goqueue.broker.core.work import Work
 from goqueue.broker.groups.cursor import Cursor
 from goqueue.broker.groups.fetch import MessageSlice
 from goqueue.broker.groups.records import CursorKey
+from goqueue.broker.groups.split_gate import Obstacle, SplitGate
 from goqueue.broker.groups.store import GroupRules, GroupServices, GroupStore
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import GROUP_BEHIND_RATIO, OFFSET_MAX, PRIORITY_COUNT
@@ -57,7 +58,7 @@ class GroupLag:
     end: int
     messages: int
     ready: int
-    """Those that could be processed now: not waiting for a retry, for an earlier one of their key, or for a move."""
+    """Those that could be processed now: not waiting for a retry, an earlier one of their key, a move or a parent."""
     seconds: float
     """The age of the oldest unfinished message; 0 when there is none."""
     in_flight: int
@@ -71,6 +72,8 @@ class GroupLag:
     """Messages published per second, lately."""
     idle_seconds: float
     """Since the last message was finished, or since startup."""
+    obstacle: Obstacle | None = None
+    """Why nothing of the partition is delivered yet: older messages of its keys are unfinished in its parent."""
 
     @property
     def drain_seconds(self) -> float | None:
@@ -120,8 +123,9 @@ def _time_from(view: PartitionView, offset: int) -> Work[int | None]:
 
 
 class LagReader(GroupRules):
-    def __init__(self, services: GroupServices) -> None:
+    def __init__(self, services: GroupServices, gate: SplitGate) -> None:
         super().__init__(services)
+        self._gate = gate
         self._began_ns = self._clock.now_ns()
         self._meters: dict[CursorKey, RateMeter] = {}
 
@@ -171,13 +175,15 @@ class LagReader(GroupRules):
             known[ref] = yield from _publish_rate(view, now_ns)
         seconds = 0.0 if backlog.oldest_ns is None else max(0.0, (now_ns - backlog.oldest_ns) / NANOSECONDS)
         meter = self._meters.get((name, ref))
+        obstacle = self._gate.obstacle(name, ref)
+        unready = cursor.moving.count + cursor.transactional.count + _held_back(cursor, now_ns)
         return GroupLag(
             ref,
             owner,
             cursor.floor,
             view.end,
             backlog.messages,
-            max(0, backlog.messages - cursor.moving.count - cursor.transactional.count - _held_back(cursor, now_ns)),
+            cursor.leased if obstacle is not None else max(0, backlog.messages - unready),
             seconds,
             cursor.leased,
             cursor.waiting.count,
@@ -187,6 +193,7 @@ class LagReader(GroupRules):
             meter.rate(now_ns) if meter is not None else 0.0,
             known[ref],
             self.idle_seconds(name, ref),
+            obstacle,
         )
 
 

@@ -27,6 +27,7 @@ from goqueue.broker.groups.records import (
     RetryState,
 )
 from goqueue.broker.groups.settlement import Settlement
+from goqueue.broker.groups.split_gate import SplitGate
 from goqueue.broker.groups.store import GroupStore, TopicLookup
 from goqueue.clock import Clock
 from goqueue.errors import GoQueueError
@@ -78,6 +79,7 @@ class PollServices:
     policies: DeliveryPolicies
     membership: Membership
     settlement: Settlement
+    gate: SplitGate
     key_order: KeyOrderTracker = field(default_factory=KeyOrderTracker)
     stats: DeliveryStats = field(default_factory=DeliveryStats)
 
@@ -237,6 +239,8 @@ class Poll:
         if not self._is_same_topic(ref, partition):
             return False
         if group is None or ref not in group.partitions_to_process(self.member):
+            return False
+        if self.services.gate.holds(self.name, ref):  # the parent was reset during the read
             return False
         is_latest = self.services.membership.session(self.name, self.member).poll_number == self.number
         return (self.is_first and is_latest) or self._has_room(group, count)

@@ -3,7 +3,8 @@
 A message on its last attempt is delivered alone, to a member that has nothing else in flight: if it crashes its
 consumer, no other message has failed with it.
 
-Invariants: only the owner of a partition gets its messages; nothing is delivered before its lease is durable.
+Invariants: only the owner of a partition gets its messages; nothing is delivered before its lease is durable, and
+nothing of an added partition before the older messages of its keys are settled.
 """
 
 from bisect import bisect_right
@@ -85,7 +86,7 @@ class Polling:
         session.poll_number += 1
         poll.number = session.poll_number
         start = bisect_right(refs, session.last_polled) if session.last_polled is not None else 0
-        refs = refs[start:] + refs[:start]
+        refs = [ref for ref in refs[start:] + refs[:start] if not self._services.gate.holds(poll.name, ref)]
         order = [ref for ref in refs if (poll.name, ref) not in self._busy]
         self._refused |= {(poll.name, ref) for ref in refs if (poll.name, ref) in self._busy}
         poll.is_first = len(order) == len(refs)

@@ -171,15 +171,20 @@ class Rebalancer(GroupRules):
         found = self._store.cursors(group.group)
         closed = {ref for ref, cursor in found.items() if is_topic_deleted(self._topics, cursor)}
         records: list[GroupRecord] = [CursorClosed(group.group, *ref) for ref in found if ref in closed]
-        for refs in group.assignment.values():
-            for ref in refs:
-                topic = self._topics.topics.get(ref.topic)
-                if topic is None or ref.partition >= len(topic.partitions) or (ref in found and ref not in closed):
-                    continue
-                partition = topic.partitions[ref.partition]
-                is_earliest = group.start == "earliest"
-                floor = partition.earliest if is_earliest else PartitionView(partition, group.isolation).end
-                records.append(CursorOpened(group.group, *ref, topic_ns=topic.created_ns, floor=floor))
+        assigned = [ref for refs in group.assignment.values() for ref in refs if ref not in found or ref in closed]
+        known = {ref.topic: ref.partition for ref in sorted(found, reverse=True) if ref not in closed}
+        # The last partitions first: a crash may keep only the first records, and a group that has a cursor in a
+        # partition must have had the chance to open all behind it.
+        for ref in sorted(assigned, reverse=True):
+            topic = self._topics.topics.get(ref.topic)
+            if topic is None or ref.partition >= len(topic.partitions):
+                continue
+            partition = topic.partitions[ref.partition]
+            # A group that has read the topic before begins an added partition at its first message.
+            is_added = ref.partition in topic.splits and known.get(ref.topic, ref.partition) < ref.partition
+            is_earliest = group.start == "earliest" or is_added
+            floor = partition.earliest if is_earliest else PartitionView(partition, group.isolation).end
+            records.append(CursorOpened(group.group, *ref, topic_ns=topic.created_ns, floor=floor))
         return records
 
     def _end_leases(self, group: Group, expired: Collection[str]) -> list[GroupRecord]:

@@ -226,6 +226,8 @@ class GroupStore:
         """Called when records wait for `commit`."""
         self.on_refused = Signal[[str]]()
         """Called when records of a group were undone, before their callbacks run."""
+        self.on_recorded = Signal[[str, Sequence[GroupRecord]]]()
+        """Called with records that were just applied."""
         self._to_commit: list[Journal[GroupRecord]] = []
 
     def open(self) -> None:
@@ -331,6 +333,8 @@ class GroupStore:
         if group_log.journal.add(records, settled):
             self._to_commit.append(group_log.journal)
             self.on_gathered.emit()
+        if records:
+            self.on_recorded.emit(group, records)
 
     def recorded(self, group: str, records: Sequence[GroupRecord]) -> Promise[None]:
         """Apply records now; return a promise that is kept when they and all earlier ones are durable."""

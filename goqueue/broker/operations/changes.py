@@ -34,6 +34,7 @@ from goqueue.broker.operations.records import (
     OperationKind,
     SettingChange,
 )
+from goqueue.broker.scaling import ScaledTopic, TopicScaler
 from goqueue.errors import GoQueueError, OperationNotFound
 from goqueue.limits import OPERATION_CHANGES_MAX
 from goqueue.quantities import format_count, format_time
@@ -46,6 +47,7 @@ class ChangeableBroker(Protocol):
 
     coordinator: GroupCoordinator
     delay_scheduler: DelayScheduler
+    scaler: TopicScaler
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -178,6 +180,16 @@ class RecordedChanges:
         summary = f"deleted with {format_count(len(topic.partitions), 'partition')} and {count}"
         draft = new_operation(author, "topic_deleted", name, summary, [topic])
         return (yield from self.carry_out(draft, _answer(partial(self.broker.delete_topic, name))))
+
+    def scale_topic(
+        self, author: Author, name: str, count: int, *, accept_key_moves: bool = False
+    ) -> Work[tuple[int, ScaledTopic]]:
+        topic = self.broker.scaler.check(name, count, accept_key_moves=accept_key_moves)
+        before = len(topic.partitions)
+        draft = new_operation(author, "topic_scaled", name, f"partitions {before} -> {count}", [topic])
+        draft = replace(draft, settings=[SettingChange("partitions", before, count)])
+        scale = partial(self.broker.scaler.scale, name, count, accept_key_moves=accept_key_moves)
+        return (yield from self.carry_out(draft, _answer(scale)))
 
     # --- delayed messages ---
 

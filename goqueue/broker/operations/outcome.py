@@ -44,6 +44,9 @@ def _outcome(broker: ChangeableBroker, operation: Operation) -> Operation | None
             happened = topic is None or topic.created_ns != operation.topics.get(operation.subject)
         case "topic_altered" | "group_altered":
             happened = _are_settings_changed(broker, operation)
+        case "topic_scaled":
+            topic = broker.topics.get(operation.subject)
+            happened = None if topic is None else len(topic.partitions) >= operation.settings[0].after
         case "delayed_rescheduled" | "delayed_cancelled":
             return _changed_messages(broker, operation)
         case _:

@@ -16,6 +16,7 @@ OperationKind = Literal[
     "group_altered",
     "topic_created",
     "topic_altered",
+    "topic_scaled",
     "topic_deleted",
     "delayed_rescheduled",
     "delayed_cancelled",

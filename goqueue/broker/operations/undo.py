@@ -30,6 +30,7 @@ from goqueue.quantities import format_count
 
 _FINAL: Final[dict[OperationKind, str]] = {
     "topic_created": "deleting the topic would delete its messages",
+    "topic_scaled": "partitions cannot be removed: their messages would be lost",
     "topic_deleted": "its messages are gone",
     "delayed_cancelled": "a cancelled message is not delivered any more",
     "redrive": "they are new messages at the end of their topics, and groups may have read them",
