@@ -2,7 +2,7 @@
 
 from goqueue.console.command_tree import COMPLETION, CONFIG, CONFIG_COMMANDS, Command, Program
 
-_TOPIC = """Create, list, watch, edit, compact and delete topics.
+_TOPIC = """Create, list, watch, edit, scale, compact and delete topics.
 
 \b
   goqueue-cli topic create orders --partitions 3
@@ -139,6 +139,7 @@ _COMMANDS = (
         ".topics.listing:priorities",
         "Show what is ready, in flight and was delivered of each priority.",
     ),
+    Command("topic scale", ".topics.scaling:scale", "Add partitions to topics while they are used.", "danger"),
     Command("topic watch", ".topics.listing:watch_topics", "Watch the topics: their rates and how they grow."),
     Command(
         "transaction abort", ".transactions:abort", "Abort open transactions and discard their messages.", "danger"

@@ -44,7 +44,7 @@ _OPERATIONS = (
 
 _Kind = Literal[
     "group_reset", "group_deleted", "group_restored", "group_altered", "topic_created", "topic_altered",
-    "topic_deleted", "delayed_rescheduled", "delayed_cancelled", "redrive",
+    "topic_scaled", "topic_deleted", "delayed_rescheduled", "delayed_cancelled", "redrive",
 ]  # fmt: skip
 
 

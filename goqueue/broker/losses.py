@@ -1,4 +1,4 @@
-"""What a start could not open or read: logs, and records of internal logs."""
+"""Logs that a start could not open, and records of internal logs that it could not read."""
 
 from dataclasses import dataclass
 from typing import NoReturn

@@ -21,6 +21,8 @@ from goqueue.client.answers import (
     PartitionInfo,
     PartitionLag,
     Redrive,
+    ScaledTopic,
+    ScalingStatus,
     TransactionInfo,
 )
 from goqueue.client.times import Nanoseconds
@@ -55,8 +57,9 @@ __all__ = [
     "Delivered", "Deliveries", "Delivery", "Diagnosis", "Finding", "GroupDelivery", "GroupDetails", "GroupInfo",
     "GroupSettings", "HandlerArguments", "MemberInfo", "Message", "Nanoseconds", "Offsets", "OffsetsReset",
     "OperationInfo", "Options", "PartitionInfo", "PartitionLag", "PartitionSegments", "Producer", "ProducerArguments",
-    "Reader", "Receipt", "Redrive", "Refused", "SegmentInfo", "Stats", "Stored", "TopicDetails", "TopicInfo",
-    "TopicPartition", "TopicSettings", "Transaction", "TransactionInfo", "UndoResult", "Worker", "WorkerArguments",
+    "Reader", "Receipt", "Redrive", "Refused", "ScaledTopic", "ScalingStatus", "SegmentInfo", "Stats", "Stored",
+    "TopicDetails", "TopicInfo", "TopicPartition", "TopicSettings", "Transaction", "TransactionInfo", "UndoResult",
+    "Worker", "WorkerArguments",
 ]  # fmt: skip
 
 _LATER = {

@@ -9,6 +9,9 @@ What must stay true:
   acknowledged or fails, and the next batch of its partition is not sealed before that. Only when the broker certainly
   does not have it, because it does not know its producer, it is sealed again for another one.
 - Sequences belong to a topic's partition, not to the object here. The delayed log has its own.
+- When partitions were added, the broker refuses batches that were placed by the former number. No other batch of the
+  topic is sealed then until every sealed one is settled or refused; after that all that waits is placed anew, so that
+  the messages of a key stay in their order.
 - When a batch fails for good, it is unknown whether the broker has it. Batches sealed later use a new producer id,
   whose sequences begin at 0, so that no gap is left. In a transaction, the whole transaction fails instead, and the
   next one has another epoch.
@@ -17,14 +20,14 @@ What must stay true:
 import struct
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from goqueue.client.delivery import DueHeader, FrameFields, OffsetPieces, SendBatch
+from goqueue.client.delivery import BatchSlot, DueHeader, FrameFields, OffsetPieces, SendBatch, concluded
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError, RequestTimedOut
 from goqueue.limits import HEADERS_BYTES_MAX, KIB, MIB
-from goqueue.partitioner import Hash
-from goqueue.storage.frame import Buffer, encode
+from goqueue.partitioner import Hash, partition_of
+from goqueue.storage.frame import NO_HEADERS, Buffer, decode, encode, encode_headers, key_at, measure
 from goqueue.wire.sections import DELAYED, PRODUCER, PRODUCER_HEADER_BYTES, PRODUCER_PREFIX, SECTION, ProducerIdentity
 
 SEQUENCES = 2**31
@@ -61,6 +64,8 @@ class PartitionQueue:
     delayed: bool = False
     batches: deque[SendBatch] = field(default_factory=deque)
     open: SendBatch | None = None
+    is_former: bool = False
+    """True once messages are placed by another number of partitions: then it gets none any more."""
 
     @property
     def section(self) -> tuple[int, bool]:
@@ -78,6 +83,8 @@ class TopicQueues:
     queues: list[PartitionQueue]
     sticky: PartitionQueue
     """The queue for messages without a key, until its batch is sealed."""
+    immediate: "TopicQueues" = field(init=False, repr=False)
+    """The same topic for messages that are not delayed."""
     delayed: "TopicQueues" = field(init=False, repr=False)
     """The same topic for delayed messages, with queues of its own."""
 
@@ -85,21 +92,17 @@ class TopicQueues:
         self.sticky = self.queues[(self.sticky.partition + 1) % len(self.queues)]
 
 
-def topic_queues(
-    name: str, partitions: int, hash_key: Hash, message_bytes_max: int, former: TopicQueues | None = None
-) -> TopicQueues:
-    """Return the queues of a topic; those of `former` stay the same objects."""
-    queues = _queues(partitions, former, delayed=False)
-    later = _queues(partitions, former and former.delayed, delayed=True)
+def topic_queues(name: str, partitions: int, hash_key: Hash, message_bytes_max: int) -> TopicQueues:
+    queues, later = _queues(partitions, delayed=False), _queues(partitions, delayed=True)
     topic = TopicQueues(name, hash_key, message_bytes_max, queues, queues[0])
     topic.delayed = TopicQueues(name, hash_key, message_bytes_max, later, later[0])
-    topic.delayed.delayed = topic.delayed
+    for one in (topic, topic.delayed):
+        one.immediate, one.delayed = topic, topic.delayed
     return topic
 
 
-def _queues(partitions: int, former: TopicQueues | None, *, delayed: bool) -> list[PartitionQueue]:
-    queues = former.queues[:partitions] if former else []
-    return queues + [PartitionQueue(partition, delayed) for partition in range(len(queues), partitions)]
+def _queues(partitions: int, *, delayed: bool) -> list[PartitionQueue]:
+    return [PartitionQueue(partition, delayed) for partition in range(partitions)]
 
 
 class Accumulator:
@@ -116,6 +119,8 @@ class Accumulator:
         self._request_bytes = rules.request_bytes
         self._sequences: dict[tuple[str, int, bool], int] = {}
         self._active: dict[PartitionQueue, TopicQueues] = {}
+        self._recounts: dict[str, tuple[TopicQueues, int]] = {}
+        """By name the topics whose number of partitions has changed, and the new one."""
 
     def become(self, identity: ProducerIdentity | None) -> None:
         """Use another producer identity for batches sealed from now on; its sequences begin at 0."""
@@ -124,13 +129,24 @@ class Accumulator:
 
     # --- what comes in ---
 
-    def add(self, topic: TopicQueues, queue: PartitionQueue, frame: bytes, origin: FrameFields) -> SendBatch:
-        """Append a frame to a batch of the queue, and return that batch."""
+    def add(
+        self,
+        topic: TopicQueues,
+        queue: PartitionQueue,
+        frame: bytes,
+        origin: FrameFields,
+        is_fixed: bool = False,
+    ) -> SendBatch:
+        """Append a frame to a batch of the queue, and return that batch. `is_fixed` if the caller named the queue."""
+        if queue.is_former:
+            return self._place(topic, queue, [frame], None, is_fixed)
         size = len(frame)
         batch = queue.open
         if batch is None or batch.size + size > self._request_bytes:
             batch = self._begin(topic, queue, origin)
         batch.frames.append(frame)
+        if is_fixed:
+            batch.fixed.add(batch.count)
         batch.count += 1
         batch.size += size
         self.buffered += size
@@ -144,12 +160,17 @@ class Accumulator:
         size: int,
         origin: FrameFields,
         due: DueHeader | None = None,
+        is_fixed: bool = False,
     ) -> SendBatch:
         """Append frames that fit one request together. `origin` is that of the first, `due` that of all."""
+        if queue.is_former:
+            return self._place(topic, queue, frames, due, is_fixed)
         batch = queue.open
         if batch is None or batch.size + size > self._request_bytes:
             batch = self._begin(topic, queue, origin)
         batch.frames += frames
+        if is_fixed:
+            batch.fixed.update(range(batch.count, batch.count + len(frames)))
         batch.count += len(frames)
         batch.size += size
         if due is not None:
@@ -161,6 +182,7 @@ class Accumulator:
         batch = SendBatch(
             self._owner, topic.name, queue.partition, origin, self._clock.monotonic_ns(), delayed=queue.delayed
         )
+        batch.placed_by = len(topic.queues)
         queue.batches.append(batch)
         queue.open = batch
         self._active.setdefault(queue, topic)
@@ -196,22 +218,29 @@ class Accumulator:
         times = (
             min(batch.not_before_ns or batch.opened_ns + linger, batch.opened_ns + limit)
             for batch in (queue.batches[0] for queue in self._active)
+            if not self._is_held(batch)
         )
         return min(times, default=None)
 
+    def _is_held(self, batch: SendBatch) -> bool:
+        """Return whether a batch waits until it is placed anew."""
+        return bool(self._recounts) and batch.sealed is None and batch.topic in self._recounts
+
     def has_due(self, now_ns: int) -> bool:
-        return any(self.is_due(queue.batches[0], now_ns) for queue in self._active)
+        heads = (queue.batches[0] for queue in self._active)
+        return any(self.is_due(batch, now_ns) and not self._is_held(batch) for batch in heads)
 
     def take(self, now_ns: int) -> list[SendBatch]:
         """Seal and return the batches of the next request: of one topic, at most one for each section."""
-        leader = next((queue for queue in self._active if self.is_due(queue.batches[0], now_ns)), None)
+        heads = ((queue, queue.batches[0]) for queue in self._active)
+        leader = next((queue for queue, head in heads if self.is_due(head, now_ns) and not self._is_held(head)), None)
         if leader is None:
             return []
         name, taken, size = self._active[leader].name, [leader], leader.batches[0].size
         sections = {leader.section}
         for queue, topic in self._active.items():
             head = queue.batches[0]
-            fits = size + head.size <= self._request_bytes
+            fits = size + head.size <= self._request_bytes and not self._is_held(head)
             if topic.name == name and queue.section not in sections and fits and head.not_before_ns <= now_ns:
                 taken.append(queue)
                 sections.add(queue.section)
@@ -255,14 +284,9 @@ class Accumulator:
 
     def unseal(self, batch: SendBatch) -> None:
         """Let a batch be sealed again, for another producer."""
-        assert batch.sealed is not None
-        assert batch.origin is not None
-        assert batch.identity is not None
         if self.identity == batch.identity:
             self.become(None)
-        first = with_producer_header(batch.origin, batch.identity, batch.sequence, batch.count)
-        batch.frames = [b"", batch.sealed[SECTION.size + len(first) :]]  # the first frame is made when it is sealed
-        batch.sealed, batch.unsure = None, False
+        _open_section(batch)
 
     def fail(self, batch: SendBatch, error: GoQueueError) -> None:
         self._remove(batch)
@@ -271,7 +295,7 @@ class Accumulator:
         batch.settle(error)
 
     def expire(self, now_ns: int) -> list[SendBatch]:
-        """Fail batches older than the delivery timeout, and return them."""
+        """Fail batches older than the delivery timeout, and return what is settled with that."""
         limit = int(self.rules.delivery_timeout * NANOSECONDS)
         late = [batch for batch in self.waiting() if now_ns >= batch.opened_ns + limit]
         for batch in late:
@@ -283,14 +307,14 @@ class Accumulator:
             )
             error.__cause__ = batch.last_refusal
             self.fail(batch, error)
-        return late
+        return concluded(late)
 
     def abandon(self, error: GoQueueError) -> list[SendBatch]:
-        """Fail everything that still waits, and return it."""
+        """Fail everything that still waits, and return what is settled with that."""
         left = self.waiting()
         for batch in left:
             self.fail(batch, error)
-        return left
+        return concluded(left)
 
     def _remove(self, batch: SendBatch) -> None:
         queue = next(queue for queue in self._active if batch in queue.batches)
@@ -300,6 +324,109 @@ class Accumulator:
         if not queue.batches:
             del self._active[queue]
         self.buffered -= batch.size
+
+    # --- another number of partitions ---
+
+    def set_partitions(self, topic: TopicQueues, count: int) -> None:
+        """Place messages by this number, as soon as no sealed batch of the topic is left."""
+        if count == len(topic.queues):
+            self._recounts.pop(topic.name, None)
+        else:
+            self._recounts[topic.name] = (topic.immediate, count)
+
+    def place_again(self) -> None:
+        """Place what waits by the new numbers of partitions, where no sealed batch is left."""
+        for name, (topic, count) in list(self._recounts.items()):
+            heads = (queue.batches[0] for queue, one in self._active.items() if one.name == name)
+            if all(head.sealed is None for head in heads):
+                del self._recounts[name]
+                self._replace_queues(topic, count)
+                self._replace_queues(topic.delayed, count)
+
+    def _replace_queues(self, topic: TopicQueues, count: int) -> None:
+        former = [queue for queue, one in self._active.items() if one is topic]
+        for queue in {*former, *topic.queues}:  # callers may have chosen one just now
+            queue.is_former, queue.open = True, None
+            self._active.pop(queue, None)
+        topic.queues = _queues(count, delayed=topic is topic.delayed)
+        topic.sticky = topic.queues[topic.sticky.partition % count]
+        for batch in [batch for queue in former for batch in queue.batches]:
+            self.buffered -= batch.size
+            self._distribute(topic, batch)
+
+    def _place(
+        self, topic: TopicQueues, queue: PartitionQueue, frames: list[bytes], due: DueHeader | None, is_fixed: bool
+    ) -> SendBatch:
+        """Take frames for a queue that was replaced after it was chosen."""
+        batch = SendBatch(self._owner, topic.name, queue.partition, None, self._clock.monotonic_ns(), queue.delayed)
+        batch.frames, batch.count, batch.size = frames, len(frames), sum(map(len, frames))
+        batch.dues = [] if due is None else [due] * len(frames)
+        batch.fixed = set(range(len(frames))) if is_fixed else set()
+        self._distribute(topic, batch)
+        return batch
+
+    def _distribute(self, topic: TopicQueues, batch: SendBatch) -> None:
+        """Divide a batch among the queues of its topic: by keys, in the order of the messages."""
+        slots: list[BatchSlot] = []
+        for index, frame in enumerate(batch.frames):
+            is_fixed, key = index in batch.fixed, key_at(frame)
+            queue = topic.sticky
+            if is_fixed:
+                known = batch.partition < len(topic.queues)  # otherwise the broker refuses it
+                queue = topic.queues[batch.partition] if known else PartitionQueue(batch.partition, batch.delayed)
+            elif key:
+                queue = topic.queues[partition_of(key, len(topic.queues), topic.hash_key)]
+            due = batch.dues[index] if batch.dues else None
+            part = self.add_many(topic, queue, [frame], len(frame), fields_of(frame), due, is_fixed)
+            part.opened_ns = min(part.opened_ns, batch.opened_ns)
+            slots.append((part, part.count - 1))
+        batch.divide(slots)
+
+    def refuse_placement(self, batch: SendBatch, count: int, pieces: OffsetPieces) -> None:
+        """Take back a sealed batch that was placed by a former number of partitions. Only the messages in `pieces` are
+        stored, the first ones.
+        """
+        queue, topic = next((queue, topic) for queue, topic in self._active.items() if batch in queue.batches)
+        stored = sum(end - first for first, end in pieces)
+        if batch.identity is not None and batch.identity == self.identity:
+            place = (batch.topic, batch.partition, batch.delayed)
+            self._sequences[place] = (batch.sequence + stored) % SEQUENCES
+        _open_section(batch)
+        if stored:
+            self._settle_first(queue, batch, stored, pieces)
+        self.set_partitions(topic, count)
+
+    def _settle_first(self, queue: PartitionQueue, batch: SendBatch, stored: int, pieces: OffsetPieces) -> None:
+        first, rest = (replace(batch, callbacks=[], waiters=[], looked=set(), wholes=[]) for _ in range(2))
+        first.count, first.adopted = stored, set()
+        rest.frames, rest.dues, rest.adopted = batch.frames[stored:], batch.dues[stored:], set()
+        rest.count, rest.size = len(rest.frames), sum(map(len, rest.frames))
+        rest.fixed = {index - stored for index in batch.fixed if index >= stored}
+        queue.batches[0] = rest
+        self.buffered -= batch.size - rest.size
+        first.settle(None, pieces[0][0], None, pieces)
+        batch.divide([(first, index) for index in range(stored)] + [(rest, index) for index in range(rest.count)])
+
+
+def _open_section(batch: SendBatch) -> None:
+    """Make the frames of a sealed batch anew, the first one without the producer's header."""
+    assert batch.sealed is not None
+    assert batch.origin is not None
+    value, key, headers, priority, flags = batch.origin
+    section, position, frames = batch.sealed, SECTION.size, list[bytes]()
+    while position < len(section):
+        length = measure(section, position)
+        frames.append(section[position : position + length])
+        position += length
+    frames[0] = encode(value, key, headers, priority=priority, flags=flags)
+    batch.frames, batch.sealed, batch.unsure = frames, None, False
+    batch.not_before_ns = 0
+
+
+def fields_of(frame: bytes) -> FrameFields:
+    message = decode(frame)
+    headers = encode_headers(message.headers) if message.headers else NO_HEADERS
+    return message.value, message.key or b"", headers, message.priority, message.flags
 
 
 def with_producer_header(origin: FrameFields, identity: ProducerIdentity, sequence: int, count: int) -> bytes:

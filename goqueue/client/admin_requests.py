@@ -15,6 +15,8 @@ from goqueue.client.answers import (
     GroupInfo,
     OffsetsReset,
     PartitionInfo,
+    ScaledTopic,
+    ScalingStatus,
 )
 from goqueue.client.api_request import (
     JSON,
@@ -194,6 +196,22 @@ class TopicAdmin:
         """Compact all partitions of a compacted topic now, and wait until that is done."""
         path = f"/admin/topics/{quote(name)}/compact"
         return json_request("POST", path, JsonObject, patience=_COMPACTION_SECONDS)
+
+    @operation
+    def scale_topic(
+        self, name: str, partitions: int, *, accept_key_moves: bool = False, dry_run: bool = False
+    ) -> ApiRequest[ScaledTopic]:
+        """Add partitions to a topic, which cannot be undone. A multiple of the present number keeps the order of keys
+        in groups; other numbers need `accept_key_moves`, unless the topic is empty.
+        """
+        fields = {"count": partitions, "accept_key_moves": accept_key_moves, "dry_run": dry_run}
+        path = f"/admin/topics/{quote(name)}/partitions"
+        return json_request("POST", path, ScaledTopic, fields, idempotent=dry_run)
+
+    @operation
+    def scaling_status(self, topic: str) -> ApiRequest[ScalingStatus]:
+        """Return the added partitions of a topic, and the groups that do not read them yet."""
+        return json_request("GET", f"/admin/topics/{quote(topic)}/scaling-status", ScalingStatus)
 
     @operation
     def publish(  # noqa: PLR0913 - independent options, mostly given by name

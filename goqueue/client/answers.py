@@ -98,6 +98,59 @@ class PartitionLag(Answer):
     rate: float
     incoming: float
     drain_seconds: float | None
+    waits_for: "WaitsFor | None"
+    """Set for an added partition that waits for older messages of its keys."""
+
+
+class WaitsFor(Answer):
+    """The partition in which a group must commit the split offset before it gets messages of an added one."""
+
+    partition: int
+    split_offset: int | None
+    """None: it is not recorded yet."""
+
+
+class ScaledTopic(Answer):
+    """The answer to adding partitions to a topic."""
+
+    topic_name: str
+    old_partition_count: int
+    new_partition_count: int
+    partitions_added: int
+    dry_run: bool
+    operation: int | None
+
+
+class WaitingGroup(Answer):
+    """A group that does not get messages of an added partition yet."""
+
+    group_id: str
+    waits_for: int
+    """The partition in which it must reach the split offset."""
+    split_offset: int | None
+    committed: int | None
+    remaining: int | None
+
+
+class AddedPartition(Answer):
+    """A partition that was added to a topic."""
+
+    partition: int
+    parent: int | None
+    """Where its keys were before; None if they may have come from any partition."""
+    split_offset: int | None
+    """Older messages of its keys are below this offset of the parent."""
+    groups_waiting: list[WaitingGroup]
+    groups_reading: int
+
+
+class ScalingStatus(Answer):
+    """The added partitions of a topic. `state` is unscaled, recording, catching_up or complete."""
+
+    topic_name: str
+    partition_count: int
+    state: str
+    added: list[AddedPartition]
 
 
 class OwnDelivery(Answer):

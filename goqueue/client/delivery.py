@@ -1,6 +1,6 @@
 """Sent messages: their batch, and the handles that the caller holds."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -97,8 +97,36 @@ class SendBatch:
     wanted: bool = False
     """True if a caller has waited for it: then it is sent at once."""
     looked: set[int] = field(default_factory=set)
+    placed_by: int = 0
+    """The number of partitions by which its messages were placed."""
+    fixed: set[int] = field(default_factory=set)
+    """The messages whose partition the caller has named."""
+    parts: "list[BatchSlot] | None" = None
+    """Where its messages went when they were placed by another number of partitions. Then they are settled there."""
+    wholes: "list[SendBatch]" = field(default_factory=list)
+    """The batches of which this one has messages."""
+    adopted: set[int] = field(default_factory=set)
+    """The messages that came from those batches, whose handles belong to them."""
+
+    def divide(self, parts: "list[BatchSlot]") -> None:
+        """Leave the messages to other batches. This one is settled with the last of them."""
+        self.parts, self.frames, self.sealed, self.origin = parts, [], None, None
+        for part, index in parts:
+            part.adopted.add(index)
+            part.wanted = part.wanted or self.wanted
+            if self not in part.wholes:
+                part.wholes.append(self)
+        self._settle_with_parts()
+
+    def _settle_with_parts(self) -> None:
+        assert self.parts is not None, "it was divided"
+        if all(part.settled for part, _ in self.parts):
+            self._end(next((part.error for part, _ in self.parts if part.error is not None), None))
 
     def receipt(self, index: int) -> Receipt:
+        if self.parts is not None:
+            part, place = self.parts[index]
+            return part.receipt(place)
         if self.delayed:
             return Receipt(self.partition, self._offset(index), self.timestamp_ns, True, self._due_ns(index))
         return Receipt(self.partition, self._offset(index), self.timestamp_ns)
@@ -124,7 +152,13 @@ class SendBatch:
 
     def wait_with(self, wake: Callable[[], object]) -> None:
         self.waiters.append(wake)
+        self.want()
+
+    def want(self) -> None:
+        """Send it at once."""
         self.wanted = True
+        for part in {id(part): part for part, _ in self.parts or ()}.values():
+            part.want()
 
     def wait_no_more(self, wake: Callable[[], object]) -> None:
         if wake in self.waiters:
@@ -138,25 +172,63 @@ class SendBatch:
         pieces: OffsetPieces | None = None,
     ) -> None:
         """End the batch and free its bytes."""
-        self.error, self.first_offset, self.pieces = error, first_offset, pieces
+        self.first_offset, self.pieces = first_offset, pieces
         self.timestamp_ns = nanoseconds(timestamp) if timestamp else None
         self.frames, self.sealed, self.origin = [], None, None
-        self.settled = True
+        self._end(error)
+
+    def _end(self, error: GoQueueError | None) -> None:
+        self.error, self.settled = error, True
         waiters, self.waiters = self.waiters, []
         for wake in waiters:
             wake()
+        for whole in self.wholes:
+            whole._settle_with_parts()
 
     @property
     def unseen(self) -> int:
         """The number of failed messages that neither a callback nor the caller has seen."""
+        if self.error is None:
+            return 0
         told = {index for first, count, _ in self.callbacks for index in range(first, first + count)}
-        return self.count - len(told | self.looked) if self.error is not None else 0
+        seen = told | self.looked | self.adopted
+        if self.parts is None:
+            return self.count - len(seen)
+        return sum(self.error_at(index) is not None for index in range(self.count) if index not in seen)
+
+    def error_at(self, index: int) -> GoQueueError | None:
+        if self.parts is None:
+            return self.error
+        part, place = self.parts[index]
+        return part.error_at(place)
 
     def fault(self, index: int) -> GoQueueError | None:
         """Return the error of one message, which counts as seen now."""
-        if self.error is not None:
+        error = self.error_at(index)
+        if error is not None:
             self.looked.add(index)
-        return self.error
+        return error
+
+    def partition_of(self, index: int) -> int:
+        if self.parts is None:
+            return self.partition
+        part, place = self.parts[index]
+        return part.partition_of(place)
+
+
+BatchSlot = tuple[SendBatch, int]
+"""A batch, and the index of a message in it."""
+
+
+def concluded(batches: Iterable[SendBatch]) -> list[SendBatch]:
+    """Return these batches as far as they are settled, and those that are settled with them."""
+    found: dict[int, SendBatch] = {}
+    left = list(batches)
+    for batch in left:
+        if batch.settled and id(batch) not in found:
+            found[id(batch)] = batch
+            left += batch.wholes
+    return list(found.values())
 
 
 class DeliveryHandle:
@@ -178,7 +250,7 @@ class DeliveryHandle:
 
     @property
     def partition(self) -> int:
-        return self._batch.partition
+        return self._batch.partition_of(self._index)
 
     @property
     def offset(self) -> int | None:
@@ -207,8 +279,9 @@ class DeliveryHandle:
 
     def __repr__(self) -> str:
         batch = self._batch
-        state = "under way" if not batch.settled else "failed" if batch.error else f"at {self.offset}"
-        return f"<{type(self).__name__} {batch.topic}/{batch.partition} {state}>"
+        error = batch.error_at(self._index)
+        state = "under way" if not batch.settled else "failed" if error else f"at {self.offset}"
+        return f"<{type(self).__name__} {batch.topic}/{self.partition} {state}>"
 
 
 BatchSpan = tuple[SendBatch, int, Sequence[int]]
@@ -245,8 +318,8 @@ class BulkDeliveryHandle:
         failed: dict[int, GoQueueError] = {}
         for batch, first, positions in self._spans:
             if batch.error is not None:
-                batch.looked.update(range(first, first + len(positions)))
-                failed.update(dict.fromkeys(positions, batch.error))
+                faults = ((position, batch.fault(index)) for index, position in enumerate(positions, first))
+                failed.update((position, error) for position, error in faults if error is not None)
         return failed
 
     def _batches(self) -> Iterator[SendBatch]:

@@ -172,6 +172,8 @@ class FrameGroup:
     origin: FrameFields
     positions: Sequence[int]
     due: DueHeader | None
+    is_fixed: bool
+    """True if the caller has named the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,8 @@ class BulkMessages:
     ) -> Iterator[FrameGroup]:
         size = sum(map(len, frames))
         if size <= request_bytes or len(frames) == 1:
-            yield FrameGroup(queue, frames, size, self.origin_of(positions[0]), positions, self.options.due)
+            is_fixed = self.options.queue is not None
+            yield FrameGroup(queue, frames, size, self.origin_of(positions[0]), positions, self.options.due, is_fixed)
             return
         half = len(frames) // 2
         yield from self._cut(queue, positions[:half], frames[:half], request_bytes)

@@ -15,8 +15,8 @@ class OperationInfo(msgspec.Struct, frozen=True, kw_only=True):
     time: str
     """In RFC 3339."""
     kind: str
-    """group_reset, group_deleted, group_restored, group_altered, topic_created, topic_altered, topic_deleted,
-    delayed_rescheduled, delayed_cancelled or redrive.
+    """group_reset, group_deleted, group_restored, group_altered, topic_created, topic_altered, topic_scaled,
+    topic_deleted, delayed_rescheduled, delayed_cancelled or redrive.
     """
     subject: str
     """The name of the group or topic."""

@@ -42,7 +42,7 @@ from goqueue.errors import (
     TransientError,
 )
 from goqueue.limits import OFFSET_MAX
-from goqueue.wire.headers import CHECKSUM, FIRST_OFFSET, FRAMES, HIGH_WATERMARK, NEXT_OFFSET, SCANNED
+from goqueue.wire.headers import CHECKSUM, FIRST_OFFSET, FRAMES, HIGH_WATERMARK, NEXT_OFFSET, PARTITIONS, SCANNED
 
 C = TypeVar("C", bound=ConnectionCore)
 
@@ -56,6 +56,8 @@ class FetchResult(msgspec.Struct, frozen=True):
     first_offset: int
     scanned: int | None = None
     """The number of messages that the filters have examined; None without filters."""
+    partitions: int = 0
+    """How many partitions the topic has; 0 if the broker does not say."""
 
 
 _OFFSETS = (NEXT_OFFSET, HIGH_WATERMARK, FIRST_OFFSET)
@@ -85,12 +87,19 @@ def fetch(  # noqa: PLR0913 - the query of one request
 
 
 def _fetched(answer: ApiResponse) -> FetchResult:
-    return FetchResult(*_taken(answer, _OFFSETS))
+    content, following, high_watermark, first = _taken(answer, _OFFSETS)
+    return FetchResult(content, following, high_watermark, first, None, _partitions(answer))
 
 
 def _found(answer: ApiResponse) -> FetchResult:
     """Require the number of scanned messages: a server that does not send it may not have applied the filters."""
-    return FetchResult(*_taken(answer, (*_OFFSETS, SCANNED)))
+    content, following, high_watermark, first, scanned = _taken(answer, (*_OFFSETS, SCANNED))
+    return FetchResult(content, following, high_watermark, first, scanned, _partitions(answer))
+
+
+def _partitions(answer: ApiResponse) -> int:
+    text = answer.header(PARTITIONS)
+    return int(text) if text.isdecimal() and text.isascii() else 0
 
 
 def _taken(answer: ApiResponse, names: tuple[str, ...]) -> tuple[Any, ...]:
@@ -172,6 +181,8 @@ class PartitionCursor:
     done: bool
     scanned: int = 0
     matched: int = 0
+    topic_partitions: int = 0
+    """How many partitions the topic had when the last answer came."""
 
     def call(self) -> ApiRequest[FetchResult]:
         options = self.options
@@ -200,6 +211,7 @@ class PartitionCursor:
         found = decode(self.options.topic, self.partition, fetched.content, self.position, self.end)
         self.scanned += len(found) if fetched.scanned is None else fetched.scanned
         self.matched += len(found)
+        self.topic_partitions = fetched.partitions
         stuck = fetched.next_offset <= self.position  # with filters an answer may be empty and lead on all the same
         self.position = max(self.position, min(fetched.next_offset, self.end))
         self.done = self.position >= self.end or (stuck and not self.options.follow)
@@ -216,10 +228,13 @@ class PartitionCursor:
         self.done = self.position >= self.end
 
 
-def open_partitions(options: ReadOptions) -> RequestSequence[list[PartitionCursor]]:
-    """Request what the options need, and return a cursor for each partition."""
+def open_partitions(options: ReadOptions, known: int = 0) -> RequestSequence[list[PartitionCursor]]:
+    """Request what the options need, and return a cursor for each partition.
+
+    With a number of known partitions, only for those that were added since, from their first message on.
+    """
     info: TopicInfo = yield topic_info(options.topic)
-    partitions = range(info.partitions) if options.partitions is None else options.partitions
+    partitions = range(known, info.partitions) if options.partitions is None else options.partitions
     cursors = []
     for partition in partitions:
         if not 0 <= partition < info.partitions:
@@ -229,9 +244,9 @@ def open_partitions(options: ReadOptions) -> RequestSequence[list[PartitionCurso
         held = info.partition_offsets.get(str(partition))
         if held is None:
             raise PartitionNotFound(f"the broker does not say which offsets {info.name}/{partition} holds")
-        start = yield from _resolve(options, "start", partition, held)
+        start = held.earliest if known else (yield from _resolve(options, "start", partition, held))
         end = NEVER if options.follow else held.latest
-        if options.until is not None:
+        if options.until is not None and not (known and isinstance(options.until, Mapping)):
             until = held.latest if options.until == "now" else (yield from _resolve(options, "until", partition, held))
             end = min(end, until)
         # An offset that the broker does not have yet is requested all the same: its answer decides.
@@ -244,6 +259,13 @@ def _resolve(options: ReadOptions, name: str, partition: int, held: Offsets) -> 
     place: ReadPosition = getattr(options, name)
     if isinstance(place, Mapping):
         if partition not in place:
+            if (
+                options.follow
+                and options.partitions is None
+                and 0 < len(place) <= partition
+                and len(place) - 1 in place
+            ):
+                return held.earliest  # it was added since these positions were stored
             raise RequestInvalid(
                 f"{name} has no offset for {options.topic}/{partition}, only for {list(place)}",
                 hint=f"give one for each partition, or read some alone: partitions={[partition]}, for example",
@@ -340,8 +362,13 @@ class ReaderCore(Generic[S]):
         """Since when the caller has been processing what it received, if it is."""
 
     def _begin(self, cursors: list[PartitionCursor], streams: Iterable[S]) -> None:
-        self._cursors, self._begun = cursors, True
+        self._cursors, self._begun = [*self._cursors, *cursors], True
         self._streams.extend(streams)
+
+    def _has_added(self, stream: S, options: ReadOptions) -> bool:
+        """Return whether the topic has got partitions that are to be read too."""
+        count = stream.cursor.topic_partitions
+        return options.follow and options.partitions is None and options.until != "now" and count > len(self._cursors)
 
     @property
     def positions(self) -> dict[int, int]:

@@ -160,7 +160,13 @@ class ProducerCore:
         if facts.partitions < 1:
             raise RequestInvalid(f"topic {name} has no partitions")
         hash_key, most = hash_function(facts.partitioner), facts.message_bytes_max
-        topic = topic_queues(name, facts.partitions, hash_key, most, self._former.get(name))
+        topic = self._former.get(name)
+        if topic is None:
+            topic = topic_queues(name, facts.partitions, hash_key, most)
+        for one in (topic, topic.delayed):
+            one.hash_key, one.message_bytes_max = hash_key, most
+        self._accumulator.set_partitions(topic, facts.partitions)
+        self._accumulator.place_again()
         self._topics[name] = self._former[name] = topic
         return topic
 
@@ -210,7 +216,9 @@ class ProducerCore:
     def _gather(self, topic: TopicQueues, piece: FrameGroup, on_delivery: OnDelivery | None) -> BatchSpan:
         """Add frames for which there is room, and wake the worker for a batch that begins or is full."""
         queue = piece.queue or topic.sticky
-        batch = self._accumulator.add_many(topic, queue, piece.frames, piece.size, piece.origin, piece.due)
+        batch = self._accumulator.add_many(
+            topic, queue, piece.frames, piece.size, piece.origin, piece.due, piece.is_fixed
+        )
         first = batch.count - len(piece.frames)
         if on_delivery is not None:
             batch.callbacks.append((first, len(piece.frames), on_delivery))

@@ -14,7 +14,7 @@ from goqueue.client.message_encoding import Headers, Key, Priority, Value, as_he
 from goqueue.client.times import Delay, DeliverAt, delay_fields, nanoseconds
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.storage.frame import NORMAL, PRIORITIES, decode_headers
-from goqueue.wire.headers import CHECKSUM, FRAMES
+from goqueue.wire.headers import CHECKSUM, FRAMES, PARTITIONS
 
 
 class SectionResult(msgspec.Struct, frozen=True):
@@ -99,16 +99,25 @@ def _stored(answer: ApiResponse) -> Stored:
 
 
 def publish_frames(
-    name: str, sections: Sequence[bytes], acks: str, whose: tuple[int, int] | None = None, *, begin: bool = False
+    name: str,
+    sections: Sequence[bytes],
+    acks: str,
+    whose: tuple[int, int] | None = None,
+    *,
+    begin: bool = False,
+    placed_by: int | None = None,
 ) -> ApiRequest[list[SectionResult]]:
     """Return the request for sections. The producer decides whether it is sent again.
 
+    `placed_by` is the number of partitions by which the partitions of keys were chosen: the broker refuses another one.
     `whose` is the producer id and epoch of their transaction, and `begin` tells the broker to begin it if necessary.
     """
     checksum = 0
     for section in sections:
         checksum = crc32c(section, checksum, 0)  # 0: keep the interpreter lock; releasing it costs more
-    headers = (("content-type", FRAMES), (CHECKSUM, f"{checksum:08x}"))
+    headers: tuple[tuple[str, str], ...] = (("content-type", FRAMES), (CHECKSUM, f"{checksum:08x}"))
+    if placed_by is not None:
+        headers += ((PARTITIONS, str(placed_by)),)
     options = [] if acks == "leader" else [f"acks={acks}"]
     if whose is not None:
         options += [f"producer_id={whose[0]}&epoch={whose[1]}"]

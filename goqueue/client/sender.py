@@ -6,13 +6,14 @@ from typing import Any
 from goqueue.client import publish_requests
 from goqueue.client.accumulator import SEQUENCES, Accumulator
 from goqueue.client.api_request import ApiRequest, Backoff
-from goqueue.client.delivery import SendBatch
+from goqueue.client.delivery import SendBatch, concluded
 from goqueue.client.transaction_requests import identity_request
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     BrokerStopping,
     ChecksumMismatch,
     GoQueueError,
+    PartitionCountStale,
     PartitionNotFound,
     SequenceOutOfOrder,
     TopicNotFound,
@@ -105,6 +106,7 @@ class BatchSender:
     def next(self) -> tuple[SendStep | None, float | None, list[SendBatch]]:
         """Return the next step, or the seconds to wait for one (None: no limit), and batches that timed out."""
         accumulator, now = self.accumulator, self._clock.monotonic_ns()
+        accumulator.place_again()
         late = accumulator.expire(now)
         self._remember(late)
         if late or accumulator.is_empty:
@@ -118,11 +120,13 @@ class BatchSender:
             return step, None, late
         batches = accumulator.take(now)
         sections = [batch.sealed for batch in batches if batch.sealed is not None]
-        call = self._publication(batches[0].topic, sections)
+        call = self._publication(batches[0].topic, sections, batches[0].placed_by)
         return SendStep(call, batches, self._time_left(batches, now), accumulator.identity), None, late
 
-    def _publication(self, topic: str, sections: list[bytes]) -> ApiRequest[list[publish_requests.SectionResult]]:
-        return publish_requests.publish_frames(topic, sections, self._acks)
+    def _publication(
+        self, topic: str, sections: list[bytes], placed_by: int
+    ) -> ApiRequest[list[publish_requests.SectionResult]]:
+        return publish_requests.publish_frames(topic, sections, self._acks, placed_by=placed_by)
 
     def done(self, step: SendStep, outcome: Any) -> list[SendBatch]:
         """Record the result of a step: its value, or the error. Return the batches that are settled with it."""
@@ -138,7 +142,9 @@ class BatchSender:
                 self._refused(batch, result)
             else:
                 self.accumulator.acknowledge(batch, result.first_offset, result.timestamp, result.pieces)
-        return [batch for batch in step.batches if batch.settled]
+        settled = concluded(step.batches)
+        self._remember([batch for batch in settled if batch.error is not None])
+        return settled
 
     def close(self, reason: str) -> list[SendBatch]:
         """Fail everything that still waits; the reason is a sentence such as "the producer was closed"."""
@@ -162,14 +168,17 @@ class BatchSender:
         failed = self.accumulator.waiting()
         for batch in failed:
             self.accumulator.fail(batch, outcome)
-        self._remember(failed)
-        return failed
+        settled = concluded(failed)
+        self._remember(settled)
+        return settled
 
     def _refused(self, batch: SendBatch, error: GoQueueError) -> None:
         # A request that was damaged on its way can be sent again.
         if isinstance(error, (TransientError, ChecksumMismatch)):
             batch.unsure = batch.unsure or bool(error.details.get("unsure"))
             self.accumulator.postpone(batch, error, self._clock.monotonic_ns())
+            return
+        if isinstance(error, PartitionCountStale) and self._place_again(batch, error):
             return
         if is_certainly_not_stored(batch, error) and not self.accumulator.rules.transactional:
             self.accumulator.unseal(batch)
@@ -178,7 +187,14 @@ class BatchSender:
         if isinstance(error, (TopicNotFound, PartitionNotFound)):
             self.outdated.add(batch.topic)
         self.accumulator.fail(batch, error)
-        self._remember([batch])
+
+    def _place_again(self, batch: SendBatch, error: PartitionCountStale) -> bool:
+        """Place a batch by the topic's number of partitions; False if the broker does not name another one."""
+        count, pieces = error.details.get("partitions"), error.details.get("pieces") or []
+        if not isinstance(count, int) or count < 1 or count == batch.placed_by:
+            return False
+        self.accumulator.refuse_placement(batch, count, [(first, end) for first, end in pieces])
+        return True
 
     def _remember(self, batches: list[SendBatch]) -> None:
         for batch in batches:

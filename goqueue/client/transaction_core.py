@@ -30,6 +30,7 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     ChecksumMismatch,
     GoQueueError,
+    PartitionCountStale,
     ProducerFenced,
     RequestInvalid,
     RequestTimedOut,
@@ -166,10 +167,11 @@ class TransactionalSender(BatchSender):
         call = transaction_requests.init(self._transactional_id, self._timeout_seconds, self._former)
         return SendStep(call, [], self.accumulator.rules.delivery_timeout), None, []
 
-    def _publication(self, topic: str, sections: list[bytes]) -> ApiRequest[list[publish_requests.SectionResult]]:
-        return publish_requests.publish_frames(
-            topic, sections, self._acks, self.accumulator.identity, begin=not self._begun
-        )
+    def _publication(
+        self, topic: str, sections: list[bytes], placed_by: int
+    ) -> ApiRequest[list[publish_requests.SectionResult]]:
+        whose, begin = self.accumulator.identity, not self._begun
+        return publish_requests.publish_frames(topic, sections, self._acks, whose, begin=begin, placed_by=placed_by)
 
     def done(self, step: SendStep, outcome: object) -> list[SendBatch]:
         if step.identity is None:
@@ -182,7 +184,7 @@ class TransactionalSender(BatchSender):
         now = self._clock.monotonic_ns()
         if not isinstance(outcome, GoQueueError):
             self._is_alive(now)
-        elif not isinstance(outcome, (TransientError, ChecksumMismatch)):
+        elif not isinstance(outcome, (TransientError, ChecksumMismatch, PartitionCountStale)):
             self.failures.cause = self.failures.cause or outcome
         elif not step.batches:
             self._beat_at_ns = now + int(self._beat_backoff.next(outcome) * NANOSECONDS)

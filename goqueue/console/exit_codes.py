@@ -36,6 +36,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.GroupMismatch: NOT_FOUND,
     errors.GroupNotEmpty: NOT_FOUND,
     errors.GroupNotFound: NOT_FOUND,
+    errors.KeysWouldMove: NOT_FOUND,
     errors.LogExists: NOT_FOUND,
     errors.LogNotFound: NOT_FOUND,
     errors.OffsetOutOfRange: NOT_FOUND,

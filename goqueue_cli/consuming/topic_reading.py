@@ -80,7 +80,7 @@ class TopicReading:
         for message in newest[max(0, len(newest) - count) :]:
             yield [message]
         if self.options["follow"]:
-            yield from self._batches(self.options | {"partitions": list(ends), "start": ends})
+            yield from self._batches(self.options | {"start": ends})
 
     def _held(self) -> dict[int, Offsets]:
         """Return the offsets of the chosen partitions, or of all."""
@@ -125,7 +125,7 @@ class TopicReading:
                     if not options["follow"]:
                         raise
                     self._await_broker(error)
-                    options = options | {"partitions": list(reader.positions), "start": reader.positions}
+                    options = options | {"start": reader.positions}
                 else:
                     return
 

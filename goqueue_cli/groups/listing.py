@@ -278,6 +278,13 @@ def _advice(row: _Row) -> Iterator[str]:
             f"{topic}/{partition}: {format_count(one['waiting'], 'message')} waiting for a retry; the first one: "
             f"`goqueue-cli consume {topic} --partition {partition} --from {one['committed']} --limit 1`"
         )
+    for one in [one for one in partitions if one.get("waits_for")][:3]:
+        topic, parent = one["topic"], one["waits_for"]
+        until = "" if parent["split_offset"] is None else f" up to offset {format_count(parent['split_offset'])}"
+        yield (
+            f"{topic}/{one['partition']} was added: its messages wait until the older ones of their keys, in "
+            f"{topic}/{parent['partition']}{until}, are finished"
+        )
     for topic in row.get("dead_letter_topics", ()):
         yield f"{topic} has dead letters: `goqueue-cli dlq errors {topic}` shows why"
     if acked := sum(one["pledged"] for one in partitions):

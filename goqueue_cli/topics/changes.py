@@ -99,7 +99,7 @@ def edit(names: Names, settings: _Settings = None, *, consent: Consent, session:
     The output has each setting before and after. A shorter retention or another cleanup deletes messages, and with
     dead_letter_topic=none failed ones are dropped: if the topic has any, the command asks for confirmation, and without
     a terminal it needs --yes. In a protected context every change needs --confirm. A dry run does not validate values.
-    The number of partitions cannot be changed.
+    `topic scale` adds partitions.
     """
     given = dict(parse_setting(text, FIXED) for text in settings or ())
     if not given:

@@ -438,3 +438,31 @@ def test_priorities_of_a_group_that_is_not_there_are_refused(broker: LocalBroker
     done = cli(broker.url, "topic", "priorities", "t", "--group", "missing")
     assert (done.code, done.out) == (5, "")
     assert "missing" in done.err
+
+
+# --- scale ---
+
+
+def test_topic_is_scaled_after_a_plan_and_a_confirmation(broker: LocalBroker) -> None:
+    create(broker.url, "orders", 2)
+    publish(broker.url, "orders", "a", key="k")
+    planned = cli(broker.url, "topic", "scale", "orders", "--partitions", "4", "--dry-run", "--no-headers")
+    assert (planned.code, planned.out.split()) == (0, ["orders", "2", "4", "2", "would", "be", "scaled"])
+    unconfirmed = cli(broker.url, "topic", "scale", "orders", "--partitions", "4")
+    assert (unconfirmed.code, "which cannot be undone" in unconfirmed.err) == (2, True)
+    assert ask(broker.url, "GET", "/topics/orders").json["partitions"] == 2
+    done = cli(broker.url, "topic", "scale", "orders", "--partitions", "4", "--yes", "-o", "json")
+    (row,) = json.loads(done.out)
+    assert (row["result"], row["partitions_added"]) == ("scaled", 2)
+    assert ask(broker.url, "GET", "/topics/orders").json["partitions"] == 4
+
+
+def test_number_that_moves_keys_is_refused_with_the_flag_that_takes_it(broker: LocalBroker) -> None:
+    create(broker.url, "orders", 2)
+    publish(broker.url, "orders", "a", key="k")
+    refused = cli(broker.url, "topic", "scale", "orders", "--partitions", "3", "--yes")
+    assert refused.code == 5
+    assert "keys_would_move" in refused.err
+    assert "hint: 4, 6 or 8 partitions keep the order of keys; `--accept-key-moves` takes 3 all the same" in refused.err
+    done = cli(broker.url, "topic", "scale", "orders", "--partitions", "3", "--accept-key-moves", "--yes")
+    assert done.code == 0

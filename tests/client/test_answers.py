@@ -7,13 +7,25 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 import pytest
 
-from goqueue.api import dead_letters, delayed, delivery, groups, health, offsets, stats, topics, transaction_list
+from goqueue.api import (
+    dead_letters,
+    delayed,
+    delivery,
+    groups,
+    health,
+    offsets,
+    scaling,
+    stats,
+    topics,
+    transaction_list,
+)
 from goqueue.broker.core.delivery_settings import DeliverySettings
 from goqueue.client import Client, answers
 from goqueue.client.answers import Answer
 from goqueue.testing.broker import LocalBroker
 
 SENT: dict[type[Answer], type[msgspec.Struct]] = {
+    answers.AddedPartition: scaling.AddedPartitionJson,
     answers.BrokerStats: stats.BrokerStatsResponse,
     answers.Check: health.DoctorCheckJson,
     answers.DeadLetter: dead_letters.DeadLetterJson,
@@ -36,8 +48,12 @@ SENT: dict[type[Answer], type[msgspec.Struct]] = {
     answers.Rates: stats.RatesJson,
     answers.Redrive: dead_letters.RedriveResponse,
     answers.RedriveResult: dead_letters.RedriveResultJson,
+    answers.ScaledTopic: scaling.ScaleTopicResponse,
+    answers.ScalingStatus: scaling.ScalingStatusResponse,
     answers.TransactionInfo: transaction_list.TransactionResponse,
     answers.TransactionPartition: transaction_list.TransactionPartitionJson,
+    answers.WaitingGroup: scaling.WaitingGroupJson,
+    answers.WaitsFor: groups.ParentJson,
 }
 
 

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from goqueue import delay
 from goqueue.client import Client, Delivery
-from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, BatchingRules, topic_queues
+from goqueue.client.accumulator import OWN_HEADERS_BYTES_MAX, BatchingRules
 from goqueue.client.delivery import SendBatch
 from goqueue.client.message_encoding import frame_fields
 from goqueue.client.publish_requests import SectionResult
 from goqueue.errors import BrokerUnreachable, LogFenced, MessageTooLarge, RequestInvalid
-from goqueue.limits import MIB
-from goqueue.partitioner import murmur3
 from goqueue.storage import frame
 from tests.client.peers import Asked, Peer, Reply, peer, reply
 from tests.client.test_accumulator import NEVER_DUE, Sender, identity, messages
@@ -96,13 +94,12 @@ def test_what_is_delayed_and_has_no_key_goes_round_by_itself() -> None:
     assert (seen, sender.topic.sticky.partition) == ([0, 1, 2, 0], 0)
 
 
-def test_queues_of_a_topic_stay_when_its_facts_change() -> None:
-    before = topic_queues("t", 2, murmur3, MIB)
-    after = topic_queues("t", 4, murmur3, MIB, before)
-    assert after.queues[:2] == before.queues
-    assert [queue.partition for queue in after.queues] == [0, 1, 2, 3]
-    assert after.delayed.queues[:2] == before.delayed.queues
-    assert [queue.section for queue in after.delayed.queues] == [(number, True) for number in range(4)]
+def test_topic_gets_more_queues_of_both_kinds_when_its_number_of_partitions_changes() -> None:
+    sender = Sender(NEVER_DUE)
+    sender.accumulator.set_partitions(sender.topic.delayed, 4)
+    sender.accumulator.place_again()
+    assert [queue.section for queue in sender.topic.queues] == [(number, False) for number in range(4)]
+    assert [queue.section for queue in sender.topic.delayed.queues] == [(number, True) for number in range(4)]
 
 
 def test_a_batch_knows_when_each_of_its_messages_is_due() -> None:

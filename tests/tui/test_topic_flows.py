@@ -118,3 +118,18 @@ async def test_topics_are_deleted_after_their_plan(broker: LocalBroker) -> None:
         await see_page(pilot, "topics")
         await until(pilot, lambda: len(table(pilot.app).records) == 1 and "payments" not in text(pilot.app))
     assert ask(broker.url, "GET", "/topics").json["topics"] == ["orders"]
+
+
+async def test_partitions_are_added_after_a_plan(broker: LocalBroker) -> None:
+    create(broker.url, "orders", 2)
+    publish(broker.url, "orders", "a", key="k")
+    async with shown(broker.url, Location("topic", ("orders",)), size=(100, 24)) as pilot:
+        await until(pilot, lambda: len(table(pilot.app).records) == 2)
+        await press(pilot, "a", *"3", "enter")
+        await see(pilot, "does not keep their order")
+        await press(pilot, "ctrl+u", *"4", "enter")
+        await see(pilot, "orders: 2 → 4 partitions", "cannot be removed", "give topic orders 4 partitions? (y)")
+        await press(pilot, "y")
+        await see(pilot, "orders has 2 partitions more")
+        await press(pilot, "escape")
+        await until(pilot, lambda: len(table(pilot.app).records) == 4)

@@ -65,12 +65,16 @@ class AsyncReader(ReaderCore[AsyncPartitionStream]):
         """Find out where to begin and to end, if that is not known yet."""
         self._check_open()
         if not self._begun:
-            cursors = await run_sequence(open_partitions(self._options), self._ask)
-            self._begin(
-                cursors,
-                [AsyncPartitionStream(one, self._connect(), self._timeout) for one in cursors if not one.done],
-            )
+            await self._open_partitions()
         return self
+
+    async def _open_partitions(self) -> None:
+        """Open all partitions, or those that were added to the topic since."""
+        cursors = await run_sequence(open_partitions(self._options, len(self._cursors)), self._ask)
+        self._begin(
+            cursors,
+            [AsyncPartitionStream(one, self._connect(), self._timeout) for one in cursors if not one.done],
+        )
 
     def __await__(self) -> Generator[Any, None, Self]:  # async only
         return self.open().__await__()
@@ -86,6 +90,8 @@ class AsyncReader(ReaderCore[AsyncPartitionStream]):
             try:
                 stream = await self._first_ready()
                 messages = await stream.take()
+                if self._has_added(stream, self._options):
+                    await self._open_partitions()
             except BaseException:
                 self._end()
                 raise

@@ -140,6 +140,8 @@ class Producer(ProducerCore, Generic[V]):
             )
             return many._only()
         found = self._topics.get(topic) or self._learn(topic)
+        if partition is not None and partition >= len(found.queues):
+            found = self._learn(topic, again=True)
         content: Any = value if self._serialize is None or value is None else self._serialize(value)
         frame, origin, queue = self._prepare(found, content, key, headers, partition, priority)
         accumulator, rules = self._accumulator, self._rules
@@ -148,7 +150,7 @@ class Producer(ProducerCore, Generic[V]):
                 raise self._refusal
             if accumulator.buffered + len(frame) > rules.buffer_bytes:
                 self._make_room(len(frame))
-            batch = accumulator.add(found, queue or found.sticky, frame, origin)
+            batch = accumulator.add(found, queue or found.sticky, frame, origin, partition is not None)
             count = batch.count
             if on_delivery is not None:
                 batch.callbacks.append((count - 1, 1, on_delivery))
@@ -180,6 +182,8 @@ class Producer(ProducerCore, Generic[V]):
         if self._refusal is not None:
             raise self._refusal
         found = self._topics.get(topic) or self._learn(topic)
+        if partition is not None and partition >= len(found.queues):
+            found = self._learn(topic, again=True)
         if due := self._due(delay, deliver_at):
             found = found.delayed
         flags, shrink = self._flags, self._shrink
@@ -304,10 +308,11 @@ class Producer(ProducerCore, Generic[V]):
         if self._worker.is_current:
             raise RequestInvalid("a callback cannot wait for deliveries: they are made by its own thread")
 
-    def _learn(self, name: str) -> TopicQueues:
+    def _learn(self, name: str, *, again: bool = False) -> TopicQueues:
+        """Ask the broker for a topic; `again` in case that it has got more partitions."""
         info = self._topic_info(name)
         with self._lock:
-            return self._topics.get(name) or self._know(name, info)
+            return (not again and self._topics.get(name)) or self._know(name, info)
 
     # --- the worker ---
 

@@ -66,12 +66,16 @@ class Reader(ReaderCore[PartitionStream]):
         """Find out where to begin and to end, if that is not known yet."""
         self._check_open()
         if not self._begun:
-            cursors = run_sequence(open_partitions(self._options), self._ask)
-            self._begin(
-                cursors,
-                [PartitionStream(one, self._connect(), self._timeout) for one in cursors if not one.done],
-            )
+            self._open_partitions()
         return self
+
+    def _open_partitions(self) -> None:
+        """Open all partitions, or those that were added to the topic since."""
+        cursors = run_sequence(open_partitions(self._options, len(self._cursors)), self._ask)
+        self._begin(
+            cursors,
+            [PartitionStream(one, self._connect(), self._timeout) for one in cursors if not one.done],
+        )
 
     def __iter__(self) -> Iterator[Message]:
         return flatten(self.batches())
@@ -84,6 +88,8 @@ class Reader(ReaderCore[PartitionStream]):
             try:
                 stream = self._first_ready()
                 messages = stream.take()
+                if self._has_added(stream, self._options):
+                    self._open_partitions()
             except BaseException:
                 self._end()
                 raise

@@ -1,4 +1,4 @@
-"""Dialogs that create, edit and delete topics, with the checks of `goqueue-cli topic`."""
+"""Dialogs that create, edit, scale and delete topics, with the checks of `goqueue-cli topic`."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -162,6 +162,40 @@ class EditTopicDialog(ActionDialog):
 def _change_line(name: str, change: Mapping[str, Any], is_lossy: bool) -> Content:
     before, after = setting_text(change["before"], name), setting_text(change["after"], name)
     return Content.assemble(f"{name:<22} {before} → {after}", ("  loses messages" if is_lossy else "", "$warning"))
+
+
+class ScaleTopicDialog(ActionDialog):
+    """Adds partitions to a topic, if that keeps the order of keys."""
+
+    def __init__(self, topic: str) -> None:
+        field = DialogField(
+            "partitions", "partitions", "", "how many it is to have; a multiple keeps the order of keys"
+        )
+        super().__init__(f"Add partitions to {topic}", topic, (field,))
+        self._topic = topic
+
+    async def plan(self) -> DialogPlan:
+        count = parse_partition_count(self.values["partitions"])
+        if count is None:
+            raise ValueError("say how many partitions the topic is to have")
+        scaled = await self.dashboard.service.do(broker_call("scale_topic", self._topic, count, dry_run=True))
+        lines = [
+            Content(f"{self._topic}: {scaled.old_partition_count} → {format_count(count, 'partition')}"),
+            Content.styled(
+                "Groups finish the older messages of a key first. Partitions cannot be removed.", "$warning"
+            ),
+        ]
+        return DialogPlan(lines, f"give topic {self._topic} {format_count(count, 'partition')}")
+
+    async def carry_out(self) -> Sequence[Content]:
+        count = parse_partition_count(self.values["partitions"])
+        scaled = await self.dashboard.service.do(broker_call("scale_topic", self._topic, count))
+        added = format_count(scaled.partitions_added, "partition")
+        return [Content.styled(f"{self._topic} has {added} more", "$success")]
+
+    def command(self) -> str:
+        words = ("goqueue-cli", "topic", "scale", self._topic, "--partitions", self.values["partitions"] or "N")
+        return self.dashboard.shell_command(*words, "--dry-run")
 
 
 class DeleteTopicsDialog(ActionDialog):

@@ -11,7 +11,12 @@ from goqueue_admin.dashboard.broker.service import TOPICS, BrokerCall, CallResul
 from goqueue_admin.dashboard.screens.base import DashboardScreen
 from goqueue_admin.dashboard.screens.publish import PublishDialog
 from goqueue_admin.dashboard.screens.routes import Location
-from goqueue_admin.dashboard.screens.topic_actions import CreateTopicDialog, DeleteTopicsDialog, EditTopicDialog
+from goqueue_admin.dashboard.screens.topic_actions import (
+    CreateTopicDialog,
+    DeleteTopicsDialog,
+    EditTopicDialog,
+    ScaleTopicDialog,
+)
 from goqueue_admin.dashboard.views import formats
 from goqueue_admin.dashboard.views.table import SortOrder, TableColumn
 from goqueue_admin.dashboard.widgets.priorities import PriorityTable
@@ -97,11 +102,13 @@ class TopicActionsScreen(DashboardScreen):
         return ()
 
     def action_change(self, what: str) -> None:
-        """Open the dialog of an action: create, edit, publish or delete."""
+        """Open the dialog of an action: create, edit, publish, scale or delete."""
         if what == "create":
             self.app.push_screen(CreateTopicDialog())
         elif self.topics and what == "delete":
             self.app.push_screen(DeleteTopicsDialog(self.topics))
+        elif self.topics and what == "scale":
+            self.app.push_screen(ScaleTopicDialog(self.topics[0]))
         elif self.topics and what == "publish":
             self.app.push_screen(PublishDialog(self.topics[0]))
         elif self.topics:
@@ -158,6 +165,7 @@ class PartitionsScreen(TopicActionsScreen):
         Binding("d", "delayed", "Delayed", id="topic.delayed"),
         Binding("e", "change('edit')", "Edit", id="topic.edit"),
         Binding("w", "change('publish')", "Publish", id="topic.publish"),
+        Binding("a", "change('scale')", "Add partitions", show=False, id="topic.scale"),
         Binding("tab", "app.focus_next", "Other table", show=False, id="topic.other"),
     ]
 
