@@ -5,6 +5,7 @@ from goqueue.broker.groups.retries import DeliveryPolicy
 from tests.simulation.delays import DelayTraffic
 from tests.simulation.groups.traffic import GroupTraffic
 from tests.simulation.publishing.traffic import PublishingTraffic
+from tests.simulation.scaling import ScalingTraffic
 from tests.simulation.transactions.traffic import TransactionTraffic
 from tests.simulation.world import Mix, World
 
@@ -57,6 +58,13 @@ MIXES = {
         groups=GROUP_SETTINGS,
         seconds=GROUP_SECONDS,
         jumps=(-3600, 3600),
+    ),
+    "scaling": Mix(
+        (ScalingTraffic,),
+        steps=400,
+        groups=(GroupSettings(policy=DeliveryPolicy(retries_max=None)),),
+        seconds=(0.01, 0.1, 0.5, 3, 40),
+        fault_paths=("*", "*__metadata*", "*scaled*"),
     ),
     "publishing, delays and transactions": Mix(
         (PublishingTraffic, TransactionTraffic, DelayTraffic),
