@@ -1,6 +1,7 @@
 """A notation for histories: statements separated by commas, such as `log ab, m got a, m acks a, offset 1`.
 
-Letters are values. The home of a value is t/0 at its number in the alphabet; that of i and j is in/0 at 0 and 1.
+Letters are values. The home of a value is t/0 at its number in the alphabet; that of i and j is in/0 at 0 and 1,
+that of x and y t/1 at 0 and 1.
 
     log ab                      a and b are published, answered and stored at home, and t/0 ends behind them
     inputs ij                   i and j are published to in/0 and answered
@@ -14,7 +15,8 @@ Letters are values. The home of a value is t/0 at its number in the alphabet; th
     m got a #2                  delivery with its attempt
     m acks a-c                  `acking` and `acked`, from a to c; also `rejects`, `rejecting`, `rejected`, `nacked`
     r saw a t/0/0               a plain read; `peeked` reads uncommitted messages as well
-    offset 2                    the committed offset of group g; `offset 2 in` is about in/0
+    child xy                    x and y, which are later than what was sent before, are published, answered and stored
+    offset 2                    the committed offset of group g; `offset 2 in` is about in/0, `offset 2 t/1` about t/1
 
 A statement may end with `in T` (transaction), `gen 2` (generation), `of h` (group), `by p` (process), `asked 5` and
 `at 9` (times).
@@ -94,7 +96,9 @@ def _place(text: str) -> Place:
 
 
 def _home(value: str) -> Place:
-    return ("in", 0, "ij".index(value)) if value in "ij" else ("t", 0, ord(value) - ord("a"))
+    if value in "ij":
+        return "in", 0, "ij".index(value)
+    return ("t", 1, "xy".index(value)) if value in "xy" else ("t", 0, ord(value) - ord("a"))
 
 
 # --- messages ---
@@ -133,13 +137,22 @@ def _commit(name: str, _: Options) -> Iterator[Event]:
     yield CommittedEvent(name)
 
 
+def _child(values: str, _: Options) -> Iterator[Event]:
+    for offset, value in enumerate(values):
+        yield from _send(value, f"t/1/{offset}", {})
+        yield StoredEvent("t", 1, offset, value)
+    yield EndEvent("t", 1, len(values))
+
+
 def _offset(*words: Any) -> Iterator[Event]:
     offset, topic, options = words if len(words) == 3 else (words[0], "t", words[1])
-    yield SettledEvent(options.get("of", "g"), topic, 0, int(offset))
+    name, _, partition = topic.partition("/")
+    yield SettledEvent(options.get("of", "g"), name, int(partition or 0), int(offset))
 
 
 BROKER: dict[str, Callable[..., Iterator[Event]]] = {
     "log": _log,
+    "child": _child,
     "inputs": _inputs,
     "drained": _drained,
     "sending": _sending,

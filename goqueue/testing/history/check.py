@@ -14,7 +14,7 @@ from goqueue.testing.history.events import (
     describe_others,
     describe_place,
 )
-from goqueue.testing.history.groups import GroupChecker, TransactionEvidence, check_ownership
+from goqueue.testing.history.groups import GroupChecker, TransactionEvidence, check_key_order, check_ownership
 from goqueue.testing.history.model import LogHistory, ReaderHistory, RunHistory
 from goqueue.testing.history.report import EventCounts, HistoryReport, Violation, ViolationKind
 from goqueue.testing.history.transactions import TransactionOutcomes, check_transactions
@@ -34,6 +34,7 @@ def check(events: Iterable[Event], *, idempotent: bool = True, in_order: bool = 
         *check_transactions(run, transactions),
         *check_readers(run, transactions),
         *check_ownership(run),
+        *check_key_order(run),
     ]
     for track in run.tracks.values():
         log = run.logs.get((track.topic, track.partition)) or LogHistory(track.topic, track.partition)

@@ -17,6 +17,7 @@ from goqueue.testing.history.events import (
     StoredEvent,
     describe_finder,
     describe_others,
+    in_order_of_time,
 )
 from goqueue.testing.history.model import GroupHistory, LogHistory, RunHistory
 from goqueue.testing.history.report import EventCounts, Violation
@@ -148,6 +149,39 @@ def check_ownership(run: RunHistory) -> Iterator[Violation]:
             members = " and ".join(claims)
             sentence = f"{topic}/{partition} of {group} belongs to {members} in generation {generation}"
             yield Violation("two_owners", sentence, tuple(claims.values()))
+
+
+def check_key_order(run: RunHistory) -> Iterator[Violation]:
+    """A message is delivered when all older ones of its key in other partitions are settled: those of one producer.
+
+    So no poll that was sent after its delivery brings an older one. Delayed messages have no order.
+    """
+    deliveries: dict[tuple[str, str], list[ReceivedEvent]] = {}
+    for track in run.tracks.values():
+        for event in track.received:
+            deliveries.setdefault((track.group, event.value_id), []).append(event)
+    values: dict[tuple[str, str, str], list[str]] = {}
+    for sent in run.sent.values():
+        if sent.value_id not in run.scheduled:
+            values.setdefault((sent.topic, sent.producer, sent.key), []).append(sent.value_id)
+    for group in {group for group, _ in deliveries}:
+        for ordered in values.values():
+            yield from _check_key([found for one in ordered if (found := deliveries.get((group, one)))])
+
+
+def _check_key(ordered: list[list[ReceivedEvent]]) -> Iterator[Violation]:
+    """Check the deliveries of each message of one key, the oldest first."""
+    newer: dict[int, ReceivedEvent] = {}
+    """By partition, the earliest delivery of what comes later."""
+    for received in reversed(ordered):
+        last, first = max(received, key=lambda event: event.since_ns), min(received, key=in_order_of_time)
+        for partition, event in newer.items():
+            if partition != last.partition and event.at_ns < last.since_ns:
+                sentence = f"{_delivery(last)} after {event.value_id}, which is newer and of the same key"
+                yield Violation("reordered", sentence, (event, last))
+        known = newer.get(first.partition)
+        if known is None or first.at_ns < known.at_ns:
+            newer[first.partition] = first
 
 
 class GroupChecker:

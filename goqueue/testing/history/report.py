@@ -19,6 +19,7 @@ ViolationKind = Literal[
     "duplicate",
     "duplicated_after_ack",
     "backward",
+    "reordered",
     "skipped",
     "unseen",
     "two_owners",
