@@ -22,12 +22,15 @@ from goqueue.api.fields import (
     TransactionalId,
 )
 from goqueue.api.offsets import offsets_by_ref
-from goqueue.api.outgoing_message import MessageEncoder, OutgoingMessage
+from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, OutgoingMessage
 from goqueue.api.problems import invalid
 from goqueue.api.publishing import delayed_log, publishable_topic
 from goqueue.api.settling import Handle, LeaseRanges, SettleResult, check_ranges, refuse_too_many, settled, statement
 from goqueue.broker.core.open_transactions import TransactionId
-from goqueue.broker.core.partition import Placement
+from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.producers import ProducerMark
+from goqueue.broker.core.splits import NO_PARENT
+from goqueue.broker.core.topic import Topic
 from goqueue.broker.groups.settlement import SettleCallback, SettleCommandReply
 from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionState
 from goqueue.broker.transactions.refusals import reason_text
@@ -265,7 +268,7 @@ async def publish(call: ApiCall, body: TransactionPublishRequest) -> Transaction
     is_delayed, count = content.due_ns is not None, 0
     while count != len(topic.partitions):  # partitions may be added while this waits
         count = len(topic.partitions)
-        partition = content.partition or topic.place(content.key)
+        partition = content.partition or await _placed(call, topic, content, body)
         log_ref = LogRef(topic.name, partition.number, is_delayed)
         await call.runtime.decide(coordinator.enlist(whose, [log_ref], name=body.transactional_id))
         chosen = delayed_log(call, partition) if is_delayed else partition  # its name may be that of another one now
@@ -274,6 +277,21 @@ async def publish(call: ApiCall, body: TransactionPublishRequest) -> Transaction
         await call.runtime.transaction_runner.offer(whose, chosen, [content.frame], body.sequence)
     )
     return TransactionPublishResponse(partition.number, placement.first_offset, placement.duplicate, is_delayed)
+
+
+async def _placed(call: ApiCall, topic: Topic, content: EncodedMessage, body: TransactionPublishRequest) -> Partition:
+    """Return the partition of a key; for a retry the one in which it was stored before partitions were added."""
+    placed = topic.place(content.key)
+    if body.sequence is None or content.due_ns is not None:
+        return placed
+    mark, number = ProducerMark(body.producer_id, body.epoch, body.sequence, 1), placed.number
+    while (split := topic.splits.get(number)) is not None and split.parent != NO_PARENT:
+        number = split.parent
+        parent = topic.partition(number)
+        await call.runtime.load_producers(parent)
+        if parent.producers is not None and parent.producers.has_stored(mark):
+            return parent
+    return placed
 
 
 async def add_partition(call: ApiCall, body: AddPartitionRequest) -> AddPartitionResponse:

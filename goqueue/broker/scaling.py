@@ -67,7 +67,9 @@ class TopicScaler:
         return topic
 
     def scale(self, name: str, count: int, told: Callback[ScaledTopic], *, accept_key_moves: bool = False) -> None:
-        """Add partitions. `told` is called when keys are placed by the new number."""
+        """Add partitions. `told` is called when the split offsets are durable; if they are refused, the partitions are
+        there all the same.
+        """
         topic = self.check(name, count, accept_key_moves=accept_key_moves)
         record = self._catalog.scale_topic(name, count, accept_key_moves=accept_key_moves, is_empty=_is_empty(topic))
 
@@ -80,15 +82,16 @@ class TopicScaler:
             catalog.when(catalog.high_watermark, CommitLevel.SYNCED, switch)
 
         def switch(error: GoQueueError | None) -> None:
-            told(error or self._switch(topic))
+            self._switch(topic, told) if error is None else told(error)
 
         self._journal.record([record], settled)
 
-    def _switch(self, topic: Topic) -> ScaledTopic | GoQueueError:
+    def _switch(self, topic: Topic, told: Callback[ScaledTopic]) -> None:
         """Open the added partitions and place keys by their new number, in one turn of the owner."""
         record, before = self._record(topic), len(topic.partitions)
         if record is None:
-            return TopicNotFound(f"topic {quoted(topic.name)} was deleted meanwhile", topic=topic.name)
+            told(TopicNotFound(f"topic {quoted(topic.name)} was deleted meanwhile", topic=topic.name))
+            return
         for partition in topic.partitions:
             partition.commit()  # what was placed by the former number is below the split offsets
         try:
@@ -101,15 +104,16 @@ class TopicScaler:
             numbers = range(before, record.partitions)
             added = [self._broker.open_partition(topic.name, number, record.settings) for number in numbers]
         except GoQueueError as failure:  # if taking them back is refused as well, the next start opens them
-            self._journal.record([self._catalog.take_back_partitions(topic.name, before)], lambda _: None)
-            return failure
+            refusal = failure
+            self._journal.record([self._catalog.take_back_partitions(topic.name, before)], lambda _: told(refusal))
+            return
         decided = decide_splits(record.splits, topic.partitions)
         topic.partitions += added
         self._hold(topic, record, decided)
         self.record_splits()
         self._broker.note_ends([topic.name])
         self._broker.coordinator.topic_changed(topic.name)
-        return ScaledTopic(topic, before)
+        self._journal.record([], lambda _: told(ScaledTopic(topic, before)))
 
     def _record(self, topic: Topic) -> TopicCreated | None:
         """Return the record of a topic; None when it was deleted, and maybe created again."""

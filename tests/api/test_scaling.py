@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from goqueue.client.accumulator import encode_section
+from goqueue.partitioner import partition_of
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
 from goqueue.wire.headers import FRAMES
@@ -121,3 +122,27 @@ def test_answer_of_frames_has_the_number_of_partitions(broker: LocalBroker) -> N
     create(broker.url, "orders", 3)
     answer = ask(broker.url, "GET", "/topics/orders/partitions/0/messages", headers={"accept": FRAMES})
     assert answer.headers["x-goqueue-partitions"] == "3"
+
+
+def test_retried_message_of_a_transaction_is_known_in_the_former_partition_of_its_key(broker: LocalBroker) -> None:
+    create(broker.url, "orders", 1)
+    key = next(key for key in map(str, range(100)) if partition_of(key.encode(), 2))
+    whose = ask(broker.url, "POST", "/producers/init", {"transactional_id": "x"}).json
+    owner = {name: whose[name] for name in ("producer_id", "epoch", "transactional_id")}
+    ask(broker.url, "POST", "/transactions/begin", owner)
+    message = {**owner, "topic": "orders", "key": key, "value": "a", "sequence": 0}
+    first = ask(broker.url, "POST", "/transactions/publish", message).json
+    ask(broker.url, "POST", PARTITIONS, {"count": 2})
+    assert ask(broker.url, "POST", "/transactions/publish", message).json == {**first, "duplicate": True}
+    del message["sequence"]
+    assert ask(broker.url, "POST", "/transactions/publish", message).json["partition"] == 1
+
+
+def test_messages_of_a_transaction_in_json_are_placed_by_the_present_number(broker: LocalBroker) -> None:
+    create(broker.url, "orders", 1)
+    whose = ask(broker.url, "POST", "/producers/init", {"transactional_id": "x"}).json
+    path = f"/topics/orders/messages?producer_id={whose['producer_id']}&epoch={whose['epoch']}&begin=true"
+    messages = [{"key": str(number), "value": "a"} for number in range(20)]
+    assert {one["partition"] for one in ask(broker.url, "POST", path, {"messages": messages}).json["results"]} == {0}
+    ask(broker.url, "POST", PARTITIONS, {"count": 2})
+    assert {one["partition"] for one in ask(broker.url, "POST", path, {"messages": messages}).json["results"]} == {0, 1}

@@ -10,6 +10,7 @@ from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.routing import Routing
 from goqueue.broker.core.splits import NO_PARENT, Split, allowed_counts
 from goqueue.broker.core.topic import Topic
+from goqueue.broker.core.work import run_work
 from goqueue.broker.operations.records import Author
 from goqueue.broker.operations.undo import why_final
 from goqueue.broker.scaling import ScaledTopic
@@ -40,8 +41,8 @@ def ask_to_scale(running: Running, count: int, name: str = "orders", **options: 
 def scale(running: Running, count: int, **options: Any) -> Topic:
     told = ask_to_scale(running, count, **options)
     running.flush()
-    assert len(told.result.topic.partitions) == count
     running.flush()  # of the split offsets
+    assert len(told.result.topic.partitions) == count
     return told.result.topic
 
 
@@ -115,6 +116,7 @@ def test_crash_leaves_the_former_or_the_new_number_and_every_message() -> None:
         with point.during(running.disk):
             told = ask_to_scale(running, 4)
             running.flush()
+            running.flush()
             if told.all:
                 offer_batch(running.partition(number=2), frames_of([b"c"]))
             running.flush()
@@ -176,8 +178,8 @@ def test_refused_log_leaves_the_topic_as_it_was() -> None:
     told = ask_to_scale(running, 2)
     running.disk.fail("make_directory", errno.ENOSPC, path="*/orders/1")
     running.flush()
-    assert isinstance(told.refusal, GoQueueError)
     running.flush()
+    assert isinstance(told.refusal, GoQueueError)
     assert len(running.broker.topics["orders"].partitions) == 1
     assert len(running.restart().broker.topics["orders"].partitions) == 1
 
@@ -290,7 +292,12 @@ def test_second_request_is_refused_while_partitions_are_being_added() -> None:
 
 def test_addition_is_recorded_as_an_operation_that_cannot_be_undone() -> None:
     team = Team()
-    number, scaled = team.do(team.running.broker.changes.scale_topic(Author("ana", "here"), "orders", 2))
+
+    def settle() -> None:
+        team.running.flush()
+        team.running.flush()  # of the split offsets
+
+    number, scaled = run_work(team.running.broker.changes.scale_topic(Author("ana", "here"), "orders", 2), settle)
     operation = team.running.broker.operations.operation(number)
     assert (operation.kind, operation.summary, scaled.before) == ("topic_scaled", "partitions 1 -> 2", 1)
     assert "cannot be removed" in (why_final(operation) or "")

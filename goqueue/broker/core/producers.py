@@ -10,10 +10,11 @@ nothing is stored twice.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from goqueue.errors import FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder, UnknownProducer
+from goqueue.errors import CallerError, FrameInvalid, GoQueueError, ProducerFenced, SequenceOutOfOrder, UnknownProducer
 from goqueue.limits import FRAME_HEADER_BYTES, PRODUCER_WINDOW, PRODUCERS_MAX, SEQUENCE_COUNT
 from goqueue.storage import frame, scan
 from goqueue.wire.sections import PRODUCER, PRODUCER_HEADER, PRODUCER_PREFIX
@@ -170,6 +171,11 @@ class ProducerTable:
                 expected=expected,
             )
         return KnownBatches(tuple(batches), missing)
+
+    def has_stored(self, mark: ProducerMark) -> bool:
+        with suppress(CallerError):  # it would be refused
+            return not self.look_up(mark).missing
+        return False
 
     def next_sequence(self, number: int, epoch: int) -> int:
         producer = self._table.get(number)
