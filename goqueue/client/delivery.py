@@ -222,8 +222,10 @@ BatchSlot = tuple[SendBatch, int]
 
 def concluded(batches: Iterable[SendBatch]) -> list[SendBatch]:
     """Return these batches as far as they are settled, and those that are settled with them."""
+    left = [batch for batch in batches if batch.settled]
+    if not any(batch.wholes for batch in left):
+        return left
     found: dict[int, SendBatch] = {}
-    left = list(batches)
     for batch in left:
         if batch.settled and id(batch) not in found:
             found[id(batch)] = batch

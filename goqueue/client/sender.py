@@ -143,7 +143,9 @@ class BatchSender:
             else:
                 self.accumulator.acknowledge(batch, result.first_offset, result.timestamp, result.pieces)
         settled = concluded(step.batches)
-        self._remember([batch for batch in settled if batch.error is not None])
+        for batch in settled:
+            if batch.error is not None:
+                self.failures.add(batch)
         return settled
 
     def close(self, reason: str) -> list[SendBatch]:
