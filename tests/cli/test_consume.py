@@ -233,6 +233,19 @@ def test_follow_continues_after_an_outage(tmp_path: Path) -> None:
                 assert process.wait() == 0
 
 
+@pytest.mark.parametrize("flags", [("--from", "earliest"), ("--last", "1"), ("--group", "g")])
+def test_follow_continues_with_added_partitions(broker: LocalBroker, flags: tuple[str, ...]) -> None:
+    create(broker.url, "orders", 1)
+    publish(broker.url, "orders", "a")
+    follow = () if flags[0] == "--group" else ("--follow",)
+    with running(broker.url, "consume", "orders", *follow, *flags, "--limit", "2") as process:
+        assert process.stdout.readline() == b"a\n"
+        assert ask(broker.url, "POST", "/admin/topics/orders/partitions", {"count": 2}).status == 200
+        publish(broker.url, "orders", "b", partition=1)
+        assert process.stdout.readline() == b"b\n"
+        assert process.wait() == 0
+
+
 def test_group_with_closed_stdout_acks_nothing(unchanged: str) -> None:
     with subprocess.Popen(
         ["bash", "-c", f"{' '.join(COMMAND)} consume orders --group g --until-idle 1s >&-"],
