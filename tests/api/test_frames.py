@@ -181,6 +181,7 @@ def test_frames_answer_has_offsets_in_headers(url: str) -> None:
         "x-goqueue-high-watermark": "5",
         "x-goqueue-last-stable": "5",
         "x-goqueue-first-offset": "0",
+        "x-goqueue-partitions": "3",
         "x-goqueue-checksum": f"{crc32c(answer.body):08x}",
     }
     assert answer.headers["content-type"] == FRAMES

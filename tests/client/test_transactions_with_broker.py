@@ -125,7 +125,9 @@ def test_transactional_messages_keep_delay_and_priority(
 
 def test_a_small_transaction_takes_two_requests(broker: LocalBroker, client_class: type[Client]) -> None:
     with relay(broker.url) as between:
-        with client_class(between.peer.url) as client, client.producer(transactional_id="p") as producer:
+        # The end of a transaction waits for no linger, which only gathers what a slow machine sends in pieces.
+        options: Any = {"transactional_id": "p", "linger": "10s"}
+        with client_class(between.peer.url) as client, client.producer(**options) as producer:
             for _ in range(2):
                 with producer.transaction() as tx:
                     for number in range(10):
