@@ -57,7 +57,7 @@ class Traffic:
 
     def actions(self) -> Actions:
         """Return what these clients may do next."""
-        raise NotImplementedError
+        return {}
 
     def begin(self) -> None:
         """Give the first steps something to do."""

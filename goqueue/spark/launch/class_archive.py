@@ -2,7 +2,7 @@
 
 It saves 1.5 of 3.9 CPU seconds of a start. An archive belongs to one Java and one pyspark at one path; its name says
 which. It is made in the background after the first session that had none: recording takes ten seconds more at the end
-of a session. Whatever is wrong with an archive, Spark starts without it.
+of a session. Spark starts without an archive that cannot be used.
 """
 
 import fcntl

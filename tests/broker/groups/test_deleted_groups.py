@@ -26,7 +26,7 @@ def worked_with(team: Team) -> None:
 
 
 def known(team: Team) -> list[object]:
-    """Whatever is kept by the names of groups."""
+    """Return everything that is kept by the name of a group."""
     it = team.coordinator
     return [
         it.lags._meters,
