@@ -333,7 +333,7 @@ class FilesExhausted(TransientError):
 
 
 class LogClosed(TransientError):
-    """The log is being deleted, or the broker is stopping."""
+    """The log is being deleted or opened again, or the broker is stopping."""
 
 
 class RequestTimedOut(TransientError):

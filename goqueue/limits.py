@@ -115,6 +115,7 @@ TRANSACTIONAL_IDS_MAX = 100_000  # each some KiB while its transaction is open, 
 TRANSACTION_PARTICIPANTS_MAX = 1_000  # partitions and groups: all of them are named in each of its records
 TRANSACTION_RETENTION_SECONDS = 7 * 24 * 3600  # of an unused id
 TRANSACTIONAL_IDS_DELETED_AT_ONCE = 1_000  # at once: some ten milliseconds
+TRANSACTION_LOGS = 4  # in a new data directory: a failed log affects some ids only, but each has syncs of its own
 TRANSACTION_SEGMENT_BYTES = 8 * MIB  # of their log, before it may be compacted: what a crash has to read again
 OPERATIONS_MAX = 1_000  # recorded operations; of the most frequent kind the oldest are forgotten first
 OPERATIONS_FORGOTTEN_AT_ONCE = 50  # so that not every operation has to look for the oldest

@@ -160,6 +160,7 @@ GROUP_LAYERS = {
         "lag",
     ),
     "coordinator": ("coordinator",),
+    "shards": ("shards",),
 }
 
 # A library that shapes whatever touches it is used in these rooms alone.

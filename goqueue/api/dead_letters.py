@@ -21,6 +21,7 @@ from goqueue.api.message_json import (
 from goqueue.api.operations import OperationId, author_of
 from goqueue.api.problems import invalid
 from goqueue.broker.groups.dead_letter_reader import DeadLetter, DeadLetterCriteria
+from goqueue.broker.groups.dead_letters import REDRIVE_GROUP
 from goqueue.broker.groups.redrive import Redrive, RedrivenMessage, RedriveOptions, RedriveReport
 from goqueue.errors import GoQueueError
 from goqueue.limits import (
@@ -143,7 +144,7 @@ async def browse(call: ApiCall, query: DeadLettersQuery) -> DeadLettersResponse 
     )
     places = (place.split(":") for place in (query.start or "").split(",") if place)
     start = {int(number): int(offset) for number, offset in places}
-    redrives = call.runtime.broker.coordinator.redrives
+    redrives = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives
     found = await call.runtime.perform(
         redrives.browse(call.parameters["topic"], query.limit, start, criteria), call.runtime.searchers
     )
@@ -171,7 +172,7 @@ def _letter(letter: DeadLetter, budget: DecompressionBudget) -> DeadLetterJson:
 
 
 async def errors(call: ApiCall) -> DeadLetterErrorsResponse:
-    redrives = call.runtime.broker.coordinator.redrives
+    redrives = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives
     found = await call.runtime.perform(redrives.errors(call.parameters["topic"]), call.runtime.searchers)
     return DeadLetterErrorsResponse(found.counts, _numbers(found.next), found.is_complete, found.topic)
 
@@ -179,7 +180,7 @@ async def errors(call: ApiCall) -> DeadLetterErrorsResponse:
 async def redrive(call: ApiCall, body: RedriveRequest) -> RedriveResponse:
     """Redrive dead letters, at most `limit` and for a limited time."""
     call.runtime.refuse_while_stopping()
-    redriving = call.runtime.broker.coordinator.redrives.begin(call.parameters["topic"], _options(body))
+    redriving = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives.begin(call.parameters["topic"], _options(body))
     changes, operation, begun = call.runtime.broker.changes, body.operation, None
     if redriving.source is not None and not body.dry_run:
         begun = await call.runtime.perform(changes.begin_redrive(author_of(call), redriving.source, operation))

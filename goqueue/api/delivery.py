@@ -102,9 +102,9 @@ class DeliveryJson(Struct, kw_only=True):
 
 def delivery_of(call: ApiCall, group: Group) -> dict[str, DeliveryJson]:
     """Return how a group delivers, for each topic that it reads or has read."""
-    coordinator = call.runtime.broker.coordinator
-    topics = group.topics() | {ref.topic for ref in coordinator.store.cursors(group.group)}
-    return {topic: _json(coordinator.policies.effective(group, topic)) for topic in sorted(topics)}
+    groups = call.runtime.broker.groups
+    topics = group.topics() | {ref.topic for ref in groups.cursors(group.group)}
+    return {topic: _json(groups.policies.effective(group, topic)) for topic in sorted(topics)}
 
 
 def _json(found: EffectiveDelivery) -> DeliveryJson:
@@ -121,7 +121,7 @@ def _json(found: EffectiveDelivery) -> DeliveryJson:
 
 def visibility_seconds(call: ApiCall, group: Group, member: str) -> float:
     """Return the shortest lease that a member gets from the topics that it reads."""
-    policies = call.runtime.broker.coordinator.policies
+    policies = call.runtime.broker.groups.policies
     topics = group.members[member].topics if member in group.members else ()
     leases = [policies.effective(group, topic).policy.visibility_ns for topic in topics]
     return min(leases, default=policies.configured.visibility_ns) / NANOSECONDS

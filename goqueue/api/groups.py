@@ -149,8 +149,9 @@ async def alter(call: ApiCall, body: AlterGroupRequest) -> AlterGroupResponse:
 
 
 async def _described(call: ApiCall) -> GroupResponse:
-    group = call.runtime.broker.coordinator.membership.group(call.parameters["group"])
-    lags: list[GroupLag] = await call.runtime.perform(call.runtime.broker.coordinator.lags.of_group(group.group))
+    coordinator = call.runtime.broker.groups.of(call.parameters["group"])
+    group = coordinator.membership.group(call.parameters["group"])
+    lags: list[GroupLag] = await call.runtime.perform(coordinator.lags.of_group(group.group))
     by_topic: dict[str, dict[str, PartitionLagJson]] = {}
     for lag in lags:
         by_topic.setdefault(lag.ref[0], {})[str(lag.ref[1])] = _lag(lag)
@@ -203,7 +204,8 @@ def parent_json(found: Obstacle) -> ParentJson:
 
 
 def _member(call: ApiCall, group: Group, name: str) -> MemberJson:
-    coordinator, member = call.runtime.broker.coordinator, group.members[name]
+    groups, member = call.runtime.broker.groups, group.members[name]
+    coordinator = groups.of(group.group)
     cursors = coordinator.store.cursors(group.group)
     places = group.assignment.get(name, [])
     return MemberJson(
@@ -211,7 +213,7 @@ def _member(call: ApiCall, group: Group, name: str) -> MemberJson:
         client_id=member.client_id,
         topics=list(member.topics),
         assigned_partitions=[name_of(place) for place in places],
-        last_heartbeat=format_time(coordinator.on_wall_ns(coordinator.membership.session(group.group, name).seen_ns)),
+        last_heartbeat=format_time(groups.on_wall_ns(coordinator.membership.session(group.group, name).seen_ns)),
         joined_at=format_time(member.joined_ns),
         session_timeout=member.session_ns / NANOSECONDS,
         max_in_flight=member.in_flight_max,
@@ -226,7 +228,7 @@ async def delete(call: ApiCall) -> DeleteGroupResponse:
 
 
 async def cooperative(call: ApiCall) -> CooperativeGroupResponse:
-    coordinator = call.runtime.broker.coordinator
+    coordinator = call.runtime.broker.groups.of(call.parameters["group"])
     group = coordinator.membership.group(call.parameters["group"])
     return CooperativeGroupResponse(
         id=group.group,
@@ -247,9 +249,10 @@ async def cooperative(call: ApiCall) -> CooperativeGroupResponse:
 
 async def rebalance_stats(call: ApiCall) -> RebalanceStatsResponse:
     """Return rebalance counts of one group, or of all."""
-    coordinator, name = call.runtime.broker.coordinator, call.parameters.get("group")
+    groups, name = call.runtime.broker.groups, call.parameters.get("group")
     if name is None:
-        return _numbers(coordinator.rebalancer.totals)
+        return _numbers(groups.totals.rebalances)
+    coordinator = groups.of(name)
     return _numbers(coordinator.rebalancer.group_session(coordinator.membership.group(name).group).stats)
 
 
@@ -276,12 +279,13 @@ def state_of(call: ApiCall, group: Group) -> GroupState:
 
 
 def condition_of(call: ApiCall, group: Group, lags: list[GroupLag]) -> GroupCondition:
-    now_ns = call.runtime.broker.coordinator.clock.now_ns()
+    now_ns = call.runtime.broker.groups.clock.now_ns()
     return group_condition(lags, None if group.members else max(0, now_ns - group.emptied_ns) / NANOSECONDS)
 
 
 def rebalance_state_of(call: ApiCall, group: Group) -> RebalanceState:
-    if group.phase == "complete" and not call.runtime.broker.coordinator.membership.is_assignment_delivered(group):
+    membership = call.runtime.broker.groups.of(group.group).membership
+    if group.phase == "complete" and not membership.is_assignment_delivered(group):
         return "pending_assign"
     return group.phase
 
@@ -335,7 +339,7 @@ class GroupListResponse(Struct, omit_defaults=True):
 
 
 async def list_groups(call: ApiCall, query: GroupListQuery) -> GroupListResponse:
-    names = sorted(group.group for group in call.runtime.broker.coordinator.store.groups())
+    names = sorted(group.group for group in call.runtime.broker.groups.groups())
     names = [name for name in names if name > query.after and not is_internal(name)]
     most = query.limit or (GROUP_ROWS if query.details else len(names))
     if not query.details:
@@ -349,7 +353,7 @@ async def _row(
     call: ApiCall, name: str, slices: TimeSlices, incoming: dict[PartitionRef, float]
 ) -> GroupSummaryJson | None:
     lags = await _lags(call, name, slices, incoming)
-    group = call.runtime.broker.coordinator.store.group(name)
+    group = call.runtime.broker.groups.group(name)
     if group is None:  # it went since the names were taken
         return None
     return GroupSummaryJson(
@@ -372,7 +376,7 @@ async def _row(
 
 async def _lags(call: ApiCall, name: str, slices: TimeSlices, incoming: dict[PartitionRef, float]) -> list[GroupLag]:
     """Return the lag of every partition of a group; other requests are served in between."""
-    coordinator = call.runtime.broker.coordinator
+    coordinator = call.runtime.broker.groups.of(name)
     group = coordinator.store.group(name)
     owners = group.owners() if group is not None else {}
     found: list[GroupLag] = []

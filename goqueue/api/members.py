@@ -154,7 +154,7 @@ async def join_cooperative(call: ApiCall, body: JoinRequest) -> JoinResponse:
 
 
 async def _join(call: ApiCall, body: JoinRequest, *, confirms: bool) -> JoinResponse:
-    defaults, coordinator = call.app.groups, call.runtime.broker.coordinator
+    defaults, name = call.app.groups, call.parameters["group"]
     session = defaults.session_timeout if body.session_timeout is None else float(body.session_timeout)
     options = JoinOptions(
         topics=tuple(dict.fromkeys(body.topics)),
@@ -171,12 +171,13 @@ async def _join(call: ApiCall, body: JoinRequest, *, confirms: bool) -> JoinResp
         confirms=confirms,
         is_named=body.client_id != UNNAMED,
     )
-    member, group = await call.runtime.ask(partial(coordinator.membership.join, call.parameters["group"], options))
+    join = partial(call.runtime.broker.groups.of(name).membership.join, name, options)
+    member, group = await call.runtime.ask(join)
     return _joined(call, group, member)
 
 
 def _joined(call: ApiCall, group: Group, member: str) -> JoinResponse:
-    leader, settings = next(iter(group.members), ""), call.runtime.broker.coordinator.settings
+    leader, settings = next(iter(group.members), ""), call.runtime.broker.groups.settings
     places = group.partitions_to_process(member)
     session = group.members[member].session_ns / NANOSECONDS if member in group.members else HEARTBEAT_SECONDS
     return JoinResponse(
@@ -207,8 +208,8 @@ async def heartbeat(call: ApiCall, body: HeartbeatRequest) -> HeartbeatResponse:
 async def heartbeat_cooperative(call: ApiCall, body: HeartbeatRequest) -> CooperativeHeartbeatResponse:
     group, is_news = _beat(call, body)
     member = body.member_id
-    coordinator = call.runtime.broker.coordinator
-    deadline_ns = coordinator.rebalancer.revocation_deadline(group.group, member)
+    groups = call.runtime.broker.groups
+    deadline_ns = groups.of(group.group).rebalancer.revocation_deadline(group.group, member)
     return CooperativeHeartbeatResponse(
         rebalance_required=is_news,
         partitions_to_revoke=bodies(group.partitions_to_revoke(member)),
@@ -217,19 +218,20 @@ async def heartbeat_cooperative(call: ApiCall, body: HeartbeatRequest) -> Cooper
         protocol=group.protocol,
         state=state_of(call, group),
         rebalance_state=rebalance_state_of(call, group),
-        revocation_deadline=None if deadline_ns is None else format_time(coordinator.on_wall_ns(deadline_ns)),
+        revocation_deadline=None if deadline_ns is None else format_time(groups.on_wall_ns(deadline_ns)),
     )
 
 
 def _beat(call: ApiCall, body: HeartbeatRequest) -> tuple[Group, bool]:
-    membership = call.runtime.broker.coordinator.membership
-    return membership.heartbeat(call.parameters["group"], body.member_id, body.generation)
+    name = call.parameters["group"]
+    return call.runtime.broker.groups.of(name).membership.heartbeat(name, body.member_id, body.generation)
 
 
 async def revoke(call: ApiCall, body: RevokeRequest) -> RevokeResponse:
+    name = call.parameters["group"]
     rule = partial(
-        call.runtime.broker.coordinator.membership.revoke,
-        call.parameters["group"],
+        call.runtime.broker.groups.of(name).membership.revoke,
+        name,
         body.member_id,
         body.generation,
         [PartitionRef(place.topic, place.partition) for place in body.revoked_partitions],
@@ -241,14 +243,15 @@ async def revoke(call: ApiCall, body: RevokeRequest) -> RevokeResponse:
 
 
 async def leave(call: ApiCall, body: MemberRequest) -> LeaveResponse:
-    membership = call.runtime.broker.coordinator.membership
-    await call.runtime.ask(partial(membership.leave, call.parameters["group"], body.member_id))
+    name = call.parameters["group"]
+    await call.runtime.ask(partial(call.runtime.broker.groups.of(name).membership.leave, name, body.member_id))
     return LeaveResponse(True)
 
 
 async def assignment(call: ApiCall, query: MemberRequest) -> AssignmentResponse:
     member = query.member_id
-    group = call.runtime.broker.coordinator.membership.assignment(call.parameters["group"], member)
+    name = call.parameters["group"]
+    group = call.runtime.broker.groups.of(name).membership.assignment(name, member)
     return AssignmentResponse(
         member,
         group.generation,

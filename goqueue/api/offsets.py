@@ -72,7 +72,8 @@ class ResetOffsetsResponse(Struct):
 
 
 async def committed(call: ApiCall, query: OffsetsQuery) -> OffsetsResponse:
-    found = call.runtime.broker.coordinator.offsets.committed(call.parameters["group"], query.topic)
+    name = call.parameters["group"]
+    found = call.runtime.broker.groups.of(name).offsets.committed(name, query.topic)
     return OffsetsResponse(_shown(found))
 
 
@@ -89,7 +90,8 @@ def offsets_by_ref(offsets: dict[str, dict[str, int]]) -> dict[PartitionRef, int
 
 
 async def commit(call: ApiCall, body: CommitOffsetsRequest) -> CommitOffsetsResponse:
-    offsets, name = call.runtime.broker.coordinator.offsets, call.parameters["group"]
+    name = call.parameters["group"]
+    offsets = call.runtime.broker.groups.of(name).offsets
     wanted = offsets_by_ref(body.offsets)
     await call.runtime.ask(partial(offsets.commit, name, body.member_id, body.generation, wanted))
     now = offsets.committed(name)
@@ -98,14 +100,14 @@ async def commit(call: ApiCall, body: CommitOffsetsRequest) -> CommitOffsetsResp
 
 async def reset(call: ApiCall, body: ResetOffsetsRequest) -> ResetOffsetsResponse:
     call.runtime.refuse_while_stopping()
-    name, coordinator = call.parameters["group"], call.runtime.broker.coordinator
+    name, groups = call.parameters["group"], call.runtime.broker.groups
     chosen = None if body.partitions is None else tuple(dict.fromkeys(body.partitions))
     options = ResetOptions(body.topic, body.to, _value(body), chosen, body.dry_run)
-    is_new = coordinator.store.group(name) is None
+    is_new = groups.group(name) is None
     changes = call.runtime.broker.changes
     work = changes.reset_offsets(author_of(call), name, options, body.operation)
     operation, resets = await call.runtime.perform(work)
-    group = coordinator.store.group(name)
+    group = groups.group(name)
     return ResetOffsetsResponse(
         body.topic,
         body.dry_run,

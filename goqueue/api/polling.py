@@ -98,7 +98,7 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
         counts.messages_read += portion.content.count
         counts.bytes_read += portion.content.size
     if LEASES in call.request.headers.get("accept", ""):
-        return _as_leases(handed, call.runtime.broker.coordinator.policies)
+        return _as_leases(handed, call.runtime.broker.groups.policies)
     with call.app.decompressed.budget() as budget:
         if _is_small(handed):
             return _as_messages(handed, budget)
@@ -106,13 +106,13 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
             return await respond_on_thread(partial(_as_messages, handed, budget))
         except (asyncio.CancelledError, BrokerOverloaded):  # the client has left, or is to ask again
             for portion in handed.batches:
-                call.runtime.broker.coordinator.settlement.return_lease(portion.grant.id)
+                call.runtime.broker.groups.of(call.parameters["group"]).settlement.return_lease(portion.grant.id)
             raise
 
 
 def _nothing(call: ApiCall, query: PollQuery) -> PollResult:
-    membership = call.runtime.broker.coordinator.membership
-    group, is_news = membership.heartbeat(call.parameters["group"], query.member_id, query.generation)
+    name = call.parameters["group"]
+    group, is_news = call.runtime.broker.groups.of(name).membership.heartbeat(name, query.member_id, query.generation)
     return PollResult(group, [], is_news)
 
 

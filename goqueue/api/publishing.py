@@ -80,7 +80,8 @@ async def publish(call: ApiCall, query: PublishQuery) -> PublishResponse:
     """Store messages and return their offsets."""
     transaction = _transaction_of(query)
     if transaction is not None:
-        call.runtime.broker.transactions.current(transaction)  # before a topic is created in vain
+        coordinator = call.runtime.broker.transactions.of_transaction(transaction)
+        coordinator.current(transaction)  # before a topic is created in vain
     topic = await publishable_topic(call, call.parameters["topic"])
     publish_body = _publish_frames if is_frames(call.request) else _publish_messages
     return PublishResponse(await publish_body(call, topic, transaction))
@@ -212,7 +213,8 @@ async def _append_in_transaction(
 
 
 async def _enlist(call: ApiCall, transaction: TransactionId, logs: Iterable[LogRef]) -> None:
-    await call.runtime.decide(call.runtime.broker.transactions.enlist(transaction, logs, begin=call.query.begin))
+    coordinator = call.runtime.broker.transactions.of_transaction(transaction)
+    await call.runtime.decide(coordinator.enlist(transaction, logs, begin=call.query.begin))
 
 
 async def _placement(pending: _Pending, call: ApiCall) -> Placement | GoQueueError | None:

@@ -10,7 +10,7 @@ from goqueue.api.operations import OperationId, author_of
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.splits import NO_PARENT
 from goqueue.broker.core.topic import Partitions, Topic
-from goqueue.broker.groups.coordinator import GroupCoordinator
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.groups.split_gate import Obstacle
 from goqueue.runtime.event_loop import TimeSlices
 
@@ -82,10 +82,11 @@ async def scale(call: ApiCall, body: ScaleTopicRequest) -> ScaleTopicResponse:
 
 
 async def status(call: ApiCall) -> ScalingStatusResponse:
-    topic, coordinator = call.runtime.broker.topic(call.parameters["topic"]), call.runtime.broker.coordinator
+    broker = call.runtime.broker
+    topic = broker.topic(call.parameters["topic"])
     slices, added = TimeSlices(), list[AddedPartitionJson]()
     for number, split in sorted(topic.splits.items()):
-        groups = list(_groups_at(coordinator, topic, number))
+        groups = list(_groups_at(broker.groups, topic, number))
         waiting = [_waiting(name, found) for name, found in groups if found is not None]
         parent = None if split.parent == NO_PARENT else split.parent
         offset = split.offset if parent is not None and split.is_decided else None
@@ -94,11 +95,12 @@ async def status(call: ApiCall) -> ScalingStatusResponse:
     return ScalingStatusResponse(topic.name, len(topic.partitions), _state(topic, added), added)
 
 
-def _groups_at(coordinator: GroupCoordinator, topic: Topic, number: int) -> Iterator[tuple[str, Obstacle | None]]:
+def _groups_at(shards: GroupShards, topic: Topic, number: int) -> Iterator[tuple[str, Obstacle | None]]:
     """Yield the groups that read a topic, and what holds a partition back in them."""
-    for group in coordinator.store.groups():
-        if any(ref.topic == topic.name for ref in coordinator.store.cursors(group.group)):
-            yield group.group, coordinator.gate.obstacle(group.group, PartitionRef(topic.name, number))
+    for coordinator in shards:
+        for group in coordinator.store.groups():
+            if any(ref.topic == topic.name for ref in coordinator.store.cursors(group.group)):
+                yield group.group, coordinator.gate.obstacle(group.group, PartitionRef(topic.name, number))
 
 
 def _waiting(group: str, found: Obstacle) -> WaitingGroupJson:

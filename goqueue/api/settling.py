@@ -130,12 +130,12 @@ async def _settle_receipts(call: ApiCall, body: AckRequest, verb: SettleAction, 
         raise invalid("receipt_handle", "is missing", "send receipt_handle, or receipt_handles with a list")
     refuse_too_many(len(handles), "receipt handles")
     template = SettleCommand(verb, "", 0, "", **said)
-    settlement = call.runtime.broker.coordinator.settlement
+    groups = call.runtime.broker.groups
     verdicts: list[SettleCommandReply] = []
     results: list[ReceiptResult] = []
     while len(verdicts) < len(handles):
         some = handles[len(verdicts) : len(verdicts) + RECEIPTS_AT_ONCE]
-        decided = await call.runtime.ask(partial(settlement.settle_receipts, some, body.consumer_id, template))
+        decided = await call.runtime.ask(partial(groups.settle_receipts, some, body.consumer_id, template))
         results += map(_result, some, decided)
         verdicts += decided
     refusal = verdicts[0]
@@ -240,7 +240,8 @@ class SettleResponse(msgspec.Struct):
 
 async def settle(call: ApiCall, body: SettleRequest) -> SettleResponse:
     """Settle messages of one member by ranges of leases."""
-    coordinator, name = call.runtime.broker.coordinator, call.parameters["group"]
+    name = call.parameters["group"]
+    coordinator = call.runtime.broker.groups.of(name)
     coordinator.membership.check(name, body.member_id, body.generation)
     check_ranges(
         {"acks": body.acks, "nacks": body.nacks, "rejects": body.rejects, "releases": body.releases},

@@ -100,7 +100,7 @@ async def stats(call: ApiCall) -> BrokerStatsResponse:
         if not is_internal(name):
             found[name] = TopicStatsJson(len(topic.partitions), await messages_in(call, topic), topic.size)
             await slices.rest()
-    groups = (group.group for group in broker.coordinator.store.groups())
+    groups = (group.group for group in broker.groups.groups())
     return BrokerStatsResponse(
         node_id=NODE,
         uptime=uptime(call),
@@ -138,7 +138,7 @@ async def history(call: ApiCall, query: HistoryQuery) -> HistoryResponse:
     if query.group is None:
         found = kept.rings.read(seconds, step, now_ns)
     else:
-        call.runtime.broker.coordinator.membership.group(query.group)  # refused where there is none
+        call.runtime.broker.groups.of(query.group).membership.group(query.group)  # refused where there is none
         found = kept.rings.read_group(query.group, seconds, step, now_ns)
     return HistoryResponse(interval_seconds=step, end=format_time(found.end_ns), series=found.series)
 
@@ -193,9 +193,8 @@ class PriorityStatsResponse(Struct, kw_only=True):
 
 async def priority_stats(call: ApiCall, query: PriorityStatsQuery) -> PriorityStatsResponse:
     broker, slices = call.runtime.broker, TimeSlices()
-    coordinator = broker.coordinator
     if query.group is not None:
-        coordinator.membership.group(query.group)  # refused where there is none
+        broker.groups.of(query.group).membership.group(query.group)  # refused where there is none
     names = [query.topic] if query.topic is not None else [name for name in broker.topics if not is_internal(name)]
     messages = dict.fromkeys(PRIORITIES, 0)
     found: dict[str, dict[str, dict[str, PriorityLaneJson]]] = {}
@@ -205,13 +204,13 @@ async def priority_stats(call: ApiCall, query: PriorityStatsQuery) -> PrioritySt
             if partition.log.is_closed or (query.topic is None and not partition.log.size):
                 continue
             numbers = await call.runtime.perform(
-                lane_counts(coordinator.store, coordinator.polling.stats, partition, query.group)
+                lane_counts(broker.groups, broker.groups.totals.deliveries, partition, query.group)
             )
             lanes = dict(zip(PRIORITIES, map(_shown, numbers), strict=True))
             found.setdefault(name, {})[str(partition.number)] = lanes
             for priority, lane in lanes.items():
                 messages[priority] += lane.enqueued
-    totals = zip(PRIORITIES, coordinator.polling.stats.totals, strict=True)
+    totals = zip(PRIORITIES, broker.groups.totals.deliveries.totals, strict=True)
     waits = {priority: round(served.wait_seconds, 6) for priority, served in totals}
     return PriorityStatsResponse(messages_by_priority=messages, avg_wait_time_by_priority=waits, topics=found)
 
@@ -247,17 +246,15 @@ class ReliabilityStatsResponse(Struct, kw_only=True):
 
 
 async def reliability_stats(call: ApiCall) -> ReliabilityStatsResponse:
-    coordinator = call.runtime.broker.coordinator
-    counts, now_ns = coordinator.settlement.counts, coordinator.clock.now_ns()
+    groups = call.runtime.broker.groups
+    counts, now_ns = groups.totals.settled, groups.clock.now_ns()
     in_flight = waiting = pledged = 0
     oldest_ns = now_ns
-    for group_log in coordinator.store.group_logs:
-        for cursors in group_log.state.cursors.values():
-            for cursor in cursors.values():
-                in_flight += cursor.leased
-                waiting += cursor.waiting.count
-                pledged += cursor.transactional.count
-                oldest_ns = min([oldest_ns, *(lease.grant.given_ns for lease in cursor.leases.values())])
+    for cursor in groups.all_cursors():
+        in_flight += cursor.leased
+        waiting += cursor.waiting.count
+        pledged += cursor.transactional.count
+        oldest_ns = min([oldest_ns, *(lease.grant.given_ns for lease in cursor.leases.values())])
     return ReliabilityStatsResponse(
         acks_total=counts.acks,
         nacks_total=counts.nacks,

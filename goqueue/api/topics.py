@@ -193,7 +193,7 @@ async def _described(call: ApiCall, topic: Topic) -> TopicResponse:
         topic.settings,
         {str(one.number): one.log.fence.sentence for one in topic.partitions if one.log.fence is not None},
         topic.offset_count - messages,
-        call.runtime.broker.coordinator.policies.dead_letter_topic(topic.name),
+        call.runtime.broker.groups.policies.dead_letter_topic(topic.name),
     )
 
 
@@ -294,7 +294,7 @@ async def list_topics(call: ApiCall, query: TopicListQuery) -> TopicListResponse
 
 async def _detailed(call: ApiCall, names: list[str]) -> bytes:
     slices, rows, topics = TimeSlices(), list[bytes](), call.runtime.broker.topics
-    named = call.runtime.broker.coordinator.policies.dead_letter_topics()
+    named = call.runtime.broker.groups.policies.dead_letter_topics()
     for name in names:
         if (topic := topics.get(name)) is not None:  # it may have been deleted meanwhile
             rows.append(_encode(await _row(call, topic, named)))
@@ -315,7 +315,7 @@ async def _row(call: ApiCall, topic: Topic, named: Collection[str]) -> TopicSumm
         total_size_bytes=topic.size,
         created_at=format_time(topic.created_ns),
         config=topic.settings,
-        dlq_topic=call.runtime.broker.coordinator.policies.dead_letter_topic(topic.name, named=named),
+        dlq_topic=call.runtime.broker.groups.policies.dead_letter_topic(topic.name, named=named),
         published_per_second=rates.published if rates else None,
         bytes_per_second=rates.published_bytes if rates else None,
         read_per_second=rates.read if rates else None,

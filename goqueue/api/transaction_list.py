@@ -17,7 +17,7 @@ from goqueue.broker.transactions.records import (
     TransactionState,
 )
 from goqueue.broker.transactions.refusals import describe_reason
-from goqueue.broker.transactions.registry import TransactionRegistry
+from goqueue.broker.transactions.shards import TransactionShards
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import ProducerNotFound
 from goqueue.quantities import format_time, quoted
@@ -99,7 +99,7 @@ class TransactionStatsResponse(Struct, kw_only=True):
 
 
 async def browse(call: ApiCall, query: TransactionListQuery) -> TransactionListResponse:
-    chosen = list(_chosen(call.runtime.broker.transactions.register, query))
+    chosen = list(_chosen(call.runtime.broker.transactions, query))
     slices, rows = TimeSlices(), list[TransactionResponse]()
     for record in chosen[: query.limit]:
         rows.append(body(call, record))
@@ -107,34 +107,34 @@ async def browse(call: ApiCall, query: TransactionListQuery) -> TransactionListR
     return TransactionListResponse(rows, len(chosen))
 
 
-def _chosen(register: TransactionRegistry, query: TransactionListQuery) -> Iterator[TransactionMetadata]:
+def _chosen(transactions: TransactionShards, query: TransactionListQuery) -> Iterator[TransactionMetadata]:
     """Yield open transactions, the oldest first, then the others, the most recently used first."""
     found: Iterable[TransactionMetadata]
     if query.transactional_id is not None:
-        known = register.by_id.get(query.transactional_id)
+        known = transactions.record(query.transactional_id)
         found = () if known is None else (known,)
     elif query.state == "open" or query.state in OPEN:
-        found = register.open_ones()
+        found = transactions.open_ones()
     else:
-        found = chain(register.open_ones(), register.closed_ones())
+        found = chain(transactions.open_ones(), transactions.closed_ones())
     states = OPEN if query.state == "open" else {query.state}
     return (one for one in found if query.state == "all" or one.state in states)
 
 
 async def describe(call: ApiCall) -> TransactionResponse:
     name = call.parameters["transactional_id"]
-    known = call.runtime.broker.transactions.register.by_id.get(name)
+    known = call.runtime.broker.transactions.record(name)
     if known is None:
         raise ProducerNotFound(f"there is no transactional id {quoted(name)}", hint="GET /transactions?state=all")
-    found, pending_acks = body(call, known), call.runtime.broker.coordinator.transaction_acks
-    found.pledged = {group: pending_acks.count(group, known.whose) for group in known.groups}
+    found, groups = body(call, known), call.runtime.broker.groups
+    found.pledged = {group: groups.of(group).transaction_acks.count(group, known.whose) for group in known.groups}
     return found
 
 
 async def stats(call: ApiCall) -> TransactionStatsResponse:
-    coordinator = call.runtime.broker.transactions
-    counts, now_ns = coordinator.counts, coordinator.clock.now_ns()
-    open_ones = list(coordinator.register.open_ones())
+    transactions = call.runtime.broker.transactions
+    counts, now_ns = transactions.counts, transactions.clock.now_ns()
+    open_ones = list(transactions.open_ones())
     aborted = sum(counts.aborted.values())
     ended = counts.committed + aborted
     return TransactionStatsResponse(
@@ -144,14 +144,15 @@ async def stats(call: ApiCall) -> TransactionStatsResponse:
         avg_duration=counts.seconds / ended if ended else 0.0,
         aborted_by_reason=dict(counts.aborted),
         prepared=sum(one.state != "ongoing" for one in open_ones),
-        transactional_ids=len(coordinator.register),
+        transactional_ids=transactions.id_count,
         oldest_age_seconds=max(((now_ns - one.began_ns) / NANOSECONDS for one in open_ones), default=0.0),
-        held_back=sum(count for _, count in coordinator.lookup.held_back()),
+        held_back=sum(count for _, count in transactions.lookup.held_back()),
     )
 
 
 def body(call: ApiCall, record: TransactionMetadata) -> TransactionResponse:
-    coordinator, obstacle = call.runtime.broker.transactions, call.runtime.broker.completer.obstacles.get(record.id)
+    coordinator = call.runtime.broker.transactions.of(record.id)
+    obstacle = coordinator.completer.obstacles.get(record.id)
     is_open, now_ns = record.state in OPEN, coordinator.clock.now_ns()
     partitions = [_touched(coordinator, record, touched) for touched in record.partitions]
     left_ns = coordinator.timeouts.expires_ns(record) - now_ns if record.state == "ongoing" else None

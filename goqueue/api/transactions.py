@@ -34,6 +34,7 @@ from goqueue.broker.core.topic import Topic
 from goqueue.broker.groups.settlement import SettleCallback, SettleCommandReply
 from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionState
 from goqueue.broker.transactions.refusals import reason_text
+from goqueue.broker.transactions.shards import TransactionShard
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import ProducerNotFound
 from goqueue.limits import (
@@ -101,7 +102,8 @@ async def init(call: ApiCall, body: InitProducerRequest) -> InitProducerResponse
     former = body.former
     if body.transactional_id is None:
         return InitProducerResponse(await call.runtime.new_producer(), 0)
-    coordinator, timeout_ms = call.runtime.broker.transactions, body.transaction_timeout_ms
+    timeout_ms = body.transaction_timeout_ms
+    coordinator = call.runtime.broker.transactions.of(body.transactional_id)
     work = coordinator.init(body.transactional_id, timeout_ms * _MILLISECOND_NS, former)
     record = await call.runtime.transaction_runner.in_time(call.runtime.decide(work), body.transactional_id)
     return InitProducerResponse(record.producer, record.epoch, record.id, timeout_ms)
@@ -113,9 +115,9 @@ async def heartbeat(call: ApiCall, body: ProducerHeartbeatRequest) -> ProducerHe
     if not _NUMBER.fullmatch(text):
         raise ProducerNotFound(f"there is no producer {quoted(text)}", hint="POST /producers/init gives a number")
     call.runtime.broker.producer_ids.refuse_unless_given(int(text))
-    coordinator, whose = call.runtime.broker.transactions, TransactionId(int(text), body.epoch)
-    if body.transactional_id is not None or coordinator.register.of_producer(whose.producer) is not None:
-        coordinator.current(whose, body.transactional_id)
+    transactions, whose = call.runtime.broker.transactions, TransactionId(int(text), body.epoch)
+    if body.transactional_id is not None or transactions.known(whose.producer) is not None:
+        transactions.of_transaction(whose, body.transactional_id).current(whose, body.transactional_id)
     return ProducerHeartbeatResponse(True)
 
 
@@ -250,8 +252,12 @@ class TransactionAcksResponse(Struct):
     transaction_id: str
 
 
+def _coordinator(call: ApiCall, body: TransactionRequest | TransactionRefRequest) -> TransactionShard:
+    return call.runtime.broker.transactions.of_transaction(body.whose, body.transactional_id)
+
+
 async def begin(call: ApiCall, body: TransactionRequest) -> BeginTransactionResponse:
-    coordinator = call.runtime.broker.transactions
+    coordinator = _coordinator(call, body)
     record = await call.runtime.decide(coordinator.begin(body.whose, body.transactional_id))
     return BeginTransactionResponse(
         str(record.whose), record.state, record.epoch, record.timeout_ns * 1000 // NANOSECONDS
@@ -260,7 +266,8 @@ async def begin(call: ApiCall, body: TransactionRequest) -> BeginTransactionResp
 
 async def publish(call: ApiCall, body: TransactionPublishRequest) -> TransactionPublishResponse:
     """Publish one message."""
-    whose, coordinator = TransactionId(body.producer_id, body.epoch), call.runtime.broker.transactions
+    whose = TransactionId(body.producer_id, body.epoch)
+    coordinator = call.runtime.broker.transactions.of_transaction(whose, body.transactional_id)
     coordinator.current(whose, body.transactional_id)
     topic = await publishable_topic(call, body.topic)
     encoder = MessageEncoder(topic, call.runtime.clock.now_ns(), is_transactional=True)
@@ -295,14 +302,15 @@ async def _placed(call: ApiCall, topic: Topic, content: EncodedMessage, body: Tr
 
 
 async def add_partition(call: ApiCall, body: AddPartitionRequest) -> AddPartitionResponse:
-    coordinator, log_ref = call.runtime.broker.transactions, LogRef(body.topic, body.partition)
+    coordinator, log_ref = _coordinator(call, body), LogRef(body.topic, body.partition)
     record = await call.runtime.decide(coordinator.enlist(body.whose, [log_ref], name=body.transactional_id))
     return AddPartitionResponse(True, str(record.whose))
 
 
 async def offsets(call: ApiCall, body: TransactionOffsetsRequest) -> TransactionOffsetsResponse:
     """Add offsets that are committed with the transaction."""
-    coordinator, pending_acks = call.runtime.broker.transactions, call.runtime.broker.coordinator.transaction_acks
+    coordinator = _coordinator(call, body)
+    pending_acks = call.runtime.broker.groups.of(body.group).transaction_acks
     wanted = offsets_by_ref(body.offsets)
     work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=[body.group])
     record = await call.runtime.decide(work)
@@ -313,15 +321,16 @@ async def offsets(call: ApiCall, body: TransactionOffsetsRequest) -> Transaction
 
 async def acks(call: ApiCall, body: TransactionAcksRequest) -> TransactionAcksResponse:
     """Add acks that are committed with the transaction."""
-    coordinator, pending_acks = call.runtime.broker.transactions, call.runtime.broker.coordinator.transaction_acks
+    coordinator, consumers = _coordinator(call, body), call.runtime.broker.groups
     rule: Callable[[SettleCallback], None]
     if body.receipts is not None and body.acks is None:
         refuse_too_many(len(body.receipts), "receipts")
-        groups = pending_acks.groups_of(body.receipts, body.whose)
-        rule = partial(pending_acks.receipts, body.receipts, body.member_id, body.whose)
+        groups = consumers.groups_of_receipts(body.receipts, body.whose)
+        rule = partial(consumers.acknowledge_receipts, body.receipts, body.member_id, body.whose)
     elif body.acks is not None and body.receipts is None and body.group is not None and body.member_id is not None:
         check_ranges({"acks": body.acks})
         groups, statements = [body.group], [statement("ack", one) for one in body.acks]
+        pending_acks = consumers.of(body.group).transaction_acks
         rule = partial(pending_acks.acks, body.group, body.member_id, statements, body.whose)
     else:
         raise invalid("acks", "or receipts: one of them is needed, and with acks also group and member_id")
@@ -332,7 +341,7 @@ async def acks(call: ApiCall, body: TransactionAcksRequest) -> TransactionAcksRe
 
 
 async def join(call: ApiCall, body: JoinTransactionRequest) -> JoinTransactionResponse:
-    coordinator = call.runtime.broker.transactions
+    coordinator = _coordinator(call, body)
     work = coordinator.join(body.whose, body.transactional_id, begin=body.begin)
     record, member = await call.runtime.decide(work)
     return JoinTransactionResponse(member, str(record.whose))
@@ -348,12 +357,13 @@ async def abort(call: ApiCall, body: AbortTransactionRequest) -> EndTransactionR
 
 async def _end(call: ApiCall, body: TransactionRequest, **how: Any) -> EndTransactionResponse:
     """End a transaction. Return the next epoch; another producer that has taken over has a later one."""
-    work = call.runtime.broker.transactions.end(body.whose, body.transactional_id, **how)
+    coordinator = call.runtime.broker.transactions.of(body.transactional_id)
+    work = coordinator.end(body.whose, body.transactional_id, **how)
     ended: EndedTransaction = await call.runtime.transaction_runner.in_time(
         call.runtime.decide(work), body.transactional_id
     )
     following = ended.whose.epoch + 1
     if following <= EPOCH_MAX:
         return EndTransactionResponse(str(ended.whose), ended.state, ended.whose.producer, following)
-    known = call.runtime.broker.transactions.register.by_id[body.transactional_id]
+    known = coordinator.register.by_id[body.transactional_id]
     return EndTransactionResponse(str(ended.whose), ended.state, known.producer, known.epoch)

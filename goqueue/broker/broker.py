@@ -12,6 +12,7 @@ from typing import Any
 from goqueue.broker.core.catalog import (
     Catalog,
     CatalogRecord,
+    InternalTopicCreated,
     ProducerIdAllocator,
     TopicForgotten,
     decode_catalog_record,
@@ -26,18 +27,18 @@ from goqueue.broker.core.upkeep import RetentionClock, read_clock_doubt
 from goqueue.broker.core.work import Callback, run_work
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler, delayed_log_name
-from goqueue.broker.groups.coordinator import GroupCoordinator, GroupSettings
+from goqueue.broker.groups.coordinator import GroupSettings
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.losses import LostJournalRecords, UnavailableLog
 from goqueue.broker.operations.changes import RecordedChanges
 from goqueue.broker.operations.outcome import settle_interrupted
 from goqueue.broker.operations.recorder import OperationRecorder
 from goqueue.broker.operations.undo import OperationUndo
 from goqueue.broker.scaling import TopicScaler
-from goqueue.broker.transactions.completion import TransactionCompleter
-from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.partitions import PartitionLookup
+from goqueue.broker.transactions.shards import TransactionShards, count_transaction_logs
 from goqueue.clock import Clock, StallFreeClock
-from goqueue.errors import GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
+from goqueue.errors import BrokerStopping, GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
 from goqueue.limits import (
     CATALOG_SEGMENT_BYTES,
     GROUP_LOGS,
@@ -80,9 +81,8 @@ class Broker:
         self.retention: RetentionClock
         self._chance = chance
         self._group_settings = group_settings or GroupSettings()
-        self.coordinator: GroupCoordinator
-        self.transactions: TransactionCoordinator
-        self.completer: TransactionCompleter
+        self.groups: GroupShards
+        self.transactions: TransactionShards
         self.scaler: TopicScaler
         self.operations: OperationRecorder
         self.changes: RecordedChanges
@@ -127,8 +127,8 @@ class Broker:
                 self._attach_delayed(topic, partition)
         known = {partition.log.name for _, partition in self.partitions()}
         known |= {delivery.delays.name for delivery in self.delay_scheduler.deliveries()}
-        known |= {log_name(name, 0) for name in (CATALOG, TRANSACTIONS, OPERATIONS)}
-        known |= {log_name(GROUPS, number) for number in range(GROUP_LOGS)}
+        counts = {CATALOG: 1, GROUPS: GROUP_LOGS, TRANSACTIONS: self._transaction_logs(), OPERATIONS: 1}
+        known |= {log_name(name, number) for name, count in counts.items() for number in range(count)}
         self.unclaimed = sorted(self._store.logs.keys() - known)
         self._open_groups()
         self._open_transactions()
@@ -189,24 +189,37 @@ class Broker:
 
     def _open_groups(self) -> None:
         partitions = self._open_internal(GROUPS, _GROUP_SETTINGS, GROUP_LOGS)
-        self.coordinator = GroupCoordinator(
-            partitions, self._disk, self, self.stall_free, self._chance, self._group_settings
+        self.groups = GroupShards(
+            partitions,
+            self._disk,
+            self,
+            self.stall_free,
+            self._chance,
+            self._group_settings,
+            self.retention.trusted_ns,
         )
-        self.coordinator.membership.trusted_ns = self.retention.trusted_ns
-        self.coordinator.open()
+        self.groups.open_all()
 
     def _open_transactions(self) -> None:
-        (partition,) = self._open_internal(TRANSACTIONS, _TRANSACTION_SETTINGS)
-        self.transactions = TransactionCoordinator(
-            partition, self._disk, PartitionLookup(self), self.stall_free, self.producer_ids
+        count = self._transaction_logs()
+        if count > 1 and self._catalog.internal.get(TRANSACTIONS) != count:  # an earlier version can still open one log
+            self._journal.record([InternalTopicCreated(TRANSACTIONS, count)], lambda _: None)
+        self.transactions = TransactionShards(
+            self._open_internal(TRANSACTIONS, _TRANSACTION_SETTINGS, count),
+            self._disk,
+            PartitionLookup(self),
+            self.stall_free,
+            self.producer_ids,
+            self.groups,
+            self.retention.trusted_ns,
         )
-        self.transactions.trusted_ns = self.retention.trusted_ns
-        self.transactions.open()
-        self.completer = TransactionCompleter(self.transactions, self.coordinator)
-        if self.transactions.journal.losses or any(
-            group_log.journal.losses for group_log in self.coordinator.store.group_logs
-        ):
-            self._end_lost_transactions_of_groups()
+        self.transactions.open_all()
+        if any(shard.journal.losses for shard in (*self.transactions, *self.groups)):
+            self.transactions.end_lost(self.groups)
+
+    def _transaction_logs(self) -> int:
+        recorded = self._catalog.internal.get(TRANSACTIONS)
+        return recorded or count_transaction_logs(self._disk, f"{self._store.path}/logs/{TRANSACTIONS}")
 
     def _open_operations(self) -> None:
         (partition,) = self._open_internal(OPERATIONS, _OPERATION_SETTINGS)
@@ -215,16 +228,6 @@ class Broker:
         self.changes = RecordedChanges(self, self.operations)
         self.undo = OperationUndo(self.changes)
         settle_interrupted(self, self.operations)
-
-    def _end_lost_transactions_of_groups(self) -> None:
-        """Resolve transactional acks of groups whose transaction's end is lost."""
-        for group in [one.group for one in self.coordinator.store.groups()]:
-            cursors = self.coordinator.store.cursors(group).values()
-            for whose in {one.transaction_id for cursor in cursors for _, _, one in cursor.transactional.runs()}:
-                if not self.transactions.register.is_open(whose):
-                    is_commit = self.transactions.register.was_committed(whose)
-                    self.coordinator.transaction_acks.end_transaction(group, whose, is_commit, False, lambda _: None)
-        self.coordinator.commit()
 
     def _note_tear(self, partition: Partition) -> None:
         """Record where a torn batch ends. If that is refused, fence the log, since an append would hide it."""
@@ -240,19 +243,22 @@ class Broker:
         """Yield what the start could not read of internal logs."""
         journals: list[tuple[Journal[Any], list[str]]] = [
             (self._journal, self.unclaimed),
-            (self.transactions.journal, self.transactions.lost.hit),
+            *((shard.journal, shard.lost.hit) for shard in self.transactions),
             (self.operations.journal, []),
+            *((shard.journal, shard.store.group_log.affected_groups) for shard in self.groups),
         ]
-        journals += [(group_log.journal, group_log.affected_groups) for group_log in self.coordinator.store.group_logs]
         for journal, names in journals:
             if count := sum(one.next_offset - one.first_offset for one in journal.losses):
                 yield LostJournalRecords(journal.log.name, count, tuple(names))
 
     def close(self) -> None:
-        """Write the snapshots for the next start. The store is still open and settled."""
-        self._journal.snapshot()
-        self.coordinator.close()
-        self.transactions.journal.snapshot()
+        """Close all shards, and write the snapshots for the next start. The store is still open and settled."""
+        journals = [shard.journal for shard in (*self.groups, *self.transactions)]
+        stopping = BrokerStopping("the broker is stopping", hint="try again after the restart", retry_after=1)
+        self.transactions.close_all(stopping)
+        self.groups.close_all(stopping)
+        for journal in (self._journal, *journals):
+            journal.snapshot()
         for delivery in self.delay_scheduler.deliveries():
             run_work(delivery.delays.save(self._disk))
 
@@ -287,7 +293,7 @@ class Broker:
 
     def _open_topic(self, name: str, settings: TopicSettings, created_ns: int, count: int) -> Topic:
         """Open a topic, creating missing logs of its partitions."""
-        partitions = [self.open_partition(name, number, settings) for number in range(count)]
+        partitions = [self.open_partition(name, number, settings) for number in reversed(range(count))][::-1]
         topic = self.topics[name] = Topic(name, settings, created_ns, partitions)
         return topic
 
@@ -357,7 +363,7 @@ class Broker:
         try:
             topic = self._attach(name)
             self.note_ends([name])  # on its way to the disk before the first message is
-            self.coordinator.topic_changed(name)
+            self.groups.topic_changed(name)
             told(topic)
         except GoQueueError as failure:
             refusal = failure
@@ -394,7 +400,7 @@ class Broker:
             if error is None:
                 self.topics.pop(name, None)
                 pending = sum(map(self.delay_scheduler.forget, topic.partitions))
-                self.coordinator.topic_changed(name)
+                self.groups.topic_changed(name)
                 with suppress(GoQueueError):  # tried again later
                     self._store.delete(name)
                 for partition in topic.partitions:

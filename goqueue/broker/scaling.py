@@ -19,7 +19,7 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.splits import NO_PARENT, Split, decide_splits, undecided, within_logs
 from goqueue.broker.core.topic import Topic, TopicSettings
 from goqueue.broker.core.work import Callback
-from goqueue.broker.groups.coordinator import GroupCoordinator
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.errors import GoQueueError, KeysWouldMove, TopicNotFound
 from goqueue.quantities import quoted
 
@@ -35,7 +35,7 @@ class ScaledTopic:
 class ScalableBroker(Protocol):
     """The broker, as far as this module uses it."""
 
-    coordinator: GroupCoordinator
+    groups: GroupShards
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -112,7 +112,7 @@ class TopicScaler:
         self._hold(topic, record, decided)
         self.record_splits()
         self._broker.note_ends([topic.name])
-        self._broker.coordinator.topic_changed(topic.name)
+        self._broker.groups.topic_changed(topic.name)
         self._journal.record([], lambda _: told(ScaledTopic(topic, before)))
 
     def _record(self, topic: Topic) -> TopicCreated | None:
@@ -146,7 +146,8 @@ class TopicScaler:
     def _release(self, topic: Topic, splits: dict[int, Split], error: GoQueueError | None) -> None:
         if error is None and self._decided.pop(topic, None) is not None:
             topic.splits = {**topic.splits, **splits}
-            self._broker.coordinator.gate.look_again(topic.name)
+            for coordinator in self._broker.groups:
+                coordinator.gate.look_again(topic.name)
 
 
 def _is_empty(topic: Topic) -> bool:

@@ -179,7 +179,7 @@ class DoctorFactsCollector:
             groups=await group_facts(runtime, slices),
             dead_letters=tuple(DeadLetterFacts(topic=name, messages=count) for name, count in logs.letters.items()),
             delayed=tuple(late),
-            transactions_open=len(runtime.broker.transactions.register.opened),
+            transactions_open=runtime.broker.transactions.open_count,
             transactions=await transaction_facts(runtime.broker, slices),
         )
 
@@ -252,8 +252,8 @@ class _LogFacts:
         self.shut: list[UnwritableLog] = []
         self.letters: dict[str, int] = {}
         """Number of dead letters by topic."""
-        self._group_store = runtime.broker.coordinator.store
-        self._named = runtime.broker.coordinator.policies.dead_letter_topics()
+        self._groups = runtime.broker.groups
+        self._named = runtime.broker.groups.policies.dead_letter_topics()
 
     def look(self, topic: Topic, partition: Partition) -> None:
         log = partition.log
@@ -278,7 +278,7 @@ class _LogFacts:
     def _letters_in(self, topic: Topic, partition: Partition) -> int:
         """Count the dead letters that are not being redriven."""
         first, end = partition.earliest, partition.last_stable
-        cursor = self._group_store.cursor_of(REDRIVE_GROUP, topic, partition.number)
+        cursor = self._groups.of(REDRIVE_GROUP).store.cursor_of(REDRIVE_GROUP, topic, partition.number)
         hidden = partition.aborted.roughly(first if cursor is None else max(first, cursor.position), end)
         if cursor is None:
             return max(0, end - first - hidden)
@@ -340,7 +340,7 @@ def _start(runtime: Runtime) -> StartFacts:
 async def transaction_facts(broker: Broker, slices: TimeSlices) -> tuple[TransactionFacts, ...]:
     """Return long and stuck transactions, oldest first, as far as one examination may look."""
     now_ns = broker.transactions.clock.now_ns()
-    late = [one for one in broker.transactions.register.open_ones() if now_ns - _since_ns(one) >= _patience_ns(one)]
+    late = [one for one in broker.transactions.open_ones() if now_ns - _since_ns(one) >= _patience_ns(one)]
     found: list[TransactionFacts] = []
     left = DOCTOR_PARTITIONS_MAX
     for record in sorted(late, key=lambda one: one.state == "ongoing"):  # a decided one has no timeout
@@ -362,7 +362,8 @@ def _patience_ns(record: TransactionMetadata) -> int:
 
 
 def _transaction_facts(broker: Broker, record: TransactionMetadata, now_ns: int) -> TransactionFacts:
-    transactions, obstacle = broker.transactions, broker.completer.obstacles.get(record.id)
+    transactions = broker.transactions.of(record.id)
+    obstacle = transactions.completer.obstacles.get(record.id)
     now = [touched for touched in record.partitions if not touched.log_ref.is_delayed]
     held = [(touched.log_ref, transactions.lookup.held_by(record, touched)) for touched in now]
     is_open = record.state == "ongoing"

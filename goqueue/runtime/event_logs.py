@@ -14,6 +14,7 @@ from goqueue.broker.transactions.partitions import HeldMessages
 from goqueue.broker.transactions.records import EndedTransaction, TransactionMetadata
 from goqueue.broker.transactions.refusals import describe_reason
 from goqueue.broker.transactions.registry import duration_seconds
+from goqueue.broker.transactions.shards import TransactionShard
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.observe.logs import fields
@@ -67,9 +68,9 @@ def _log_dropped(dropped: DroppedMessages) -> None:
 def log_transaction_events(broker: Broker, seconds: Histogram) -> None:
     """Write log lines of transactions, and observe their durations."""
     journal = _TransactionEventLog(broker, seconds)
-    broker.transactions.timeouts.on_hung.subscribe(journal.hung)
-    broker.transactions.on_ended.subscribe(journal.ended)
-    broker.completer.on_obstacle.subscribe(journal.log_obstacle)
+    for coordinator in broker.transactions:
+        journal.follow(coordinator)
+    broker.transactions.on_opened.subscribe(journal.follow)
 
 
 class _TransactionEventLog:
@@ -79,6 +80,11 @@ class _TransactionEventLog:
         self._told: dict[TransactionId, str] = {}
         """Ids of logged transactions."""
         self._second_ns = self._lines = 0
+
+    def follow(self, coordinator: TransactionShard) -> None:
+        coordinator.timeouts.on_hung.subscribe(self.hung)
+        coordinator.on_ended.subscribe(self.ended)
+        coordinator.completer.on_obstacle.subscribe(self.log_obstacle)
 
     def hung(self, record: TransactionMetadata) -> None:
         if record.state != "ongoing" or not self._may_tell("transactions are open for long"):
@@ -105,7 +111,7 @@ class _TransactionEventLog:
         return f"it holds {count} of {', '.join(found[:_PLACES_NAMED])}{more} back{groups}"
 
     def _expiry(self, record: TransactionMetadata, now_ns: int) -> str:
-        transactions = self._broker.transactions
+        transactions = self._broker.transactions.of(record.id)
         due_ns = transactions.timeouts.expires_ns(record)
         within = f"in {format_duration(max(0, round((due_ns - now_ns) / NANOSECONDS)))}"
         is_last = transactions.timeouts.ends_at_maximum(record)
@@ -113,7 +119,7 @@ class _TransactionEventLog:
 
     def log_obstacle(self, name: str, error: GoQueueError) -> None:
         """Log that a decided end cannot be carried out."""
-        record = self._broker.transactions.register.by_id.get(name)
+        record = self._broker.transactions.record(name)
         if record is None or not self._may_tell("transactions cannot be ended"):
             return
         self._told[record.whose] = name

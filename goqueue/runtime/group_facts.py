@@ -66,7 +66,7 @@ class _GroupFactsCollector:
         self._runtime = runtime
         self._broker: Broker = runtime.broker
         self._slices = slices
-        self._now_ns = runtime.broker.coordinator.clock.now_ns()
+        self._now_ns = runtime.broker.groups.clock.now_ns()
 
     def _seconds_since(self, then_ns: int) -> float:
         return max(0.0, (self._now_ns - then_ns) / NANOSECONDS)
@@ -87,12 +87,11 @@ class _GroupFactsCollector:
             if one.left:
                 seen.behind[cursor.ref] = one.left
                 seen.is_idle |= (
-                    self._broker.coordinator.lags.idle_seconds(cursor.group, cursor.ref) >= GROUP_TROUBLE_SECONDS
+                    self._broker.groups.of(cursor.group).lags.idle_seconds(cursor.group, cursor.ref)
+                    >= GROUP_TROUBLE_SECONDS
                 )
             losses += _losses(cursor, one.topic.partitions[cursor.partition])
-            poison_messages += _poison_messages(
-                cursor, self._broker.coordinator.policies.of(cursor.group, cursor.topic)
-            )
+            poison_messages += _poison_messages(cursor, self._broker.groups.policies.of(cursor.group, cursor.topic))
             ranges = max(ranges, cursor.run_count)
             leaving += cursor.moving.count
             leaving_ns = min((move.last_ns for _, _, move in islice(cursor.moving.runs(), 1)), default=leaving_ns)
@@ -109,7 +108,7 @@ class _GroupFactsCollector:
 
     def _without_places(self, group: Group) -> GroupFacts:
         empty = self._seconds_since(group.emptied_ns) if group.emptied_ns and not group.members else None
-        kept = self._broker.coordinator.settings.retention_ns / NANOSECONDS
+        kept = self._broker.groups.settings.retention_ns / NANOSECONDS
         awaited = tuple(self._awaited(group))
         is_pending = bool(awaited) or group.phase == "pending_revoke"
         return GroupFacts(
@@ -123,7 +122,7 @@ class _GroupFactsCollector:
 
     def _awaited(self, group: Group) -> Iterator[str]:
         """Yield members that must revoke partitions or have not received their assignment."""
-        coordinator = self._broker.coordinator
+        coordinator = self._broker.groups.of(group.group)
         if group.phase == "pending_revoke":
             yield from (name for name in group.members if name in group.awaited or (group.partitions_to_revoke(name)))
         elif group.phase == "complete" and not coordinator.membership.is_assignment_delivered(group):
@@ -136,18 +135,17 @@ class _GroupFactsCollector:
     async def with_speeds(self, seen: _GroupInMemory) -> GroupFacts:
         """Add ages and speeds. A partition that cannot be read is reported by its log."""
         name, places, is_all = seen.facts.name, [], True
-        group = self._broker.coordinator.store.group(name)
+        coordinator = self._broker.groups.of(name)
+        group = coordinator.store.group(name)
         owners = group.owners() if group is not None else {}
         for place in sorted(seen.behind):
             await self._slices.rest()
             try:
-                lag = await self._runtime.perform(
-                    self._broker.coordinator.lags.of_partition(name, place, owners.get(place))
-                )
+                lag = await self._runtime.perform(coordinator.lags.of_partition(name, place, owners.get(place)))
             except GoQueueError:
                 is_all = False
                 continue
-            cursor = self._broker.coordinator.store.cursor(name, place)
+            cursor = coordinator.store.cursor(name, place)
             topic = topic_of(self._broker, cursor) if cursor is not None else None
             if lag is not None and lag.messages and cursor is not None and topic is not None:
                 places.append(self._place(cursor, lag, topic))

@@ -9,8 +9,9 @@ from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.groups.coordinator import GroupCoordinator
 from goqueue.broker.groups.poll import PollOptions, PollResult
 from goqueue.broker.groups.sessions import MemberSession
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.errors import BrokerStopping, GenerationStale
-from goqueue.runtime.runner import Runner, Shell, completed_within, resolve
+from goqueue.runtime.runner import Runner, ShardRunners, Shell, completed_within, resolve
 
 _log = logging.getLogger("goqueue.groups")
 
@@ -18,8 +19,8 @@ _MOVE_RETRY_SECONDS = 1.0
 _ARRIVAL_SECONDS = 20.0  # an answer waits for moves to finish; they go on after that
 
 
-class GroupRunner(Runner):
-    """Runs the group coordinator: waiting polls, deadlines, and moves to the dead-letter queue."""
+class GroupShardRunner(Runner):
+    """Runs the group coordinator of one shard: its commits, deadlines, and moves to the dead-letter queue."""
 
     def __init__(self, coordinator: GroupCoordinator, shell: Shell) -> None:
         super().__init__(shell)
@@ -41,17 +42,6 @@ class GroupRunner(Runner):
         await super().stop()
         self._coordinator.commit()
 
-    def wake_all(self) -> None:
-        """Answer all waiting polls with what there is, and refuse joins that wait for other members."""
-        for group in self._coordinator.store.groups():
-            group_session = self._coordinator.rebalancer.group_session(group.group)
-            group_session.wake()
-            waiting, group_session.waiting_for_rejoin = group_session.waiting_for_rejoin, []
-            for _, callback in waiting:
-                callback(BrokerStopping("the broker is stopping", hint="try again after the restart", retry_after=1))
-
-    # --- dead letters ---
-
     async def _move_dead_letters(self) -> None:
         while True:
             await self._moves_queued.wait()
@@ -64,13 +54,43 @@ class GroupRunner(Runner):
             if self._is_stopping:
                 return
 
+
+class GroupRunner:
+    """Runs groups: their shards, and waiting polls."""
+
+    def __init__(self, groups: GroupShards, shell: Shell) -> None:
+        self._groups = groups
+        self._shell = shell
+        self._loop = asyncio.get_running_loop()
+        self._runners = ShardRunners(groups, lambda coordinator: GroupShardRunner(coordinator, shell))
+
+    def start(self) -> None:
+        self._runners.start()
+
+    async def stop(self) -> None:
+        await self._runners.stop()
+
+    def wake_all(self) -> None:
+        """Answer all waiting polls with what there is, and refuse joins that wait for other members."""
+        stopping = BrokerStopping("the broker is stopping", hint="try again after the restart", retry_after=1)
+        for coordinator in self._groups:
+            for group in coordinator.store.groups():
+                group_session = coordinator.rebalancer.group_session(group.group)
+                group_session.wake()
+                waiting, group_session.waiting_for_rejoin = group_session.waiting_for_rejoin, []
+                for _, callback in waiting:
+                    callback(stopping)
+
+    # --- dead letters ---
+
     async def arrived(self, moved: list[tuple[str, PartitionRef, int]]) -> None:
         """Wait, within a limit, until these messages have been moved."""
         there: list[asyncio.Future[None]] = []
         for group, place, offset in moved:
             arrival: asyncio.Future[None] = self._loop.create_future()
             there.append(arrival)
-            self._coordinator.dead_letter_mover.call_when_moved(group, place, offset, partial(resolve, arrival, None))
+            mover = self._groups.of(group).dead_letter_mover
+            mover.call_when_moved(group, place, offset, partial(resolve, arrival, None))
         await asyncio.wait(there, timeout=_ARRIVAL_SECONDS)
 
     # --- polls ---
@@ -79,14 +99,14 @@ class GroupRunner(Runner):
         self, name: str, member: str, generation: int | None, options: PollOptions, wait: float
     ) -> PollResult:
         """Poll for a member; if there is nothing, wait up to `wait` seconds."""
-        coordinator, until = self._coordinator, self._loop.time() + wait
+        coordinator, until = self._groups.of(name), self._loop.time() + wait
         _, presence = coordinator.membership.check(name, member, generation)
         presence.polls += 1
         has_waited = False
         try:
             while True:
                 more: asyncio.Future[None] = self._loop.create_future()
-                forgets = self._watch_messages(name, member, presence, more)
+                forgets = _watch_messages(coordinator, name, member, presence, more)
                 try:
                     handed: PollResult = await self._shell.perform(
                         coordinator.polling.poll(name, member, generation, options)
@@ -108,11 +128,12 @@ class GroupRunner(Runner):
             presence.polls -= 1
             presence.seen_ns = coordinator.clock.now_ns()
 
-    def _watch_messages(
-        self, name: str, member: str, presence: MemberSession, more: "asyncio.Future[None]"
-    ) -> list[Callable[[], object]]:
-        """Complete `more` when there may be messages or news; return functions that stop watching."""
-        wake = partial(resolve, more, None)
-        presence.waiting[wake] = None
-        watched = self._coordinator.partitions_of(name, member)
-        return [lambda: presence.waiting.pop(wake, None), *(partition.watch(wake) for partition in watched)]
+
+def _watch_messages(
+    coordinator: GroupCoordinator, name: str, member: str, presence: MemberSession, more: "asyncio.Future[None]"
+) -> list[Callable[[], object]]:
+    """Complete `more` when there may be messages or news; return functions that stop watching."""
+    wake = partial(resolve, more, None)
+    presence.waiting[wake] = None
+    watched = coordinator.partitions_of(name, member)
+    return [lambda: presence.waiting.pop(wake, None), *(partition.watch(wake) for partition in watched)]

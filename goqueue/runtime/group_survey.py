@@ -38,14 +38,14 @@ class GroupSnapshot:
 
 async def walk_groups(broker: Broker, slices: TimeSlices) -> AsyncIterator[GroupSnapshot]:
     """Yield all groups except internal ones. Groups and topics may come and go meanwhile."""
-    ledger = broker.coordinator.store
-    for name in [group.group for group in ledger.groups() if not is_internal(group.group)]:
+    known = [(one, group.group) for one in broker.groups for group in one.store.groups()]
+    for coordinator, name in known:
         await slices.rest()
-        group = ledger.group(name)
-        if group is None:
+        group = coordinator.store.group(name)
+        if group is None or is_internal(name):
             continue
         found: list[CursorLag] = []
-        for cursor in list(ledger.cursors(name).values()):
+        for cursor in list(coordinator.store.cursors(name).values()):
             await slices.rest()
             topic, left = topic_of(broker, cursor), 0
             if topic is not None:
@@ -63,9 +63,10 @@ class GroupProgress:
 
 
 async def group_progress(broker: Broker) -> dict[str, GroupProgress]:
-    lags, found = broker.coordinator.lags, dict[str, GroupProgress]()
+    found = dict[str, GroupProgress]()
     async for one in walk_groups(broker, TimeSlices()):
         name = one.group.group
+        lags = broker.groups.of(name).lags
         settled = sum(lags.settled_total(name, place.cursor.ref) for place in one.cursors)
         found[name] = GroupProgress(one.lag, settled)
     return found

@@ -81,7 +81,7 @@ class HistorySampler:
 
     def _read(self) -> HistorySample:
         runtime, metrics = self._runtime, self._metrics
-        counts = runtime.broker.coordinator.settlement.counts
+        counts = runtime.broker.groups.totals.settled
         return HistorySample(
             monotonic=runtime.clock.monotonic_ns() / NANOSECONDS,
             now_ns=runtime.clock.now_ns(),

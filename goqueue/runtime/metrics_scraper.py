@@ -37,7 +37,7 @@ class MetricsScraper:
             metrics.transactions = await collect_transaction_metrics(runtime.broker)
             metrics.delayed_pending = runtime.broker.delay_scheduler.pending()
             metrics.delayed_outcomes = dict(runtime.broker.delay_scheduler.outcomes)
-            totals = zip(PRIORITIES, runtime.broker.coordinator.polling.stats.totals, strict=True)
+            totals = zip(PRIORITIES, runtime.broker.groups.totals.deliveries.totals, strict=True)
             metrics.priorities = {name: (one.messages, one.leases, one.waited_seconds) for name, one in totals}
             metrics.in_flight_bytes = runtime.in_flight_bytes
             metrics.tail_bytes = runtime.store.resources.tails.held_bytes
@@ -49,9 +49,8 @@ class MetricsScraper:
 
 
 async def collect_group_metrics(broker: Broker) -> GroupMetricsInput:
-    coordinator = broker.coordinator
     groups = {one.group.group: _group_metrics(broker, one) async for one in walk_groups(broker, TimeSlices())}
-    counts, totals = coordinator.settlement.counts, coordinator.rebalancer.totals
+    counts, totals = broker.groups.totals.settled, broker.groups.totals.rebalances
     return GroupMetricsInput(
         groups,
         {
@@ -85,15 +84,16 @@ def _group_metrics(broker: Broker, found: GroupSnapshot) -> GroupMetricValues:
 def _state(broker: Broker, group: Group) -> GroupStateLabel:
     if not group.members:
         return "empty"
-    is_settled = group.phase != "pending_revoke" and broker.coordinator.membership.is_assignment_delivered(group)
+    membership = broker.groups.of(group.group).membership
+    is_settled = group.phase != "pending_revoke" and membership.is_assignment_delivered(group)
     return "stable" if is_settled else "rebalancing"
 
 
 async def collect_transaction_metrics(broker: Broker) -> TransactionMetricsInput:
-    coordinator, slices = broker.transactions, TimeSlices()
-    now_ns = coordinator.clock.now_ns()
+    transactions, slices = broker.transactions, TimeSlices()
+    now_ns = transactions.clock.now_ns()
     states, oldest_ns = {str(state): 0 for state in sorted(OPEN)}, now_ns
-    for record in coordinator.register.open_ones():
+    for record in transactions.open_ones():
         states[record.state] += 1
         oldest_ns = min(oldest_ns, record.began_ns)
     held_back: dict[tuple[str, str], int] = {}
@@ -101,7 +101,7 @@ async def collect_transaction_metrics(broker: Broker) -> TransactionMetricsInput
         await slices.rest()
         if count := partition.held_back:
             held_back[partition.topic, str(partition.number)] = count
-    counts = coordinator.counts
+    counts = transactions.counts
     return TransactionMetricsInput(
         states,
         (now_ns - oldest_ns) / NANOSECONDS,

@@ -3,14 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from goqueue.broker.core.deadlines import Deadlines
+from goqueue.broker.core.shards import Shard, Shards
 from goqueue.broker.core.work import Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
 
 _log = logging.getLogger("goqueue.runtime")
+
+S = TypeVar("S", bound=Shard)
 
 
 def resolve(answer: "asyncio.Future[Any]", result: Any) -> None:
@@ -50,6 +53,17 @@ class Runner:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Cancel the timer and the tasks at once."""
+        self._is_stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     async def stop(self) -> None:
         """Cancel the timer and wait for the tasks."""
@@ -96,3 +110,28 @@ class Runner:
 
         deadlines.on_earlier.subscribe(arm)
         arm_next()
+
+
+class ShardRunners(Generic[S]):
+    """A runner for each open shard. `make` returns that of a shard; it ends when the shard is closed."""
+
+    def __init__(self, shards: Shards[S], make: Callable[[S], Runner]) -> None:
+        self._shards = shards
+        self._make = make
+        self._runners: dict[S, Runner] = {}
+
+    def start(self) -> None:
+        for shard in self._shards:
+            self._opened(shard)
+        self._shards.on_opened.subscribe(self._opened)
+        self._shards.on_closed.subscribe(self._closed)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(runner.stop() for runner in self._runners.values()))
+
+    def _opened(self, shard: S) -> None:
+        runner = self._runners[shard] = self._make(shard)
+        runner.start()
+
+    def _closed(self, shard: S) -> None:
+        self._runners.pop(shard).cancel()

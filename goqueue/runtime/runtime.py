@@ -28,7 +28,7 @@ from goqueue.broker.core.upkeep import CompactionResult
 from goqueue.broker.core.view import PartitionView
 from goqueue.broker.core.work import Callback, Job, Promise, Work
 from goqueue.broker.filters.search import Search
-from goqueue.broker.groups.coordinator import GroupSettings
+from goqueue.broker.groups.coordinator import GroupCoordinator, GroupSettings
 from goqueue.broker.operations.records import Author
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded, BrokerStopping, GoQueueError
@@ -126,8 +126,9 @@ class Runtime:
             )
             self.stall_detector = StallDetector(self.broker.stall_free, self.clock)
             self.broker.open()
-            self.broker.coordinator.rebalancer.on_complete.subscribe(self._observe_rebalance)
-            log_group_events(self.broker.coordinator)
+            for coordinator in self.broker.groups:
+                self._observe_groups(coordinator)
+            self.broker.groups.on_opened.subscribe(self._observe_groups)
             log_transaction_events(self.broker, self.metrics.transaction_seconds)
         except BaseException:
             self.store.close()
@@ -135,12 +136,12 @@ class Runtime:
         self.stall_detector.start()
         self._upkeep = UpkeepRunner(self.broker, self.store, self.disk, self.clock, self.perform)
         self._upkeep.start(self.settings.upkeep_seconds)
-        self.groups = GroupRunner(self.broker.coordinator, self)
+        self.groups = GroupRunner(self.broker.groups, self)
         self.groups.start()
         self.broker.delay_scheduler.on_delivery.subscribe(self._observe_delivery)
         self._delay_runner = DelayRunner(self.broker.delay_scheduler, self.clock, self)
         self._delay_runner.start()
-        self.transaction_runner = TransactionRunner(self.broker.transactions, self.broker.completer, self)
+        self.transaction_runner = TransactionRunner(self.broker.transactions, self)
         self.transaction_runner.start()
 
     def refuse_new_work(self) -> None:
@@ -168,11 +169,12 @@ class Runtime:
             self.store.close()
 
     async def _save_notes(self) -> None:
+        """Close the shards, and write checkpoints."""
         try:
+            self.broker.close()
             inboxes = [delivery.delays.delayed_log for delivery in self.broker.delay_scheduler.deliveries()]
             for partition in [*(partition for _, partition in self.broker.partitions()), *inboxes]:
                 await self.perform(save_producers(partition, self.disk))
-            self.broker.close()
         except GoQueueError as error:  # they only save the next start some reading
             _log.warning("the checkpoints for the next start could not be written: %s", error)
 
@@ -207,6 +209,10 @@ class Runtime:
         late, seconds = self.metrics.delayed_late_seconds, late_ns / NANOSECONDS
         places = np.searchsorted(late.bounds, seconds)
         late.observe_many(np.bincount(places, minlength=len(late.counts)).tolist(), float(seconds.sum()))
+
+    def _observe_groups(self, coordinator: GroupCoordinator) -> None:
+        coordinator.rebalancer.on_complete.subscribe(self._observe_rebalance)
+        log_group_events(coordinator)
 
     def _observe_rebalance(self, nanoseconds: int) -> None:
         self.metrics.rebalance_seconds.observe(nanoseconds / NANOSECONDS)

@@ -10,11 +10,10 @@ from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement, PublishCallback
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.routing import Routing
-from goqueue.broker.transactions.completion import TransactionCompleter
-from goqueue.broker.transactions.coordinator import TransactionCoordinator
+from goqueue.broker.transactions.shards import TransactionShard, TransactionShards
 from goqueue.clock import Clock
 from goqueue.errors import GoQueueError, TransactionPending
-from goqueue.runtime.runner import Runner, Shell
+from goqueue.runtime.runner import Runner, ShardRunners, Shell
 from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
 
@@ -46,17 +45,12 @@ class PublishingShell(Shell, Protocol):
     async def load_producers(self, partition: Partition) -> None: ...
 
 
-class TransactionRunner(Runner):
-    """Runs the transaction coordinator: publishes, timeouts, and the completion of decided transactions."""
+class TransactionShardRunner(Runner):
+    """Runs the transaction coordinator of one shard: its commits, timeouts, and the ends that it has decided."""
 
-    _shell: PublishingShell
-
-    def __init__(
-        self, coordinator: TransactionCoordinator, completer: TransactionCompleter, shell: PublishingShell
-    ) -> None:
+    def __init__(self, coordinator: TransactionShard, shell: Shell) -> None:
         super().__init__(shell)
         self._coordinator = coordinator
-        self._completer = completer
         self._recovery: asyncio.Task[None] | None = None
         self._decided: list[str] = []
         """Ids whose completion has not begun."""
@@ -79,7 +73,7 @@ class TransactionRunner(Runner):
     async def _recover(self) -> None:
         while True:
             try:
-                await self._shell.perform(self._completer.recover())
+                await self._shell.perform(self._coordinator.completer.recover())
                 return
             except GoQueueError as error:
                 _log.warning("open transactions of the last run cannot be ended yet: %s", error)
@@ -107,9 +101,24 @@ class TransactionRunner(Runner):
         try:
             if self._recovery is not None and not self._recovery.done():
                 await asyncio.shield(self._recovery)
-            await self._shell.perform(self._completer.complete(name))
+            await self._shell.perform(self._coordinator.completer.complete(name))
         except Exception:
             _log.exception("the transaction of %s cannot be completed; the next start retries", name)
+
+
+class TransactionRunner:
+    """Runs transactions: their shards, and publishes."""
+
+    def __init__(self, transactions: TransactionShards, shell: PublishingShell) -> None:
+        self._transactions = transactions
+        self._shell = shell
+        self._runners = ShardRunners(transactions, lambda coordinator: TransactionShardRunner(coordinator, shell))
+
+    def start(self) -> None:
+        self._runners.start()
+
+    async def stop(self) -> None:
+        await self._runners.stop()
 
     async def in_time(self, answer: Awaitable[T], name: str) -> T:
         """Wait for the end of a transaction, within a time limit."""
@@ -140,7 +149,7 @@ class TransactionRunner(Runner):
             frames, mark = await self._shell.admitted(content, message_bytes_max, now_ns, is_transactional=True)
             await self._shell.load_producers(partition)
             assert mark is not None, "admission refuses a transactional batch without a mark"
-            self._coordinator.check_mark(whose, mark)
+            self._transactions.of_transaction(whose).check_mark(whose, mark)
             if routing is not None:
                 routing.check(partition, mark)
             partition.take(frames, mark, done, is_transactional=True)
@@ -155,7 +164,7 @@ class TransactionRunner(Runner):
         answer, done = self._shell.accept(partition.topic, len(frames), sum(map(len, frames)))
         try:
             await self._shell.load_producers(partition)
-            self._coordinator.ongoing(whose)
+            self._transactions.of_transaction(whose).ongoing(whose)
             assert partition.producers is not None, "they have just been loaded"
             following = partition.producers.next_sequence(*whose)
             mark = ProducerMark(*whose, following if sequence is None else sequence, len(frames))

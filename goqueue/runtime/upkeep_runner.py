@@ -129,7 +129,7 @@ class UpkeepRunner:
         await self._attempt("the clock", self._watch_clock())
         await self._attempt("the trash", self._trash())
         await self._keep_room()
-        await self._attempt("the records of groups", self._broker.coordinator.store.rewrite_logs())
+        await self._attempt("the records of groups", self._broker.groups.rewrite_logs())
         await self._attempt("transactional ids", self._forget_unused())
         await self._note_ends()
         for topic, partition in list(self._broker.partitions()):

@@ -112,7 +112,7 @@ def receipts(found: list[dict[str, Any]]) -> list[str]:
 @contextmanager
 def waiting(broker: LocalBroker, member: Member, **query: Any) -> Iterator["Future[Answer]"]:
     """A poll that the broker lets wait."""
-    presence = broker.daemon.runtime.broker.coordinator.membership.session(member.group, member.id)
+    presence = broker.daemon.runtime.broker.groups.of(member.group).membership.session(member.group, member.id)
     before = presence.polls
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(member.polled, **{"timeout": PATIENCE, **query})

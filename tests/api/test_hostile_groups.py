@@ -60,8 +60,8 @@ def state(url: str) -> Any:
 
 def known(broker: LocalBroker) -> dict[str, set[str]]:
     """Return the members that the broker keeps anything of in memory."""
-    group_session = broker.daemon.runtime.broker.coordinator.rebalancer._sessions
-    return {name: set(found.members) for name, found in group_session.items()}
+    shards = broker.daemon.runtime.broker.groups
+    return {name: set(found.members) for one in shards for name, found in one.rebalancer._sessions.items()}
 
 
 # --- names ---
@@ -95,8 +95,8 @@ def test_groups_of_the_brokers_own_are_nobodys(url: str) -> None:
 
 
 def test_refused_requests_leave_no_state(broker: LocalBroker) -> None:
-    url, coordinator = broker.url, broker.daemon.runtime.broker.coordinator
-    before = len(coordinator.deadlines._armed)
+    url, shards = broker.url, broker.daemon.runtime.broker.groups
+    before = sum(len(one.deadlines._armed) for one in shards)
     for path in (*ASKED, "/nowhere"):
         assert ask(url, "GET", f"/groups/invented{path}").status == 404
     assert ask(url, "DELETE", "/groups/invented").code == "group_not_found"
@@ -109,8 +109,8 @@ def test_refused_requests_leave_no_state(broker: LocalBroker) -> None:
     refused(ask(url, "POST", "/groups/new/join", {"topics": ["nowhere"]}), 404, "topic_not_found")
     assert set(known(broker)) == {"billing"}
     assert len(known(broker)["billing"]) == 1
-    assert coordinator.store.group_count == 1
-    assert len(coordinator.deadlines._armed) <= before
+    assert shards.group_count == 1
+    assert sum(len(one.deadlines._armed) for one in shards) <= before
 
 
 def test_member_ids_are_compared_and_not_understood(url: str) -> None:
@@ -175,7 +175,7 @@ def test_too_many_receipts_are_refused_whole(url: str, verb: str) -> None:
 @pytest.fixture
 def lease(broker: LocalBroker) -> dict[str, Any]:
     """The lease of the member."""
-    cursor = broker.daemon.runtime.broker.coordinator.store.cursors("billing")[PartitionRef("t", 0)]
+    cursor = broker.daemon.runtime.broker.groups.cursors("billing")[PartitionRef("t", 0)]
     return {"topic": "t", "partition": 0, "lease": next(iter(cursor.leases)), "first": 0, "end": 2}
 
 

@@ -167,7 +167,7 @@ def test_waiting_poll_ends_when_its_member_leaves(broker: LocalBroker, member: M
     with waiting(broker, member) as answer:
         member.leave()
         assert answer.result().code == "member_unknown"
-    group_session = broker.daemon.runtime.broker.coordinator.rebalancer.group_session("billing")
+    group_session = broker.daemon.runtime.broker.groups.of("billing").rebalancer.group_session("billing")
     assert group_session.members == {}
 
 
@@ -198,7 +198,7 @@ def leave_during(url: str, member: Member, **query: Any) -> socket.socket:
 
 
 def test_poll_of_a_client_that_leaves_is_cancelled(broker: LocalBroker, member: Member) -> None:
-    presence = broker.daemon.runtime.broker.coordinator.membership.session("billing", member.id)
+    presence = broker.daemon.runtime.broker.groups.of("billing").membership.session("billing", member.id)
     with leave_during(member.url, member, timeout="60s"):
         until(member.url, lambda: presence.polls)
     until(member.url, lambda: not presence.polls)
@@ -210,8 +210,8 @@ def test_poll_of_a_client_that_leaves_is_cancelled(broker: LocalBroker, member: 
 
 def test_client_that_leaves_before_the_answer_returns_its_messages(broker: LocalBroker, member: Member) -> None:
     publish(member.url, "orders", *("x" * 900 for _ in range(1000)), partition=0)
-    presence = broker.daemon.runtime.broker.coordinator.membership.session("billing", member.id)
-    cursors = broker.daemon.runtime.broker.coordinator.store.cursors("billing")
+    presence = broker.daemon.runtime.broker.groups.of("billing").membership.session("billing", member.id)
+    cursors = broker.daemon.runtime.broker.groups.of("billing").store.cursors("billing")
     with leave_during(member.url, member, max_messages=1000):
         until(member.url, lambda: presence.polls or cursors[PartitionRef("orders", 0)].position)
     until(member.url, lambda: not presence.polls)

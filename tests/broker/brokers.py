@@ -71,7 +71,8 @@ class Running:
         self.broker.open()
 
     def flush(self) -> None:
-        self.broker.coordinator.commit()
+        self.broker.groups.commit()
+        self.broker.transactions.commit()
         self.store.flush()
 
     def crash(self, keep: Keep = "synced") -> "Running":

@@ -59,7 +59,7 @@ class Team:
 
     @property
     def coordinator(self) -> GroupCoordinator:
-        return self.running.broker.coordinator
+        return self.running.broker.groups.of(self.name)
 
     @property
     def group(self) -> Group:
@@ -75,7 +75,8 @@ class Team:
     def due(self, seconds: float = 0.0) -> None:
         """Let so much time pass, and happen what is due then."""
         self.running.clock.advance(seconds)
-        self.coordinator.deadlines.call_due(self.coordinator.clock.now_ns())
+        for coordinator in self.running.broker.groups:
+            coordinator.deadlines.call_due(coordinator.clock.now_ns())
         self.running.flush()
 
     def do(self, work: Work[T]) -> T:

@@ -48,8 +48,9 @@ def state(running: Running) -> list[object]:
     """All that the internal logs say."""
     broker = running.broker
     records = [*broker._catalog.records()]
-    group_logs = [record for group_log in broker.coordinator.store.group_logs for record in group_log.state.records()]
-    return [msgspec.to_builtins(record) for record in (*records, *group_logs, *broker.transactions.register.records())]
+    groups = [record for one in broker.groups for record in one.store.group_log.state.records()]
+    transactions = [record for one in broker.transactions for record in one.register.records()]
+    return [msgspec.to_builtins(record) for record in (*records, *groups, *transactions)]
 
 
 def internal_logs(disk: FaultyDisk) -> Iterator[str]:
@@ -116,9 +117,9 @@ def shown(scene: Scene) -> list[bytes]:
 
 
 def floors(running: Running) -> dict[tuple[str, str, int], int]:
-    ledger = running.broker.coordinator.store
+    known = running.broker.groups
     groups = ("team", "other")
-    return {(name, *place): one.floor for name in groups for place, one in ledger.cursors(name).items()}
+    return {(name, *place): one.floor for name in groups for place, one in known.cursors(name).items()}
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped"])
@@ -152,12 +153,12 @@ def test_logs_of_topic_with_lost_record_are_unclaimed_and_its_cursors_stay() -> 
 def test_members_rejoin_after_loss_of_a_group_record() -> None:
     disk = lived("killed").after_crash("everything")
     intact = Team(Running(disk.after_crash("everything")))
-    number = intact.coordinator.store.number("team")
+    number = intact.running.broker.groups.number("team")
     path = next(path for path in internal_logs(disk) if f"{GROUPS}/{number}/" in path)
     last = frames_in(disk.read_file(path))[-1]
     damage_both(disk, path, last + 20)
     team = Team(Running(disk), life=1)
-    group_log = team.coordinator.store.group_log("team")
+    group_log = team.coordinator.store.group_log
     assert group_log.affected_groups == ["team"]
     team.running.flush()
     assert team.group.generation > intact.group.generation
@@ -177,7 +178,7 @@ def test_lost_commit_record_is_rebuilt_from_partition_markers() -> None:
     next(ended)
     scene._settle()
     scene.is_carrying = True
-    scene.do(scene.running.broker.completer.complete(NAME))
+    scene.do(scene.coordinator.completer.complete(NAME))
     disk = scene.running.disk.crash("everything")
     path = next(path for path in internal_logs(disk) if TRANSACTIONS in path)
     ongoing = [start for start in frames_in(disk.read_file(path)) if b'"ongoing"' in disk.read_file(path)[start:]][-1]
@@ -220,7 +221,7 @@ def test_broker_starts_without_an_internal_log_and_refuses_its_requests(name: st
         assert isinstance(running.ask_to_create("new").refusal, LogFenced)
     elif name == GROUPS:
         with pytest.raises(LogFenced):
-            running.broker.coordinator.membership.group("team")
+            running.broker.groups.of("team").membership.group("team")
     else:
         with pytest.raises(LogFenced):
             Scene(running).init()

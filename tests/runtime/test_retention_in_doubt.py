@@ -199,14 +199,12 @@ def test_clock_jump_does_not_expire_delayed_messages() -> None:
 
 def test_clock_jump_at_start_does_not_remove_transactional_ids() -> None:
     running = Running()
-    coordinator = running.broker.transactions
-    coordinator.on_gathered.subscribe(coordinator.commit)
+    coordinator = running.broker.transactions.of("app")
     run_work(coordinator.init("app", 60 * NANOSECONDS), running.flush)
     running.clock.jump(TRANSACTION_RETENTION_SECONDS + DAY)
     again = running.crash()
-    again.broker.transactions.on_gathered.subscribe(again.broker.transactions.commit)
     look(again)
-    assert set(again.broker.transactions.register.by_id) == {"app"}
+    assert set(again.broker.transactions.by_producer.values()) == {"app"}
     again.clock.advance(CLOCK_JUMP_HOLD_SECONDS)
     look(again)
-    assert set(again.broker.transactions.register.by_id) == set()
+    assert set(again.broker.transactions.by_producer.values()) == set()

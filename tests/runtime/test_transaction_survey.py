@@ -21,7 +21,7 @@ def opened(
     transactions = running.broker.transactions
     now_ns = transactions.clock.now_ns()
     began_ns = now_ns - round(seconds * NANOSECONDS)
-    transactions.register.apply(
+    transactions.of(name).register.apply(
         TransactionMetadata(name, producer, 0, state, 60 * NANOSECONDS, now_ns, began_ns=began_ns)
     )
 

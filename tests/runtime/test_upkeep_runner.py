@@ -10,7 +10,7 @@ from goqueue.broker.core.upkeep import CompactionResult
 from goqueue.broker.core.work import Work, run_work
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerStopping, DiskFull, LogClosed
-from goqueue.limits import GROUP_LOGS, TRANSACTION_RETENTION_SECONDS
+from goqueue.limits import GROUP_LOGS, TRANSACTION_LOGS, TRANSACTION_RETENTION_SECONDS
 from goqueue.runtime.upkeep_runner import UpkeepRunner
 from tests.broker.brokers import Running, frames_of
 
@@ -34,7 +34,7 @@ def test_failure_of_one_partition_does_not_stop_upkeep_of_others() -> None:
         run_work(work)
 
     asyncio.run(look_once(running, perform))
-    internal = 3 + GROUP_LOGS
+    internal = 2 + GROUP_LOGS + TRANSACTION_LOGS
     expected = 5 + internal + 2  # clock, trash, reserve, records of groups, transactional ids; and those of the topic
     assert (looked, met) == (expected, [])
 
@@ -106,29 +106,28 @@ def test_pending_compaction_is_refused_when_the_broker_stops() -> None:
 
 def test_unused_transactional_ids_are_removed() -> None:
     running = Running()
-    coordinator = running.broker.transactions
-    coordinator.on_gathered.subscribe(coordinator.commit)
+    shards = running.broker.transactions
     for name in ("unused", "open", "used"):
-        registered = run_work(coordinator.init(name, 60 * NANOSECONDS), running.flush)
+        registered = run_work(shards.of(name).init(name, 60 * NANOSECONDS), running.flush)
         if name == "open":
-            run_work(coordinator.begin(registered.whose, name), running.flush)
+            run_work(shards.of(name).begin(registered.whose, name), running.flush)
     running.clock.advance(TRANSACTION_RETENTION_SECONDS + 1)
-    run_work(coordinator.init("used", 60 * NANOSECONDS), running.flush)
+    run_work(shards.of("used").init("used", 60 * NANOSECONDS), running.flush)
 
     asyncio.run(upkeep_of(running)._look_at_all())
     running.flush()
 
-    assert set(coordinator.register.by_id) == {"open", "used"}
-    assert set(running.crash().broker.transactions.register.by_id) == {"open", "used"}
+    assert set(shards.by_producer.values()) == {"open", "used"}
+    assert set(running.crash().broker.transactions.by_producer.values()) == {"open", "used"}
 
 
 def test_number_of_removed_ids_per_round_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goqueue.broker.transactions.registry.TRANSACTIONAL_IDS_DELETED_AT_ONCE", 2)
     running = Running()
-    coordinator = running.broker.transactions
-    coordinator.on_gathered.subscribe(coordinator.commit)
-    for number in range(3):
-        run_work(coordinator.init(f"app-{number}", 60 * NANOSECONDS), running.flush)
+    shards = running.broker.transactions
+    coordinator = shards.at(0)
+    for name in [name for name in map(str, range(99)) if shards.of(name) is coordinator][:3]:
+        run_work(coordinator.init(name, 60 * NANOSECONDS), running.flush)
     running.clock.advance(TRANSACTION_RETENTION_SECONDS + 1)
 
     left = []

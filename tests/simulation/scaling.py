@@ -153,7 +153,7 @@ class ScalingTraffic(Traffic):
 
     topics = frozenset({TOPIC})
     caches = ("*/producers",)
-    expected_codes = ("topic_busy",)
+    expected_codes = ("broker_stopping", "log_closed", "topic_busy")
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -216,7 +216,7 @@ class ScalingTraffic(Traffic):
         self.coordinate()
 
     def coordinate(self) -> None:
-        coordinator = self.broker.coordinator
+        coordinator = self.broker.groups.of(GROUP)
         self.attempt("deadlines", lambda: coordinator.deadlines.call_due(coordinator.clock.now_ns()))
 
     # --- what is stored ---
@@ -288,18 +288,18 @@ class ScalingTraffic(Traffic):
             if isinstance(result, GoQueueError):
                 self.refused("a join", result)
 
-        self.attempt("a join", lambda: self.broker.coordinator.membership.join(GROUP, options, told))
+        self.attempt("a join", lambda: self.broker.groups.of(GROUP).membership.join(GROUP, options, told))
 
     def _known(self) -> list[str]:
         """Return the members that were told so."""
-        store = self.broker.coordinator.store
+        store = self.broker.groups.of(GROUP).store
         group, durable = store.group(GROUP), store.durable_group(GROUP)
         return [one for one in durable.members if one in group.members] if group is not None and durable else []
 
     def leave(self) -> None:
         if members := self._known():
             member = self.random.choice(members)
-            rule = partial(self.broker.coordinator.membership.leave, GROUP, member, lambda _: None)
+            rule = partial(self.broker.groups.of(GROUP).membership.leave, GROUP, member, lambda _: None)
             try:
                 self.attempt("a leave", rule)
             except GoQueueError:
@@ -326,7 +326,7 @@ class ScalingTraffic(Traffic):
 
         try:
             self.world.begin(
-                "a poll", self.broker.coordinator.polling.poll(GROUP, member, None, options), done, refused
+                "a poll", self.broker.groups.of(GROUP).polling.poll(GROUP, member, None, options), done, refused
             )
         except GoQueueError as error:
             refused(error)
@@ -339,7 +339,7 @@ class ScalingTraffic(Traffic):
             for older in self.by_key[known.key]:
                 partition, offset = self.stored[older]
                 if older.number < known.number and partition != batch.partition:
-                    cursor = self.broker.coordinator.store.cursor(GROUP, PartitionRef(TOPIC, partition))
+                    cursor = self.broker.groups.of(GROUP).store.cursor(GROUP, PartitionRef(TOPIC, partition))
                     is_settled = cursor is not None and cursor.is_settled(offset, offset + 1)
                     assert is_settled, f"{known} came from {batch.partition} before {older} of {partition} was settled"
             self.delivered.add(known)
@@ -363,7 +363,7 @@ class ScalingTraffic(Traffic):
                 if isinstance(replies, GoQueueError):
                     self.refused("an ack", replies)
 
-            settle = self.broker.coordinator.settlement.settle
+            settle = self.broker.groups.of(GROUP).settlement.settle
             try:
                 self.attempt("an ack", partial(settle, GROUP, member, [command], told))
             except GoQueueError:
@@ -402,7 +402,7 @@ class ScalingTraffic(Traffic):
 
     def _is_over(self) -> bool:
         cursors = [
-            self.broker.coordinator.store.cursor(GROUP, PartitionRef(TOPIC, one.number))
+            self.broker.groups.of(GROUP).store.cursor(GROUP, PartitionRef(TOPIC, one.number))
             for one in self.topic.partitions
         ]
         is_read = all(

@@ -15,6 +15,7 @@ from typing import Any
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.core.producer_checkpoint import save_producers
+from goqueue.broker.core.shards import Shards
 from goqueue.broker.core.work import Work, run_work
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.errors import GoQueueError, OperatorError, TransientError
@@ -154,6 +155,7 @@ class World:
             self.refuse: 2,
             self.fill: 1,
             self.end_faults: 3,
+            self.reopen_shard: 2,
             self.crash_soon: 1.5,
             self.crash: 1.5,
             self.stop: 1,
@@ -210,6 +212,16 @@ class World:
         self.tell("stopped")
         self._next_disk("everything", torn=False)
         self.start()
+
+    def reopen_shard(self) -> None:
+        """Close a shard of groups or transactions, and open it again while everything else goes on."""
+        shards: Shards[Any] = self.random.choice((self.broker.groups, self.broker.transactions))
+        number = self.random.randrange(len(shards.partitions))
+        self.tell("  ", shards.partitions[number].log.name)
+        closed = shards.close(number)
+        self.flush()
+        assert closed.is_kept, "nothing of a closed shard is being written after a flush"
+        shards.open(number)
 
     def crash(self) -> None:
         self._lose_power()
@@ -311,7 +323,7 @@ class World:
     def commit(self) -> None:
         for _, partition in self.broker.partitions():
             partition.commit()
-        self.broker.coordinator.commit()
+        self.broker.groups.commit()
         self.broker.transactions.commit()
         for one in self.traffic:
             one.commit()

@@ -49,6 +49,13 @@ class TopicForgotten(msgspec.Struct, frozen=True, tag="topic_forgotten", tag_fie
     name: str
 
 
+class InternalTopicCreated(msgspec.Struct, frozen=True, tag="internal_topic_created", tag_field="record"):
+    """An internal topic whose number of logs is not the same in all data directories. It never changes."""
+
+    name: str
+    partitions: int
+
+
 class ProducerIdsReserved(msgspec.Struct, frozen=True, tag="producer_ids_reserved", tag_field="record"):
     """All ids below are used. Only directories of older versions have this record."""
 
@@ -66,7 +73,13 @@ class ProducerBlockReserved(msgspec.Struct, frozen=True, tag="producer_block_res
 
 
 CatalogRecord = (
-    TopicCreated | TopicAltered | TopicDeleted | TopicForgotten | ProducerIdsReserved | ProducerBlockReserved
+    TopicCreated
+    | TopicAltered
+    | TopicDeleted
+    | TopicForgotten
+    | InternalTopicCreated
+    | ProducerIdsReserved
+    | ProducerBlockReserved
 )
 _DECODER = msgspec.json.Decoder(CatalogRecord)
 
@@ -105,6 +118,8 @@ class Catalog:
         self.topics: dict[str, TopicCreated] = {}
         self.deleted: set[str] = set()
         """Deleted topics whose files may still exist."""
+        self.internal: dict[str, int] = {}
+        """The number of logs of internal topics."""
         self.producer_ids_below = 0
         self.producer_blocks: set[int] = set()
 
@@ -212,6 +227,8 @@ class Catalog:
                 self.deleted.add(record.name)
             case TopicForgotten():
                 self.deleted.discard(record.name)
+            case InternalTopicCreated():
+                self.internal[record.name] = record.partitions
             case ProducerIdsReserved():
                 self.producer_ids_below = record.below
             case ProducerBlockReserved():
@@ -221,6 +238,8 @@ class Catalog:
         yield from self.topics.values()
         for name in sorted(self.deleted):
             yield TopicDeleted(name)
+        for name, partitions in self.internal.items():
+            yield InternalTopicCreated(name, partitions)
         if self.producer_ids_below:
             yield ProducerIdsReserved(self.producer_ids_below)
         for block in sorted(self.producer_blocks):

@@ -49,6 +49,11 @@ class Deadlines:
         for kind in range(len(self._callbacks)):
             self._armed.pop((kind, subject), None)
 
+    def clear(self) -> None:
+        self._heap.clear()
+        self._armed.clear()
+        self._by_subject.clear()
+
     def _push(self, when_ns: int, kind: int, key: Key) -> None:
         """Add a heap entry. Entries become stale when a deadline moves or is dropped; many are swept out at once."""
         if len(self._heap) > 2 * len(self._armed) + _STALE_ENTRIES_MAX:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.work import Promise
 from goqueue.errors import GoQueueError
 from goqueue.limits import SNAPSHOT_RECORDS
 from goqueue.storage import frame, scan
@@ -103,6 +104,9 @@ class Journal(Generic[Record]):
         self._pending: list[_RecordBatch[Record]] = []
         """Batches that are being written."""
         self._gathered: _RecordBatch[Record] = _RecordBatch()
+        self._closed: GoQueueError | None = None
+        """Why it takes no records any more."""
+        self._released: Promise[None] = Promise()
         partition.derived.append(self)
 
     @property
@@ -118,6 +122,41 @@ class Journal(Generic[Record]):
             self._durable.clear()
             self._machine.clear()
             self.log.fence_off(error)
+
+    def close(self, error: GoQueueError) -> Promise[None]:
+        """Answer all who wait with this error, and take no more records.
+
+        What was added is still appended, so it may take effect. The promise is kept when nothing of it is being
+        written any more: then another journal may open the log.
+        """
+        if self._closed is not None:
+            return self._released
+        if self._gathered.records and self.log.obstacle is None:
+            self.commit()
+        self._closed = error
+        self.partition.derived.remove(self)
+        gathered, self._gathered = self._gathered, _RecordBatch()
+        for batch in (*self._pending, gathered):
+            waiting, batch.waiting = batch.waiting, []
+            for done in waiting:
+                done(error)
+        if not self._pending:
+            self._released(None)
+        return self._released
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed is not None
+
+    def refuse_when_closed(self) -> None:
+        if self._closed is not None:
+            raise self._closed
+
+    def refuse_unless_open(self) -> None:
+        """Raise when it is closed, or when its log accepts nothing."""
+        obstacle = self._closed or self.log.obstacle
+        if obstacle is not None:
+            raise obstacle
 
     def replay(self) -> None:
         """Rebuild the state from the disk, skipping damage."""
@@ -199,6 +238,8 @@ class Journal(Generic[Record]):
 
         Without records, `done` is called when all earlier records are durable.
         """
+        if self._closed is not None:
+            raise self._closed
         content = b"".join(map(self._encode, records))  # too large a record is refused before anything changes
         is_first = not self._gathered.waiting
         self._gathered.content += content
@@ -221,6 +262,10 @@ class Journal(Generic[Record]):
     def _append(self, batch: _RecordBatch[Record]) -> None:
         def settled(error: GoQueueError | None) -> None:
             self._pending.remove(batch)
+            if self._closed is not None:
+                if not self._pending:
+                    self._released(None)
+                return
             if error is not None:
                 self._refuse(batch, error)
                 return

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from goqueue.broker.core.producers import marks_in
+from goqueue.broker.core.work import Promise
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage import scan
 from goqueue.storage.reads import ReadResult
@@ -36,6 +37,10 @@ class TransactionEnd:
     producer: int
     epoch: int
     is_commit: bool
+
+
+ProducerEpochs = dict[int, int]
+"""Epochs of the producers whose transactions may be open."""
 
 
 @dataclass(slots=True)
@@ -73,6 +78,10 @@ class OpenTransactions:
         self._by_producer: OrderedDict[int, OpenTransaction] = OrderedDict()  # keeps the oldest first after removals
         self.held: OffsetRange | None = None
         """After a start: a range that may hold open transactions not yet found."""
+        self.sought: ProducerEpochs = {}
+        """The producers whose transactions may be open there."""
+        self.waiting: list[Promise[None]] | None = None
+        """While they are searched for: those who wait for the result of another."""
 
     def __len__(self) -> int:
         return len(self._by_producer)
@@ -125,8 +134,9 @@ class OpenTransactions:
 
     # --- after a start ---
 
-    def hold(self, since: int, end: int) -> None:
-        """Stop committed reads at `since` until it is known what is open below `end`."""
+    def hold(self, since: int, end: int, epochs: ProducerEpochs) -> None:
+        """Stop committed reads at `since` until it is known what these producers have open below `end`."""
+        self.sought |= epochs
         first, behind = self.held or (since, end)
         self.held = (min(first, since), max(behind, end))
 
@@ -134,11 +144,7 @@ class OpenTransactions:
         """Add the open transactions found in the held range, and release it."""
         older = dict(sorted(found.items(), key=lambda item: item[1].first_offset))
         self._by_producer = OrderedDict(older | self._by_producer)
-        self.held = None
-
-
-ProducerEpochs = dict[int, int]
-"""Epochs of the producers whose transactions may be open."""
+        self.held, self.sought = None, {}
 
 
 def epochs_in(read: ReadResult) -> ProducerEpochs:

@@ -23,15 +23,12 @@ from goqueue.broker.core.commit import Commit, CommitLevel
 from goqueue.broker.core.lane_index import LaneIndex
 from goqueue.broker.core.open_transactions import (
     OpenTransactions,
-    OpenTransactionScan,
-    ProducerEpochs,
     TransactionEnd,
-    epochs_in,
 )
 from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable
 from goqueue.broker.core.work import Promise, Work
 from goqueue.errors import GoQueueError, LogClosed
-from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX, READ_BYTES_MAX
+from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX
 from goqueue.storage import scan
 from goqueue.storage.log import AppendResult, Log
 from goqueue.storage.raw_reads import (
@@ -321,30 +318,6 @@ class Partition:
             self.aborted.note(one for marker in markers if not marker.is_commit for one in marker.ranges)
             self.wake()
         done(error)
-
-    def transactional_epochs(self, since: int) -> Work[ProducerEpochs]:
-        """Return the producers of transactional batches from this offset on, with their last epochs."""
-        epochs: ProducerEpochs = {}
-        offset = max(since, self.earliest)
-        while offset < self.high_watermark:
-            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
-            epochs |= yield partial(epochs_in, read)
-            offset = read.next_offset
-        return epochs
-
-    def find_open(self, epochs: ProducerEpochs) -> Work[None]:
-        """After a start: find the open messages of these producers in the range that is held."""
-        assert self.open.held is not None, "a range is held"
-        offset, end = self.open.held
-        finding = OpenTransactionScan(epochs, end)
-        while (offset := max(offset, self.earliest)) < end:
-            read = yield from self.read_uncommitted(offset, READ_BYTES_MAX, skip_damage=True)
-            yield partial(finding.look, read)
-            if read.next_offset == offset:
-                break
-            offset = read.next_offset
-        self.open.restore(finding.opened)
-        self.wake()
 
     # --- read ---
 

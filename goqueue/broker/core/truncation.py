@@ -9,6 +9,7 @@ again.
 
 from functools import partial
 
+from goqueue.broker.core.open_search import find_open, transactional_epochs
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import drop_producers, note_tear
 from goqueue.broker.core.work import Work
@@ -30,8 +31,9 @@ def truncate_partition(partition: Partition, disk: Disk, offset: int) -> Work[No
     partition.derive()
     yield from note_tear(partition, disk)  # the cut may go through a batch
     if undecided < offset:
-        partition.open.hold(undecided, offset)
-        yield from partition.find_open((yield from partition.transactional_epochs(undecided)))
+        partition.open.hold(undecided, offset, {})
+        partition.open.hold(undecided, offset, (yield from transactional_epochs(partition, undecided)))
+        yield from find_open(partition)
     for state in partition.derived:
         state.rebuild()
     partition.wake()

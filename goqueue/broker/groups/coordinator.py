@@ -1,34 +1,38 @@
-"""The facade of groups: members, polls, settlement, offsets, lag, dead letters.
+"""The groups of one shard: members, polls, settlement, offsets, lag, dead letters.
 
 Synchronous, without I/O. The caller's duties: run `commit` soon after `on_gathered`; run `deadlines.call_due` at
-`deadlines.next_ns`; run `dead_letter_mover.move_all()` after its `on_move_queued`; run `store.rewrite_logs()` now and
+`deadlines.next_ns`; run `dead_letter_mover.move_all()` after its `on_move_queued`; rewrite the group log now and
 then. Nothing is answered before it is durable: callers get their answers through callbacks.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from goqueue.broker.core.deadlines import Deadlines
+from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.work import Promise
 from goqueue.broker.groups.cursor import Cursor
 from goqueue.broker.groups.dead_letters import DeadLetterMover
-from goqueue.broker.groups.lag import LagReader
+from goqueue.broker.groups.lag import DeliveryStats, LagReader
 from goqueue.broker.groups.membership import Membership
 from goqueue.broker.groups.offsets import CommittedOffsets
 from goqueue.broker.groups.policies import DeliveryPolicies
 from goqueue.broker.groups.poll import PollServices
 from goqueue.broker.groups.polling import Polling
 from goqueue.broker.groups.rebalancer import Rebalancer
+from goqueue.broker.groups.records import GroupRecord
 from goqueue.broker.groups.redrive import Redriver
 from goqueue.broker.groups.retries import DeliveryPolicy
-from goqueue.broker.groups.settlement import Settlement
+from goqueue.broker.groups.sessions import RebalanceStats
+from goqueue.broker.groups.settlement import Settlement, SettlementCounts
 from goqueue.broker.groups.split_gate import SplitGate
 from goqueue.broker.groups.state import split_snapshot
-from goqueue.broker.groups.store import GroupServices, GroupStore, TopicLookup, topic_of
+from goqueue.broker.groups.store import GroupDirectory, GroupServices, GroupStore, TopicLookup, topic_of
 from goqueue.broker.groups.transaction_acks import TransactionAckRules
-from goqueue.clock import NANOSECONDS, StallFreeClock, SteadyClock
+from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
 from goqueue.limits import CLIENT_ID_CHARACTERS_MAX, GROUP_LOG_BYTES, GROUP_RETENTION_SECONDS, REVOCATION_SECONDS
 from goqueue.storage.disk import Disk
@@ -45,47 +49,70 @@ class GroupSettings:
     """The size at which a group log is rewritten."""
 
 
+@dataclass(frozen=True, slots=True)
+class GroupTotals:
+    """Counts of all groups since the broker started."""
+
+    settled: SettlementCounts = field(default_factory=SettlementCounts)
+    rebalances: RebalanceStats = field(default_factory=RebalanceStats)
+    deliveries: DeliveryStats = field(default_factory=DeliveryStats)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupBasis:
+    """Services that the coordinators of all shards share."""
+
+    disk: Disk
+    topics: TopicLookup
+    clock: Clock
+    """Of deadlines: it stops while the broker stalls."""
+    message_age_clock: Clock
+    random_bits: Callable[[int], int]
+    settings: GroupSettings
+    trusted_ns: Callable[[], int]
+    """Wall time as far as it is trusted."""
+    directory: GroupDirectory
+    policies: DeliveryPolicies
+    totals: GroupTotals
+
+
 class GroupCoordinator:
-    def __init__(
-        self,
-        partitions: Sequence[Partition],
-        disk: Disk,
-        topics: TopicLookup,
-        clock: StallFreeClock,
-        random_bits: Callable[[int], int],
-        settings: GroupSettings,
-    ) -> None:
-        least_ns = max((one.log.last_time for one in partitions), default=0)
-        steady = self.clock = SteadyClock(clock, least_ns)
-        message_age_clock = SteadyClock(clock.machine, least_ns)
-        self._stall_free = clock
-        self.settings = settings
+    """The groups of one shard."""
+
+    def __init__(self, partition: Partition, basis: GroupBasis) -> None:
+        settings, topics, totals = basis.settings, basis.topics, basis.totals
+        self.clock = basis.clock
         self._topics = topics
-        self._random_bits = random_bits
+        self._random_bits = basis.random_bits
         self.deadlines = Deadlines()
-        store = self.store = GroupStore(partitions, disk, random_bits, settings.log_bytes)
-        services = GroupServices(store, topics, steady, self.deadlines)
-        self.policies = DeliveryPolicies(store, topics, settings.policy)
+        store = self.store = GroupStore(partition, basis.disk, basis.random_bits, settings.log_bytes)
+        services = GroupServices(store, topics, basis.clock, self.deadlines, basis.directory)
+        self.policies = basis.policies
         self.dead_letter_mover = DeadLetterMover(services)
-        self.settlement = Settlement(services, self.policies, self.dead_letter_mover)
-        self.rebalancer = Rebalancer(services, self.settlement.release_leases, settings.revocation_ns)
-        self.membership = Membership(services, self.rebalancer, self._new_member_id, settings.retention_ns)
+        self.settlement = Settlement(services, self.policies, self.dead_letter_mover, totals.settled)
+        self.rebalancer = Rebalancer(
+            services, self.settlement.release_leases, settings.revocation_ns, totals.rebalances
+        )
+        self.membership = Membership(
+            services, self.rebalancer, self._new_member_id, settings.retention_ns, basis.trusted_ns
+        )
         self.offsets = CommittedOffsets(services, self.membership, self.rebalancer)
         self.gate = SplitGate(store, topics)
         self.polling = Polling(
             PollServices(
                 store=store,
                 topics=topics,
-                clock=steady,
-                message_age_clock=message_age_clock,
+                clock=basis.clock,
+                message_age_clock=basis.message_age_clock,
                 policies=self.policies,
                 membership=self.membership,
                 settlement=self.settlement,
                 gate=self.gate,
+                stats=totals.deliveries,
             )
         )
         self.transaction_acks = TransactionAckRules(services, self.offsets, self.settlement)
-        self.lags = LagReader(services._replace(clock=message_age_clock), self.gate)
+        self.lags = LagReader(services._replace(clock=basis.message_age_clock), self.gate)
         self.redrives = Redriver(services, self.dead_letter_mover, self.policies)
         self.gate.on_open.subscribe(self.membership.wake_owner)
         self.rebalancer.on_deleted.subscribe(self._forget_when_durable)
@@ -95,8 +122,12 @@ class GroupCoordinator:
         self.settlement.on_progress.subscribe(self.lags.count_progress)
         self.offsets.on_progress.subscribe(self._count_commit)
 
+    @property
+    def journal(self) -> Journal[GroupRecord]:
+        return self.store.group_log.journal
+
     def open(self) -> None:
-        """Rebuild the state from the logs, and continue what was running."""
+        """Rebuild the state from the log, and continue what was running."""
         self.store.open()
         for group in self.store.groups():
             for cursor in self.store.cursors(group.group).values():
@@ -120,12 +151,14 @@ class GroupCoordinator:
         if cursor.reach > end and partition.log.fence is None:
             self.store.record(cursor.group, split_snapshot(cursor.snapshot().below(end)))
 
-    def close(self) -> None:
-        self.store.close()
-
-    def on_wall_ns(self, moment_ns: int) -> int:
-        """Convert a moment of the coordinator's clock, which stops while the broker stalls, to wall time."""
-        return moment_ns + self._stall_free.stalled_ns
+    def close(self, error: GoQueueError) -> Promise[None]:
+        """Answer all who wait with this error, and decide nothing more."""
+        self.polling.close()
+        settled = self.journal.close(error)
+        self.rebalancer.close(error)
+        self.dead_letter_mover.close(error)
+        self.deadlines.clear()
+        return settled
 
     def commit(self) -> None:
         self.store.commit()

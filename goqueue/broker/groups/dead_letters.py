@@ -82,6 +82,16 @@ class DeadLetterMover(GroupRules):
                     self._unsure[cursor.group, ref] = RangeMap(runs)
                     self.queue(cursor)
 
+    def close(self, error: GoQueueError) -> None:
+        """Answer all who wait. Moves that have started are durable: they continue when the shard is opened again."""
+        self._queue.clear()
+        for attempts in list(self._attempt_callbacks.values()):
+            for attempted in attempts:
+                attempted(error)
+        self._attempt_callbacks.clear()
+        for key in list(self._move_callbacks):
+            self._forget_cursor(key)
+
     # --- decide ---
 
     def start_move(

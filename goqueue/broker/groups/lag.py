@@ -11,7 +11,7 @@ from goqueue.broker.groups.cursor import Cursor
 from goqueue.broker.groups.fetch import MessageSlice
 from goqueue.broker.groups.records import CursorKey
 from goqueue.broker.groups.split_gate import Obstacle, SplitGate
-from goqueue.broker.groups.store import GroupRules, GroupServices, GroupStore
+from goqueue.broker.groups.store import GroupDirectory, GroupRules, GroupServices
 from goqueue.clock import NANOSECONDS
 from goqueue.limits import GROUP_BEHIND_RATIO, OFFSET_MAX, PRIORITY_COUNT
 from goqueue.storage import frame
@@ -275,16 +275,16 @@ class LaneCounts:
 
 
 def lane_counts(
-    store: GroupStore, stats: DeliveryStats, partition: Partition, group: str | None = None
+    groups: GroupDirectory, stats: DeliveryStats, partition: Partition, group: str | None = None
 ) -> Work[list[LaneCounts]]:
     ref = PartitionRef(partition.topic, partition.number)
-    names = [group] if group is not None else [one.group for one in store.groups()]
+    names = [group] if group is not None else [one.group for one in groups.groups()]
     found = [LaneCounts(enqueued=count) for count in partition.log.lanes.appended]
-    cursors = [cursor for name in names if (cursor := store.cursor(name, ref)) is not None]
+    cursors = [cursor for name in names if (cursor := groups.cursors(name).get(ref)) is not None]
     heads = [cursor.heads or [cursor.position] * PRIORITY_COUNT for cursor in cursors]
     if not cursors and group is None:
         heads = [[partition.earliest] * PRIORITY_COUNT]
-    view = PartitionView(partition) if group is None else PartitionView(partition, store.isolation(group))
+    view = PartitionView(partition) if group is None else PartitionView(partition, groups.isolation(group))
     for lane in LANES:
         first = min((one[lane] for one in heads), default=OFFSET_MAX)
         found[lane].ready = yield from view.count_in_lane(lane, first, view.end)

@@ -79,7 +79,12 @@ class JoinOptions:
 
 class Membership(GroupRules):
     def __init__(
-        self, services: GroupServices, rebalancer: Rebalancer, new_id: Callable[[str], str], retention_ns: int
+        self,
+        services: GroupServices,
+        rebalancer: Rebalancer,
+        new_id: Callable[[str], str],
+        retention_ns: int,
+        trusted_ns: Callable[[], int],
     ) -> None:
         super().__init__(services)
         self._rebalancer = rebalancer
@@ -87,7 +92,7 @@ class Membership(GroupRules):
         self._retention_ns = retention_ns
         self._session_deadline = self._deadlines.kind(self._expire_member)
         self._retention_deadline = self._deadlines.kind(self._expire_group)
-        self.trusted_ns = self._clock.now_ns
+        self.trusted_ns = trusted_ns
         """Wall time as far as it is trusted: no group expires because a clock has jumped ahead."""
         rebalancer.on_assigned.subscribe(self._arm_deadlines)
 
@@ -113,8 +118,8 @@ class Membership(GroupRules):
         group = self._store.group(name)
         if group is None or is_internal(name):
             check_group_name(name)
-            self._store.refuse_unless_readable(name)
-            known = [group.group for group in self._store.groups() if not is_internal(group.group)]
+            self._store.refuse_unless_readable()
+            known = [group.group for group in self._directory.groups() if not is_internal(group.group)]
             meant = nearest(name, known)
             hint = f"did you mean {meant}?" if meant else "GET /groups lists all groups; the first join creates a group"
             raise GroupNotFound(f"group {quoted(name)} does not exist", hint=hint, group=name)
@@ -122,6 +127,7 @@ class Membership(GroupRules):
 
     def check(self, name: str, member: str, generation: int | None) -> tuple[Group, MemberSession]:
         """Return group and session of a member; raise when it is unknown or its generation is stale."""
+        self._store.refuse_when_closed()
         group = self.group(name)
         known, pending = group.members.get(member), self._rebalancer.pending_rebalance(name)
         if known is None or (pending is not None and member in pending.leaving):
@@ -179,6 +185,7 @@ class Membership(GroupRules):
 
     def join(self, name: str, options: JoinOptions, callback: JoinCallback) -> None:
         """Add a member. The callback gets its id and the group as soon as its assignment is durable."""
+        self._store.refuse_when_closed()
         check_new_group_name(name)
         for topic in options.topics:
             if is_internal(self._topics.topic(topic).name):
@@ -211,7 +218,7 @@ class Membership(GroupRules):
 
     def check_group_limit(self) -> None:
         """Raise unless there is room for one more group; groups that are being created count."""
-        if self._store.group_count + len(self._rebalancer.creating) >= GROUPS_MAX:
+        if self._directory.group_count >= GROUPS_MAX:
             raise GroupFull(
                 f"there are {GROUPS_MAX} groups, which is the limit", hint="delete groups that are not used"
             )

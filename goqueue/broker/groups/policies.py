@@ -11,14 +11,14 @@ from goqueue.broker.groups.retries import (
     dead_letter_topic,
     resolve_delivery,
 )
-from goqueue.broker.groups.store import GroupStore, TopicLookup
+from goqueue.broker.groups.store import GroupDirectory, TopicLookup
 
 
 class DeliveryPolicies:
     """Looks up the settings of groups and topics. Nothing is kept here, so a change holds from the next look on."""
 
-    def __init__(self, store: GroupStore, topics: TopicLookup, configured: DeliveryPolicy) -> None:
-        self._store = store
+    def __init__(self, directory: GroupDirectory, topics: TopicLookup, configured: DeliveryPolicy) -> None:
+        self._directory = directory
         self._topics = topics
         self.configured = configured
 
@@ -33,7 +33,7 @@ class DeliveryPolicies:
         return NOTHING_SET if topic is None else topic.delivery
 
     def _of_group(self, name: str) -> DeliverySettings:
-        group = self._store.group(name)
+        group = self._directory.group(name)
         return NOTHING_SET if group is None else group.delivery
 
     # --- dead-letter topics ---
@@ -56,10 +56,10 @@ class DeliveryPolicies:
     def dead_letter_topics_of_groups(self, topic: str) -> list[str]:
         """Return the dead-letter topics that groups name which read a topic, or have read it."""
         named = set[str]()
-        for group in self._store.groups():
+        for group in self._directory.groups():
             name = group.delivery.dead_letter_topic
             if name is not None and (
-                topic in group.topics() or any(ref.topic == topic for ref in self._store.cursors(group.group))
+                topic in group.topics() or any(ref.topic == topic for ref in self._directory.cursors(group.group))
             ):
                 named.add(name)
         return sorted(named)
@@ -68,6 +68,6 @@ class DeliveryPolicies:
         for topic in self._topics.topics.values():
             if (name := topic.delivery.dead_letter_topic) is not None and name != NO_DEAD_LETTERS:
                 yield name
-        for group in self._store.groups():
+        for group in self._directory.groups():
             if (name := group.delivery.dead_letter_topic) is not None and name != NO_DEAD_LETTERS:
                 yield name

@@ -218,7 +218,7 @@ class Poll:
             first, end = edges[0], edges[-1]
             runs = tuple(after - before for before, after in pairwise(edges))
         return LeaseGrant(
-            self.store.new_lease_id(self.name, history.lane if len(runs) > 1 else None),
+            self.store.new_lease_id(history.lane if len(runs) > 1 else None),
             self.member,
             first,
             end,

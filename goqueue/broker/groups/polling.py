@@ -16,7 +16,7 @@ from goqueue.broker.core.work import Work
 from goqueue.broker.groups.cursor import Cursor
 from goqueue.broker.groups.lane_polling import LanePolling
 from goqueue.broker.groups.poll import Poll, PollOptions, PollResult, PollServices
-from goqueue.broker.groups.records import CursorKey, Range, RetryState
+from goqueue.broker.groups.records import CursorKey, Group, Range, RetryState
 from goqueue.broker.groups.sessions import MemberSession
 from goqueue.errors import GoQueueError, LogClosed, PartitionNotFound, TopicNotFound
 from goqueue.limits import CURSOR_RANGES_MAX, OFFSET_MAX
@@ -32,6 +32,8 @@ class Polling:
         """Cursors that a poll reads for: what it will lease is not decided yet."""
         self._refused: set[CursorKey] = set()
         """Busy cursors that another poll would have leased from."""
+        self._running: dict[Poll, None] = {}
+        """Polls that have not ended."""
 
     def poll(self, name: str, member: str, generation: int | None, options: PollOptions) -> Work[PollResult]:
         """Return the messages that are available now, once their leases are durable."""
@@ -39,8 +41,17 @@ class Polling:
         group, is_changed = membership.heartbeat(name, member, generation)
         session = membership.session(name, member)
         session.wake_at_room = 0
-        assigned = group.assignment.get(member, ())
         poll = Poll(self._services, name, member, options, 0)
+        self._running[poll] = None
+        try:
+            return (yield from self._poll(poll, group, session, is_changed=is_changed))
+        finally:
+            del self._running[poll]
+
+    def _poll(self, poll: Poll, group: Group, session: MemberSession, *, is_changed: bool) -> Work[PollResult]:
+        name, member, options = poll.name, poll.member, poll.options
+        membership = self._services.membership
+        assigned = group.assignment.get(member, ())
         in_flight = poll.in_flight(assigned)
         room = group.members[member].in_flight_max - in_flight
         poll.messages = min(room, options.messages_max)
@@ -65,6 +76,12 @@ class Polling:
         is_alert = is_changed and session.alerted < group.generation
         session.alerted = group.generation if is_changed else session.alerted
         return PollResult(group, poll.batches, is_changed, is_alert)
+
+    def close(self) -> None:
+        """Return what running polls have leased: they will not be answered with it."""
+        for poll in self._running:
+            self._return_leases(poll)
+            poll.batches.clear()
 
     def forget(self, group: str) -> None:
         self._services.key_order.forget(group)

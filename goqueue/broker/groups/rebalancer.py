@@ -30,12 +30,15 @@ ReleaseLeases = Callable[[Cursor, bool], Sequence[GroupRecord]]
 
 
 class Rebalancer(GroupRules):
-    def __init__(self, services: GroupServices, release_leases: ReleaseLeases, revocation_ns: int) -> None:
+    def __init__(
+        self, services: GroupServices, release_leases: ReleaseLeases, revocation_ns: int, totals: RebalanceStats
+    ) -> None:
+        """`totals` counts for all groups."""
         super().__init__(services)
         self._release_leases = release_leases
         self.revocation_ns = revocation_ns
         self._sessions: dict[str, GroupSession] = {}
-        self.totals = RebalanceStats()
+        self.totals = totals
         self.on_assigned = Signal[[Group]]()
         """Called when an assignment is durable."""
         self.on_deleted = Signal[[str]]()
@@ -48,6 +51,17 @@ class Rebalancer(GroupRules):
         """Groups that members have asked to join and that are not recorded yet: they count towards the limit."""
         self._begin_deadline = self._deadlines.kind(self._begin_pending)
         self._revocation_deadline = self._deadlines.kind(self._force_late)
+
+    def close(self, error: GoQueueError) -> None:
+        """Refuse all who wait for a rebalance, and wake all polls."""
+        for session in self._sessions.values():
+            pending, session.pending = session.pending or PendingRebalance(0), None
+            joins, session.waiting_for_rejoin = [*session.waiting_for_rejoin, *pending.join_callbacks], []
+            for _, joined in joins:
+                joined(error)
+            for left in pending.leave_callbacks:
+                left(error)
+            session.wake()
 
     def group_session(self, name: str) -> GroupSession:
         """Return the session of a group, which is created where there is none."""
@@ -246,7 +260,7 @@ class Rebalancer(GroupRules):
 
     def _repeat(self, pending: PendingRebalance, name: str) -> None:
         """Expired members and topic changes remain even when the disk refused to record them."""
-        if self._store.group(name) is None or self._store.group_log(name).log.fence is not None:
+        if self._store.group(name) is None or self._store.group_log.log.fence is not None:
             return  # a fenced log accepts nothing until the next start, which checks everything
         if "topics_changed" in pending.reasons:
             self.request_rebalance(name, "topics_changed", _RETRY_NS)

@@ -88,11 +88,18 @@ class DroppedMessages:
 class Settlement(GroupRules):
     """Settles messages as consumers ask, and when leases expire."""
 
-    def __init__(self, services: GroupServices, policies: DeliveryPolicies, dead_letter_mover: DeadLetterMover) -> None:
+    def __init__(
+        self,
+        services: GroupServices,
+        policies: DeliveryPolicies,
+        dead_letter_mover: DeadLetterMover,
+        counts: SettlementCounts,
+    ) -> None:
+        """`counts` has the messages of all groups."""
         super().__init__(services)
         self._policies = policies
         self._dead_letter_mover = dead_letter_mover
-        self.counts = SettlementCounts()
+        self.counts = counts
         self.on_room = Signal[[Cursor, str]]()
         """Called with cursor and member when a member has fewer messages in flight."""
         self.on_due = Signal[[Cursor]]()
@@ -115,16 +122,20 @@ class Settlement(GroupRules):
     def settle_receipts(
         self, receipts: Sequence[str], member: str | None, template: SettleCommand, callback: SettleCallback
     ) -> None:
-        """Settle single messages of any groups by their receipt handles."""
-        groups: dict[str, None] = {}
+        """Settle single messages of any groups of this shard by their receipt handles."""
+        is_any = False
 
         def settle(text: str) -> SettleCommandResult:
+            nonlocal is_any
             cursor, command = self._command_for_receipt(text, template)
-            groups[cursor.group] = None
+            is_any = True
             return self._execute(cursor, member, command)
 
         replies = [reply_of(settle, text) for text in receipts]
-        self._store.when_durable(groups, lambda error: callback(error or replies))
+        if is_any:
+            self._store.when_durable(lambda error: callback(error or replies))
+        else:
+            callback(replies)
 
     def _command_for_receipt(self, text: str, template: SettleCommand) -> tuple[Cursor, SettleCommand]:
         receipt = parse_receipt_handle(text)

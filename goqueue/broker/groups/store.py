@@ -1,11 +1,11 @@
-"""The group logs, and the groups in them. Groups are spread over the logs by name.
+"""A group log, and the groups in it. Groups are spread over the logs by name.
 
 The records of a log are changes, so compaction by key does not fit. Instead, a log that has grown is rewritten: what
 is still valid is appended again as whole groups and snapshots, and the segments before it are removed.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -33,12 +33,10 @@ from goqueue.clock import Clock
 from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import GROUP_LOG_BYTES
-from goqueue.partitioner import hash_function, partition_of
 from goqueue.storage.disk import Disk
 from goqueue.storage.retention import plan_retention
 from goqueue.storage.writer import AppendCallback
 
-_hash = hash_function("murmur3")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LANE_LETTERS = "ghijk"  # not hexadecimal: so a lease id shows whether it has a lane
 _REWRITE_RECORDS_MAX = 200  # in one turn: more would keep the loop for longer than some milliseconds
@@ -211,16 +209,17 @@ class GroupLog:
 
 
 class GroupStore:
-    """All groups. `random_bits` returns a number of so many bits that cannot be guessed."""
+    """The groups of one log. `random_bits` returns a number of so many bits that cannot be guessed."""
 
     def __init__(
         self,
-        partitions: Sequence[Partition],
+        partition: Partition,
         disk: Disk,
         random_bits: Callable[[int], int],
         bytes_max: int = GROUP_LOG_BYTES,
     ) -> None:
-        self.group_logs = [GroupLog(partition, disk, bytes_max) for partition in partitions]
+        self.group_log = GroupLog(partition, disk, bytes_max)
+        self._number = partition.number
         self._random_bits = random_bits
         self.on_gathered = Signal[[]]()
         """Called when records wait for `commit`."""
@@ -228,34 +227,21 @@ class GroupStore:
         """Called when records of a group were undone, before their callbacks run."""
         self.on_recorded = Signal[[str, Sequence[GroupRecord]]]()
         """Called with records that were just applied."""
-        self._to_commit: list[Journal[GroupRecord]] = []
 
     def open(self) -> None:
-        for group_log in self.group_logs:
-            group_log.open()
-
-    def close(self) -> None:
-        """Write the snapshots that make the next start quick."""
-        for group_log in self.group_logs:
-            group_log.journal.snapshot()
+        self.group_log.open()
 
     # --- lookup ---
 
-    def group_log(self, group: str) -> GroupLog:
-        return self.group_logs[self.number(group)]
-
-    def number(self, group: str) -> int:
-        return partition_of(group.encode(), len(self.group_logs), _hash)
-
     def group(self, name: str) -> Group | None:
-        return self.group_log(name).state.groups.get(name)
+        return self.group_log.state.groups.get(name)
 
     def durable_group(self, name: str) -> Group | None:
         """Return the group as it is on disk: later decisions may still be undone, so they are not reported."""
-        return self.group_log(name).durable.groups.get(name)
+        return self.group_log.durable.groups.get(name)
 
     def durable_cursors(self, name: str) -> dict[PartitionRef, Cursor]:
-        return self.group_log(name).durable.cursors.get(name, {})
+        return self.group_log.durable.cursors.get(name, {})
 
     def keeps_key_order(self, name: str) -> bool:
         group = self.group(name)
@@ -271,21 +257,20 @@ class GroupStore:
         return group.owners().get(ref) if group is not None else None
 
     def groups(self) -> Iterator[Group]:
-        for group_log in self.group_logs:
-            yield from list(group_log.state.groups.values())
+        yield from list(self.group_log.state.groups.values())
 
-    def refuse_unless_readable(self, name: str) -> None:
-        """Raise when the log could not be read, so that it is not known whether the group exists."""
-        log = self.group_log(name).log
-        if log.fence is not None and not self.group_log(name).state.groups:
+    def refuse_unless_readable(self) -> None:
+        """Raise when the log could not be read, so that it is not known whether a group exists."""
+        log = self.group_log.log
+        if log.fence is not None and not self.group_log.state.groups:
             raise log.fence
 
     @property
     def group_count(self) -> int:
-        return sum(len(group_log.state.groups) for group_log in self.group_logs)
+        return len(self.group_log.state.groups)
 
     def cursor(self, group: str, ref: PartitionRef) -> Cursor | None:
-        return self.group_log(group).state.cursors.get(group, {}).get(ref)
+        return self.group_log.state.cursors.get(group, {}).get(ref)
 
     def cursor_of(self, group: str, topic: Topic, partition: int) -> Cursor | None:
         """Return the cursor in a partition; None when there is none, or when it is of an earlier topic of this name."""
@@ -293,22 +278,18 @@ class GroupStore:
         return cursor if cursor is not None and cursor.topic_ns == topic.created_ns else None
 
     def cursors(self, group: str) -> dict[PartitionRef, Cursor]:
-        return self.group_log(group).state.cursors.get(group, {})
+        return self.group_log.state.cursors.get(group, {})
 
     def lease(self, lease_id: str) -> tuple[Cursor, Lease] | None:
-        """Find a lease by its id. The first character of the id is the number of its log."""
-        try:
-            number = int(lease_id[:1], 36)
-        except ValueError:
-            return None
-        if number >= len(self.group_logs):
-            return None
-        cursor = self.group_logs[number].state.by_lease.get(lease_id)
+        cursor = self.group_log.state.by_lease.get(lease_id)
         return None if cursor is None else (cursor, cursor.leases[lease_id])
 
-    def new_lease_id(self, group: str, lane: int | None = None) -> str:
-        """Return a new id. The lane is part of it when messages of other lanes lie between those of the lease."""
-        digit = _DIGITS[self.number(group)]
+    def new_lease_id(self, lane: int | None = None) -> str:
+        """Return a new id, which begins with the number of the log.
+
+        The lane is part of it when messages of other lanes lie between those of the lease.
+        """
+        digit = _DIGITS[self._number]
         if lane is None:
             return f"{digit}{self._random_bits(128):032x}"
         return f"{digit}{_LANE_LETTERS[lane]}{self._random_bits(124):031x}"
@@ -322,16 +303,15 @@ class GroupStore:
 
     def record(self, group: str, records: Sequence[GroupRecord], callback: AppendCallback = lambda _: None) -> None:
         """Apply records now. The callback runs when they are durable, or with an error after they were undone."""
-        group_log = self.group_log(group)
-        group_log.log.refuse_unless_open()
+        journal = self.group_log.journal
+        journal.refuse_unless_open()
 
         def settled(error: GoQueueError | None) -> None:
             if error is not None:
                 self.on_refused.emit(group)
             callback(error)
 
-        if group_log.journal.add(records, settled):
-            self._to_commit.append(group_log.journal)
+        if journal.add(records, settled):
             self.on_gathered.emit()
         if records:
             self.on_recorded.emit(group, records)
@@ -342,40 +322,43 @@ class GroupStore:
         self.record(group, records, durable)
         return durable
 
-    def when_durable(self, groups: Collection[str], callback: AppendCallback) -> None:
-        """Run the callback when all earlier records of these groups are durable, or with the first error."""
-        left = len(groups)
-        failure: GoQueueError | None = None
+    def when_durable(self, callback: AppendCallback) -> None:
+        """Run the callback when all earlier records are durable, or with their error."""
+        self.record("", [], callback)
 
-        def durable(error: GoQueueError | None) -> None:
-            nonlocal left, failure
-            left, failure = left - 1, failure or error
-            if not left:
-                callback(failure)
-
-        if not groups:
-            callback(None)
-        for group in groups:
-            self.record(group, [], durable)
+    def refuse_when_closed(self) -> None:
+        self.group_log.journal.refuse_when_closed()
 
     def commit(self) -> None:
-        journals, self._to_commit = self._to_commit, []
-        for journal in journals:
-            journal.commit()
-
-    def rewrite_logs(self) -> Work[None]:
-        """Rewrite the logs that have grown. A failure does not stop the others; the first one is raised at the end."""
-        failure: GoQueueError | None = None
-        for group_log in self.group_logs:
-            try:
-                yield from group_log.rewrite_log()
-            except GoQueueError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        self.group_log.journal.commit()
 
     def __repr__(self) -> str:
         return f"<GroupStore {self.group_count} groups>"
+
+
+def log_number(lease_id: str) -> int | None:
+    """Return the number of the log that a lease id begins with."""
+    try:
+        return int(lease_id[:1], 36)
+    except ValueError:
+        return None
+
+
+class GroupDirectory(Protocol):
+    """The groups of all shards."""
+
+    @property
+    def group_count(self) -> int:
+        """The number of groups, with those that are being created."""
+        ...
+
+    def groups(self) -> Iterator[Group]: ...
+
+    def group(self, name: str) -> Group | None: ...
+
+    def cursors(self, group: str) -> Mapping[PartitionRef, Cursor]: ...
+
+    def isolation(self, name: str) -> Isolation: ...
 
 
 class GroupServices(NamedTuple):
@@ -385,10 +368,11 @@ class GroupServices(NamedTuple):
     topics: TopicLookup
     clock: Clock
     deadlines: Deadlines
+    directory: GroupDirectory
 
 
 class GroupRules:
     """The base of the rules of groups."""
 
     def __init__(self, services: GroupServices) -> None:
-        self._store, self._topics, self._clock, self._deadlines = services
+        self._store, self._topics, self._clock, self._deadlines, self._directory = services

@@ -67,18 +67,22 @@ class TransactionAckRules(GroupRules):
     def receipts(
         self, receipts: Sequence[str], member: str | None, transaction_id: TransactionId, callback: SettleCallback
     ) -> None:
-        """Acknowledge single messages of any groups by their receipt handles."""
-        groups: dict[str, None] = {}
+        """Acknowledge single messages of any groups of this shard by their receipt handles."""
+        is_any = False
 
         def acknowledge(text: str) -> SettleCommandResult:
+            nonlocal is_any
             receipt = parse_receipt_handle(text)
             group = self._group_of_receipt(receipt, transaction_id)
-            groups[group] = None
+            is_any = True
             command = SettleCommand("ack", receipt.topic, receipt.partition, receipt.lease, receipt.ranges)
             return self._acknowledge(group, member, command, transaction_id)
 
         replies = [reply_of(acknowledge, text) for text in receipts]
-        self._store.when_durable(groups, lambda error: callback(error or replies))
+        if is_any:
+            self._store.when_durable(lambda error: callback(error or replies))
+        else:
+            callback(replies)
 
     def groups_of(self, receipts: Iterable[str], transaction_id: TransactionId) -> list[str]:
         """Return the groups of receipt handles; invalid ones are ignored."""

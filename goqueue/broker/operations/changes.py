@@ -20,10 +20,10 @@ from goqueue.broker.core.work import Callback, Promise, Work
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler
 from goqueue.broker.delay.timing_wheel import Numbers
-from goqueue.broker.groups.coordinator import GroupCoordinator
 from goqueue.broker.groups.offsets import ResetOffset, ResetOptions
 from goqueue.broker.groups.records import Group
 from goqueue.broker.groups.redrive import RedrivenMessage
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.operations.recorder import OperationRecorder
 from goqueue.broker.operations.records import (
     Author,
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class ChangeableBroker(Protocol):
     """The broker, as far as operators change it."""
 
-    coordinator: GroupCoordinator
+    groups: GroupShards
     delay_scheduler: DelayScheduler
     scaler: TopicScaler
 
@@ -97,7 +97,7 @@ class RecordedChanges:
         self, author: Author, name: str, options: ResetOptions, continues: int | None = None
     ) -> Work[tuple[int | None, list[ResetOffset]]]:
         """Reset a group in one topic. The reset in another topic may continue the same operation."""
-        reset = self.broker.coordinator.offsets.reset
+        reset = self.broker.groups.of(name).offsets.reset
         planned = yield from reset(name, replace_field(options, is_dry=True))
         if options.is_dry:
             return None, planned
@@ -117,8 +117,8 @@ class RecordedChanges:
         return (yield from self.carry_out(complete(draft, planned), reset(name, options), complete))
 
     def delete_group(self, author: Author, name: str, undoes: int | None = None) -> Work[int]:
-        group = self.broker.coordinator.membership.deletable(name)
-        cursors = sorted(self.broker.coordinator.store.cursors(name).items())
+        group = self.broker.groups.of(name).membership.deletable(name)
+        cursors = sorted(self.broker.groups.cursors(name).items())
         summary = f"deleted with the offsets of {format_count(len(cursors), 'partition')}"
         draft = new_operation(author, "group_deleted", name, summary, undoes=undoes)
         topics = {ref.topic: cursor.topic_ns for ref, cursor in cursors}
@@ -128,26 +128,27 @@ class RecordedChanges:
 
     def _delete_group(self, name: str) -> Work[None]:
         deleted: Promise[None] = Promise()
-        self.broker.coordinator.membership.delete(name, deleted)
+        self.broker.groups.of(name).membership.delete(name, deleted)
         yield deleted
 
     def alter_group(self, author: Author, name: str, settings: dict[str, Any], undoes: int | None = None) -> Work[int]:
         """Change delivery settings of a group; None leaves one to its topics and to the broker."""
-        membership = self.broker.coordinator.membership
+        membership = self.broker.groups.of(name).membership
         changes = _setting_changes(asdict(membership.group(name).delivery), settings)
         draft = new_operation(author, "group_altered", name, _settings_summary(changes), undoes=undoes)
         return (yield from self.carry_out(replace(draft, settings=changes), self._alter_group(name, settings)))[0]
 
     def _alter_group(self, name: str, settings: dict[str, Any]) -> Work[None]:
         altered: Promise[None] = Promise()
-        self.broker.coordinator.membership.alter(name, settings, altered)
+        self.broker.groups.of(name).membership.alter(name, settings, altered)
         yield altered
 
     def restore_offsets(self, draft: Operation, offsets: Mapping[PartitionRef, int], former: Group | None) -> Work[int]:
         """Move a group to these offsets, in several topics at once, and create it where it is gone."""
 
         def change() -> Work[list[OffsetChange]]:
-            coordinator, group = self.broker.coordinator, draft.subject
+            group = draft.subject
+            coordinator = self.broker.groups.of(group)
             cursors = {ref: coordinator.store.cursor(group, ref) for ref in offsets}
             before = {ref: cursor.floor if cursor is not None else None for ref, cursor in cursors.items()}
             yield coordinator.offsets.restore(group, offsets, former)

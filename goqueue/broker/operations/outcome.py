@@ -35,7 +35,7 @@ def _outcome(broker: ChangeableBroker, operation: Operation) -> Operation | None
         case "group_reset" | "group_restored":
             return _moved_offsets(broker, operation)
         case "group_deleted":
-            happened = broker.coordinator.store.group(operation.subject) is None
+            happened = broker.groups.group(operation.subject) is None
         case "topic_created":
             topic = broker.topics.get(operation.subject)
             return None if topic is None else replace(done, topics={topic.name: topic.created_ns})
@@ -57,7 +57,7 @@ def _outcome(broker: ChangeableBroker, operation: Operation) -> Operation | None
 
 def _moved_offsets(broker: ChangeableBroker, operation: Operation) -> Operation | None:
     """Keep the topics in which offsets were reset, which is one step for all partitions of a topic."""
-    cursors = broker.coordinator.store.cursors(operation.subject)
+    cursors = broker.groups.cursors(operation.subject)
     now = {ref: cursor.floor for ref, cursor in cursors.items()}
     moved, unmoved = set[str](), set(operation.topics)
     for one in operation.offsets:
@@ -86,7 +86,7 @@ def _are_settings_changed(broker: ChangeableBroker, operation: Operation) -> boo
 def _settings_of(broker: ChangeableBroker, operation: Operation) -> dict[str, Any] | None:
     """Return the settings of the topic or group of an operation; None if there is no such one."""
     if operation.kind == "group_altered":
-        group = broker.coordinator.store.group(operation.subject)
+        group = broker.groups.group(operation.subject)
         return None if group is None else asdict(group.delivery)
     topic = broker.topics.get(operation.subject)
     return None if topic is None else to_builtins(topic.settings)

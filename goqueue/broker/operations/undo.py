@@ -157,7 +157,7 @@ class OperationUndo:
 
     def _offsets_before(self, plan: UndoPlan, gone: list[str]) -> Iterator[OffsetChange]:
         operation, moved = plan.operation, 0
-        cursors = self._broker.coordinator.store.cursors(operation.subject)
+        cursors = self._broker.groups.cursors(operation.subject)
         for topic, partition, before, _ in operation.offsets:
             if before is not None and topic not in gone:
                 there = self._broker.topic(topic).partition(partition)
@@ -171,7 +171,7 @@ class OperationUndo:
     def _refuse_harm_to_group(self, operation: Operation) -> None:
         """Refuse to undo what a later operation changed, or what would make a group repeat its work."""
         name, places = operation.subject, {one[:2] for one in operation.offsets}
-        if operation.kind == "group_deleted" and self._broker.coordinator.store.group(name) is not None:
+        if operation.kind == "group_deleted" and self._broker.groups.group(name) is not None:
             raise _outdated(
                 operation, f"group {name} exists again, and undoing operation {operation.id} would reset it"
             )
@@ -191,7 +191,7 @@ class OperationUndo:
 
     def _read_since(self, operation: Operation) -> int:
         """Count what a group has read beyond the offsets before and after an operation."""
-        cursors, again = self._broker.coordinator.store.cursors(operation.subject), 0
+        cursors, again = self._broker.groups.cursors(operation.subject), 0
         for topic, partition, before, after in operation.offsets:
             cursor = cursors.get(PartitionRef(topic, partition))
             if cursor is not None:
@@ -201,10 +201,10 @@ class OperationUndo:
     def _plan_deletion(self, plan: UndoPlan, force: bool) -> Work[None]:
         """Plan to delete a group that was restored."""
         operation = plan.operation
-        self._broker.coordinator.membership.deletable(operation.subject)
+        self._broker.groups.of(operation.subject).membership.deletable(operation.subject)
         if not force:
             self._refuse_harm_to_group(operation)
-        cursors = self._broker.coordinator.store.cursors(operation.subject)
+        cursors = self._broker.groups.cursors(operation.subject)
         plan.offsets += [OffsetChange(*ref, cursor.floor, None) for ref, cursor in sorted(cursors.items())]
         yield from ()
 
@@ -228,7 +228,7 @@ class OperationUndo:
         if operation.kind == "topic_altered":
             settings: dict[str, Any] = msgspec.to_builtins(self._topic_for(operation).settings)
             return settings
-        group = self._broker.coordinator.store.group(operation.subject)
+        group = self._broker.groups.group(operation.subject)
         if group is None:
             raise OperationNotUndoable(
                 f"operation {operation.id} cannot be undone: group {operation.subject} was deleted since",

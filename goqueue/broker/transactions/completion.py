@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from goqueue.broker.core.open_transactions import ProducerEpochs, TransactionEnd
+from goqueue.broker.core.open_search import find_open
+from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise, Work
-from goqueue.broker.groups.coordinator import GroupCoordinator
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.records import OPEN, PREPARED, TransactionMetadata
 from goqueue.broker.transactions.refusals import RESTART
@@ -31,25 +32,20 @@ class _PendingWrite(NamedTuple):
 class TransactionCompleter:
     """Completes the transactions whose end is decided."""
 
-    def __init__(self, coordinator: TransactionCoordinator, groups: GroupCoordinator) -> None:
+    def __init__(self, coordinator: TransactionCoordinator, groups: GroupShards) -> None:
         self.obstacles: dict[str, GoQueueError] = {}
         """Why a decided end could not be carried out yet, by id."""
         self.on_obstacle = Signal[[str, GoQueueError]]()
         """Emitted with the id and error when a first attempt fails."""
         self._coordinator = coordinator
         self._groups = groups
-        self._finding: set[Partition] = set()
         self._under_way: set[str] = set()
-        self._to_find: dict[Partition, ProducerEpochs] = {}
-        """Open transactions that are still to be found after the start."""
 
     def recover(self) -> Work[None]:
-        """After a start: abort ongoing transactions and complete prepared ones."""
+        """After a start: abort ongoing transactions and complete prepared ones. Reopened, complete prepared ones."""
         coordinator = self._coordinator
         ongoing = [record for record in coordinator.register.open_ones() if coordinator.was_ongoing_at_start(record)]
         unfinished = [record for record in coordinator.register.open_ones() if record.state in PREPARED] + ongoing
-        self._to_find = {partition: dict(epochs) for partition, epochs in coordinator.lost.unknown.items()}
-        self._note_to_find(unfinished)
         if ongoing:
             prepared = [self._prepared(record) for record in ongoing]
             durable: Promise[None] = Promise()
@@ -74,12 +70,12 @@ class TransactionCompleter:
             yield from self._find_open(partition)
         except GoQueueError:  # a fenced log is read again at the next start
             return
-        register = self._coordinator.register
-        if self._coordinator.journal.log.fence is not None:
+        directory = self._coordinator.directory
+        if not directory.is_complete:
             return
         ends: list[TransactionEnd] = []
         for producer, opened in partition.open:
-            known = register.of_producer(producer)
+            known = directory.known(producer)
             if known is None or known.state not in OPEN or known.epochs.get(producer) != opened.epoch:
                 ends.append(TransactionEnd(producer, opened.epoch, is_commit=False))
         promise: Promise[None] = Promise()
@@ -112,6 +108,8 @@ class TransactionCompleter:
             failures = dict.fromkeys(chosen, error)
         finally:
             self._under_way -= chosen
+        if self._coordinator.journal.is_closed:  # the next open completes them
+            return
         for name, failure in failures.items():
             if name not in self.obstacles:
                 self.on_obstacle.emit(name, failure)
@@ -156,31 +154,20 @@ class TransactionCompleter:
             is_commit, failed = record.state == "prepare_commit", record.reason not in ("", RESTART)
             for group in record.groups:
                 promise: Promise[None] = Promise()
-                self._groups.transaction_acks.end_transaction(group, record.whose, is_commit, failed, promise)
-                journal = self._groups.store.group_log(group).journal
-                redeemed.append(_PendingWrite(journal.partition, [record.id], promise))
+                number = self._groups.number(group)
+                try:
+                    acks = self._groups.at(number).transaction_acks
+                    acks.end_transaction(group, record.whose, is_commit, failed, promise)
+                except GoQueueError as error:  # its shard is closed
+                    promise(error)
+                redeemed.append(_PendingWrite(self._groups.partitions[number], [record.id], promise))
         return redeemed
 
     def _find_open(self, partition: Partition) -> Work[None]:
         """After a start: find what is open there first. Refuse a fenced log."""
         partition.log.refuse_unless_open()
-        if partition.open.held is None:
-            return
-        if partition in self._finding:
-            raise TransactionPending(f"what is open in {partition.log.name} is being scanned for open transactions")
-        self._finding.add(partition)
-        try:
-            yield from partition.find_open(self._to_find.get(partition, {}))
-        finally:
-            self._finding.discard(partition)
-        self._to_find.pop(partition, None)
-
-    def _note_to_find(self, unfinished: Sequence[TransactionMetadata]) -> None:
-        for record in unfinished:
-            for enlisted in record.partitions:
-                partition = self._coordinator.lookup.partition(enlisted)
-                if partition is not None:
-                    self._to_find.setdefault(partition, {}).update(record.epochs)
+        if partition.open.held is not None:
+            yield from find_open(partition)
 
     # --- the end ---
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from goqueue.broker.core.catalog import ProducerIdAllocator
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, all_synced
 from goqueue.broker.core.producers import ProducerMark, unknown_producer_id
 from goqueue.broker.core.work import Promise, Work
-from goqueue.broker.transactions.partitions import LostTransactions, PartitionLookup
+from goqueue.broker.transactions.basis import TransactionBasis
+from goqueue.broker.transactions.partitions import LostTransactions
 from goqueue.broker.transactions.records import (
     OPEN,
     PREPARED,
@@ -51,28 +51,27 @@ from goqueue.broker.transactions.refusals import (
     unknown_transaction,
     wrong_epoch,
 )
-from goqueue.broker.transactions.registry import TransactionCounts, TransactionRegistry
+from goqueue.broker.transactions.registry import TransactionRegistry
 from goqueue.broker.transactions.timeouts import TransactionTimeouts
-from goqueue.clock import NANOSECONDS, Clock, SteadyClock
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.events import Signal
 from goqueue.limits import EPOCH_MAX, TRANSACTION_PARTICIPANTS_MAX, TRANSACTION_RETENTION_SECONDS, TRANSACTIONAL_IDS_MAX
-from goqueue.storage.disk import Disk
 from goqueue.storage.writer import AppendCallback
 
 _KEPT_NS = TRANSACTION_RETENTION_SECONDS * NANOSECONDS
 
 
 class TransactionCoordinator:
-    def __init__(
-        self, partition: Partition, disk: Disk, lookup: PartitionLookup, clock: Clock, ids: ProducerIdAllocator
-    ) -> None:
-        self.register = TransactionRegistry()
-        self.lookup = lookup
-        self.clock = SteadyClock(clock, partition.log.last_time)
-        self.trusted_ns = self.clock.now_ns
-        """Wall time as far as it is trusted: a clock that jumped ahead removes no id."""
-        self.counts = TransactionCounts()
+    """The transactions of one shard."""
+
+    def __init__(self, partition: Partition, basis: TransactionBasis) -> None:
+        self.directory = basis.directory
+        self.register = TransactionRegistry(self.directory.by_producer)
+        self.lookup = basis.lookup
+        self.clock = basis.clock
+        self._trusted_ns = basis.trusted_ns
+        self.counts = self.directory.counts
         self.on_gathered = Signal[[]]()
         """Emitted when records wait for `commit`."""
         self.on_decided = Signal[[str]]()
@@ -80,34 +79,51 @@ class TransactionCoordinator:
         self.on_ended = Signal[[EndedTransaction]]()
         # No snapshots, which would hold all ids: compaction bounds what a start has to read.
         self.journal: Journal[TransactionRecord] = Journal(
-            partition, disk, self.register, encode_transaction_record, decode_transaction_record, snapshots=False
+            partition, basis.disk, self.register, encode_transaction_record, decode_transaction_record, snapshots=False
         )
         self.timeouts = TransactionTimeouts(self.register, self.clock, self._abort_expired, self.on_decided.emit)
         self.deadlines = self.timeouts.deadlines
-        self._ids = ids
+        self._ids = basis.ids
         self._closing: set[str] = set()
         """Ids whose commit is about to be decided."""
-        self._ongoing_at_start: dict[str, TransactionId] = {}
-        """Transactions that were ongoing at the start: they can only be aborted."""
         self._waiting: dict[str, list[Promise[EndedTransaction]]] = {}
         """Promises that wait for the end of a transaction, by id."""
         self.lost = LostTransactions()
 
     def open(self) -> None:
-        """Rebuild the state from the log; hold committed reads where transactions may be open."""
+        """Rebuild the state from the log.
+
+        At a start, hold committed reads where transactions may be open. Later, partitions know what is open in them,
+        and open transactions continue.
+        """
         self.journal.open()
         if records := self.lost.raise_epochs(self.register, self.journal):
             self.record(records, self.journal.fence_where_refused)
             self.commit()
         for record in self.register.open_ones():
-            if record.state == "ongoing":
-                self._ongoing_at_start[record.id] = record.whose
-            for enlisted in record.partitions:
-                partition = self.lookup.partition(enlisted)
-                if partition is not None:
-                    end = partition.log_end
-                    partition.open.hold(min(enlisted.since, end), end)
+            if not self.directory.is_started:
+                self._expect_open(record)
+            elif record.state == "ongoing" and not self.was_ongoing_at_start(record):
+                self.timeouts.begin(record, self.clock.now_ns())
         self.lost.hold_unknown_transactions(self.journal, self.lookup.partitions())
+
+    def _expect_open(self, record: TransactionMetadata) -> None:
+        if record.state == "ongoing":
+            self.directory.ongoing_at_start[record.id] = record.whose
+        for enlisted in record.partitions:
+            partition = self.lookup.partition(enlisted)
+            if partition is not None:
+                end = partition.log_end
+                partition.open.hold(min(enlisted.since, end), end, record.epochs)
+
+    def close(self, error: GoQueueError) -> Promise[None]:
+        """Answer all who wait with this error, and decide nothing more. Open transactions stay open."""
+        settled = self.journal.close(error)
+        self.register.release()
+        self.deadlines.clear()
+        for name in list(self._waiting):
+            self.resolve(name, error)
+        return settled
 
     def commit(self) -> None:
         self.journal.commit()
@@ -121,6 +137,7 @@ class TransactionCoordinator:
         """
         check_transactional_id(name)
         while True:
+            self.journal.refuse_when_closed()
             known = self.register.by_id.get(name)
             if known is not None and former is not None:
                 if known.former == former and known.state == "empty":  # a repeated call: its answer was lost
@@ -132,7 +149,7 @@ class TransactionCoordinator:
             if known is not None and known.state in OPEN:
                 yield from self._end_of(known, FENCED)
                 continue
-            if known is None and len(self.register) >= TRANSACTIONAL_IDS_MAX:
+            if known is None and self.directory.id_count >= TRANSACTIONAL_IDS_MAX:
                 raise too_many_ids()
             record = yield from self._with_next_epoch(name, known, timeout_ns, former)
             if self.register.by_id.get(name) is known:
@@ -250,6 +267,7 @@ class TransactionCoordinator:
 
     def current(self, whose: TransactionId, name: str | None = None) -> TransactionMetadata:
         """Return the metadata of this transaction; refuse a call that is too late. Counts as a sign of life."""
+        self.journal.refuse_when_closed()
         known = self.register.of_producer(whose.producer)
         if known is None or known.producer != whose.producer:
             had = known if known is not None and whose.producer in known.earlier else None
@@ -282,7 +300,7 @@ class TransactionCoordinator:
 
     def was_ongoing_at_start(self, known: TransactionMetadata) -> bool:
         """Return whether it was ongoing at the start: a crash may have lost a part, so it will be aborted."""
-        return known.state == "ongoing" and self._ongoing_at_start.get(known.id) == known.whose
+        return known.state == "ongoing" and self.directory.ongoing_at_start.get(known.id) == known.whose
 
     def check_mark(self, whose: TransactionId, mark: ProducerMark) -> None:
         record = self.ongoing(whose)
@@ -319,6 +337,7 @@ class TransactionCoordinator:
 
     def _to_end(self, whose: TransactionId, name: str, *, is_commit: bool) -> TransactionMetadata | EndedTransaction:
         """Return the open transaction, or its end if this call is repeated."""
+        self.journal.refuse_when_closed()
         known = self.register.by_id.get(name)
         if known is None:
             raise self._unknown(whose, name, None)
@@ -405,7 +424,7 @@ class TransactionCoordinator:
         self.prepare(known, is_commit=False, reason=TIMEOUT)
 
     def forget_unused(self) -> None:
-        before_ns = min(self.clock.now_ns(), self.trusted_ns()) - _KEPT_NS
+        before_ns = min(self.clock.now_ns(), self._trusted_ns()) - _KEPT_NS
         if forgotten := self.register.forget_unused(before_ns):
             self.record(forgotten, lambda _: None)
 
@@ -413,7 +432,7 @@ class TransactionCoordinator:
 
     def record(self, records: Sequence[TransactionRecord], done: AppendCallback) -> None:
         """Apply records; `done` is called when they are durable, or with the error when they were taken back."""
-        self.journal.log.refuse_unless_open()
+        self.journal.refuse_unless_open()
         if self.journal.add(records, done):
             self.on_gathered.emit()
 

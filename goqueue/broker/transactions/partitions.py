@@ -10,13 +10,13 @@ from typing import NamedTuple, Protocol
 
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.names import is_internal
-from goqueue.broker.core.open_transactions import ProducerEpochs
+from goqueue.broker.core.open_search import transactional_epochs
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.core.work import run_work
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler
-from goqueue.broker.groups.coordinator import GroupCoordinator
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.transactions.records import EnlistedLog, LogRef, TransactionMetadata, TransactionRecord
 from goqueue.broker.transactions.registry import TransactionRegistry
 from goqueue.clock import NANOSECONDS
@@ -34,7 +34,7 @@ class TopicDirectory(Protocol):
     """The part of the broker that the lookup needs."""
 
     delay_scheduler: DelayScheduler
-    coordinator: GroupCoordinator
+    groups: GroupShards
 
     @property
     def topics(self) -> Mapping[str, Topic]: ...
@@ -111,8 +111,9 @@ class PartitionLookup:
     def partitions_of(self, record: TransactionMetadata) -> list[Partition]:
         """Return the partitions that the transaction has written to, those of its groups included."""
         enlisted = (self.partition(one) for one in record.partitions)
-        group_logs = (self._logs.coordinator.store.group_log(group) for group in record.groups)
-        found = [one for one in enlisted if one is not None] + [one.journal.partition for one in group_logs]
+        groups = self._logs.groups
+        found = [one for one in enlisted if one is not None]
+        found += [groups.partitions[groups.number(group)] for group in record.groups]
         return list(dict.fromkeys(found))
 
     def held_back(self) -> Iterator[tuple[Partition, int]]:
@@ -131,8 +132,8 @@ class LostTransactions:
     def __init__(self) -> None:
         self.hit: list[str] = []
         """Ids whose latest record may be lost."""
-        self.unknown: dict[Partition, ProducerEpochs] = {}
-        """Partitions that may have open transactions without any record, and their producers."""
+        self.unknown: list[Partition] = []
+        """Partitions that may have open transactions without any record."""
         self._lost = 0
         """Maximum number of lost records of `hit`, which may have used as many epochs."""
 
@@ -164,12 +165,12 @@ class LostTransactions:
             try:
                 before_ns = (log.last_time if since_ns is None else since_ns) - _LONGEST_NS
                 since = run_work(partition.offset_for_time(max(0, before_ns)))
-                epochs = run_work(partition.transactional_epochs(since))
+                epochs = run_work(transactional_epochs(partition, since))
             except GoQueueError:  # an unreadable log is not served
                 continue
             if epochs:
-                partition.open.hold(since, partition.log_end)
-                self.unknown[partition] = epochs
+                partition.open.hold(since, partition.log_end, epochs)
+                self.unknown.append(partition)
 
 
 def _buffers(log: Log, offset: int) -> Iterator[memoryview]:

@@ -22,14 +22,17 @@ from goqueue.limits import EPOCH_MAX, TRANSACTIONAL_IDS_DELETED_AT_ONCE
 class TransactionRegistry:
     """All transactional ids, changed by records only."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_producer: dict[int, str] | None = None) -> None:
+        """`by_producer` is an index that several registries share."""
+        self.by_producer = {} if by_producer is None else by_producer
+        """Ids by their producers, former producers, and members of open transactions."""
+        self.by_id: dict[str, TransactionMetadata] = {}
+        """In order of their last change."""
         self.clear()
 
     def clear(self) -> None:
-        self.by_id: dict[str, TransactionMetadata] = {}
-        """In order of their last change."""
-        self.by_producer: dict[int, str] = {}
-        """Ids by their producers, former producers, and members of open transactions."""
+        self.release()
+        self.by_id = {}
         self.opened: dict[str, None] = {}
         """Ids with an open transaction, oldest first."""
         self.doubtful: set[str] = set()
@@ -37,13 +40,19 @@ class TransactionRegistry:
         self.lost = 0
         """Maximum number of lost records."""
 
+    def release(self) -> None:
+        """Remove the producers from the shared index: they are not found here any more."""
+        for known in self.by_id.values():
+            for producer in _producers(known):
+                self.by_producer.pop(producer, None)
+
     def __len__(self) -> int:
         return len(self.by_id)
 
     def of_producer(self, producer: int) -> TransactionMetadata | None:
         """Return the id to which this producer belongs or belonged, as its own or as a member."""
         name = self.by_producer.get(producer)
-        return None if name is None else self.by_id[name]
+        return None if name is None else self.by_id.get(name)
 
     def is_open(self, whose: TransactionId) -> bool:
         known = self.of_producer(whose.producer)
@@ -86,13 +95,13 @@ class TransactionRegistry:
         self.doubtful.discard(record.id)
         former = self.by_id.pop(record.id, None)
         if former is not None:
-            for producer in (former.producer, *former.earlier, *former.members):
+            for producer in _producers(former):
                 self.by_producer.pop(producer, None)
         if isinstance(record, TransactionalIdForgotten):
             self.opened.pop(record.id, None)
             return
         self.by_id[record.id] = record
-        for producer in (*record.earlier, record.producer, *record.members):
+        for producer in _producers(record):
             self.by_producer[producer] = record.id
         if record.state in OPEN:
             self.opened[record.id] = None
@@ -101,6 +110,10 @@ class TransactionRegistry:
 
     def records(self) -> Iterator[TransactionRecord]:
         yield from self.by_id.values()
+
+
+def _producers(record: TransactionMetadata) -> tuple[int, ...]:
+    return (*record.earlier, record.producer, *record.members)
 
 
 @dataclass(slots=True)

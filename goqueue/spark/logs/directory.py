@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from goqueue.broker.transactions.records import (
@@ -42,10 +43,11 @@ _ATTEMPTS, _MOMENT_SECONDS = 20, 0.005
 
 
 class TransactionLogReader:
-    """The open transactions of one broker. Each call continues where the previous one ended in the log."""
+    """The open transactions in one log. Each call continues where the previous one ended in the log."""
 
-    def __init__(self, logs: "LogSource") -> None:
+    def __init__(self, logs: "LogSource", number: int) -> None:
         self._logs = logs
+        self._number = number
         self._read_to = 0
         self._open: dict[str, TransactionMetadata] = {}
         self._ended: list[tuple[int, TransactionMetadata]] = []
@@ -64,7 +66,7 @@ class TransactionLogReader:
         first = max(self._read_to, view.earliest)
         if first >= view.end:
             return
-        for piece in read_split(self._logs, Split(_LOG, 0, first, view.end, view.size, view.segments)):
+        for piece in read_split(self._logs, Split(_LOG, self._number, first, view.end, view.size, view.segments)):
             if isinstance(piece, FrameRun):
                 for position in piece.frames.record_positions():
                     self._apply(decode_transaction_record(frame.decode(piece.frames.buffer.data, position)))
@@ -73,7 +75,7 @@ class TransactionLogReader:
     def _view(self) -> LogView:
         """View the log; a mark that cannot be read for a moment hides what was there before."""
         for _ in range(_ATTEMPTS):
-            view = self._logs.view(_LOG, 0)
+            view = self._logs.view(_LOG, self._number)
             if view.end >= self._read_to:
                 break
             threading.Event().wait(_MOMENT_SECONDS)
@@ -110,8 +112,10 @@ class DirectoryLogs:
         return cls(directory, is_delayed=is_delayed, isolation=isolation)
 
     @cached_property
-    def _transactions(self) -> TransactionLogReader:
-        return TransactionLogReader(DirectoryLogs(self.name))
+    def _transactions(self) -> list[TransactionLogReader]:
+        path = f"{self.name}/logs/{_LOG}"
+        names = [one.name for one in _DISK.entries(path)] if _DISK.kind(path) == "directory" else []
+        return [TransactionLogReader(DirectoryLogs(self.name), int(name)) for name in names if name.isdecimal()]
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "_transactions"}
@@ -146,7 +150,7 @@ class DirectoryLogs:
     def touched(self) -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
         if self.isolation == READ_COMMITTED and self.waits():
-            for log_ref, _, since in self._transactions.touched():
+            for log_ref, _, since in chain.from_iterable(one.touched() for one in self._transactions):
                 if not log_ref.is_delayed:
                     ref = (log_ref.topic, log_ref.partition)
                     found[ref] = min(since, found.get(ref, since))

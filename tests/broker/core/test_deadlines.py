@@ -121,3 +121,12 @@ def test_forgotten_subject_is_not_called_back() -> None:
     calls.deadlines.call_due(20)
     assert (calls.made, made) == (["ab"], [("ab", "1"), ("a", "2", "3")])
     assert (calls.deadlines._armed, calls.deadlines._by_subject) == ({}, {})
+
+
+def test_cleared_deadlines_are_not_called() -> None:
+    calls = Calls()
+    calls.deadlines.add(5, calls.kind, "a")
+    calls.deadlines.add(6, calls.kind, ("a", 1))
+    calls.deadlines.clear()
+    calls.deadlines.call_due(10)
+    assert (calls.made, calls.deadlines.next_ns) == ([], None)

@@ -11,7 +11,7 @@ from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.truncation import truncate_partition
 from goqueue.broker.core.work import run_work
-from goqueue.errors import DiskFailed, DiskFull, FilesExhausted, GoQueueError, LogFenced, MessageTooLarge
+from goqueue.errors import DiskFailed, DiskFull, FilesExhausted, GoQueueError, LogClosed, LogFenced, MessageTooLarge
 from goqueue.limits import SNAPSHOT_RECORDS, VALUE_BYTES_MAX
 from goqueue.storage import frame, scan
 from goqueue.storage.compaction import plan_compaction
@@ -418,3 +418,43 @@ def copy_log(source: Writing, target: Writing) -> None:
         for buffer in source.log.read(log.next_offset, 1 << 20).buffers:
             target.journal.partition.append(scan.check_batch(bytearray(buffer)), lambda _: None)
         target.store.flush()
+
+
+# --- closing ---
+
+
+def test_closed_journal_answers_with_its_error_and_keeps_what_was_added() -> None:
+    writing, answers = Writing(), Answers()
+    writing.journal.record([("a", "one")], answers)
+    writing.journal.add([("b", "two")], answers)
+    error = LogClosed("closed")
+    settled = writing.journal.close(error)
+    assert answers.given == [error, error]
+    kept_before = settled.is_kept
+    for refused in (writing.journal.refuse_when_closed, partial(writing.journal.add, [("c", "three")], answers)):
+        with pytest.raises(LogClosed):
+            refused()
+    writing.store.flush()
+    assert (kept_before, settled.is_kept) == (False, True), "until nothing is being written"
+    assert writing.journal.close(error) is settled
+    assert len(answers.given) == 2
+    assert Writing(writing.disk.crash("everything")).words.known == {"a": "one", "b": "two"}
+
+
+def test_closing_is_settled_when_the_disk_refuses_what_is_being_written() -> None:
+    writing = Writing()
+    writing.record(("a", "one"))
+    writing.journal.record([("b", "two")], Answers())
+    writing.disk.fail("write", errno.ENOSPC)
+    settled = writing.journal.close(LogClosed("closed"))
+    writing.store.flush()
+    assert settled.is_kept
+    partition = writing.journal.partition
+    again: Journal[Pair] = Journal(partition, writing.disk, Words(), encode, decode)
+    again.open()
+    assert list(again.durable.records()) == [("a", "one")]
+    assert partition.derived == [again]
+
+
+def test_idle_journal_is_closed_at_once() -> None:
+    assert Writing().journal.close(LogClosed("closed")).is_kept

@@ -45,8 +45,8 @@ def test_markers_are_made_for_matching_epochs_only() -> None:
 
 def test_hold_limits_readers_until_open_transactions_are_restored() -> None:
     transactions = OpenTransactions()
-    transactions.hold(5, 9)
-    transactions.hold(3, 8)
+    transactions.hold(5, 9, {8: 0})
+    transactions.hold(3, 8, {9: 0})
     transactions.add(7, 1, 9, 10)
     assert transactions.first_offset == 3
     transactions.restore({8: OpenTransaction(0, [(6, 7)]), 9: OpenTransaction(0, [(4, 5)])})

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.core.admission import encode_marked
+from goqueue.broker.core.open_search import find_open, transactional_epochs
 from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import load_producers, note_tear, save_producers
@@ -42,8 +43,8 @@ class Lived:
     def recover(self) -> None:
         """Find torn batches and open transactions, as a start does."""
         run_work(note_tear(self.partition, self.disk))
-        self.partition.open.hold(0, self.partition.log_end)
-        run_work(self.partition.find_open(run_work(self.partition.transactional_epochs(0))))
+        self.partition.open.hold(0, self.partition.log_end, run_work(transactional_epochs(self.partition, 0)))
+        run_work(find_open(self.partition))
 
     def do(self, kind: Kind, producer: int, count: int) -> None:
         match kind:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from goqueue import delay
+from goqueue.broker.core.open_search import find_open
 from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.producer_checkpoint import load_producers
@@ -98,8 +99,9 @@ class Scene:
 
     def find_open(self, *transactions: "Transaction") -> None:
         """After a start, as the coordinator has it done."""
-        self.delayed_log.open.hold(self.delayed_log.earliest, self.delayed_log.log_end)
-        run_work(self.delayed_log.find_open({one.producer: one.epoch for one in transactions}))
+        epochs = {one.producer: one.epoch for one in transactions}
+        self.delayed_log.open.hold(self.delayed_log.earliest, self.delayed_log.log_end, epochs)
+        run_work(find_open(self.delayed_log))
 
     @property
     def delayed_log(self) -> Partition:

@@ -6,6 +6,7 @@ from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.work import Work, run_work
 from goqueue.broker.groups.dead_letter_message import encode_dead_letter
 from goqueue.broker.groups.dead_letter_reader import DeadLetterCriteria
+from goqueue.broker.groups.dead_letters import REDRIVE_GROUP
 from goqueue.broker.groups.records import MessageMove
 from goqueue.broker.groups.redrive import DeadLetterPage, RedriveOptions, RedriveReport
 from goqueue.clock import NANOSECONDS
@@ -61,13 +62,14 @@ def with_orders(partitions: int = 2) -> Running:
 def settle(running: Running) -> None:
     """Flush the disk and run queued moves, as the runtime does."""
     running.flush()
-    if not running.broker.coordinator.dead_letter_mover.is_idle:
-        run_work(running.broker.coordinator.dead_letter_mover.move_all(), running.flush)
+    for coordinator in running.broker.groups:
+        if not coordinator.dead_letter_mover.is_idle:
+            run_work(coordinator.dead_letter_mover.move_all(), running.flush)
 
 
 def redrive_steps(running: Running, topic: str = "orders", limit: int = 100, **options: Any) -> Work[RedriveReport]:
     """Redrive without pauses."""
-    redriving = running.broker.coordinator.redrives.begin(topic, RedriveOptions(limit=limit, **options))
+    redriving = running.broker.groups.of(REDRIVE_GROUP).redrives.begin(topic, RedriveOptions(limit=limit, **options))
     while not redriving.is_over:
         yield from redriving.step()
     return (yield from redriving.conclude())
@@ -78,7 +80,8 @@ def redrive(running: Running, topic: str = "orders", limit: int = 100, **options
 
 
 def browse(running: Running, limit: int = 100, **criteria: Any) -> DeadLetterPage:
-    return run_work(running.broker.coordinator.redrives.browse("orders", limit, {}, DeadLetterCriteria(**criteria)))
+    redrives = running.broker.groups.of(REDRIVE_GROUP).redrives
+    return run_work(redrives.browse("orders", limit, {}, DeadLetterCriteria(**criteria)))
 
 
 def not_redriven(running: Running) -> list[bytes]:

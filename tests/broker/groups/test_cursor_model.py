@@ -464,7 +464,7 @@ class Delivery(RuleBasedStateMachine):
 
     @invariant()
     def what_the_disk_has_makes_the_same_state(self) -> None:
-        group_log = self.team.coordinator.store.group_log("team")
+        group_log = self.team.coordinator.store.group_log
         assert list(group_log.journal.durable.records()) == list(group_log.state.records())
 
 

@@ -258,7 +258,7 @@ def test_adjacent_dead_letters_are_settled_as_one_range() -> None:
     team, one = team_with(*"abcde")
     team.settle("reject", team.take(one), (0, 3), (4, 5))
     team.move_dead_letters()
-    log = team.coordinator.store.group_log("team").log
+    log = team.coordinator.store.group_log.log
     buffers = log.read(0, 1 << 20).buffers
     records = [decode_group_record(frame.decode(one, position)) for one in buffers for position in frame.walk(one)]
     assert [record.ranges for record in records if isinstance(record, MessagesSettled)] == [[(0, 3), (4, 5)]]

@@ -320,10 +320,10 @@ def test_answered_settings_survive_a_crash(keep: Any) -> None:
 
 def test_settings_survive_rewriting_and_a_restart() -> None:
     team, one = team_with("a", delivery={"max_retries": 8})
-    group_log = team.coordinator.store.group_log("team")
+    group_log = team.coordinator.store.group_log
     group_log._bytes_max, group_log.log.settings = 100, LogSettings(100)
     team.ack(team.take(one))
-    team.do(team.coordinator.store.rewrite_logs())
+    team.do(team.running.broker.groups.rewrite_logs())
     assert group_log.log.first_offset > 0
     assert team.restart().group.delivery == DeliverySettings(max_retries=8)
 

@@ -26,7 +26,7 @@ REQUESTS: dict[str, Ask] = {
 def test_refused_request_changes_nothing_and_can_be_repeated(ask: Ask) -> None:
     team, one = team_with("a")
     batch = team.take(one)
-    state = team.coordinator.store.group_log("team").state
+    state = team.coordinator.store.group_log.state
     before = list(state.records())
     for is_refused in (True, False):
         told = ask(team, batch)

@@ -93,7 +93,7 @@ def test_group_limit_counts_groups_that_are_being_created(monkeypatch: pytest.Mo
     teams[0].due(JOIN_BATCH_SECONDS)
     with pytest.raises(GroupFull):
         teams[3].ask_to_join()
-    assert len(list(teams[0].coordinator.store.groups())) == 3
+    assert len(list(teams[0].running.broker.groups.groups())) == 3
 
 
 def test_group_reset_during_creation_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_group_reset_during_creation_is_counted_once(monkeypatch: pytest.MonkeyP
     first.coordinator.offsets.open_cursors("first", {ORDERS: 0})
     second.ask_to_join()
     first.due(JOIN_BATCH_SECONDS)
-    assert {group.group for group in first.coordinator.store.groups()} == {"first", "second"}
+    assert {group.group for group in first.running.broker.groups.groups()} == {"first", "second"}
 
 
 def test_join_with_other_group_settings_is_refused(team: Team) -> None:

@@ -27,7 +27,7 @@ def settled(
     team: Team, receipts: list[str], template: SettleCommand = ACK, member: str | None = None
 ) -> list[SettleCommandReply]:
     told: Told[list[SettleCommandReply]] = Told()
-    team.coordinator.settlement.settle_receipts(receipts, member, template, told)
+    team.running.broker.groups.settle_receipts(receipts, member, template, told)
     team.running.flush()
     return told.result
 

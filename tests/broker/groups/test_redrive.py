@@ -106,7 +106,7 @@ def test_redrive_dry_run_changes_nothing(running: Running) -> None:
     report = redrive(running, limit=2, is_dry=True)
     assert (report.matched, report.moved, report.remaining) == (2, 0, 1)
     assert [result.offset for result in report.results] == [0, 1]
-    assert running.broker.coordinator.store.group(REDRIVE_GROUP) is None
+    assert running.broker.groups.of(REDRIVE_GROUP).store.group(REDRIVE_GROUP) is None
     assert contents_of(running) == []
     assert not_redriven(running) == [b"a", b"b", b"c"]
 
@@ -260,7 +260,7 @@ def test_redrive_scan_is_limited_and_returns_next_offsets(monkeypatch: pytest.Mo
 
 def test_dead_letters_added_during_redrive_are_left_for_next(running: Running) -> None:
     add_dead_letters(running, b"a", b"b")
-    begun = running.broker.coordinator.redrives.begin("orders", RedriveOptions(limit=100, rate=1))
+    begun = running.broker.groups.of(REDRIVE_GROUP).redrives.begin("orders", RedriveOptions(limit=100, rate=1))
     run_work(begun.step(), lambda: settle(running))
     add_dead_letters(running, b"a again")
     while not begun.is_over:
@@ -273,7 +273,7 @@ def test_dead_letters_added_during_redrive_are_left_for_next(running: Running) -
 @pytest.mark.parametrize(("rate", "steps"), [(0.5, [1] * 30), (7, [7, 7, 7, 7, 2]), (1000, [30])])
 def test_redrive_rate_limits_messages_per_step(running: Running, rate: float, steps: list[int]) -> None:
     add_dead_letters(running, *numbers(40))
-    begun = running.broker.coordinator.redrives.begin("orders", RedriveOptions(limit=30, rate=rate))
+    begun = running.broker.groups.of(REDRIVE_GROUP).redrives.begin("orders", RedriveOptions(limit=30, rate=rate))
     moved = []
     while not begun.is_over:
         before = begun.report.moved
@@ -348,11 +348,11 @@ def test_error_counts_are_sorted_by_frequency(running: Running) -> None:
     add_dead_letters(running, b"b", b"c", error="no such customer")
     add_dead_letters(running, b"d", number=1, error="timeout")
     add_dead_letters(running, b"e", number=1, error="timeout")
-    found = run_work(running.broker.coordinator.redrives.errors("orders"))
+    found = run_work(running.broker.groups.of(REDRIVE_GROUP).redrives.errors("orders"))
     assert list(found.counts.items()) == [PartitionRef("timeout", 3), ("no such customer", 2)]
     assert found.is_complete
     redrive(running, error="timeout", limit=2)
-    assert run_work(running.broker.coordinator.redrives.errors("orders.dlq")).counts == {
+    assert run_work(running.broker.groups.of(REDRIVE_GROUP).redrives.errors("orders.dlq")).counts == {
         "no such customer": 2,
         "timeout": 1,
     }
@@ -364,7 +364,8 @@ def test_dead_letters_are_browsed_in_pages(running: Running) -> None:
     seen: list[DeadLetter] = []
     page = DeadLetterPage()
     while not page.is_complete:
-        page = run_work(running.broker.coordinator.redrives.browse("orders", 3, page.next, DeadLetterCriteria()))
+        redrives = running.broker.groups.of(REDRIVE_GROUP).redrives
+        page = run_work(redrives.browse("orders", 3, page.next, DeadLetterCriteria()))
         assert len(page.letters) <= 3
         seen += page.letters
     assert [found.message.value for found in seen] == numbers(10)
@@ -373,6 +374,6 @@ def test_dead_letters_are_browsed_in_pages(running: Running) -> None:
 
 def test_redrive_step_matches_mover_chunk_size(running: Running) -> None:
     add_dead_letters(running, *numbers(DEAD_LETTERS_AT_ONCE + 1))
-    begun = running.broker.coordinator.redrives.begin("orders", RedriveOptions(limit=1000))
+    begun = running.broker.groups.of(REDRIVE_GROUP).redrives.begin("orders", RedriveOptions(limit=1000))
     run_work(begun.step(), lambda: settle(running))
     assert begun.report.moved == DEAD_LETTERS_AT_ONCE

@@ -55,7 +55,7 @@ def test_redrive_skips_messages_removed_by_retention(running: Running) -> None:
     assert dead.earliest > 10
     assert redrive(running, limit=1000).moved == 200 - dead.earliest
     assert contents_of(running) == [*numbers(3, 5), *numbers(200 - dead.earliest, dead.earliest)]
-    cursor = running.broker.coordinator.store.cursors(REDRIVE_GROUP)[PartitionRef("orders.dlq", 0)]
+    cursor = running.broker.groups.cursors(REDRIVE_GROUP)[PartitionRef("orders.dlq", 0)]
     assert (cursor.floor, cursor.run_count) == (200, 0)
 
 
@@ -76,7 +76,9 @@ def test_recreated_dlq_topic_starts_without_old_progress(running: Running) -> No
 def months_later(running: Running) -> Running:
     for _ in range(3):
         running.clock.advance(30 * DAY)
-        running.broker.coordinator.deadlines.call_due(running.broker.coordinator.clock.now_ns())
+        running.broker.groups.of(REDRIVE_GROUP).deadlines.call_due(
+            running.broker.groups.of(REDRIVE_GROUP).clock.now_ns()
+        )
         running.flush()
         running = running.restart()
     return running
@@ -93,7 +95,7 @@ def test_redrive_progress_is_kept_while_dlq_exists() -> None:
             running.delete("other.dlq")
             running.flush()
         running = months_later(running.crash())
-        group = running.broker.coordinator.store.group(REDRIVE_GROUP)
+        group = running.broker.groups.of(REDRIVE_GROUP).store.group(REDRIVE_GROUP)
         assert group is not None
         assert group.emptied_ns == 0, "it does not expire"
         assert not_redriven(running) == [b"b"]
@@ -206,10 +208,10 @@ def test_move_to_refusing_target_is_retried(running: Running) -> None:
     assert not_redriven(running) == numbers(50, 100), "those on their way are no dead letters any more"
     running.disk.end_faults()
     running.clock.advance(2)
-    running.broker.coordinator.deadlines.call_due(running.broker.coordinator.clock.now_ns())
+    running.broker.groups.of(REDRIVE_GROUP).deadlines.call_due(running.broker.groups.of(REDRIVE_GROUP).clock.now_ns())
     settle(running)
     assert contents_of(running) == numbers(100)
-    assert running.broker.coordinator.store.cursors(REDRIVE_GROUP)[PartitionRef("orders.dlq", 0)].floor == 100
+    assert running.broker.groups.cursors(REDRIVE_GROUP)[PartitionRef("orders.dlq", 0)].floor == 100
 
 
 def test_fenced_target_keeps_dead_letters(running: Running) -> None:
@@ -228,7 +230,7 @@ def test_large_messages_are_moved_in_small_chunks(monkeypatch: pytest.MonkeyPatc
     contents = [bytes([number]) * 900 for number in range(20)]
     add_dead_letters(running, *contents)
     arrived: list[int] = []
-    dead_letter_mover = running.broker.coordinator.dead_letter_mover
+    dead_letter_mover = running.broker.groups.of(REDRIVE_GROUP).dead_letter_mover
     dead_letter_mover.call_when_attempted(
         REDRIVE_GROUP, PartitionRef("orders.dlq", 0), lambda _: arrived.append(len(contents_of(running)))
     )
@@ -242,7 +244,7 @@ def test_large_messages_are_moved_in_small_chunks(monkeypatch: pytest.MonkeyPatc
 
 def each_is_in_one_place(running: Running, all_of_them: list[bytes]) -> None:
     """Nothing is under way: every message is a dead letter still, or is back, and that once."""
-    assert not any(cursor.moving for cursor in running.broker.coordinator.store.cursors(REDRIVE_GROUP).values())
+    assert not any(cursor.moving for cursor in running.broker.groups.cursors(REDRIVE_GROUP).values())
     assert sorted(not_redriven(running) + contents_of(running)) == sorted(all_of_them)
 
 

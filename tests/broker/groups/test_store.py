@@ -20,7 +20,7 @@ from tests.broker.groupwork import Team, values_of
 def busy_team(rounds: int = 8) -> tuple[Team, str]:
     """With a log of many small segments, and something in every state."""
     team = Team()
-    group_log = team.coordinator.store.group_log("team")
+    group_log = team.coordinator.store.group_log
     group_log._bytes_max, group_log.log.settings = 1024, LogSettings(1024)
     team.publish(*(f"message-{number}" for number in range(rounds + 8)))
     one = team.join()
@@ -34,18 +34,18 @@ def busy_team(rounds: int = 8) -> tuple[Team, str]:
 
 
 def state_of(team: Team) -> list[GroupRecord]:
-    return list(team.coordinator.store.group_log("team").state.records())
+    return list(team.coordinator.store.group_log.state.records())
 
 
 def rewrite_log(team: Team) -> None:
-    team.do(team.coordinator.store.rewrite_logs())
+    team.do(team.running.broker.groups.rewrite_logs())
 
 
 def test_lease_id_names_log_of_its_group() -> None:
-    ledger = Team().coordinator.store
+    shards = Team().running.broker.groups
     names = [f"group-{number}" for number in range(200)]
-    assert {ledger.number(name) for name in names} == set(range(GROUP_LOGS))
-    assert all(ledger.new_lease_id(name)[0] == str(ledger.number(name)) for name in names)
+    assert {shards.number(name) for name in names} == set(range(GROUP_LOGS))
+    assert all(shards.of(name).store.new_lease_id()[0] == str(shards.number(name)) for name in names)
 
 
 def test_record_applies_at_once_and_is_answered_when_durable(team: Team) -> None:
@@ -59,7 +59,7 @@ def test_record_applies_at_once_and_is_answered_when_durable(team: Team) -> None
 
 def test_long_log_is_rewritten() -> None:
     team, one = busy_team()
-    log, before = team.coordinator.store.group_log("team").log, state_of(team)
+    log, before = team.coordinator.store.group_log.log, state_of(team)
     size = log.size
     rewrite_log(team)
     assert log.first_offset > 0
@@ -73,7 +73,7 @@ def test_long_log_is_rewritten() -> None:
 def test_short_log_is_not_rewritten(team: Team) -> None:
     team.publish("a")
     team.ack(team.take(team.join()))
-    log = team.coordinator.store.group_log("team").log
+    log = team.coordinator.store.group_log.log
     end = log.next_offset
     rewrite_log(team)
     assert (log.first_offset, log.next_offset) == (0, end)
@@ -81,7 +81,7 @@ def test_short_log_is_not_rewritten(team: Team) -> None:
 
 def test_rewritten_log_is_not_rewritten_again_soon() -> None:
     team, _ = busy_team(rounds=40)
-    log = team.coordinator.store.group_log("team").log
+    log = team.coordinator.store.group_log.log
     rewrite_log(team)
     end = log.next_offset
     rewrite_log(team)
@@ -90,7 +90,7 @@ def test_rewritten_log_is_not_rewritten_again_soon() -> None:
 
 def test_changes_during_rewrite_are_kept() -> None:
     team, one = busy_team()
-    work = team.coordinator.store.rewrite_logs()
+    work = team.running.broker.groups.rewrite_logs()
     job = next(work)
     assert isinstance(job, Promise)
     batch = team.take(one, 1)
@@ -115,10 +115,10 @@ def test_rewrite_drops_deleted_groups_and_cursors() -> None:
 def test_clean_stop_writes_snapshot_and_later_records_apply() -> None:
     team, one = busy_team()
     team = team.restart()
-    assert team.coordinator.store.group_log("team").journal._snapshot_offset > 0
+    assert team.coordinator.store.group_log.journal._snapshot_offset > 0
     team.ack(team.take(one, 1))
     before = state_of(team)
-    group_log = team.coordinator.store.group_log("team")
+    group_log = team.coordinator.store.group_log
     group_log._bytes_max = 1024
     rewrite_log(team)
     assert state_of(team.restart().crash()) == before
@@ -135,7 +135,7 @@ def test_crash_loses_nothing_of_split_snapshots(monkeypatch: pytest.MonkeyPatch)
         for keep in KEEPS:
             after = team.after_crash(keep)
             assert state_of(after) == before
-            after.coordinator.store.group_log("team")._bytes_max = 1024
+            after.coordinator.store.group_log._bytes_max = 1024
             rewrite_log(after)
             after = after.crash(keep)
             assert state_of(after) == state_of(after.restart()) == before
@@ -143,12 +143,12 @@ def test_crash_loses_nothing_of_split_snapshots(monkeypatch: pytest.MonkeyPatch)
 
 def test_failed_rewrite_does_not_block_other_logs() -> None:
     team, _ = busy_team()
-    ledger = team.coordinator.store
-    number = ledger.number("team")
-    after = next(f"g-{count}" for count in range(99) if ledger.number(f"g-{count}") > number)
+    shards = team.running.broker.groups
+    number = shards.number("team")
+    after = next(f"g-{count}" for count in range(99) if shards.number(f"g-{count}") > number)
     other = Team(team.running, after)
     other.leave(other.join())
-    group_log = ledger.group_log(after)
+    group_log = other.coordinator.store.group_log
     group_log._bytes_max = 1
     team.running.refuse_writes(f"*/__consumer_offsets/{number}/*")
     with pytest.raises(DiskFull):
@@ -166,7 +166,7 @@ def test_rewrite_limits_ranges_per_turn(ranges: int, turns: int, monkeypatch: py
     for batch in team.poll(one):
         team.ack(batch, (1, 2))
     assert [cursor.run_count for cursor in team.coordinator.store.cursors("team").values()] == [3, 3, 3]
-    group_log = team.coordinator.store.group_log("team")
+    group_log = team.coordinator.store.group_log
     group_log._bytes_max, made = 1, 0
     work = group_log.rewrite_log()
     job = next(work)
@@ -204,8 +204,8 @@ def test_refused_records_are_undone_before_callbacks_run() -> None:
 
 def test_unreadable_log_refuses_only_its_groups(team: Team) -> None:
     one = team.join()
-    number = team.coordinator.store.number("team")
-    name = next(f"g-{count}" for count in range(99) if team.coordinator.store.number(f"g-{count}") != number)
+    number = team.running.broker.groups.number("team")
+    name = next(f"g-{count}" for count in range(99) if team.running.broker.groups.number(f"g-{count}") != number)
     other = Team(team.running, name)
     member = other.join()
     disk = team.running.disk.crash("synced")
@@ -220,6 +220,6 @@ def test_unreadable_log_refuses_only_its_groups(team: Team) -> None:
 
 def test_fenced_log_is_not_rewritten() -> None:
     team, _ = busy_team()
-    team.coordinator.store.group_log("team").log.fence_off(DiskFull("no room"))
+    team.coordinator.store.group_log.log.fence_off(DiskFull("no room"))
     rewrite_log(team)
     assert repr(team.coordinator.store) == "<GroupStore 1 groups>"

@@ -34,7 +34,7 @@ CRITICAL = 0
 
 def open_transactions(team: Team, name: str = "team") -> set[TransactionId]:
     """Return the transactions in which messages of a group are acknowledged."""
-    cursors = team.coordinator.store.cursors(name).values()
+    cursors = team.running.broker.groups.cursors(name).values()
     return {ack.transaction_id for cursor in cursors for _, _, ack in cursor.transactional.runs()}
 
 
@@ -225,7 +225,7 @@ def test_transactional_ack_over_gaps_can_be_repeated(ranges: Range) -> None:
 def test_lease_gaps_survive_crash_and_rewrite() -> None:
     team, batch = with_gaps()
     team = team.crash()
-    team.do(team.coordinator.store.rewrite_logs())
+    team.do(team.running.broker.groups.rewrite_logs())
     team = team.crash()
     team.ack_in_transaction(batch, (0, 2))
     team.ack_in_transaction(batch)
@@ -323,7 +323,7 @@ def ack_receipts(
     team: Team, receipts: list[str], transaction_id: TransactionId = TRANSACTION
 ) -> list[SettleCommandReply]:
     told: Told[list[SettleCommandReply]] = Told()
-    team.coordinator.transaction_acks.receipts(receipts, None, transaction_id, told)
+    team.running.broker.groups.acknowledge_receipts(receipts, None, transaction_id, told)
     team.running.flush()
     return told.result
 
@@ -332,12 +332,12 @@ def test_receipts_are_acked_in_transaction_and_can_be_repeated() -> None:
     team, one = team_with("a", "b", "c")
     receipts = receipts_of(team.take(one))
     for some in (receipts[:2], receipts[1:], receipts):
-        assert team.coordinator.transaction_acks.groups_of(some, TRANSACTION) == ["team"]
+        assert team.running.broker.groups.groups_of_receipts(some, TRANSACTION) == ["team"]
         assert [type(reply) for reply in ack_receipts(team, some)] == [SettleCommandResult] * len(some)
     assert team.coordinator.transaction_acks.count("team", TRANSACTION) == 3
     assert {type(reply) for reply in ack_receipts(team, receipts, OTHER)} == {LeaseExpired}
     team.end_transaction(is_commit=True)
-    assert team.coordinator.transaction_acks.groups_of(receipts, TRANSACTION) == []
+    assert team.running.broker.groups.groups_of_receipts(receipts, TRANSACTION) == []
     assert team.cursor().floor == 3
 
 
@@ -347,7 +347,7 @@ def test_receipts_of_lease_shared_by_transactions_can_be_repeated() -> None:
     ack_receipts(team, [first], OTHER)
     ack_receipts(team, [second])
     team.end_transaction(is_commit=True, transaction_id=OTHER)
-    assert team.coordinator.transaction_acks.groups_of([second], TRANSACTION) == ["team"]
+    assert team.running.broker.groups.groups_of_receipts([second], TRANSACTION) == ["team"]
     assert ack_receipts(team, [second]) == [SettleCommandResult()]
     assert isinstance(ack_receipts(team, [first])[0], LeaseExpired)
 
@@ -356,7 +356,7 @@ def test_receipts_of_several_groups_are_acked_in_one_transaction() -> None:
     team, one = team_with("a")
     others = Team(team.running, "others")
     receipts = [*receipts_of(team.take(one)), *receipts_of(others.take(others.join()))]
-    assert team.coordinator.transaction_acks.groups_of([*receipts, "nothing"], TRANSACTION) == ["team", "others"]
+    assert team.running.broker.groups.groups_of_receipts([*receipts, "nothing"], TRANSACTION) == ["team", "others"]
     assert [type(reply) for reply in ack_receipts(team, [*receipts, "nothing"])] == [
         SettleCommandResult,
         SettleCommandResult,

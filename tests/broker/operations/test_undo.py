@@ -46,7 +46,7 @@ def reader() -> Team:
 
 
 def delivery_of(team: Team) -> DeliverySettings:
-    return team.running.broker.coordinator.membership.group(team.name).delivery
+    return team.coordinator.membership.group(team.name).delivery
 
 
 def reset(team: Team, to: Any = "earliest", value: int = 0) -> int:

@@ -8,8 +8,8 @@ from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import Promise, Work, run_work
-from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionMetadata
+from goqueue.broker.transactions.shards import TransactionShard, TransactionShards
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
 from goqueue.storage import scan
@@ -32,22 +32,28 @@ class Scene:
         self.decided: list[str] = []
         self.is_carrying = True
         """Whether what is decided is carried out."""
-        self.coordinator.on_decided.subscribe(self.decided.append)
+        for shard in self.running.broker.transactions:
+            shard.on_decided.subscribe(self.decided.append)
         if running is None:
             self.running.create("orders")
 
     @property
-    def coordinator(self) -> TransactionCoordinator:
+    def shards(self) -> TransactionShards:
         return self.running.broker.transactions
 
+    @property
+    def coordinator(self) -> TransactionShard:
+        """The one of `NAME`."""
+        return self.shards.of(NAME)
+
     def partition(self, log_ref: LogRef = ORDERS) -> Partition:
-        partition, _ = self.coordinator.lookup.find(log_ref)
+        partition, _ = self.shards.lookup.find(log_ref)
         if partition.producers is None:
             run_work(load_producers(partition, self.running.disk))
         return partition
 
     def known(self, name: str = NAME) -> TransactionMetadata:
-        return self.coordinator.register.by_id[name]
+        return self.shards.of(name).register.by_id[name]
 
     # --- what the shell does ---
 
@@ -56,11 +62,12 @@ class Scene:
 
         Without waiting for the device, only requested logs are synced.
         """
-        self.coordinator.commit()
-        self.running.broker.coordinator.commit()
+        self.shards.commit()
+        self.running.broker.groups.commit()
         self.running.store.resources.flusher.flush(sync=self.running.mode == "always")
         while self.decided and self.is_carrying:
-            self.do(self.running.broker.completer.complete(self.decided.pop(0)))
+            name = self.decided.pop(0)
+            self.do(self.shards.of(name).completer.complete(name))
 
     def do(self, work: Work[T]) -> T:
         return run_work(work, self._settle)
@@ -72,7 +79,8 @@ class Scene:
     def due(self, seconds: float) -> None:
         """Let so much time pass, and happen what is due then."""
         self.running.clock.advance(seconds)
-        self.coordinator.deadlines.call_due(self.coordinator.clock.now_ns())
+        for shard in self.shards:
+            shard.deadlines.call_due(shard.clock.now_ns())
         self.flush()
 
     def crash(self, keep: Keep = "synced") -> "Scene":
@@ -82,19 +90,19 @@ class Scene:
         return Scene(self.running.restart())
 
     def recover(self) -> "Scene":
-        self.do(self.running.broker.completer.recover())
+        self.do(self.shards.recover())
         return self
 
     # --- what a producer asks ---
 
     def init(self, name: str = NAME, timeout: float = 60.0) -> TransactionId:
-        return self.do(self.coordinator.init(name, round(timeout * NANOSECONDS))).whose
+        return self.do(self.shards.of(name).init(name, round(timeout * NANOSECONDS))).whose
 
     def begin(self, whose: TransactionId, name: str = NAME) -> TransactionMetadata:
-        return self.do(self.coordinator.begin(whose, name))
+        return self.do(self.shards.of(name).begin(whose, name))
 
     def touch(self, whose: TransactionId, *log_refs: LogRef, groups: Sequence[str] = ()) -> TransactionMetadata:
-        return self.do(self.coordinator.enlist(whose, log_refs, begin=True, groups=groups))
+        return self.do(self.shards.of_transaction(whose).enlist(whose, log_refs, begin=True, groups=groups))
 
     def ask_to_send(
         self, whose: TransactionId, *sent: bytes, log_ref: LogRef = ORDERS, sequence: int = 0
@@ -116,7 +124,7 @@ class Scene:
     def end(
         self, whose: TransactionId, name: str = NAME, *, is_commit: bool = True, counted: list[int] | None = None
     ) -> EndedTransaction:
-        return self.do(self.coordinator.end(whose, name, is_commit=is_commit, counted=counted))
+        return self.do(self.shards.of(name).end(whose, name, is_commit=is_commit, counted=counted))
 
     def commit(self, whose: TransactionId, name: str = NAME, counted: list[int] | None = None) -> EndedTransaction:
         return self.end(whose, name, counted=counted)

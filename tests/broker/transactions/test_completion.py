@@ -62,8 +62,8 @@ def test_completion_waits_until_the_decision_is_recorded(scene: Scene, whose: Tr
     scene.send(whose, b"a")
     told = scene.ask(scene.coordinator.end(whose, scene.known().id, is_commit=True))
     assert scene.known().state == "prepare_commit"
-    run_work(scene.running.broker.completer.recover())  # a recovery that is tried again, or a repeated end
-    run_work(scene.running.broker.completer.complete(scene.known().id))
+    run_work(scene.shards.recover())  # a recovery that is tried again, or a repeated end
+    run_work(scene.coordinator.completer.complete(scene.known().id))
     assert (told.all, scene.known().state) == ([], "prepare_commit")
     assert scene.is_held_back()
     scene.flush()
@@ -74,7 +74,7 @@ def test_next_start_aborts_open_transactions_without_blocking_publishes() -> Non
     scene = two_topics()
     scene.send(scene.init(), b"a")
     scene = scene.restart()
-    recovery = scene.ask(scene.running.broker.completer.recover())
+    recovery = scene.ask(scene.shards.recover())
     scene.partition().publish(bytearray(frame.encode(b"plain")), 1000, lambda _: None)
     scene.running.flush()
     assert scene.seen() == []
@@ -173,5 +173,5 @@ def test_marker_is_synced_before_completion_is_recorded() -> None:
 
 def test_recovery_without_open_transactions_does_nothing() -> None:
     scene = Scene(Running())
-    run_work(scene.running.broker.completer.recover())
-    assert repr(scene.running.broker.completer) == "<TransactionCompleter 0 under way>"
+    run_work(scene.shards.recover())
+    assert repr(scene.coordinator.completer) == "<TransactionCompleter 0 under way>"

@@ -338,7 +338,7 @@ def test_transaction_on_fenced_log_ends_after_restart(scene: Scene, whose: Trans
 def test_unreadable_transaction_log_refuses_init_and_hides_open_messages(scene: Scene) -> None:
     scene.send(scene.init(), b"a")
     disk = scene.running.disk.crash()
-    disk.fail("open", path=TRANSACTIONS)
+    disk.fail("open", path=f"*__transactions/{scene.shards.number(NAME)}/*.log")
     again = Scene(Running(disk, scene.running.clock)).recover()
     with pytest.raises(LogFenced):
         again.init()
@@ -404,10 +404,13 @@ def test_an_unused_id_is_forgotten_after_a_week(scene: Scene) -> None:
     scene.running.clock.advance(ALMOST_A_WEEK)
     scene.init("used")
     scene.running.clock.advance(120)
-    scene.coordinator.forget_unused()
+    scene.shards.forget_unused()
     scene.flush()
-    assert set(scene.coordinator.register.by_id) == {"used", "open"}
-    assert set(scene.restart().coordinator.register.by_id) == {"used", "open"}
+    assert ids_of(scene) == ids_of(scene.restart()) == {"used", "open"}
+
+
+def ids_of(scene: Scene) -> set[str]:
+    return {record.id for record in (*scene.shards.open_ones(), *scene.shards.closed_ones())}
 
 
 # --- a start ---
@@ -443,7 +446,7 @@ def test_repeated_recovery_keeps_transactions_begun_since_start(scene: Scene) ->
 def test_callers_waiting_for_recovery_get_its_refusal(scene: Scene) -> None:
     scene.begin(scene.init())
     scene = scene.crash()
-    recovery = scene.ask(scene.running.broker.completer.recover())
+    recovery = scene.ask(scene.shards.recover())
     told = scene.ask(scene.coordinator.init(NAME, NANOSECONDS))
     scene.running.refuse_writes(TRANSACTIONS)
     scene.flush()

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from goqueue.broker.core.open_search import find_open
 from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producers import ProducerMark
@@ -104,8 +105,9 @@ class Traffic:
         """To the next broker, which finds open transactions again before the first read."""
         self.running = running
         partition = running.broker.topics[self.name].partition(0)
-        partition.open.hold(min((offsets[0] for offsets in self.opened.values()), default=0), partition.log_end)
-        run_work(partition.find_open({one: self.epochs.get(one, 0) for one in self.opened}))
+        since = min((offsets[0] for offsets in self.opened.values()), default=0)
+        partition.open.hold(since, partition.log_end, {one: self.epochs.get(one, 0) for one in self.opened})
+        run_work(find_open(partition))
 
     # --- what should be seen ---
 

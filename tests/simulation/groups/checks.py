@@ -22,7 +22,7 @@ Copies = Counter[tuple[str, Content]]
 
 def check_cursors(world: "GroupTraffic") -> None:
     """Cheap enough for every step: each offset is in one place, and who has messages in hand owns where they are of."""
-    ledger, topics = world.coordinator.store, world.broker.topics
+    ledger, topics = world.shards, world.broker.topics
     for group in ledger.groups():
         owners = group.owners()
         for place, cursor in ledger.cursors(group.group).items():
@@ -38,7 +38,7 @@ def check_cursors(world: "GroupTraffic") -> None:
             assert holders <= {owners.get(place)}, (
                 f"only the owner of a place has anything of it: {cursor!r} is of {owners.get(place)}, not of {holders}"
             )
-        if world.coordinator.rebalancer.pending_rebalance(group.group) is None:
+        if world.shards.of(group.group).rebalancer.pending_rebalance(group.group) is None:
             for place in (place for member in group.members for place in group.partitions_to_process(member)):
                 assert place in ledger.cursors(group.group) or place[0] not in topics, (
                     f"what is assigned can be read: {place} of {group.group}"
@@ -79,10 +79,10 @@ def check_groups(world: "GroupTraffic") -> None:
             or key.group in world.groups.is_unsure
         ):
             continue
-        if world.coordinator.store.group_log(key.group).log.fence is not None:
+        if world.shards.partitions[world.shards.number(key.group)].log.fence is not None:
             assert world.is_faulty, f"every log of groups opens on a sound disk: that of {key.group}"
             continue
-        cursor = world.coordinator.store.cursor(key.group, key.place)
+        cursor = world.shards.cursor(key.group, key.place)
         if cursor is None or cursor.topic_ns != key.created_ns:
             assert not progress.done, f"what is done stays so: {key} is forgotten"
             assert not progress.counts, f"deliveries are remembered: {key} is forgotten"

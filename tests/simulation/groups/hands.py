@@ -92,7 +92,7 @@ class Begun:
             return
         expected = progress.owed.history.get(message.offset)
         assert expected == content_of(message), f"what was published is handed out: {key} {message.offset}"
-        cursor = self.world.coordinator.store.cursor(self.group, key.place)
+        cursor = self.world.shards.cursor(self.group, key.place)
         partition = self.world.broker.topics[key.topic].partitions[key.partition]
         for first, end, retry in self.waiting.get(key, ()) if message.key and cursor is not None else ():
             for offset in range(first, min(end, message.offset)):
@@ -106,7 +106,7 @@ class Begun:
 
         What was given back is in hand again when the disk refuses that: then it may be more.
         """
-        cursors = self.world.coordinator.store.cursors(self.group)
+        cursors = self.world.shards.cursors(self.group)
         leases = [
             lease for one in cursors.values() for lease in one.leases.values() if lease.grant.member == self.member
         ]
@@ -121,7 +121,7 @@ class Begun:
 
 
 def begin(world: "GroupTraffic", group: str, member: str, in_flight_max: int, *, in_order: bool) -> Begun:
-    cursors = world.coordinator.store.cursors(group) if in_order else {}
+    cursors = world.shards.cursors(group) if in_order else {}
     return Begun(
         world,
         group,

@@ -148,7 +148,7 @@ class Client:
 
         self.is_joining = True
         try:
-            world.coordinator.membership.join(self.group, options, told)
+            world.shards.of(self.group).membership.join(self.group, options, told)
         except GoQueueError as error:
             self.is_joining = False
             self.refused("joining", error)
@@ -157,11 +157,11 @@ class Client:
         if self.member is None:
             return
         try:
-            group, _ = self.world.coordinator.membership.heartbeat(self.group, self.member, self.generation)
+            group, _ = self.world.shards.of(self.group).membership.heartbeat(self.group, self.member, self.generation)
             self.learn(group)
         except GenerationStale as error:
             self.refused("a heartbeat", error)
-            self.learn(self.world.coordinator.membership.assignment(self.group, self.member))
+            self.learn(self.world.shards.of(self.group).membership.assignment(self.group, self.member))
         except GoQueueError as error:
             self.refused("a heartbeat", error)
 
@@ -178,7 +178,7 @@ class Client:
                 self.learn(result[1])
 
         try:
-            membership = self.world.coordinator.membership
+            membership = self.world.shards.of(self.group).membership
             membership.revoke(self.group, self.member, self.generation, places, told)
         except GoQueueError as error:
             self.refused("giving up", error)
@@ -196,7 +196,7 @@ class Client:
                 self.forget()
 
         try:
-            self.world.coordinator.membership.leave(self.group, member, told)
+            self.world.shards.of(self.group).membership.leave(self.group, member, told)
         except GoQueueError as error:
             self.refused("leaving", error)
 
@@ -212,7 +212,7 @@ class Client:
         begun = begin(
             self.world, self.group, self.member, self.in_flight_max, in_order=self.options.get("order") == "key"
         )
-        work = self.world.coordinator.polling.poll(self.group, self.member, generation, options)
+        work = self.world.shards.of(self.group).polling.poll(self.group, self.member, generation, options)
         done = partial(self._handed, begun, stale)
         task = Task(self.world.world, f"poll of {self.member}", work, done, self._poll_refused)
         self.polls.append(task)
@@ -242,7 +242,7 @@ class Client:
         told = self._expect(asked)
         statements = [one.statement for one in asked]
         try:
-            self.world.coordinator.settlement.settle(self.group, self.member, statements, told)
+            self.world.shards.of(self.group).settlement.settle(self.group, self.member, statements, told)
         except GoQueueError as error:
             told(error)
 
@@ -251,7 +251,7 @@ class Client:
         told, first = self._expect(asked), asked[0].statement
         receipts = [one.hand.receipt(one.offsets[0]) for one in asked]
         try:
-            self.world.coordinator.settlement.settle_receipts(receipts, None, first, told)
+            self.world.shards.settle_receipts(receipts, None, first, told)
         except GoQueueError as error:
             told(error)
 
@@ -305,13 +305,13 @@ class Client:
         self.world.model.waiting += 1
         try:
             by_place = {key.place: offset for key, offset in offsets.items()}
-            self.world.coordinator.offsets.commit(self.group, self.member, self.generation, by_place, told)
+            self.world.shards.of(self.group).offsets.commit(self.group, self.member, self.generation, by_place, told)
         except GoQueueError as error:
             told(error)
 
     def _meant(self, key: Key, offset: int) -> list[int]:
         """Return what a commit is about; where lanes are read one by one, of what is below it what was handed out."""
-        cursor = self.world.coordinator.store.cursor(self.group, key.place)
+        cursor = self.world.shards.cursor(self.group, key.place)
         owed = self.world.groups.progress[key].owed
         if cursor is None or cursor.heads is None or cursor.topic_ns != key.created_ns:
             return [one for one in range(offset) if not self._is_acked_in_transaction(key, one)]
@@ -322,7 +322,7 @@ class Client:
 
     def _is_acked_in_transaction(self, key: Key, offset: int) -> bool:
         """A commit passes around it."""
-        cursor = self.world.coordinator.store.cursor(self.group, key.place)
+        cursor = self.world.shards.cursor(self.group, key.place)
         return cursor is not None and cursor.topic_ns == key.created_ns and offset in cursor.transactional
 
 

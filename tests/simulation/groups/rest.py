@@ -24,7 +24,7 @@ def come_to_rest(world: "GroupTraffic") -> None:
     """Let one patient member of each group drain everything: each message was delivered or is done."""
     for client in world.clients:
         client.vanish()
-    names = [group.group for group in world.coordinator.store.groups()]
+    names = [group.group for group in world.shards.groups()]
     world.drainers = {name: Client(world, name, world.styles[name], "drainer", 1000) for name in names}
     drainers = world.drainers.values()
     settle(world)
@@ -52,11 +52,12 @@ def settle(world: "GroupTraffic") -> None:
     """Let the broker do all that it has to do by now."""
     for _ in range(3):
         world.transactions.redeem()
-        world.coordinator.deadlines.call_due(world.coordinator.clock.now_ns())
+        world.call_due()
         _flush(world)
         world.clock.advance(0.03)
-        run_work(world.coordinator.dead_letter_mover.move_all(), lambda: _flush(world))
-    run_work(world.coordinator.store.rewrite_logs(), lambda: _flush(world))
+        for coordinator in world.shards:
+            run_work(coordinator.dead_letter_mover.move_all(), lambda: _flush(world))
+    run_work(world.shards.rewrite_logs(), lambda: _flush(world))
     world.see()
 
 
@@ -66,7 +67,7 @@ def _flush(world: "GroupTraffic") -> None:
 
 
 def _join(world: "GroupTraffic", client: Client) -> None:
-    topics = {place[0] for place in world.coordinator.store.cursors(client.group)} & world.broker.topics.keys()
+    topics = {place[0] for place in world.shards.cursors(client.group)} & world.broker.topics.keys()
     if client.member is None and not client.is_joining and topics:
         client.join(sorted(topics), 1800)
         settle(world)
@@ -108,7 +109,7 @@ def _drain(world: "GroupTraffic", client: Client) -> None:
 
 def _left(world: "GroupTraffic", name: str) -> list[tuple[str, GroupLag]]:
     """Where a group has not done all that there is."""
-    lags = run_work(world.coordinator.lags.of_group(name), lambda: _flush(world))
+    lags = run_work(world.shards.of(name).lags.of_group(name), lambda: _flush(world))
     done = (0, 0, 0, 0, 0)
     return [
         (name, lag)
@@ -123,7 +124,7 @@ def _check_seen(world: "GroupTraffic") -> None:
         topic = world.broker.topics.get(key.topic)
         if progress.owed is None or topic is None or topic.created_ns != key.created_ns:
             continue
-        cursor = world.coordinator.store.cursor(key.group, key.place)
+        cursor = world.shards.cursor(key.group, key.place)
         if cursor is None or cursor.topic_ns != key.created_ns:  # a client that opened it was refused
             continue
         partition = topic.partitions[key.partition]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from goqueue.broker.core.partition_ref import PartitionRef
-from goqueue.broker.groups.coordinator import GroupCoordinator
 from goqueue.broker.groups.offsets import ResetOffset, ResetOptions, ResetTarget
 from goqueue.broker.groups.poll import PollOptions
 from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
 from goqueue.broker.groups.settle_commands import SettleAction, SettleCommand
+from goqueue.broker.groups.shards import GroupShards
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, GroupNotEmpty, GroupNotFound
 from tests.simulation.groups.checks import check_cursors, check_groups
@@ -39,6 +39,7 @@ class GroupTraffic(Traffic):
     """Two groups of clients that read the topics of the publishing traffic."""
 
     topics = frozenset(f"{name}{DEAD_LETTER_SUFFIX}" for name in NAMES)
+    expected_codes = ("broker_stopping", "log_closed")
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -95,8 +96,8 @@ class GroupTraffic(Traffic):
         return self.publishing.model
 
     @property
-    def coordinator(self) -> GroupCoordinator:
-        return self.broker.coordinator
+    def shards(self) -> GroupShards:
+        return self.broker.groups
 
     # --- lives ---
 
@@ -113,7 +114,7 @@ class GroupTraffic(Traffic):
         check_groups(self)
 
     def _floor(self, key: Key) -> int:
-        cursor = self.coordinator.store.cursor(key.group, key.place)
+        cursor = self.shards.cursor(key.group, key.place)
         return cursor.floor if cursor is not None else 0
 
     def before_step(self) -> None:
@@ -139,8 +140,8 @@ class GroupTraffic(Traffic):
 
     def see(self) -> None:
         """Take note of places that groups have opened, and hold all of them against what must always be so."""
-        for group in self.coordinator.store.groups():
-            for place, cursor in self.coordinator.store.cursors(group.group).items():
+        for group in self.shards.groups():
+            for place, cursor in self.shards.cursors(group.group).items():
                 key = Key(group.group, *place, cursor.topic_ns)
                 progress = self.groups.progress.get(key)
                 if progress is None:
@@ -149,7 +150,7 @@ class GroupTraffic(Traffic):
                     progress.is_closed = False
                     progress.begin = max(progress.begin, cursor.floor if key.group in self.groups.begin_late else 0)
         for key, progress in self.groups.progress.items():
-            standing = self.coordinator.store.cursor(key.group, key.place)
+            standing = self.shards.cursor(key.group, key.place)
             progress.is_closed |= standing is None or standing.topic_ns != key.created_ns
         check_cursors(self)
 
@@ -179,7 +180,7 @@ class GroupTraffic(Traffic):
         if client.is_joining or not topics:
             return
         chosen = topics if self.random.random() < 0.7 else self.random.sample(topics, 1)
-        group = self.coordinator.store.group(client.group)
+        group = self.shards.group(client.group)
         client.options = dict(STYLES[client.group])
         if group is None or not group.members:
             client.options["strategy"] = self.random.choice((None, "range", "round_robin", "sticky"))
@@ -284,7 +285,7 @@ class GroupTraffic(Traffic):
         places, offsets = [*client.places, *client.partitions_to_revoke], {}
         for key in self.groups.of(client.group):
             if key.place in places and (end := self._end(key)) is not None:
-                cursor = self.coordinator.store.cursor(client.group, key.place)
+                cursor = self.shards.cursor(client.group, key.place)
                 offsets[key] = self.random.randint(min(cursor.floor if cursor is not None else 0, end), end)
         client.commit(offsets)
 
@@ -320,7 +321,7 @@ class GroupTraffic(Traffic):
         offsets = {}
         for place in self.random.sample(places, min(len(places), 2)):
             topic = self.broker.topics.get(place[0])
-            cursor = self.coordinator.store.cursor(client.group, place)
+            cursor = self.shards.cursor(client.group, place)
             is_there = topic is not None and place[1] < len(topic.partitions)
             end = topic.partitions[place[1]].high_watermark if topic is not None and is_there else 1
             offsets[place] = self.random.randint(min(cursor.floor if cursor is not None else 0, end), end)
@@ -370,7 +371,7 @@ class GroupTraffic(Traffic):
             self.tell("  ", "the reset was refused:", error)
 
         options = ResetOptions(name, to, value.get(to, 0))
-        self.world.begin("reset", self.coordinator.offsets.reset(group, options), done, refused)
+        self.world.begin("reset", self.shards.of(group).offsets.reset(group, options), done, refused)
 
     def delete_group(self) -> None:
         group = self.random.choice(self.clients).group
@@ -385,7 +386,7 @@ class GroupTraffic(Traffic):
                 self.refused(f"the deletion of {group}", error)
 
         try:
-            self.coordinator.membership.delete(group, told)
+            self.shards.of(group).membership.delete(group, told)
         except (GroupNotFound, GroupNotEmpty):
             return
         self.groups.is_unsure.add(group)
@@ -394,14 +395,16 @@ class GroupTraffic(Traffic):
     # --- what the broker does by itself ---
 
     def call_due(self) -> None:
-        self.coordinator.deadlines.call_due(self.coordinator.clock.now_ns())
+        for coordinator in self.shards:
+            coordinator.deadlines.call_due(coordinator.clock.now_ns())
 
     def carry(self) -> None:
-        if not self.coordinator.dead_letter_mover.is_idle:
-            self.world.once("carry", self.coordinator.dead_letter_mover.move_all)
+        for number, coordinator in enumerate(self.shards):
+            if not coordinator.dead_letter_mover.is_idle:
+                self.world.once(f"carry {number}", coordinator.dead_letter_mover.move_all)
 
     def rewrite_log(self) -> None:
-        self.world.once("rewrite", self.coordinator.store.rewrite_logs)
+        self.world.once("rewrite", self.shards.rewrite_logs)
 
     def refuse_groups(self) -> None:
         """Let only the logs of groups fail, so that everything else goes on."""

@@ -94,7 +94,7 @@ class Transactions:
         told, statements = _Told(client, transaction, asked), [one.statement for one in asked]
         self._tell(client, transaction, *((one.topic, one.partition, one.ranges, one.lease[-6:]) for one in statements))
         try:
-            transaction_acks = self._world.coordinator.transaction_acks
+            transaction_acks = self._world.shards.of(client.group).transaction_acks
             transaction_acks.acks(client.group, client.member, statements, transaction.whose, told)
         except GoQueueError as error:
             told(error)
@@ -103,14 +103,14 @@ class Transactions:
 
     def receipts(self, client: "Client", asked: "Sequence[Asked]") -> None:
         """The same of single messages, each with its receipt."""
-        transaction, transaction_acks = self.some(), self._world.coordinator.transaction_acks
+        transaction, shards = self.some(), self._world.shards
         told, receipts = _Told(client, transaction, asked), [one.hand.receipt(one.offsets[0]) for one in asked]
         self._tell(client, transaction, *receipts)
         try:
-            assert set(transaction_acks.groups_of(receipts, transaction.whose)) <= {client.group}, (
+            assert set(shards.groups_of_receipts(receipts, transaction.whose)) <= {client.group}, (
                 "a receipt is of one group"
             )
-            transaction_acks.receipts(receipts, None, transaction.whose, told)
+            shards.acknowledge_receipts(receipts, None, transaction.whose, told)
         except GoQueueError as error:
             told(error)
             return
@@ -139,7 +139,7 @@ class Transactions:
         self._tell(client, transaction, offsets, client.member if is_member else "no owner")
         member, generation = (client.member, client.generation) if is_member else (None, None)
         try:
-            world.coordinator.transaction_acks.offsets(
+            world.shards.of(client.group).transaction_acks.offsets(
                 client.group, member, generation, offsets, transaction.whose, told
             )
         except GoQueueError as error:
@@ -147,7 +147,7 @@ class Transactions:
             return
         world.see()
         for place, end in offsets.items():
-            cursor = world.coordinator.store.cursors(client.group)[place]
+            cursor = world.shards.cursors(client.group)[place]
             progress = world.groups.progress[Key(client.group, *place, cursor.topic_ns)]
             promise = Promise(
                 progress, progress.resets, frozenset(_acked_in_transaction(cursor, range(end), transaction.whose))
@@ -180,7 +180,7 @@ class Transactions:
         told = partial(self._told, transaction, group, self._world.lives)
         self._world.model.waiting += 1
         is_commit = bool(transaction.is_commit)
-        self._world.coordinator.transaction_acks.end_transaction(
+        self._world.shards.of(group).transaction_acks.end_transaction(
             group, transaction.whose, is_commit, transaction.failed, told
         )
 
@@ -222,7 +222,7 @@ class _Told:
 
     def look(self) -> None:
         """Return what was decided, though it is not durable yet."""
-        ledger = self.client.world.coordinator.store
+        ledger = self.client.world.shards
         for asked in self.asked:
             hand, cursor = asked.hand, ledger.cursor(self.client.group, asked.hand.key.place)
             acked_in_transaction = (

@@ -122,7 +122,7 @@ def _meant(partition: Partition, ranges: list[tuple[int, int]]) -> set[int]:
 def check_register(world: "TransactionTraffic") -> None:
     """After a start: no epoch has fallen."""
     for name, whose in world.model.latest.items():
-        record = world.transactions.register.by_id.get(name)
+        record = world.transactions.record(name)
         if record is None or record.producer != whose.producer:
             continue
         is_to_rise = record.state in PREPARED and record.epoch + 1 == whose.epoch  # of what was told, not recorded
@@ -131,9 +131,8 @@ def check_register(world: "TransactionTraffic") -> None:
 
 def check_rested(world: "TransactionTraffic") -> None:
     """Nothing is open any more, and nothing is held back."""
-    register = world.transactions.register
-    assert not register.opened, f"all transactions end: {[register.by_id[name] for name in register.opened]}"
-    assert all(record.state not in OPEN for record in register.by_id.values())
+    assert not world.transactions.open_count, f"all transactions end: {list(world.transactions.open_ones())}"
+    assert all(record.state not in OPEN for record in world.records.values())
     for place, partition in world.partitions():
         assert partition.last_stable == partition.high_watermark == partition.log_end, (
             f"the last stable offset moves on: {partition!r} is stable up to {partition.last_stable}: {place}"

@@ -13,8 +13,8 @@ from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import Promise, Work
-from goqueue.broker.transactions.coordinator import TransactionCoordinator
 from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionMetadata
+from goqueue.broker.transactions.shards import TransactionShard
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import (
     GoQueueError,
@@ -77,8 +77,8 @@ class Incarnation:
         self.calls, self.is_starting = 0, False
 
     @property
-    def coordinator(self) -> TransactionCoordinator:
-        return self.world.transactions
+    def coordinator(self) -> TransactionShard:
+        return self.world.transactions.of(self.name)
 
     def call(self, what: str, work: Work[Any], done: Callable[[Any], object]) -> None:
         life, whose = self.world.lives, self.whose

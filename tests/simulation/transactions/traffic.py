@@ -12,9 +12,11 @@ from goqueue.broker.core.upkeep import maintain_partition
 from goqueue.broker.core.work import Work
 from goqueue.broker.delay.cleanup import clean_delayed_log
 from goqueue.broker.delay.delivery import PartitionDelivery
-from goqueue.broker.transactions.coordinator import TransactionCoordinator
+from goqueue.broker.transactions.records import TransactionMetadata
+from goqueue.broker.transactions.shards import TransactionShard, TransactionShards
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, TopicBusy, TopicExists, TopicNotFound
+from goqueue.limits import TRANSACTION_LOGS
 from tests.simulation.task import Task
 from tests.simulation.traffic import Actions, Traffic
 from tests.simulation.transactions import checks
@@ -31,8 +33,8 @@ class TransactionTraffic(Traffic):
     """Transactions over two topics."""
 
     topics = frozenset(TOPICS)
-    caches = (".aborted", "__transactions/0/snapshot")
-    expected_codes = ("log_closed", "topic_busy", "transaction_pending")
+    caches = (".aborted", *(f"__transactions/{number}/snapshot" for number in range(TRANSACTION_LOGS)))
+    expected_codes = ("broker_stopping", "log_closed", "topic_busy", "transaction_pending")
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -85,19 +87,31 @@ class TransactionTraffic(Traffic):
         }
 
     @property
-    def transactions(self) -> TransactionCoordinator:
+    def transactions(self) -> TransactionShards:
         return self.broker.transactions
+
+    @property
+    def records(self) -> dict[str, TransactionMetadata]:
+        """All transactional ids."""
+        return {name: record for shard in self.transactions for name, record in shard.register.by_id.items()}
 
     # --- lives ---
 
     def opened(self) -> None:
         self.decided = []
-        self.transactions.on_decided.subscribe(self.decided.append)
+        for shard in self.transactions:
+            shard.on_decided.subscribe(self.decided.append)
+        self.transactions.on_opened.subscribe(self._reopened)
         self.is_recovered, self.recovery = False, None
         for name in TOPICS:
             if name not in self.broker.topics:
                 self.create(name)
                 self.store.flush()
+
+    def _reopened(self, shard: TransactionShard) -> None:
+        shard.on_decided.subscribe(self.decided.append)
+        self.is_recovered = False  # what was decided there is carried out now
+        checks.check_register(self)
 
     def recovered(self) -> None:
         checks.check_register(self)
@@ -133,15 +147,15 @@ class TransactionTraffic(Traffic):
             self.settle(rounds=6)
         checks.check_rested(self)
         self.check()
-        for record in self.transactions.register.by_id.values():
+        for record in self.records.values():
             known = self.model.transactions.get(record.last.whose) if record.last is not None else None
             if known is not None and record.last is not None:
                 known.has_ended("commit" if record.last.state == "complete_commit" else "abort", self.tick)
         checks.check_all_or_nothing(self)
-        self.before = dict(self.transactions.register.by_id)
+        self.before = self.records
 
     def after_rest(self) -> None:
-        assert self.transactions.register.by_id == self.before, "the state is what the log says"
+        assert self.records == self.before, "the state is what the log says"
         self.settle(rounds=3)
         for place, partition in self.partitions():
             checks.check_caches(self, place, partition)
@@ -179,7 +193,7 @@ class TransactionTraffic(Traffic):
                 self.recovery = None
                 self.refused("the recovery", error)
 
-            self.recovery = Task(self.world, "recovery", self.broker.completer.recover(), over, refused)
+            self.recovery = Task(self.world, "recovery", self.transactions.recover(), over, refused)
         if self.recovery is not None and self.recovery.is_ready:
             self.recovery.step()
 
@@ -187,10 +201,10 @@ class TransactionTraffic(Traffic):
         """Begin to end one of the decided transactions; they wait for the recovery."""
         if self.is_recovered and self.decided:
             name = self.decided.pop(self.random.randrange(len(self.decided)))
-            self.world.begin(f"the end of {name}", self.broker.completer.complete(name))
+            self.world.begin(f"the end of {name}", self.transactions.of(name).completer.complete(name))
 
     def call_due(self) -> None:
-        for rules in (self.broker.coordinator, self.transactions):
+        for rules in (*self.broker.groups, *self.transactions):
             rules.deadlines.call_due(rules.clock.now_ns())
 
     def once(self, name: str, begin: Callable[[], Any], partition: Partition) -> None:
@@ -239,7 +253,8 @@ class TransactionTraffic(Traffic):
             self.attempt("a roll", self.random.choice(partitions).log.roll)
 
     def snapshot(self) -> None:
-        self.transactions.journal.snapshot()
+        for shard in self.transactions:
+            shard.journal.snapshot()
 
     def forget_unused(self) -> None:
         """Time goes by for a week, or so it seems to the coordinator."""
@@ -392,7 +407,7 @@ class TransactionTraffic(Traffic):
         self._ask_late(transaction, is_commit=transaction.outcome == "commit")
 
     def _ask_late(self, transaction: Transaction, *, is_commit: bool) -> None:
-        coordinator = self.transactions
+        coordinator = self.transactions.of(transaction.id)
         before = coordinator.register.by_id.get(transaction.id)
         if before is not None and before.whose == transaction.whose:
             return
@@ -400,7 +415,7 @@ class TransactionTraffic(Traffic):
 
     def _unchanged(self, transaction: Transaction, work: Work[object]) -> None:
         """A call with an epoch that is over is answered at once, and changes nothing."""
-        register, name = self.transactions.register, transaction.id
+        register, name = self.transactions.of(transaction.id).register, transaction.id
         before = register.by_id.get(name)
         try:
             job = next(work)
@@ -417,7 +432,7 @@ class TransactionTraffic(Traffic):
     def heartbeat(self) -> None:
         if (one := self._fit()) is not None and one.whose is not None:
             try:
-                self.transactions.current(one.whose, one.name)
+                self.transactions.of(one.name).current(one.whose, one.name)
             except GoQueueError as error:
                 one.refused("heartbeat", one.whose, error)
 
@@ -428,13 +443,13 @@ class TransactionTraffic(Traffic):
             return
         former = self.random.choice(known)
         assert former.whose is not None
-        record = self.transactions.register.by_id.get(former.name)
+        record = self.transactions.record(former.name)
         if record is not None and record.whose == former.whose:
             if former.is_fit and not former.is_starting and former.calls == 0:  # it may finish what it has begun
                 self._continue_former(former)
             return
         transaction = self.model.transactions.get(former.whose) or Transaction(former.name, former.whose)
-        coordinator = self.transactions
+        coordinator = self.transactions.of(former.name)
         kind = self.random.choice(("end", "begin", "join", "enlist"))
         if kind == "end":
             self._ask_late(transaction, is_commit=self.random.random() < 0.5)
@@ -456,11 +471,11 @@ class TransactionTraffic(Traffic):
 
     def abort_by_hand(self) -> None:
         """An operator does."""
-        coordinator = self.transactions
-        names = list(coordinator.register.opened)
-        if not names:
+        opened = list(self.transactions.open_ones())
+        if not opened:
             return
-        record = coordinator.register.by_id[self.random.choice(names)]
+        record = self.random.choice(opened)
+        coordinator = self.transactions.of(record.id)
 
         def done(_: object) -> None:
             known = self.model.transactions.get(record.whose)

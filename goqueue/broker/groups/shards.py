@@ -1,0 +1,167 @@
+"""The groups of all shards: which shard has a group or a receipt handle, and what is known of all groups."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.shards import Shards
+from goqueue.broker.core.view import Isolation
+from goqueue.broker.core.work import Work
+from goqueue.broker.groups.coordinator import GroupBasis, GroupCoordinator, GroupSettings, GroupTotals
+from goqueue.broker.groups.cursor import Cursor
+from goqueue.broker.groups.policies import DeliveryPolicies
+from goqueue.broker.groups.records import Group
+from goqueue.broker.groups.settle_commands import SettleCommand
+from goqueue.broker.groups.settlement import SettleCallback, SettleCommandReply
+from goqueue.broker.groups.store import TopicLookup, log_number
+from goqueue.clock import StallFreeClock, SteadyClock
+from goqueue.errors import GoQueueError
+from goqueue.storage.disk import Disk
+
+SettleReceipts = Callable[[GroupCoordinator, Sequence[str], SettleCallback], None]
+
+
+class GroupShards(Shards[GroupCoordinator]):
+    """The group coordinators, one for each group log."""
+
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        disk: Disk,
+        topics: TopicLookup,
+        clock: StallFreeClock,
+        random_bits: Callable[[int], int],
+        settings: GroupSettings,
+        trusted_ns: Callable[[], int],
+    ) -> None:
+        least_ns = max((one.log.last_time for one in partitions), default=0)
+        self._stall_free = clock
+        self.settings = settings
+        self.clock = SteadyClock(clock, least_ns)
+        self.totals = GroupTotals()
+        self.policies = DeliveryPolicies(self, topics, settings.policy)
+        basis = GroupBasis(
+            disk=disk,
+            topics=topics,
+            clock=self.clock,
+            message_age_clock=SteadyClock(clock.machine, least_ns),
+            random_bits=random_bits,
+            settings=settings,
+            trusted_ns=trusted_ns,
+            directory=self,
+            policies=self.policies,
+            totals=self.totals,
+        )
+        super().__init__(partitions, lambda partition: GroupCoordinator(partition, basis))
+
+    def on_wall_ns(self, moment_ns: int) -> int:
+        """Convert a moment of the coordinators' clock, which stops while the broker stalls, to wall time."""
+        return moment_ns + self._stall_free.stalled_ns
+
+    def commit(self) -> None:
+        for coordinator in self:
+            coordinator.commit()
+
+    def rewrite_logs(self) -> Work[None]:
+        """Rewrite the logs that have grown. A failure does not stop the others; the first one is raised at the end."""
+        failure: GoQueueError | None = None
+        for coordinator in list(self):
+            try:
+                yield from coordinator.store.group_log.rewrite_log()
+            except GoQueueError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def topic_changed(self, name: str) -> None:
+        """Handle a topic that was created or deleted, or has other partitions now."""
+        for coordinator in self:
+            coordinator.topic_changed(name)
+
+    # --- all groups ---
+
+    @property
+    def group_count(self) -> int:
+        return sum(one.store.group_count + len(one.rebalancer.creating) for one in self)
+
+    def groups(self) -> Iterator[Group]:
+        for coordinator in self:
+            yield from coordinator.store.groups()
+
+    def group(self, name: str) -> Group | None:
+        return self.of(name).store.group(name)
+
+    def cursors(self, group: str) -> Mapping[PartitionRef, Cursor]:
+        return self.of(group).store.cursors(group)
+
+    def cursor(self, group: str, ref: PartitionRef) -> Cursor | None:
+        return self.of(group).store.cursor(group, ref)
+
+    def isolation(self, name: str) -> Isolation:
+        return self.of(name).store.isolation(name)
+
+    def all_cursors(self) -> Iterator[Cursor]:
+        for coordinator in self:
+            for cursors in coordinator.store.group_log.state.cursors.values():
+                yield from cursors.values()
+
+    # --- receipt handles ---
+
+    def settle_receipts(
+        self, receipts: Sequence[str], member: str | None, template: SettleCommand, callback: SettleCallback
+    ) -> None:
+        """Settle single messages of any groups by their receipt handles."""
+
+        def settle(coordinator: GroupCoordinator, some: Sequence[str], done: SettleCallback) -> None:
+            coordinator.settlement.settle_receipts(some, member, template, done)
+
+        self._settle_receipts(receipts, settle, callback)
+
+    def acknowledge_receipts(
+        self, receipts: Sequence[str], member: str | None, transaction_id: TransactionId, callback: SettleCallback
+    ) -> None:
+        """Acknowledge single messages of any groups in a transaction."""
+
+        def acknowledge(coordinator: GroupCoordinator, some: Sequence[str], done: SettleCallback) -> None:
+            coordinator.transaction_acks.receipts(some, member, transaction_id, done)
+
+        self._settle_receipts(receipts, acknowledge, callback)
+
+    def groups_of_receipts(self, receipts: Sequence[str], transaction_id: TransactionId) -> list[str]:
+        """Return the groups of receipt handles; invalid ones are ignored."""
+        groups: dict[str, None] = {}
+        for number, places in self._by_shard(receipts).items():
+            some = [receipts[place] for place in places]
+            groups |= dict.fromkeys(self.at(number).transaction_acks.groups_of(some, transaction_id))
+        return list(groups)
+
+    def _settle_receipts(self, receipts: Sequence[str], settle: SettleReceipts, callback: SettleCallback) -> None:
+        """Have each shard settle its receipts, and answer in their order. Each shard may refuse its own."""
+        parts = self._by_shard(receipts)
+        if len(parts) <= 1:
+            settle(self.at(next(iter(parts), 0)), receipts, callback)
+            return
+        replies: dict[int, SettleCommandReply] = {}
+
+        def settled(places: Sequence[int], result: list[SettleCommandReply] | GoQueueError) -> None:
+            found = [result] * len(places) if isinstance(result, GoQueueError) else result
+            replies.update(zip(places, found, strict=True))
+            if len(replies) == len(receipts):
+                callback([replies[place] for place in range(len(receipts))])
+
+        for number, places in parts.items():
+            try:
+                some = [receipts[place] for place in places]
+                settle(self.at(number), some, lambda result, places=places: settled(places, result))  # type: ignore[misc]
+            except GoQueueError as error:
+                settled(places, error)
+
+    def _by_shard(self, receipts: Sequence[str]) -> dict[int, list[int]]:
+        """Return the places of the receipts in their list by the number of the shard, which refuses invalid ones."""
+        parts: dict[int, list[int]] = {}
+        for place, text in enumerate(receipts):
+            number = log_number(text.rpartition(":")[2])
+            known = number if number is not None and number < len(self.partitions) else 0
+            parts.setdefault(known, []).append(place)
+        return parts
