@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -44,7 +45,7 @@ class Shell(Protocol):
     async def perform(self, work: Work[Any]) -> Any: ...
 
 
-class Runner:
+class Runner(ABC):
     """A timer, and tasks that `stop` waits for. Created on the event loop."""
 
     def __init__(self, shell: Shell) -> None:
@@ -54,8 +55,8 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
 
-    def start(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def start(self) -> None: ...
 
     def cancel(self) -> None:
         """Cancel the timer and the tasks at once."""
