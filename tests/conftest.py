@@ -52,9 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seeds",
         type=int,
-        default=10,
+        default=6,
         metavar="COUNT",
-        help="how many random lives of each traffic mix are simulated (default: 10)",
+        help="how many random lives of each traffic mix are simulated (default: 6)",
     )
     parser.addoption("--seed", type=int, metavar="NUMBER", help="simulate only the life of this seed")
 
