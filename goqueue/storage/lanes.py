@@ -165,12 +165,6 @@ class SegmentLanes:
     def run_count(self) -> int:
         return sum(map(len, self.runs))
 
-    @property
-    def only(self) -> int | None:
-        """The lane that all messages are in; `NO_LANE` where there are none, None where they are in several."""
-        used = [lane for lane in LANES if len(self.runs[lane])]
-        return None if len(used) > 1 else used[0] if used else NO_LANE
-
     def add(self, lane: int, start: int, end: int) -> None:
         """Messages of one lane behind all others."""
         self.runs[lane].add(start, end, joins=lane == self._last)

@@ -8,13 +8,14 @@ callers that wait. A broker alone commits what its log has stored: what is synce
 The log calls `advance` after each report of the flusher, before it calls the appenders.
 """
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from operator import itemgetter
 
 from goqueue.storage.log import Log
-from goqueue.storage.writer import AppendCallback
+from goqueue.storage.writer import AppendCallback, call_all
 
 
 class CommitLevel(Enum):
@@ -68,11 +69,13 @@ class Commit:
         return min(self.committed_end, self._log.durable_end)
 
     def _answer(self) -> None:
-        obstacle = self._log.obstacle
+        """Answer those who wait for what is reached, and all if the log will not come further."""
+        obstacle, answers = self._log.obstacle, list[Callable[[], None]]()
         for level, waiting in list(self._waiting.items()):
-            while waiting and waiting[0][0] <= self._reached(level):
-                waiting.pop(0)[1](None)
-            while waiting and obstacle is not None:
-                waiting.pop(0)[1](obstacle)
+            reached = self._reached(level)
+            count = bisect_right(waiting, reached, key=_end_of) if obstacle is None else len(waiting)
+            answers += [partial(done, None if end <= reached else obstacle) for end, done in waiting[:count]]
+            del waiting[:count]
             if not waiting:
                 del self._waiting[level]
+        call_all(answers)

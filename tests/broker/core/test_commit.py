@@ -92,6 +92,21 @@ def test_callers_are_told_when_the_log_is_fenced(operation: str) -> None:
     assert scene.calls == ["committed 2: LogFenced"]
 
 
+def test_caller_that_fails_keeps_no_other_from_its_answer() -> None:
+    scene = Scene("interval")
+    scene.partition.append(scan.check_batch(bytearray(frame.encode(b"x"))), lambda _: None)
+    scene.write()
+
+    def fail(_: Exception | None) -> None:
+        raise ValueError("a defect")
+
+    scene.partition.when(1, SYNCED, fail)
+    scene.wait(1, SYNCED)
+    with pytest.raises(ExceptionGroup):
+        scene.write()
+    assert scene.calls == ["synced 1"]
+
+
 def test_callers_are_told_when_the_log_is_deleted() -> None:
     scene = Scene("interval")
     scene.append()
