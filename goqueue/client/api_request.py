@@ -1,13 +1,11 @@
-"""Requests to the broker as values, their answers and errors, and when a request is retried."""
+"""Requests to the broker as values, with their answers and errors."""
 
 import os
 import re
-import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from functools import cache, wraps
-from random import random
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 import msgspec
@@ -17,7 +15,14 @@ from goqueue.client.answers import read_answer
 from goqueue.client.hints import translate
 from goqueue.client.times import seconds
 from goqueue.client.user_agent import user_agent
-from goqueue.errors import BrokerUnreachable, CallerError, GoQueueError, OperatorError, RequestInvalid, TransientError
+from goqueue.errors import (
+    BrokerUnreachable,
+    CallerError,
+    GoQueueError,
+    OperatorError,
+    RequestInvalid,
+    TransientError,
+)
 from goqueue.nearest import nearest
 from goqueue.wire.headers import RETRY_AFTER
 
@@ -32,6 +37,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 JSON = (("content-type", "application/json"), ("accept", "application/json"))
 _UNSURE_HINT = "it may have been stored: check before you send it again"
+_KEY = re.compile(r"[!-~]{1,4096}")
 
 
 class ApiResponse(msgspec.Struct, frozen=True):
@@ -195,89 +201,6 @@ def operation(build: Callable[Concatenate[Any, P], ApiRequest[T]]) -> Operation[
         return client.call(build(client, *given, **options))
 
     return cast("Operation[P, T]", method)
-
-
-FIRST_SECONDS = 0.05
-LONGEST_SECONDS = 5.0
-
-
-class Backoff(msgspec.Struct):
-    """Exponential backoff with full jitter, so that clients spread out."""
-
-    attempts: int = 0
-
-    def next(self, error: GoQueueError, chance: float | None = None) -> float:
-        """Return the seconds to wait; never less than the broker asked for."""
-        most = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(self.attempts, 20))
-        self.attempts += 1
-        asked = error.details.get("retry_after", 0.0)
-        least = min(float(asked), 60.0) if isinstance(asked, (int, float)) else 0.0
-        return least + most * (random() if chance is None else chance)  # noqa: S311 - not a secret
-
-
-def may_repeat(call: ApiRequest[Any], error: GoQueueError) -> bool:
-    """Return whether sending `call` again can do no harm.
-
-    With `unsure` in its details an error leaves open whether the broker carried out the request. With `foreign` it
-    comes from a server that is not a broker.
-    """
-    if not isinstance(error, TransientError) or error.details.get("foreign"):
-        return False
-    return call.idempotent or not error.details.get("unsure")
-
-
-QUIET_SECONDS = 2.0
-"""The time after which a broker that is away is reported."""
-_LEAST_SECONDS = 0.001
-_KEY = re.compile(r"[!-~]{1,4096}")
-
-
-class RequestAttempts:
-    """The time left for a request and its retries.
-
-    The broker may use the patience of a request for its answer. A failed connection attempt may not.
-    """
-
-    def __init__(self, call: ApiRequest[Any], timeout: float) -> None:
-        self._call = call
-        self._timeout = timeout
-        self._patient_until = time.monotonic() + call.patience
-        self._deadline = self._patient_until - call.patience + timeout
-        self._report_at = self._deadline - timeout + QUIET_SECONDS
-        self._backoff = Backoff()
-        self._failure: GoQueueError | None = None
-
-    def left(self) -> float:
-        """Return the seconds for the next attempt. Raises the last error instead when there are none."""
-        left = self._deadline - time.monotonic()
-        if left < _LEAST_SECONDS and self._failure is not None:
-            raise self._failure
-        return left + self._call.patience
-
-    def after(self, error: GoQueueError) -> float:
-        """Return the seconds to wait before the next attempt. Raises the error when there is none."""
-        now = time.monotonic()
-        if self._call.patience and error.details.get("unsure"):  # the broker was there until now
-            self._deadline = max(self._deadline, min(now, self._patient_until) + self._timeout)
-        delay, left = self._backoff.next(error), self._deadline - now
-        self._failure = error
-        if not may_repeat(self._call, error) or delay >= left:
-            error.details.pop("unsent", None)
-            if error.details.get("unsure") and not error.details.get("foreign") and not self._call.idempotent:
-                error.hint = self._call.unsure_hint
-            raise error
-        return delay
-
-    def report(self, error: GoQueueError) -> None:
-        """Log once that the broker is away, so that a program that waits for it does not seem to hang."""
-        now = time.monotonic()
-        if now < self._report_at or not isinstance(error, BrokerUnreachable):
-            return
-        self._report_at = float("inf")
-        import logging  # noqa: PLC0415 - commands start sooner without it
-
-        left = round(self._deadline - now)
-        logging.getLogger("goqueue.client").warning("%s; trying again for %d s", error.sentence, left)
 
 
 def tls_context(address: Address, given: "ssl.SSLContext | None") -> "ssl.SSLContext | None":

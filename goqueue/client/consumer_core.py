@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Literal, get_args
 
 from goqueue.client import member_requests
-from goqueue.client.api_request import ApiRequest, Backoff, check_names, refuse_after_fork
+from goqueue.client.api_request import ApiRequest, check_names, refuse_after_fork
 from goqueue.client.consumer_parts import PollerCore, SettlementSenderCore
 from goqueue.client.lease import AckOutcome, HeldLease, LeaseOwner, Range
 from goqueue.client.lease_tracker import KeyOrderFilter, LeaseTracker, Refused, SettlementBatch, Stats
@@ -18,6 +18,7 @@ from goqueue.client.leased_message import Batch, Delivered, decode
 from goqueue.client.member_requests import HeartbeatResult, ReceivedPoll, SettleResults, TopicPartition
 from goqueue.client.membership import GroupMembership, PendingChange
 from goqueue.client.partition_reads import Isolation
+from goqueue.client.request_attempts import Backoff
 from goqueue.client.times import seconds
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.limits import (

@@ -8,10 +8,11 @@ import time
 from contextlib import AbstractContextManager
 from typing import Generic, Protocol, TypeVar
 
-from goqueue.client.api_request import ApiRequest, ApiResponse, Backoff, ConnectionCore
+from goqueue.client.api_request import ApiRequest, ApiResponse, ConnectionCore
 from goqueue.client.lease import HeldLease
 from goqueue.client.lease_tracker import LeaseTracker, SettlementBatch
 from goqueue.client.member_requests import ReceivedPoll, SettleResults
+from goqueue.client.request_attempts import Backoff
 from goqueue.errors import GoQueueError, RequestTimedOut
 
 C = TypeVar("C", bound=ConnectionCore)

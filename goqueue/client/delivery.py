@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from goqueue.client.api_request import Backoff
+from goqueue.client.request_attempts import Backoff
 from goqueue.client.times import nanoseconds, to_datetime
 from goqueue.delay import DELIVER_IN, due_time
 from goqueue.errors import GoQueueError, RequestTimedOut

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from goqueue.client.api_request import Backoff, error_of_record
+from goqueue.client.api_request import error_of_record
 from goqueue.client.lease import (
     ACK,
     EXTEND,
@@ -33,6 +33,7 @@ from goqueue.client.lease import (
 )
 from goqueue.client.leased_message import Delivered
 from goqueue.client.member_requests import ReceivedPoll, SettleResults, TopicPartition
+from goqueue.client.request_attempts import Backoff
 from goqueue.errors import CallerError, GoQueueError, GroupNotFound, LeaseExpired, MemberUnknown, TransientError
 from goqueue.limits import RECEIPTS_MAX
 

@@ -25,13 +25,13 @@ from goqueue.client.admin_requests import (
 from goqueue.client.api_request import (
     ApiRequest,
     ApiResponse,
-    Backoff,
     ConnectionCore,
     RequestSequence,
     error_of_response,
     unreadable_response,
 )
 from goqueue.client.message import Message, check, decode
+from goqueue.client.request_attempts import Backoff
 from goqueue.client.times import Nanoseconds, seconds
 from goqueue.errors import (
     ChecksumMismatch,

@@ -5,8 +5,9 @@ from typing import Any
 
 from goqueue.client import publish_requests
 from goqueue.client.accumulator import SEQUENCES, Accumulator
-from goqueue.client.api_request import ApiRequest, Backoff
+from goqueue.client.api_request import ApiRequest
 from goqueue.client.delivery import SendBatch, concluded
+from goqueue.client.request_attempts import Backoff
 from goqueue.client.transaction_requests import identity_request
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (

@@ -17,11 +17,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from goqueue.client import publish_requests, transaction_requests
 from goqueue.client.accumulator import Accumulator
-from goqueue.client.api_request import ApiRequest, Backoff, RequestSequence
+from goqueue.client.api_request import ApiRequest, RequestSequence
 from goqueue.client.delivery import SendBatch
 from goqueue.client.leased_message import Batch as Leased
 from goqueue.client.leased_message import Delivered, describe_error
 from goqueue.client.producer_core import Options, ProducerCore
+from goqueue.client.request_attempts import Backoff
 from goqueue.client.sender import BatchSender, SendStep
 from goqueue.client.times import seconds
 from goqueue.client.transaction_acks import ConsumerIdentity, OffsetsByPartition, TransactionAcks

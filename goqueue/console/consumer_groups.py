@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from goqueue.errors import GoQueueError
 from goqueue.quantities import format_count, format_duration
 
 if TYPE_CHECKING:
@@ -10,10 +11,14 @@ if TYPE_CHECKING:
 
 _PAGE_GROUPS = 1000
 
-UNSURE_CODES = {"broker_unreachable", "request_timed_out"}
-"""Codes of errors after which a reset may have been done."""
+_UNSURE_CODES = {"broker_unreachable", "request_timed_out"}
 
 Row = dict[str, Any]
+
+
+def may_be_done(error: GoQueueError) -> bool:
+    """Return whether a request that failed may have been carried out."""
+    return error.code in _UNSURE_CODES or bool(error.details.get("unsure"))
 
 
 def all_groups(client: "Client") -> "Iterator[GroupDetails]":

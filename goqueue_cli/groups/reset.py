@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.consumer_groups import UNSURE_CODES, reset_row, reset_summary, topics_of
+from goqueue.console.consumer_groups import may_be_done, reset_row, reset_summary, topics_of
 from goqueue.console.failure import UsageInvalid, doing, suggesting
 from goqueue.console.flags import Consent, PartitionsFlag
 from goqueue.console.names import reject_empty_names, shorten_name
@@ -154,7 +154,7 @@ def _carry_out(client: "Client", session: Session, group: str, steps: Sequence[_
             number = done["operation"]
             _add_result(rows, step.topic, done["partitions"])
     except GoQueueError as error:
-        if error.code in UNSURE_CODES:
+        if may_be_done(error):
             error.hint = f"`goqueue-cli undo --subject {group}` shows whether it was done"
         elif number is not None:
             terminal.say(f"`{undo_command(session, number)}` undoes what was done until then")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from goqueue.client import AsyncClient, Client, api_request
+from goqueue.client import AsyncClient, Client, request_attempts
 from goqueue.errors import BrokerUnreachable, RequestInvalid, RequestTimedOut, TopicNotFound
 from goqueue.testing.broker import LocalBroker
 from tests.client.peers import Asked, Reply, peer, refusal, reply
@@ -188,7 +188,7 @@ def test_a_closed_client_says_so(kind: type[Any]) -> None:
 def test_a_broker_that_is_away_is_reported_once_while_a_call_waits_for_it(
     quiet: float, reports: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(api_request, "QUIET_SECONDS", quiet)
+    monkeypatch.setattr(request_attempts, "QUIET_SECONDS", quiet)
     with socket.socket() as bound:  # without listening
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -131,14 +131,19 @@ def test_a_broker_that_is_not_ready_says_so_without_an_error(ask: Any) -> None:
     assert len(server.asked) == 1
 
 
+FAR = {"retry_after": 60}
+"""Further away than the timeout, so the refusal is raised at once."""
+
+
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (refusal("broker_stopping", 503), BrokerStopping),
-        (reply(b"<html>", 503), TransientError),
+        (refusal("broker_stopping", 503, details=FAR), BrokerStopping),
+        (reply(b"<html>", 503, Retry_After="60"), TransientError),
         (reply(b"[1]", 200), BrokerUnreachable),
     ],
 )
 def test_what_is_no_readiness_is_an_error(ask: Any, answer: bytes, error: type[Exception]) -> None:
     with answers(answer) as server, pytest.raises(error):
-        ask("readiness", at=server.url, timeout=0.2)
+        ask("readiness", at=server.url, timeout=60)
+    assert len(server.asked) == 1

@@ -7,7 +7,9 @@ import pytest
 from goqueue import errors
 from goqueue.client import api_request, times
 from goqueue.client.address import Address, parse, quote
-from goqueue.client.api_request import LONGEST_SECONDS, ApiRequest, ApiResponse, Backoff, RequestAttempts, may_repeat
+from goqueue.client.api_request import ApiRequest, ApiResponse
+from goqueue.client.request_attempts import LONGEST_SECONDS, Backoff, RequestAttempts, may_repeat
+from goqueue.testing.clock import ManualClock
 
 # --- addresses ---
 
@@ -181,6 +183,54 @@ def test_an_attempt_that_no_time_is_left_for_raises_what_went_wrong_before() -> 
     with pytest.raises(errors.BrokerUnreachable) as error:
         attempts.left()
     assert error.value is wrong
+
+
+def attempts_and_clock(call: ApiRequest[None]) -> tuple[RequestAttempts, ManualClock]:
+    clock = ManualClock()
+    return RequestAttempts(call, 30.0, lambda: clock.monotonic_ns() / 1e9), clock
+
+
+@pytest.mark.parametrize(
+    "late", [errors.RequestTimedOut("x", unsure=True), errors.BrokerUnreachable("timed out", unsent=True)], ids=repr
+)
+def test_refusal_is_raised_when_a_later_attempt_gets_no_answer_in_time(late: errors.GoQueueError) -> None:
+    attempts, clock = attempts_and_clock(ApiRequest("GET", "/", lambda _: None))
+    refusal = errors.BrokerStopping("x")
+    attempts.after(refusal)
+    clock.advance(30)
+    with pytest.raises(errors.BrokerStopping) as error:
+        attempts.after(late)
+    assert (error.value, refusal.details) == (refusal, {"unsure": True})
+
+
+def test_timeout_is_raised_when_the_request_must_not_be_repeated() -> None:
+    attempts, clock = attempts_and_clock(ApiRequest("POST", "/", lambda _: None, idempotent=False))
+    attempts.after(errors.BrokerStopping("x"))
+    clock.advance(30)
+    with pytest.raises(errors.RequestTimedOut) as error:
+        attempts.after(errors.RequestTimedOut("x", unsure=True))
+    assert "may have been stored" in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("last", "seconds"),
+    [
+        (errors.BrokerUnreachable("Connection refused", unsent=True, retry_after=30), 1),
+        (errors.TopicNotFound("x"), 1),
+        (errors.BrokerOverloaded("x"), 30),
+        (errors.BrokerUnreachable("no broker", foreign=True), 30),
+    ],
+)
+def test_last_error_is_raised_when_it_says_more_than_an_earlier_refusal(
+    last: errors.GoQueueError, seconds: int
+) -> None:
+    attempts, clock = attempts_and_clock(ApiRequest("GET", "/", lambda _: None))
+    attempts.after(errors.BrokerStopping("x"))
+    clock.advance(seconds)
+    with pytest.raises(type(last)) as error:
+        attempts.after(last)
+    assert error.value is last
+    assert "unsure" not in last.details
 
 
 def test_patience_extends_the_wait_for_an_answer_only() -> None:

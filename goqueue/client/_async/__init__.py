@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from goqueue.client.api_request import ApiRequest, RequestAttempts, RequestSequence
+from goqueue.client.api_request import ApiRequest, RequestSequence
 from goqueue.client.async_connection import AsyncConnection
+from goqueue.client.request_attempts import RequestAttempts
 from goqueue.client.tasks import sleep
 from goqueue.errors import GoQueueError
 

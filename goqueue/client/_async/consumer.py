@@ -9,7 +9,7 @@ from typing import Any, Self
 from goqueue.client import unclosed
 from goqueue.client._async.consumer_parts import AsyncPoller, AsyncSettlementSender
 from goqueue.client._async.handler_runner import AsyncRunnableConsumer
-from goqueue.client.api_request import ApiRequest, RequestAttempts
+from goqueue.client.api_request import ApiRequest
 from goqueue.client.async_connection import AsyncConnection
 from goqueue.client.consumer_core import CLOSE_SECONDS, UNREAD_SECONDS_MAX, ConsumerOptions
 from goqueue.client.consumer_parts import TICK_SECONDS, WaitLimit, settlement_error
@@ -17,6 +17,7 @@ from goqueue.client.lease import HeldLease
 from goqueue.client.leased_message import Batch, Delivered
 from goqueue.client.member_requests import HeartbeatResult
 from goqueue.client.membership import CallbackStep, ConsumerAction
+from goqueue.client.request_attempts import RequestAttempts
 from goqueue.client.tasks import AsyncEvent, AsyncLock, AsyncWorker, invoke, sleep, try_acquire
 from goqueue.client.times import seconds
 from goqueue.errors import ChecksumMismatch, GoQueueError, OperatorError, TransientError

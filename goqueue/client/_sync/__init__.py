@@ -4,8 +4,9 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from goqueue.client.api_request import ApiRequest, RequestAttempts, RequestSequence
+from goqueue.client.api_request import ApiRequest, RequestSequence
 from goqueue.client.connection import Connection
+from goqueue.client.request_attempts import RequestAttempts
 from goqueue.client.threads import sleep
 from goqueue.errors import GoQueueError
 

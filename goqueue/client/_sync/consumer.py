@@ -10,7 +10,7 @@ from typing import Any, Self
 from goqueue.client import unclosed
 from goqueue.client._sync.consumer_parts import Poller, SettlementSender
 from goqueue.client._sync.handler_runner import RunnableConsumer
-from goqueue.client.api_request import ApiRequest, RequestAttempts
+from goqueue.client.api_request import ApiRequest
 from goqueue.client.connection import Connection
 from goqueue.client.consumer_core import CLOSE_SECONDS, UNREAD_SECONDS_MAX, ConsumerOptions
 from goqueue.client.consumer_parts import TICK_SECONDS, WaitLimit, settlement_error
@@ -18,6 +18,7 @@ from goqueue.client.lease import HeldLease
 from goqueue.client.leased_message import Batch, Delivered
 from goqueue.client.member_requests import HeartbeatResult
 from goqueue.client.membership import CallbackStep, ConsumerAction
+from goqueue.client.request_attempts import RequestAttempts
 from goqueue.client.threads import Event, Lock, Worker, invoke, sleep, try_acquire
 from goqueue.client.times import seconds
 from goqueue.errors import ChecksumMismatch, GoQueueError, OperatorError, TransientError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.content import Content
 
-from goqueue.console.consumer_groups import UNSURE_CODES
+from goqueue.console.consumer_groups import may_be_done
 from goqueue.console.due_changes import DueChange
 from goqueue.console.failure import UsageInvalid
 from goqueue.console.message_fields import parse_header, parse_priority
@@ -122,7 +122,7 @@ class PublishDialog(ActionDialog):
         try:
             stored: Stored = await self.dashboard.service.do(call)
         except GoQueueError as error:
-            if error.code in UNSURE_CODES:
+            if may_be_done(error):
                 self.tell("it may have been published: look at the newest messages first", place="plan")
             raise
         if stored.delayed:

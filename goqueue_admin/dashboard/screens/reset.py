@@ -131,7 +131,7 @@ class ResetDialog(ActionDialog):
             for topic in dict.fromkeys(row["topic"] for row in rows):
                 number = (await self._ask(topic, dry_run=False, operation=number))["operation"]
         except GoQueueError as error:
-            if error.code in consumer_groups.UNSURE_CODES:
+            if consumer_groups.may_be_done(error):
                 listing = self.dashboard.shell_command("goqueue-cli", "undo", "--subject", self._group)
                 self.tell(f"{listing} shows whether it was done", place="plan")
             elif number is not None:
