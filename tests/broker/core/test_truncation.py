@@ -1,7 +1,9 @@
 """A partition that was cut back derives from its log what one derives that never had the messages behind."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,9 +14,10 @@ from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producer_checkpoint import load_producers, note_tear, save_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.truncation import truncate_partition
-from goqueue.broker.core.work import run_work
+from goqueue.broker.core.work import Work, run_work
 from goqueue.storage import frame, scan
 from goqueue.storage.lanes import LANES
+from goqueue.storage.reads import ReadResult
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
 from tests.broker.cuts import frames_of, segments_below, with_segments
@@ -92,16 +95,30 @@ class Lived:
         self.load()
         partition, end = self.partition, self.partition.high_watermark
         assert partition.producers is not None
+        messages = messages_of(partition.read_uncommitted)
+        places = np.array([(one, one + 1) for one in map(frame.offset_at, messages)], np.int64).reshape(-1, 2)
         return {
             "uncommitted": frames_of(partition.read_uncommitted),
-            "committed": frames_of(partition.read),
+            "committed": messages_of(partition.read),
             "producers": partition.producers.facts(end),
             "open": [(producer, one.epoch, one.ranges) for producer, one in partition.open],
             "last stable": partition.last_stable,
             "aborted": run_work(partition.aborted.within(0, partition.last_stable)),
-            "lanes": [run_work(partition.lanes.count(lane, 0, end, 1 << 30)) for lane in LANES],
-            "next": [run_work(partition.lanes.next(lane, end // 2, end)) for lane in LANES],
+            "lanes": [run_work(partition.lanes.count_in(lane, places)) for lane in LANES],
+            "next": [self.next_message(lane, end // 2, set(places[:, 0].tolist())) for lane in LANES],
         }
+
+    def next_message(self, lane: int, first: int, messages: set[int]) -> int | None:
+        """Return the offset of the first message of a lane from `first` on."""
+        found = run_work(self.partition.lanes.next(lane, first, self.partition.high_watermark))
+        return found if found is None or found in messages else self.next_message(lane, found + 1, messages)
+
+
+def messages_of(read: Callable[[int, int], Work[ReadResult]]) -> list[bytes]:
+    """Return the frames that are messages. Where reads and segments begin decides what becomes of control records:
+    whether a read of committed messages shows them, and in which lane they are.
+    """
+    return [one for one in frames_of(read) if not frame.decode(one).flags & frame.CONTROL]
 
 
 def frames(count: int, flags: int = 0) -> list[bytes]:
