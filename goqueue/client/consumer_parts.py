@@ -23,6 +23,7 @@ TICK_SECONDS = 0.05
 """The interval of the worker while anything is leased: no settlement waits longer before it is sent."""
 
 RESTLESS_MAX, RESTLESS_SECONDS = 5, 0.1
+LEAST_IDLE_SECONDS = 0.001
 """The number of changes in a row without a wait, and the wait before each further one."""
 
 
@@ -135,23 +136,25 @@ class SettlementSenderCore(Generic[C]):
 
 
 class WaitLimit:
-    """The time for which a caller waits for messages."""
+    """The time for which a caller waits for messages.
+
+    Only waiting polls count as idle time: after a pause of this process or an outage, the broker is asked again.
+    """
 
     def __init__(self, timeout: float, idle_seconds: float | None) -> None:
         self._timeout = timeout
-        self._idle_until = None if idle_seconds is None else time.monotonic() + idle_seconds
+        self.idle_left = idle_seconds
+        """Seconds for which polls must bring nothing until the iteration ends; None for no limit."""
         self._failing_until: float | None = None
         self._backoff = Backoff()
         self._restless = 0
 
-    @property
-    def idle_left(self) -> float | None:
-        """Seconds until the iteration ends without messages; None for no limit."""
-        return None if self._idle_until is None else max(self._idle_until - time.monotonic(), 0.0)
-
-    @property
-    def is_over(self) -> bool:
-        return self.idle_left == 0.0
+    def is_over_after(self, seconds: float) -> bool:
+        """Return whether the iteration ends after a poll that waited this long and brought nothing."""
+        if self.idle_left is None:
+            return False
+        self.idle_left = max(self.idle_left - seconds, 0.0)
+        return self.idle_left < LEAST_IDLE_SECONDS
 
     def answered(self) -> None:
         self._backoff.attempts, self._failing_until = 0, None

@@ -284,6 +284,21 @@ def test_broken_poll_is_retried(group: Group, client: Client) -> None:
         assert values(consumer) == numbers(0, 5)
 
 
+def test_outage_is_no_idle_time(group: Group, client: Client) -> None:
+    polls: list[str] = []
+
+    def refuse_once(asked: Asked) -> Reply | bool:
+        if "/poll" not in asked.target:
+            return False
+        polls.extend(parse_qs(urlsplit(asked.target).query)["timeout"])
+        return len(polls) == 1 and refusal("broker_stopping", 503, details={"retry_after": 0.2})
+
+    group.before = refuse_once
+    with client.consumer("g", ["t"], until_idle="100ms") as consumer:
+        assert values(consumer) == []
+    assert polls[:2] == ["0.100000000s", "0.100000000s"]
+
+
 def test_repeated_nack_after_a_lost_answer_counts_once(group: Group, client: Client) -> None:
     group.publish(b"a")
     group.before = Trouble(group, "/settle", after=True, times=1)

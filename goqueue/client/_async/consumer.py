@@ -173,7 +173,8 @@ class AsyncConsumer(AsyncRunnableConsumer):
             async with self._settler.lock:
                 await self._settler.settle()
             try:
-                if await self._take(limit.idle_left) and limit.is_over:
+                begun = time.monotonic()
+                if await self._take(limit.idle_left) and limit.is_over_after(min(time.monotonic() - begun, self._wait)):
                     return None
                 limit.answered()
             except (TransientError, ChecksumMismatch) as error:

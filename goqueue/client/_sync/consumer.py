@@ -174,7 +174,8 @@ class Consumer(RunnableConsumer):
             with self._settler.lock:
                 self._settler.settle()
             try:
-                if self._take(limit.idle_left) and limit.is_over:
+                begun = time.monotonic()
+                if self._take(limit.idle_left) and limit.is_over_after(min(time.monotonic() - begun, self._wait)):
                     return None
                 limit.answered()
             except (TransientError, ChecksumMismatch) as error:
