@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -18,6 +19,10 @@ MEMORY_FREE_MIN = 4 << 30
 # Temporary directories are kept in memory where it has room: most tests would only wait for the device's syncs.
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE_MIN:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# A shell without job control has background jobs ignore SIGINT, and programs that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Examples are random in every run; a failure prints the blob that repeats it. A slow machine is not a failure.
 # `--hypothesis-profile=long` tries 100 examples, `--hypothesis-profile=thorough` 1,000.
