@@ -337,10 +337,13 @@ class PartitionStreamCore(Generic[C]):
         return (self.is_waiting and self.connection.has_arrived()) or self.ready_in == 0.0
 
     def _taken(self, result: FetchResult | GoQueueError) -> list[Message]:
-        """Return the messages of an answer. After a transient failure there are none, and the next request waits."""
+        """Return the messages of an answer. After a transient failure there are none, and the next request waits.
+
+        A server that is not a broker does not become one by asking again.
+        """
         if isinstance(result, (TransientError, ChecksumMismatch)):
             self._not_before = time.monotonic() + self._backoff.next(result)
-            if self._not_before >= self._trying_until:
+            if self._not_before >= self._trying_until or result.details.get("foreign"):
                 raise result
             return []
         if not isinstance(result, GoQueueError):

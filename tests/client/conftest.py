@@ -1,6 +1,7 @@
 """Fixtures of the client's tests: a peer that plays a group, and both kinds of client."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,7 +35,7 @@ def client_class(request: pytest.FixtureRequest) -> type[Client]:
 
 @pytest.fixture
 def client(server: Peer, client_class: type[Client]) -> Iterator[Client]:
-    with client_class(server.url, timeout="5s") as made:
+    with client_class(server.url, timeout="60s") as made:
         yield made
 
 
@@ -62,7 +63,7 @@ def producer(connected: Client) -> Iterator[TransactionalProducer]:
 @pytest.fixture
 def thread_client(server: Peer) -> Iterator[Client]:
     """A client for tests of threads, signals or forks."""
-    with Client(server.url, timeout="5s") as made:
+    with Client(server.url, timeout="60s") as made:
         yield made
 
 
@@ -70,11 +71,24 @@ def thread_client(server: Peer) -> Iterator[Client]:
 def ask(client_class: type[Client]) -> Callable[..., Any]:
     """Call one method of a client of either kind."""
 
-    def call(url: str, method: str, *given: Any, timeout: float = 5, **options: Any) -> Any:
+    def call(url: str, method: str, *given: Any, timeout: float = 60, **options: Any) -> Any:
         with client_class(url, timeout=timeout) as client:
             return getattr(client, method)(*given, **options)
 
     return call
+
+
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let the clock of this process's clients jump ahead, as a long pause does."""
+    now, passed = time.monotonic, 0.0
+
+    def jump(seconds: float) -> None:
+        nonlocal passed
+        passed += seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: now() + passed)
+    return jump
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import gc
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import islice
@@ -308,10 +309,18 @@ def test_repeated_nack_after_a_lost_answer_counts_once(group: Group, client: Cli
         assert (consumer.stats.nacked, consumer.stats.refused) == (1, 0)
 
 
-def test_iteration_raises_when_the_broker_stays_away(group: Group, server: Peer) -> None:
-    with Client(server.url, timeout="200ms") as client, client.consumer("g", ["t"]) as consumer:
+def test_iteration_raises_when_the_broker_stays_away(
+    group: Group, server: Peer, pass_time: Callable[[float], None]
+) -> None:
+    def hang_up(asked: Asked) -> Reply | bool:
+        if "/poll" not in asked.target:
+            return False
+        pass_time(20)
+        return None
+
+    with Client(server.url, timeout="30s") as client, client.consumer("g", ["t"]) as consumer:
         group.publish(b"a")
-        group.before = lambda asked: None if "/poll" in asked.target else False
+        group.before = hang_up
         with pytest.raises(BrokerUnreachable):
             next(iter(consumer))
         group.before = lambda _: False
@@ -321,7 +330,7 @@ def test_iteration_raises_when_the_broker_stays_away(group: Group, server: Peer)
 def test_close_succeeds_without_a_broker(group: Group) -> None:
     group.publish(b"a")
     with group_of(group) as server:
-        consumer = Client(server.url, timeout="200ms").consumer("g", ["t"])
+        consumer = Client(server.url).consumer("g", ["t"])
         message = next(iter(consumer))
     message.ack()
     consumer.close(timeout=0.2)

@@ -118,7 +118,7 @@ def test_a_peer_that_does_not_say_how_much_it_looked_at_is_not_believed() -> Non
             x_goqueue_checksum=f"{crc32c(b''):08x}",
         )
 
-    with peer(answer) as server, Client(server.url, timeout="200ms") as client:
+    with peer(answer) as server, Client(server.url) as client:
         reader = client.reader("t", filters=["key=a", "value~b c"])
         with pytest.raises(BrokerUnreachable, match="not numbers"):
             list(reader)

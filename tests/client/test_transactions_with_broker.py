@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.client import AsyncClient, Client
+from goqueue.client import AsyncClient, Client, _async, _sync
 from goqueue.client._sync.transaction import TransactionalProducer
 from goqueue.errors import (
     ProducerFenced,
@@ -164,10 +164,14 @@ def test_a_message_that_is_refused_at_the_call_spoils_nothing(
     assert values(broker.url, "a") == ["fine"]
 
 
-def test_an_abort_that_fails_does_not_hide_the_exception(tmp_path: Path, client_class: type[Client]) -> None:
+def test_an_abort_that_fails_does_not_hide_the_exception(
+    tmp_path: Path, client_class: type[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (_async.transaction, _sync.transaction):
+        monkeypatch.setattr(module, "ABORT_SECONDS", 0.3)
     local = LocalBroker(str(tmp_path)).start()
     make(local.url, "a")
-    with client_class(local.url, timeout="300ms") as client, client.producer(transactional_id="p") as producer:
+    with client_class(local.url) as client, client.producer(transactional_id="p") as producer:
         with refused(Failure) as error, producer.transaction() as tx:
             tx.send("a", "lost").result()
             local.stop()

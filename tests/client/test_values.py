@@ -8,7 +8,7 @@ from goqueue import errors
 from goqueue.client import api_request, times
 from goqueue.client.address import Address, parse, quote
 from goqueue.client.api_request import ApiRequest, ApiResponse
-from goqueue.client.request_attempts import LONGEST_SECONDS, Backoff, RequestAttempts, may_repeat
+from goqueue.client.request_attempts import LONGEST_SECONDS, QUIET_SECONDS, Backoff, RequestAttempts, may_repeat
 from goqueue.testing.clock import ManualClock
 
 # --- addresses ---
@@ -231,6 +231,17 @@ def test_last_error_is_raised_when_it_says_more_than_an_earlier_refusal(
         attempts.after(last)
     assert error.value is last
     assert "unsure" not in last.details
+
+
+def test_broker_that_is_away_is_reported_once_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    attempts, clock = attempts_and_clock(ApiRequest("GET", "/", lambda _: None))
+    attempts.report(errors.BrokerUnreachable("no answer from the broker at http://a: Connection refused"))
+    clock.advance(QUIET_SECONDS)
+    attempts.report(errors.BrokerOverloaded("x"))
+    assert caplog.messages == []
+    for _ in range(2):
+        attempts.report(errors.BrokerUnreachable("no answer from the broker at http://a: Connection refused"))
+    assert caplog.messages == ["no answer from the broker at http://a: Connection refused; trying again for 28 s"]
 
 
 def test_patience_extends_the_wait_for_an_answer_only() -> None:

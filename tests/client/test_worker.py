@@ -72,7 +72,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def until(reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not reached():
         assert time.monotonic() < deadline
         threading.Event().wait(0.02)
