@@ -19,7 +19,8 @@ from goqueue.api.http.server import Server
 from goqueue.api.http.server_state import HttpLimits
 from goqueue.testing.clock import ManualClock
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
+LAGGARD_BYTES = 1 << 18
 HOST = b"host: broker\r\n"
 
 P = ParamSpec("P")
@@ -141,7 +142,18 @@ class RunningServer:
 
     async def client(self, **options: Any) -> Client:
         host, port = self.server.address
-        client = Client(*await asyncio.open_connection(host, port, **options))
+        return self._came(await asyncio.open_connection(host, port, **options))
+
+    async def laggard(self) -> Client:
+        """A client that takes little as long as it does not read: its kernel's buffer does not grow."""
+        wire = socket.socket()
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LAGGARD_BYTES)
+        wire.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(wire, self.server.address)
+        return self._came(await asyncio.open_connection(sock=wire, limit=1024))
+
+    def _came(self, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> Client:
+        client = Client(*streams)
         self.clients.append(client)
         return client
 

@@ -17,8 +17,6 @@ from goqueue.errors import AddressUnavailable, BrokerOverloaded
 from tests.api.http.serving import HeldHandler, Recorder, connected, echo, on_a_loop, request, serving, until
 
 LARGE = b"x" * 20_000_000
-LAGGARD = {"limit": 1024}
-"""A client that takes little as long as it does not read."""
 
 
 def large(request: HttpRequest) -> HttpResponse:
@@ -94,7 +92,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_request_is_forgotten() ->
 @on_a_loop
 async def test_slow_reader_gets_no_more_answers_until_it_reads() -> None:
     async with serving(large) as running:
-        client = await running.client(**LAGGARD)
+        client = await running.laggard()
         client.send(request("GET", "/large") + request("GET", "/small"))
         await until(lambda: running.connections() and not running.connections()[0]._writable)
         assert [path for path, *_ in running.seen.answers] == ["/large"]
@@ -105,7 +103,7 @@ async def test_slow_reader_gets_no_more_answers_until_it_reads() -> None:
 @on_a_loop
 async def test_client_that_does_not_read_is_aborted() -> None:
     async with serving(large, write_seconds=30) as running:
-        client = await running.client(**LAGGARD)
+        client = await running.laggard()
         client.send(request("GET", "/large"))
         await until(lambda: running.connections() and not running.connections()[0]._writable)
         running.pass_time(29)
@@ -119,7 +117,7 @@ async def test_client_that_does_not_read_is_aborted() -> None:
 @on_a_loop
 async def test_a_reader_that_takes_enough_may_stay() -> None:
     async with serving(large, write_seconds=30) as running:
-        client = await running.client(**LAGGARD)
+        client = await running.laggard()
         client.send(request("GET", "/large"))
         await until(lambda: running.connections() and not running.connections()[0]._writable)
         connection = running.connections()[0]
@@ -136,7 +134,7 @@ async def test_a_reader_that_takes_enough_may_stay() -> None:
 @on_a_loop
 async def test_closing_connection_with_a_client_that_does_not_read_is_aborted() -> None:
     async with serving(large, write_seconds=30) as running:
-        client = await running.client(**LAGGARD)
+        client = await running.laggard()
         client.send(request("GET", "/large", None, "connection: close"))
         await until(lambda: running.connections() and running.connections()[0]._state is ConnectionState.CLOSING)
         running.pass_time(30)
@@ -149,7 +147,7 @@ async def test_closing_connection_with_a_client_that_does_not_read_is_aborted() 
 @on_a_loop
 async def test_large_answer_is_refused_while_others_hold_all_that_they_may() -> None:
     async with serving(large, answers_bytes=50_000_000, answers_spare_bytes=25_000_000) as running:
-        slow = [await running.client(**LAGGARD) for _ in range(2)]
+        slow = [await running.laggard() for _ in range(2)]
         for number, client in enumerate(slow):
             client.send(request("GET", "/large"))
             await until(lambda: running.server.answer_bytes > (number + 1) * len(LARGE))  # noqa: B023
@@ -167,7 +165,7 @@ async def test_large_answer_is_refused_while_others_hold_all_that_they_may() -> 
 async def test_large_answers_are_refused_while_others_hold_most_memory() -> None:
     async with serving(large, answers_bytes=25_000_000) as running:
         running.server.check_answers()
-        client = await running.client(**LAGGARD)
+        client = await running.laggard()
         client.send(request("GET", "/large"))
         await until(lambda: running.server.answer_bytes)
         with pytest.raises(BrokerOverloaded, match="at most 25,000,000 are allowed"):
@@ -180,7 +178,7 @@ async def test_large_answers_are_refused_while_others_hold_most_memory() -> None
 @on_a_loop
 async def test_answer_is_not_counted_any_more_when_its_reader_is_cut_or_leaves(line: str) -> None:
     async with serving(large, write_seconds=30) as running:
-        cut, leaves = [await running.client(**LAGGARD) for _ in range(2)]
+        cut, leaves = [await running.laggard() for _ in range(2)]
         for client in (cut, leaves):
             client.send(request("GET", "/large", None, line))
         await until(lambda: running.server.answer_bytes > 2 * len(LARGE))
@@ -194,7 +192,7 @@ async def test_answer_is_not_counted_any_more_when_its_reader_is_cut_or_leaves(l
 @on_a_loop
 async def test_answer_is_counted_until_its_reader_has_taken_all_of_it() -> None:
     async with serving(large) as running:
-        client = await running.client(**LAGGARD)
+        client = await running.laggard()
         client.send(request("GET", "/large"))
         await until(lambda: running.server.answer_bytes)
         await client.reader.readexactly(len(LARGE) // 2)
