@@ -526,6 +526,19 @@ def test_functions_fit_on_a_screen() -> None:
     assert long == {}
 
 
+def test_logs_of_others_are_found_by_one_lookup_and_written_through_one_port() -> None:
+    by_number = re.compile(r"\btopics?(\[[^]]+\])?\.partitions\[")
+    written = re.compile(r"(?<!_port)\.(offer|take|publish|end_transactions)\(")
+    found = [
+        f"{source}:{number} {line.strip()}"
+        for source in PROGRAM
+        for number, line in enumerate(source.text.splitlines(), start=1)
+        if by_number.search(line)
+        or (source.module.startswith(("goqueue.broker.groups", "goqueue.broker.transactions")) and written.search(line))
+    ]
+    assert found == []
+
+
 def test_tests_neither_sleep_nor_look_away() -> None:
     avoided = ("time.sleep", "pytest.skip", "pytest.xfail", "pytest.importorskip", "unittest.skip")
     marks = ("pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail")

@@ -17,11 +17,12 @@ from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, Outgoin
 from goqueue.api.problems import TooManyProblems, invalid
 from goqueue.api.router import is_frames
 from goqueue.api.topics import new_topic
+from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.routing import Routing
 from goqueue.broker.core.topic import Topic
-from goqueue.broker.transactions.records import LogRef
 from goqueue.errors import (
     ChecksumMismatch,
     FrameInvalid,
@@ -51,6 +52,9 @@ class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
     epoch: Epoch | None = None
     begin: Annotated[bool, msgspec.Meta(description="Begin the transaction if it has not begun.")] = False
+
+
+_LEVELS = {"none": CommitLevel.STORED, "leader": CommitLevel.STORED, "all": CommitLevel.COMMITTED}
 
 
 class PublishResult(msgspec.Struct):
@@ -184,7 +188,7 @@ def _append(call: ApiCall, target: _Target, frames: list[bytes]) -> _Pending:
     partition, is_delayed = target
     try:
         chosen = delayed_log(call, partition) if is_delayed else partition
-        return call.runtime.offer(chosen, frames, sum(map(len, frames)))
+        return call.runtime.offer(chosen, frames, sum(map(len, frames)), _LEVELS[call.query.acks])
     except GoQueueError as error:  # other partitions may have taken theirs
         return error.without_tracebacks()
 
@@ -342,7 +346,7 @@ async def _append_section(
             partition = delayed_log(call, partition)
         if transaction is not None:
             return await call.runtime.transaction_runner.publish(transaction, partition, content, bytes_max, routing)
-        return await call.runtime.publish(partition, content, bytes_max, routing)
+        return await call.runtime.publish(partition, content, bytes_max, routing, _LEVELS[call.query.acks])
     except GoQueueError as error:
         return error.without_tracebacks()
 

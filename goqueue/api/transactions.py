@@ -28,11 +28,12 @@ from goqueue.api.publishing import delayed_log, publishable_topic
 from goqueue.api.settling import Handle, LeaseRanges, SettleResult, check_ranges, refuse_too_many, settled, statement
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.splits import NO_PARENT
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.groups.settlement import SettleCallback, SettleCommandReply
-from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionState
+from goqueue.broker.transactions.records import EndedTransaction, TransactionState
 from goqueue.broker.transactions.refusals import reason_text
 from goqueue.broker.transactions.shards import TransactionShard
 from goqueue.clock import NANOSECONDS

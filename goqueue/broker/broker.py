@@ -21,6 +21,7 @@ from goqueue.broker.core.catalog import (
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producer_checkpoint import note_tear
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec, check_topic_name, log_name
 from goqueue.broker.core.upkeep import RetentionClock, read_clock_doubt
@@ -316,6 +317,11 @@ class Broker:
         return LogSettings(size, self._log_settings.segment_age_ns)
 
     # --- topics ---
+
+    def log(self, ref: LogRef) -> Partition:
+        """Return a partition, or its delayed log."""
+        partition = self.topic(ref.topic).partition(ref.partition)
+        return self.scheduling(partition).delays.delayed_log if ref.is_delayed else partition
 
     def has_lost_record(self, name: str) -> bool:
         """Return whether there are logs of this topic but no record: `fsck --repair` may restore it."""

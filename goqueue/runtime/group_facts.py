@@ -90,7 +90,7 @@ class _GroupFactsCollector:
                     self._broker.groups.of(cursor.group).lags.idle_seconds(cursor.group, cursor.ref)
                     >= GROUP_TROUBLE_SECONDS
                 )
-            losses += _losses(cursor, one.topic.partitions[cursor.partition])
+            losses += _losses(cursor, one.topic.partition(cursor.partition))
             poison_messages += _poison_messages(cursor, self._broker.groups.policies.of(cursor.group, cursor.topic))
             ranges = max(ranges, cursor.run_count)
             leaving += cursor.moving.count

@@ -49,7 +49,7 @@ async def walk_groups(broker: Broker, slices: TimeSlices) -> AsyncIterator[Group
             await slices.rest()
             topic, left = topic_of(broker, cursor), 0
             if topic is not None:
-                left = offsets_left(cursor, PartitionView(topic.partitions[cursor.partition], group.isolation))
+                left = offsets_left(cursor, PartitionView(topic.partition(cursor.partition), group.isolation))
             found.append(CursorLag(cursor, topic, left))
         yield GroupSnapshot(group, found)
 

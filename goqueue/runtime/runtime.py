@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from goqueue.broker.broker import Broker
 from goqueue.broker.core.admission import decode_batch, header_bytes, validate_batch
+from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.partition import Partition, Placement, PublishCallback
 from goqueue.broker.core.producer_checkpoint import load_producers, save_producers
 from goqueue.broker.core.producers import ProducerMark
@@ -278,10 +279,12 @@ class Runtime:
 
     # --- publish ---
 
-    def offer(self, partition: Partition, frames: list[bytes], size: int) -> "asyncio.Future[Placement]":
+    def offer(
+        self, partition: Partition, frames: list[bytes], size: int, level: CommitLevel = CommitLevel.COMMITTED
+    ) -> "asyncio.Future[Placement]":
         """Publish small frames, in one append with others of the same turn of the loop."""
         answer, done = self.accept(partition.topic, len(frames), size)
-        if partition.offer(frames, done):
+        if partition.offer(frames, done, level):
             if not self._to_commit:
                 self._loop.call_soon(self._commit)
             self._to_commit.append(partition)
@@ -298,8 +301,9 @@ class Runtime:
         content: bytearray | memoryview,
         message_bytes_max: int,
         routing: Routing | None = None,
+        level: CommitLevel = CommitLevel.COMMITTED,
     ) -> "asyncio.Future[Placement]":
-        """Publish a batch of frames; the returned future is done when they are durable."""
+        """Publish a batch of frames; the returned future is done when they have reached the level."""
         answer, done = self.accept(partition.topic, 0, len(content))
         try:
             now_ns = self.clock.now_ns() if partition.is_delayed else None
@@ -310,7 +314,7 @@ class Runtime:
                 self.broker.transactions.refuse_outside(mark)
             if routing is not None:
                 routing.check(partition, mark)
-            partition.take(frames, mark, done)
+            partition.take(frames, mark, done, level)
         except GoQueueError as error:
             done(error)
         return answer

@@ -123,6 +123,11 @@ class LeaderEpochs:
         self.is_complete = True
 
     @property
+    def has_any(self) -> bool:
+        """Return whether an epoch is known to have begun: then the log is replicated."""
+        return bool(self._list.rows or self._noted)
+
+    @property
     def last(self) -> int:
         """The epoch of what is appended next, until another one begins; 0 if none ever began."""
         return self._complete.last

@@ -278,8 +278,8 @@ class Log:
             self._let_go_of_sealed()
 
     def _refuse_pending_appends(self, failure: GoQueueError, *, fenced: bool) -> list[PendingAppend]:
-        """Return to the state of the disk."""
-        if fenced:
+        """Return to the state of the disk, and give the offsets out again unless replicas may have what was there."""
+        if fenced or self.epochs.has_any:
             failure = self.fence_off(failure)
         else:
             self._queue.append(RESUME)

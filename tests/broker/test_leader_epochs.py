@@ -7,11 +7,12 @@ from goqueue.broker.core.epochs import begin_epoch, load_epochs
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import run_work
 from goqueue.broker.delay.cleanup import clean_delayed_log
+from goqueue.errors import LogFenced
 from goqueue.storage import frame
 from goqueue.storage.check import check_segment, plan_check
 from goqueue.storage.epoch_frame import is_epoch_frame
 from goqueue.storage.log import Log
-from tests.broker.brokers import KEEPS, Running
+from tests.broker.brokers import KEEPS, Running, offer_batch
 from tests.broker.delay.delaywork import Scene as DelayScene
 from tests.broker.groupwork import team_with, values_of
 from tests.broker.transactions.scene import Scene as TransactionScene
@@ -107,3 +108,18 @@ def test_journals_replay_the_same_state_with_epoch_frames() -> None:
         assert sorted(name for name in following.broker.topics if not name.startswith("__")) == ["orders", "payments"]
         assert len(epoch_offsets(following.store.logs[f"{CATALOG}/0"])) == 2
         following.create("more")
+
+
+def test_replicated_log_takes_nothing_after_a_refused_write_until_it_is_read_again() -> None:
+    running = Running()
+    running.create("orders")
+    lead(running, running.partition())
+    running.refuse_writes("*/orders/*.log")
+    refused = offer_batch(running.partition(), frame.encode(b"refused, although a replica may have it"))
+    running.flush()
+    assert "no space left" in refused.refusal.sentence
+    with pytest.raises(LogFenced, match="no space left"):
+        offer_batch(running.partition(), frame.encode(b"at the same offset"))
+    after = running.restart()
+    lead(after, after.partition())
+    assert after.publish(frame.encode(b"x")).first_offset == 2

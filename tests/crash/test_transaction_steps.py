@@ -12,10 +12,9 @@ import pytest
 
 from goqueue import delay
 from goqueue.broker.core.open_transactions import TransactionId
-from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.partition_ref import LogRef, PartitionRef
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import run_work
-from goqueue.broker.transactions.records import LogRef
 from goqueue.errors import ProducerFenced, TransactionAborted, TransactionNotOpen
 from goqueue.storage import frame, scan
 from goqueue.storage.flusher import FlushMode

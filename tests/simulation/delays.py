@@ -1,6 +1,6 @@
 """Clients that schedule delayed messages, change and cancel them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -37,6 +37,8 @@ class Scheduled:
     """In the delayed log, once that was answered."""
     cancel: str = ""
     """`asked`, or `answered`."""
+    is_moving: bool = False
+    """A client waits for another due time of it: of two such changes, nobody can tell which comes last."""
     is_hurried: bool = False
     """A client asked for it to be delivered at once."""
     seen: list[int] = field(default_factory=list)
@@ -249,17 +251,18 @@ class DelayTraffic(Traffic):
         assert is_seen or one.cancel or state == "cancelled", f"what is pending can be changed: {one} {error}"
 
     def reschedule(self) -> None:
-        if (one := self._one()) is None or one.offset is None:
+        if (one := self._one()) is None or one.offset is None or one.is_moving:
             return
         due_ns = self.clock.now_ns() + round(self.random.choice(SECONDS) * NANOSECONDS)
-        before = set(one.dues)
         one.dues.add(due_ns)
 
         def done(_: object) -> None:
-            one.dues = (one.dues - before) | {due_ns}
+            one.dues = {due_ns}
+            one.is_moving = False
 
         work = self.delivery(one.partition).delays.reschedule(one.offset, due_ns)
-        self.world.begin(f"reschedule {one}", work, done)
+        one.is_moving = True
+        self.world.begin(f"reschedule {one}", work, done, lambda _: self._has_moved([one]))
 
     def hurry(self) -> None:
         if (one := self._one()) is None or one.offset is None:
@@ -287,13 +290,22 @@ class DelayTraffic(Traffic):
 
     def shift_some(self) -> None:
         number, some = self._some()
-        shift_ns = self.random.choice((-100, 5, 1000)) * NANOSECONDS
+        some, shift_ns = [one for one in some if not one.is_moving], self.random.choice((-100, 5, 1000)) * NANOSECONDS
         for one in some:
             one.dues |= {due + shift_ns for due in one.dues}
+            one.is_moving = True
         delays = self.delivery(number).delays
         offsets = np.array(sorted(one.offset or 0 for one in some), np.int64)
         work = delays.reschedule_many(offsets, lambda dues: dues + shift_ns)
-        self.world.begin("shift some", work)
+        self.world.begin("shift some", work, lambda _: self._has_moved(some), lambda _: self._has_moved(some))
+
+    def _has_moved(self, some: Iterable[Scheduled]) -> None:
+        for one in some:
+            one.is_moving = False
+
+    def died(self, *, may_lose_answers: bool) -> None:
+        del may_lose_answers
+        self._has_moved(self.messages.values())
 
     def _some(self) -> tuple[int, list[Scheduled]]:
         number = self.random.randrange(PARTITIONS)

@@ -19,6 +19,25 @@ class PublishingForGroups(PublishingTraffic):
     has_streams = False
 
 
+OF_GROUPS = {  # more messages in members' hands than the usual weights bring
+    "offer": 40,
+    "flush_some": 60,
+    "commit": 30,
+    "join": 20,
+    "poll": 60,
+    "settle": 80,
+    "transaction_ack": 4,
+    "redeem": 4,
+    "call_due": 8,
+    "vanish": 1,
+    "leave": 1,
+    "pass_time": 4,
+    "alter_topic": 0.5,
+    "delete_topic": 0.4,
+    "crash": 0.7,
+    "crash_soon": 0.7,
+}
+
 CHECKPOINTS = ("*producers", "*snapshot", "*compacted")
 
 MIXES = {
@@ -37,10 +56,11 @@ MIXES = {
     ),
     "groups": Mix(
         (PublishingForGroups, GroupTraffic),
-        steps=350,
+        steps=500,
         groups=GROUP_SETTINGS,
         seconds=GROUP_SECONDS,
         jumps=(-3600, 3600),
+        weights=OF_GROUPS,
     ),
     "transactions": Mix(
         (TransactionTraffic,),

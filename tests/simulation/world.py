@@ -14,11 +14,14 @@ from random import Random
 from typing import Any
 
 from goqueue.broker.broker import Broker
+from goqueue.broker.core.names import is_internal
+from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producer_checkpoint import save_producers
 from goqueue.broker.core.shards import Shards
 from goqueue.broker.core.work import Work, run_work
 from goqueue.broker.groups.coordinator import GroupSettings
-from goqueue.errors import GoQueueError, OperatorError, TransientError
+from goqueue.errors import BrokerUnreachable, GoQueueError, OperatorError, TransientError
 from goqueue.storage.flusher import FlushMode
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import Store
@@ -56,6 +59,17 @@ class Mix:
     """Of actions, by name, where they differ from the usual ones."""
 
 
+class PartedBroker(Broker):
+    """A broker of which some topics can be out of reach for those who do not own them."""
+
+    away: frozenset[str] = frozenset()
+
+    def log(self, ref: LogRef) -> Partition:
+        if ref.topic in self.away:
+            raise BrokerUnreachable(f"the leader of {ref.topic}/{ref.partition} cannot be reached")
+        return super().log(ref)
+
+
 class World:
     """The disk, the clock, the broker that runs now, and the traffic that outlives it."""
 
@@ -71,7 +85,7 @@ class World:
         self.is_over = False
         """Whether this world ends early, since what happened in it is not simulated further."""
         self.store: Store
-        self.broker: Broker
+        self.broker: PartedBroker
         self.tasks: list[Task] = []
         self.rounds: dict[str, Task] = {}
         """Tasks of which one runs at a time, by name."""
@@ -154,6 +168,7 @@ class World:
             self.check: 2,
             self.refuse: 2,
             self.fill: 1,
+            self.part: 1,
             self.end_faults: 3,
             self.reopen_shard: 2,
             self.crash_soon: 1.5,
@@ -189,7 +204,7 @@ class World:
         size, tail_bytes = self.mix.segment_bytes, self.random.choice((1, 1 << 20))
         self.store = open_store(self.disk, self.clock, flush=self.mode, segment_bytes=size, tail_bytes=tail_bytes)
         settings, bits = LogSettings(size), self.random.getrandbits
-        self.broker = Broker(self.store, self.disk, self.clock, settings, bits, self.group_settings)
+        self.broker = PartedBroker(self.store, self.disk, self.clock, settings, bits, self.group_settings)
         self.broker.open()
         for one in self.traffic:
             one.opened()
@@ -373,8 +388,16 @@ class World:
         used = sum(len(self.disk.read_file(path)) for path in self.disk.paths())
         self.disk.capacity_bytes = used + self.random.choice((0, 200, 3000))
 
+    def part(self) -> None:
+        """Keep copies and ends of transactions from some topics, as if their leaders were on a node that is away."""
+        names = [name for name in self.broker.topics if not is_internal(name)]
+        self.broker.away = frozenset(name for name in names if self.random.random() < 0.5)
+        self.is_faulty |= bool(names)
+        self.tell("  ", *self.broker.away)
+
     def end_faults(self) -> None:
         """End all faults; a fenced log stays fenced until the next start."""
+        self.broker.away = frozenset()
         self.disk.end_faults()
         self.disk.capacity_bytes = None
 

@@ -2,8 +2,9 @@
 
     committed_end ≤ stored_end of the log        synced: what is committed and on the device
 
-The log reports what it has stored. This decides what of it is committed, shows that to readers, and answers the
-callers that wait. A broker alone commits what its log has stored: what is synced or, with `flush: interval`, written.
+The log reports what it has stored: what is synced or, with `flush: interval`, written. This decides what of it is
+committed, shows that to readers, and answers the callers that wait. A broker alone commits what its log has stored; a
+leader, what the replicas have stored as well.
 
 The log calls `advance` after each report of the flusher, before it calls the appenders.
 """
@@ -14,6 +15,7 @@ from enum import Enum
 from functools import partial
 from operator import itemgetter
 
+from goqueue.limits import OFFSET_MAX
 from goqueue.storage.log import Log
 from goqueue.storage.writer import AppendCallback, call_all
 
@@ -21,6 +23,8 @@ from goqueue.storage.writer import AppendCallback, call_all
 class CommitLevel(Enum):
     """A level of progress that callers wait for. Each includes the one before it."""
 
+    STORED = "stored"
+    """The log here has it, which is enough for `acks=leader`."""
     COMMITTED = "committed"
     """Readers may see it."""
     SYNCED = "synced"
@@ -39,12 +43,14 @@ class Commit:
         self._on_advance = on_advance
         self.committed_end = log.readable_end
         """The high watermark: readers see only smaller offsets."""
+        self.replicated_end = OFFSET_MAX
+        """How far all replicas in sync have come. A broker alone has none that it waits for."""
         self._waiting: dict[CommitLevel, list[tuple[int, AppendCallback]]] = {}
         log.on_report = self.advance
 
     def when(self, end: int, level: CommitLevel, done: AppendCallback) -> None:
         """Call `done` when everything below this offset has reached the level; at once if it has."""
-        if self._reached(level) >= end:
+        if self.reached(level) >= end:
             done(None)
         elif (obstacle := self._log.obstacle) is not None:
             done(obstacle)
@@ -55,24 +61,26 @@ class Commit:
 
     def advance(self) -> None:
         """Decide what is committed, show it to readers, and answer those who wait."""
-        end = self._log.stored_end
-        self._log.show(end)
-        if end != self.committed_end:
-            self.committed_end = end
+        self._log.show(min(self._log.stored_end, self.replicated_end))
+        if self._log.readable_end != self.committed_end:
+            self.committed_end = self._log.readable_end
             self._on_advance()
         if self._waiting:
             self._answer()
 
-    def _reached(self, level: CommitLevel) -> int:
+    def reached(self, level: CommitLevel) -> int:
+        """Return the end of what has reached the level."""
         if level is CommitLevel.COMMITTED:
             return self.committed_end
+        if level is CommitLevel.STORED:
+            return self._log.stored_end
         return min(self.committed_end, self._log.durable_end)
 
     def _answer(self) -> None:
         """Answer those who wait for what is reached, and all if the log will not come further."""
         obstacle, answers = self._log.obstacle, list[Callable[[], None]]()
         for level, waiting in list(self._waiting.items()):
-            reached = self._reached(level)
+            reached = self.reached(level)
             count = bisect_right(waiting, reached, key=_end_of) if obstacle is None else len(waiting)
             answers += [partial(done, None if end <= reached else obstacle) for end, done in waiting[:count]]
             del waiting[:count]

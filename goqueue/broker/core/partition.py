@@ -25,7 +25,7 @@ from goqueue.broker.core.open_transactions import (
     OpenTransactions,
     TransactionEnd,
 )
-from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable
+from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable, pieces_of
 from goqueue.broker.core.work import Promise, Work
 from goqueue.errors import GoQueueError, LogClosed
 from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX
@@ -89,8 +89,8 @@ class _PublishBatch:
     """Small publishes that the next append will write."""
 
     frames: list[bytes] = field(default_factory=list)
-    waiting: list[tuple[int, PublishCallback]] = field(default_factory=list)
-    """The number of frames and the callback of each publish."""
+    waiting: list[tuple[int, CommitLevel, PublishCallback]] = field(default_factory=list)
+    """The number of frames of each publish, and who is called at which level."""
 
 
 class Partition:
@@ -100,7 +100,7 @@ class Partition:
         self.topic = topic
         self.number = number
         self.log = log
-        self._commit = Commit(log, self.wake)
+        self.commits = Commit(log, self.wake)
         self.is_delayed = is_delayed
         """Whether this is a delayed log: each message has a delivery time."""
         self.derived: list[DerivedState] = []
@@ -124,7 +124,7 @@ class Partition:
         """The log end that the producer checkpoint covers."""
         self._first_times: dict[Segment, int] = {}
         """First times from indexes, of segments whose log does not have them. Only listings may use them."""
-        self._commit.advance()
+        self.commits.advance()
 
     # --- positions ---
 
@@ -143,7 +143,7 @@ class Partition:
     @property
     def high_watermark(self) -> int:
         """The first offset that is not committed: readers cannot see it."""
-        return self._commit.committed_end
+        return self.commits.committed_end
 
     @property
     def last_stable(self) -> int:
@@ -172,21 +172,24 @@ class Partition:
 
     # --- the way into the log, and waiting for it ---
 
-    def append(self, frames: Frames, done: AppendCallback) -> AppendResult:
-        """Append frames; `done` is called when they are committed, or refused. Nothing else writes to the log."""
-        end, commit = self.log.next_offset + len(frames), self._commit
+    def append(self, frames: Frames, done: AppendCallback, level: CommitLevel = CommitLevel.COMMITTED) -> AppendResult:
+        """Append frames; `done` is called when they have reached the level, or are refused.
+
+        Nothing else writes to the log.
+        """
+        end, commit = self.log.next_offset + len(frames), self.commits
 
         def stored(error: GoQueueError | None) -> None:
-            if error is not None or commit.committed_end >= end:
+            if error is not None or commit.committed_end >= end or level is CommitLevel.STORED:
                 done(error)
             else:
-                commit.when(end, CommitLevel.COMMITTED, done)
+                commit.when(end, level, done)
 
         return self.log.append(frames, stored)
 
     def when(self, end: int, level: CommitLevel, done: AppendCallback) -> None:
         """Call `done` when everything below this offset has reached the level, or cannot reach it."""
-        self._commit.when(end, level, done)
+        self.commits.when(end, level, done)
 
     def synced(self, end: int | None = None) -> Work[None]:
         """Wait until everything below this offset, or everything committed, is on the device."""
@@ -194,13 +197,24 @@ class Partition:
         self.when(self.high_watermark if end is None else end, CommitLevel.SYNCED, promise)
         yield from promise.kept()
 
+    def then_synced(self, done: AppendCallback) -> AppendCallback:
+        """Return a callback of an append that calls `done` only when what was appended is on the device, too."""
+
+        def committed(error: GoQueueError | None) -> None:
+            if error is not None:
+                done(error)
+            else:
+                self.when(self.high_watermark, CommitLevel.SYNCED, done)
+
+        return committed
+
     # --- publish ---
 
-    def offer(self, frames: list[bytes], done: PublishCallback) -> bool:
+    def offer(self, frames: list[bytes], done: PublishCallback, level: CommitLevel = CommitLevel.COMMITTED) -> bool:
         """Add valid frames to the next commit. Return True if the caller has to arrange that commit."""
         is_first = not self._gathered.waiting
         self._gathered.frames += frames
-        self._gathered.waiting.append((len(frames), done))
+        self._gathered.waiting.append((len(frames), level, done))
         return is_first
 
     def commit(self) -> None:
@@ -215,20 +229,29 @@ class Partition:
         )
         batch = ProducerBatch(0, len(lengths))
         try:
-            appended = self.append(frames, partial(self._settle_gathered, batch, gathered.waiting))
+            settle = partial(self._settle_gathered, batch, gathered.waiting)
+            appended = self.append(frames, settle, CommitLevel.STORED)
         except GoQueueError as error:
-            for _, done in gathered.waiting:
+            for _, _, done in gathered.waiting:
                 done(error)
         else:
             batch.first_offset, batch.time_ns = appended.first_offset, appended.time
 
     def _settle_gathered(
-        self, batch: ProducerBatch, waiting: list[tuple[int, PublishCallback]], error: GoQueueError | None
+        self, batch: ProducerBatch, waiting: list[tuple[int, CommitLevel, PublishCallback]], error: GoQueueError | None
     ) -> None:
-        offset = batch.first_offset
-        for count, done in waiting:
-            done(error or Placement(((offset, offset + count),), batch.time_ns))
+        offset, committed_end = batch.first_offset, self.high_watermark
+        for count, level, done in waiting:
+            placement = Placement(((offset, offset + count),), batch.time_ns)
             offset += count
+            if error is not None or offset <= committed_end:
+                done(error or placement)
+            else:
+                self._answer_when(level, placement, done)
+
+    def _answer_when(self, level: CommitLevel, placement: Placement, done: PublishCallback) -> None:
+        """Answer a publish whose messages are stored."""
+        self.when(placement.next_offset, level, lambda error: done(error or placement))
 
     def publish(
         self, content: bytearray | memoryview, message_bytes_max: int, done: PublishCallback, now_ns: int | None = None
@@ -237,45 +260,55 @@ class Partition:
         self.take(*decode_batch(content, message_bytes_max, now_ns), done)
 
     def take(
-        self, frames: Frames, mark: ProducerMark | None, done: PublishCallback, *, is_transactional: bool = False
+        self,
+        frames: Frames,
+        mark: ProducerMark | None,
+        done: PublishCallback,
+        level: CommitLevel = CommitLevel.COMMITTED,
+        *,
+        is_transactional: bool = False,
     ) -> None:
         """Publish a decoded batch.
 
         A transactional batch belongs to the open transaction of the producer in its mark.
         """
         if mark is None:
-            self._append(frames, None, (), done)
+            self._append(frames, None, (), level, done)
             return
         assert self.producers is not None, "the producers are loaded before a batch with a mark comes"
         known = self.producers.look_up(mark)
         if known.missing:
             if known.batches:
                 frames, mark = remaining_frames(frames, mark, known.missing)
-            self._append(frames, mark, known.batches, done, is_transactional=is_transactional)
+            self._append(frames, mark, known.batches, level, done, is_transactional=is_transactional)
             return
-        self._answer_again(known.batches, done)
+        self._answer_again(known.batches, level, done)
 
-    def _answer_again(self, batches: tuple[ProducerBatch, ...], done: PublishCallback) -> None:
-        """Answer a repeated batch with its offsets as soon as the first attempt is durable."""
-        placement = Placement(_pieces(batches), batches[-1].time_ns, duplicate=True)
-        last = batches[-1]
+    def _answer_again(self, batches: tuple[ProducerBatch, ...], level: CommitLevel, done: PublishCallback) -> None:
+        """Answer a repeated batch with its offsets when the first attempt has reached the level."""
+        placement, last = Placement(pieces_of(batches), batches[-1].time_ns, duplicate=True), batches[-1]
+
+        def stored(error: GoQueueError | None) -> None:
+            done(error) if error is not None else self._answer_when(level, placement, done)
+
         if last.settled:
-            done(placement)
+            stored(None)
         else:
-            last.waiters = [*(last.waiters or ()), lambda error: done(error or placement)]
+            last.waiters = [*(last.waiters or ()), stored]
 
     def _append(
         self,
         frames: Frames,
         mark: ProducerMark | None,
         before: tuple[ProducerBatch, ...],
+        level: CommitLevel,
         done: PublishCallback,
         *,
         is_transactional: bool = False,
     ) -> None:
         self.commit()  # earlier publishes are stored first
         batch = ProducerBatch(mark.sequence if mark else 0, len(frames))
-        appended = self.append(frames, partial(self._settle, mark, batch, before, done))
+        appended = self.append(frames, partial(self._settle, mark, batch, before, level, done), CommitLevel.STORED)
         batch.first_offset, batch.time_ns = appended.first_offset, appended.time
         if mark is not None and self.producers is not None:
             self.producers.add(mark, batch)
@@ -287,6 +320,7 @@ class Partition:
         mark: ProducerMark | None,
         batch: ProducerBatch,
         before: tuple[ProducerBatch, ...],
+        level: CommitLevel,
         done: PublishCallback,
         error: GoQueueError | None,
     ) -> None:
@@ -295,7 +329,10 @@ class Partition:
             if error is not None:
                 self.open.take_back(mark.producer, batch.first_offset)
                 self.wake()  # readers of committed messages may have been held back by it
-        done(error or Placement(_pieces((*before, batch)), batch.time_ns))
+        if error is not None:
+            done(error)
+        else:
+            self._answer_when(level, Placement(pieces_of((*before, batch)), batch.time_ns), done)
         for waiter in batch.waiters or ():
             waiter(error)
 
@@ -408,12 +445,3 @@ def all_synced(partitions: Iterable[Partition]) -> Work[None]:
     for promise in waiting:
         with suppress(LogClosed):
             yield from promise.kept()
-
-
-def _pieces(batches: tuple[ProducerBatch, ...]) -> tuple[Piece, ...]:
-    """Return the batches' offset ranges, adjacent ones joined."""
-    pieces: list[Piece] = []
-    for first, end in (batch.piece for batch in batches):
-        joins = pieces and pieces[-1][1] == first
-        pieces.append((pieces.pop()[0] if joins else first, end))
-    return tuple(pieces)

@@ -1,4 +1,4 @@
-"""The key of a partition, used wherever a topic and a partition number belong together."""
+"""Keys of partitions and logs, used wherever a topic and a partition number belong together."""
 
 from typing import NamedTuple
 
@@ -11,3 +11,11 @@ class PartitionRef(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}"
+
+
+class LogRef(NamedTuple):
+    """A reference to a partition's log or its delayed log."""
+
+    topic: str
+    partition: int
+    is_delayed: bool = False

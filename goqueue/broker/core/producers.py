@@ -263,3 +263,12 @@ def marks_in(buffer: memoryview) -> Iterator[tuple[ProducerMark, int, int]]:
         if bytes(buffer[start : start + len(PRODUCER_PREFIX)]) == PRODUCER_PREFIX:
             content = bytes(buffer[start + len(PRODUCER_PREFIX) : start + len(PRODUCER_PREFIX) + PRODUCER.size])
             yield ProducerMark.decode(content), frame.offset_at(buffer, position), frame.timestamp_at(buffer, position)
+
+
+def pieces_of(batches: tuple[ProducerBatch, ...]) -> tuple[Piece, ...]:
+    """Return the batches' offset ranges, adjacent ones joined."""
+    pieces: list[Piece] = []
+    for first, end in (batch.piece for batch in batches):
+        joins = pieces and pieces[-1][1] == first
+        pieces.append((pieces.pop()[0] if joins else first, end))
+    return tuple(pieces)

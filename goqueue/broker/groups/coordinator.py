@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from goqueue.broker.core.deadlines import Deadlines
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.publish_port import PublishPort
 from goqueue.broker.core.work import Promise
 from goqueue.broker.groups.cursor import Cursor
 from goqueue.broker.groups.dead_letters import DeadLetterMover
@@ -64,6 +65,7 @@ class GroupBasis:
 
     disk: Disk
     topics: TopicLookup
+    port: PublishPort
     clock: Clock
     """Of deadlines: it stops while the broker stalls."""
     message_age_clock: Clock
@@ -86,7 +88,7 @@ class GroupCoordinator:
         self._random_bits = basis.random_bits
         self.deadlines = Deadlines()
         store = self.store = GroupStore(partition, basis.disk, basis.random_bits, settings.log_bytes)
-        services = GroupServices(store, topics, basis.clock, self.deadlines, basis.directory)
+        services = GroupServices(store, topics, basis.port, basis.clock, self.deadlines, basis.directory)
         self.policies = basis.policies
         self.dead_letter_mover = DeadLetterMover(services)
         self.settlement = Settlement(services, self.policies, self.dead_letter_mover, totals.settled)
@@ -146,7 +148,7 @@ class GroupCoordinator:
         topic = topic_of(self._topics, cursor)
         if topic is None:
             return
-        partition = topic.partitions[cursor.partition]
+        partition = topic.partition(cursor.partition)
         end = partition.log_end
         if cursor.reach > end and partition.log.fence is None:
             self.store.record(cursor.group, split_snapshot(cursor.snapshot().below(end)))
@@ -181,7 +183,7 @@ class GroupCoordinator:
         for ref in group.partitions_to_process(member) if group is not None else ():
             topic = self._topics.topics.get(ref.topic)
             if topic is not None and ref.partition < len(topic.partitions) and not self.gate.holds(name, ref):
-                yield topic.partitions[ref.partition]
+                yield topic.partition(ref.partition)
 
     def _forget_when_durable(self, name: str) -> None:
         """If the disk refuses the deletion, the group continues with all its state."""

@@ -13,7 +13,6 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.ranges import RangeMap
 from goqueue.broker.core.topic import Topic, TopicSettings, TopicSpec
@@ -31,7 +30,7 @@ from goqueue.broker.groups.store import GroupRules, GroupServices
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError, OffsetOutOfRange, TopicExists
 from goqueue.events import Signal
-from goqueue.limits import DEAD_LETTERS_AT_ONCE, READ_BYTES, READ_BYTES_MAX, REASON_CHARACTERS_MAX, VALUE_BYTES_MAX
+from goqueue.limits import DEAD_LETTERS_AT_ONCE, READ_BYTES_MAX, REASON_CHARACTERS_MAX, VALUE_BYTES_MAX
 from goqueue.storage import frame
 
 REDRIVE_GROUP = "__dead_letters"
@@ -44,7 +43,8 @@ _RETRY_NS = NANOSECONDS
 class _TargetSearch:
     """The search of a target for messages that may have arrived already. It reads the target once."""
 
-    target: Partition
+    topic_ns: int
+    """The creation time of its topic; another one may get its name."""
     next: int
     is_recreated: bool
     """True when the original target topic is gone and another one has its name."""
@@ -114,8 +114,8 @@ class DeadLetterMover(GroupRules):
         topic = self._topics.topics.get(name)
         if topic is None:
             return partition, 0
-        chosen = topic.partitions[partition % len(topic.partitions)]
-        return chosen.number, chosen.log_end
+        target = PartitionRef(name, partition % len(topic.partitions))
+        return target.partition, self._port.end(target)
 
     # --- queue ---
 
@@ -201,17 +201,14 @@ class DeadLetterMover(GroupRules):
         if group == REDRIVE_GROUP and target_ref.topic not in self._topics.topics:
             yield from self._cancel_moves(cursor, set(moves))
             return
-        target = yield from self._target_partition(target_ref, ref.topic)
+        target = yield from self._target(target_ref, ref.topic)
         arrived = yield from self._arrived(group, ref, moves, target)
         moves, frames = yield from self._encode(group, ref, moves, arrived, source)
         unsure = self._unsure.setdefault((group, ref), RangeMap())
         for offset in moves:
             unsure.set(offset, offset + 1, True)
         if frames:
-            published: Promise[object] = Promise()
-            if target.offer(frames, published):
-                target.commit()
-            yield published
+            yield from self._port.publish(target, frames)
         yield from self._settle(group, ref, moves)
 
     def _encode(
@@ -272,8 +269,8 @@ class DeadLetterMover(GroupRules):
 
     # --- target ---
 
-    def _target_partition(self, target: PartitionRef, source: str) -> Work[Partition]:
-        """Return the target partition. A dead-letter topic is created when it is needed."""
+    def _target(self, target: PartitionRef, source: str) -> Work[PartitionRef]:
+        """Return the partition that takes the messages. A dead-letter topic is created when it is needed."""
         if target.topic not in self._topics.topics:
             origin = self._topics.topics.get(source)
             count = len(origin.partitions) if origin is not None else target.partition + 1
@@ -285,10 +282,10 @@ class DeadLetterMover(GroupRules):
             except TopicExists:  # another request created it first
                 pass
         topic = self._topics.topic(target.topic)  # raises while it is being created
-        return topic.partitions[target.partition % len(topic.partitions)]
+        return PartitionRef(topic.name, target.partition % len(topic.partitions))
 
     def _arrived(
-        self, group: str, ref: PartitionRef, moves: dict[int, MessageMove], target: Partition
+        self, group: str, ref: PartitionRef, moves: dict[int, MessageMove], target: PartitionRef
     ) -> Work[set[int]]:
         """Return the offsets that were published before a crash, or before the disk refused what follows."""
         unsure = self._unsure.get((group, ref), RangeMap[bool]())
@@ -296,9 +293,8 @@ class DeadLetterMover(GroupRules):
         if not doubtful:
             return set()
         search = self._search(group, ref, target, moves[doubtful[0]].target)
-        search.next, prefix = max(search.next, target.earliest), origin_prefix(group, ref)
-        while search.next < target.high_watermark:
-            read = yield from target.read_uncommitted(search.next, READ_BYTES, skip_damage=True)
+        prefix = origin_prefix(group, ref)
+        while (read := (yield from self._port.read(target, search.next))).next_offset > search.next:
             for buffer in read.buffers:
                 found: list[tuple[int, int]] = yield partial(
                     lambda content: list(find_origins(content, prefix)), buffer
@@ -307,15 +303,15 @@ class DeadLetterMover(GroupRules):
             search.next = read.next_offset
         return {offset for offset in doubtful if search.has(offset, moves[offset])}
 
-    def _search(self, group: str, ref: PartitionRef, target: Partition, target_ref: PartitionRef) -> _TargetSearch:
+    def _search(self, group: str, ref: PartitionRef, target: PartitionRef, target_ref: PartitionRef) -> _TargetSearch:
         searches = self._searches.setdefault((group, ref), {})
-        search = searches.get(target_ref)
-        if search is None or search.target is not target:
+        search, topic_ns = searches.get(target_ref), self._topics.topic(target.topic).created_ns
+        if search is None or search.topic_ns != topic_ns:
             cursor = self._store.cursor(group, ref)
             runs = cursor.moving.runs() if cursor is not None else ()
             since = min((move.since for _, _, move in runs if move.target == target_ref), default=0)
-            is_recreated = since > target.high_watermark
-            search = searches[target_ref] = _TargetSearch(target, 0 if is_recreated else since, is_recreated)
+            is_recreated = since > self._port.end(target)
+            search = searches[target_ref] = _TargetSearch(topic_ns, 0 if is_recreated else since, is_recreated)
         return search
 
 
@@ -324,7 +320,7 @@ def _read_message(source: Topic | None, number: int, offset: int) -> Work[frame.
     if source is None:
         return None
     try:
-        read = yield from source.partitions[number].read_uncommitted(offset, 1, skip_damage=True)
+        read = yield from source.partition(number).read_uncommitted(offset, 1, skip_damage=True)
     except OffsetOutOfRange:
         return None
     message = frame.decode(read.buffers[0]) if read.buffers else None

@@ -193,7 +193,7 @@ class Rebalancer(GroupRules):
             topic = self._topics.topics.get(ref.topic)
             if topic is None or ref.partition >= len(topic.partitions):
                 continue
-            partition = topic.partitions[ref.partition]
+            partition = topic.partition(ref.partition)
             # A group that has read the topic before begins an added partition at its first message.
             is_added = ref.partition in topic.splits and known.get(ref.topic, ref.partition) < ref.partition
             is_earliest = group.start == "earliest" or is_added

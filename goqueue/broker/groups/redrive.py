@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from goqueue.broker.core.admission import message_too_large
 from goqueue.broker.core.names import is_internal
-from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import PartitionRef
 from goqueue.broker.core.ranges import RangeMap
 from goqueue.broker.core.topic import Topic
@@ -274,8 +273,8 @@ class Redrive(GroupRules):
             except GoQueueError as refusal:
                 results[letter.offset] = _result(letter, self._options.target or letter.origin_topic, None, refusal)
                 continue
-            results[letter.offset] = _result(letter, target.topic, target.number, None)
-            moves.append((letter.offset, MessageMove(target.topic, target.number, target.log_end, "", 0, 0, now_ns)))
+            results[letter.offset] = _result(letter, *target, None)
+            moves.append((letter.offset, MessageMove(*target, self._port.end(target), "", 0, 0, now_ns)))
         self._sent += len(moves)
         failures: Mapping[int, GoQueueError] = {}
         if moves and not self._options.is_dry:
@@ -287,7 +286,7 @@ class Redrive(GroupRules):
             failure = failures.get(offset)
             self.report.results.append(result if failure is None else replace(result, failure=failure))
 
-    def _target_of(self, source: Topic, letter: DeadLetter) -> Partition:
+    def _target_of(self, source: Topic, letter: DeadLetter) -> PartitionRef:
         """Return the partition that the message goes to; raise when it may not go there."""
         name = self._options.target or letter.origin_topic
         if name is None:
@@ -297,8 +296,8 @@ class Redrive(GroupRules):
         if (size := redriven_size(letter.message)) > topic.settings.max_message_bytes:
             raise message_too_large(size, topic.settings.max_message_bytes)
         number = letter.partition if letter.origin_partition is None else letter.origin_partition
-        target = topic.partitions[number % len(topic.partitions)]
-        target.log.refuse_unless_open()  # otherwise the move would not end while that is so
+        target = PartitionRef(topic.name, number % len(topic.partitions))
+        self._port.refuse_unless_open(target)  # otherwise the move would not end while that is so
         return target
 
     def _move(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.publish_port import PublishPort
 from goqueue.broker.core.shards import Shards
 from goqueue.broker.core.view import Isolation
 from goqueue.broker.core.work import Work
@@ -44,6 +45,7 @@ class GroupShards(Shards[GroupCoordinator]):
         basis = GroupBasis(
             disk=disk,
             topics=topics,
+            port=PublishPort(topics.log),
             clock=self.clock,
             message_age_clock=SteadyClock(clock.machine, least_ns),
             random_bits=random_bits,

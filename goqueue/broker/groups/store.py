@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from goqueue.broker.core.deadlines import Deadlines
 from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.partition_ref import PartitionRef
+from goqueue.broker.core.partition_ref import LogRef, PartitionRef
+from goqueue.broker.core.publish_port import PublishPort
 from goqueue.broker.core.topic import Topic, TopicSpec
 from goqueue.broker.core.view import Isolation
 from goqueue.broker.core.work import Callback, Promise, Work
@@ -51,6 +52,8 @@ class TopicLookup(Protocol):
     def topics(self) -> Mapping[str, Topic]: ...
 
     def topic(self, name: str) -> Topic: ...
+
+    def log(self, ref: LogRef) -> Partition: ...
 
     def has_lost_record(self, name: str) -> bool:
         """True when logs of such a topic exist, but no record of it."""
@@ -366,6 +369,7 @@ class GroupServices(NamedTuple):
 
     store: GroupStore
     topics: TopicLookup
+    port: PublishPort
     clock: Clock
     deadlines: Deadlines
     directory: GroupDirectory
@@ -375,4 +379,4 @@ class GroupRules:
     """The base of the rules of groups."""
 
     def __init__(self, services: GroupServices) -> None:
-        self._store, self._topics, self._clock, self._deadlines, self._directory = services
+        self._store, self._topics, self._port, self._clock, self._deadlines, self._directory = services

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from goqueue.broker.core.open_search import find_open
 from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.work import Promise, Work
 from goqueue.broker.groups.shards import GroupShards
 from goqueue.broker.transactions.coordinator import TransactionCoordinator
@@ -24,9 +25,9 @@ from goqueue.events import Signal
 class _PendingWrite(NamedTuple):
     """A write to one log that ends some transactions."""
 
-    partition: Partition
     names: list[str]
-    promise: Promise[None]
+    on_device: Promise[None]
+    """Kept when it is on the device: after the completion is recorded, a crash must not lose any of it."""
 
 
 class TransactionCompleter:
@@ -38,6 +39,7 @@ class TransactionCompleter:
         self.on_obstacle = Signal[[str, GoQueueError]]()
         """Emitted with the id and error when a first attempt fails."""
         self._coordinator = coordinator
+        self._port = coordinator.lookup.port
         self._groups = groups
         self._under_way: set[str] = set()
 
@@ -67,7 +69,8 @@ class TransactionCompleter:
         If the transaction log cannot be read, its records may come back: then it stays open.
         """
         try:
-            yield from self._find_open(partition)
+            partition.log.refuse_unless_open()
+            yield from find_open(partition)
         except GoQueueError:  # a fenced log is read again at the next start
             return
         directory = self._coordinator.directory
@@ -78,10 +81,9 @@ class TransactionCompleter:
             known = directory.known(producer)
             if known is None or known.state not in OPEN or known.epochs.get(producer) != opened.epoch:
                 ends.append(TransactionEnd(producer, opened.epoch, is_commit=False))
-        promise: Promise[None] = Promise()
-        partition.end_transactions(ends, promise)
+        log_ref = LogRef(partition.topic, partition.number, partition.is_delayed)
         with suppress(GoQueueError):
-            yield promise
+            yield (yield from self._port.end_transactions(log_ref, ends))
 
     def _prepared(self, record: TransactionMetadata) -> TransactionMetadata:
         """Return an ongoing transaction as aborted, or committed if that decision is in a lost record."""
@@ -122,27 +124,22 @@ class TransactionCompleter:
     def _end_everywhere(self, records: Sequence[TransactionMetadata]) -> Work[dict[str, GoQueueError]]:
         """Write the control records; return the failures by id."""
         ends = {record.id: _producer_ends(record) for record in records}
-        names: dict[Partition, list[str]] = {}
+        names: dict[LogRef, list[str]] = {}
         for record in records:
             for enlisted in record.partitions:
-                partition = self._coordinator.lookup.partition(enlisted)
-                if partition is not None:
-                    names.setdefault(partition, []).append(record.id)
+                if self._coordinator.lookup.partition(enlisted) is not None:
+                    names.setdefault(enlisted.log_ref, []).append(record.id)
         failures: dict[str, GoQueueError] = {}
         written: list[_PendingWrite] = []
-        for partition, here in names.items():
+        for log_ref, here in names.items():
             try:
-                yield from self._find_open(partition)
-                promise: Promise[None] = Promise()
-                partition.end_transactions([end for name in here for end in ends[name]], promise)
-                written.append(_PendingWrite(partition, here, promise))
+                here_ends = [end for name in here for end in ends[name]]
+                written.append(_PendingWrite(here, (yield from self._port.end_transactions(log_ref, here_ends))))
             except GoQueueError as error:
                 failures |= dict.fromkeys(here, error)
         for one in (*written, *self._settle_group_acks(records)):
             try:
-                yield one.promise
-                # Wait for the device: after the completion is recorded, a crash must not lose any of this.
-                yield from one.partition.synced()
+                yield one.on_device
             except GoQueueError as error:
                 failures |= dict.fromkeys(one.names, error)
         return failures
@@ -153,21 +150,15 @@ class TransactionCompleter:
         for record in records:
             is_commit, failed = record.state == "prepare_commit", record.reason not in ("", RESTART)
             for group in record.groups:
-                promise: Promise[None] = Promise()
-                number = self._groups.number(group)
+                number, on_device = self._groups.number(group), Promise[None]()
+                done = self._groups.partitions[number].then_synced(on_device)
                 try:
                     acks = self._groups.at(number).transaction_acks
-                    acks.end_transaction(group, record.whose, is_commit, failed, promise)
+                    acks.end_transaction(group, record.whose, is_commit, failed, done)
                 except GoQueueError as error:  # its shard is closed
-                    promise(error)
-                redeemed.append(_PendingWrite(self._groups.partitions[number], [record.id], promise))
+                    done(error)
+                redeemed.append(_PendingWrite([record.id], on_device))
         return redeemed
-
-    def _find_open(self, partition: Partition) -> Work[None]:
-        """After a start: find what is open there first. Refuse a fenced log."""
-        partition.log.refuse_unless_open()
-        if partition.open.held is not None:
-            yield from find_open(partition)
 
     # --- the end ---
 

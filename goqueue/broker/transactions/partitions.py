@@ -12,12 +12,13 @@ from goqueue.broker.core.journal import Journal
 from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.open_search import transactional_epochs
 from goqueue.broker.core.partition import Partition
+from goqueue.broker.core.partition_ref import LogRef
+from goqueue.broker.core.publish_port import PublishPort
 from goqueue.broker.core.topic import Topic
 from goqueue.broker.core.work import run_work
-from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.scheduler import DelayScheduler
 from goqueue.broker.groups.shards import GroupShards
-from goqueue.broker.transactions.records import EnlistedLog, LogRef, TransactionMetadata, TransactionRecord
+from goqueue.broker.transactions.records import EnlistedLog, TransactionMetadata, TransactionRecord
 from goqueue.broker.transactions.registry import TransactionRegistry
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
@@ -41,7 +42,7 @@ class TopicDirectory(Protocol):
 
     def publishable_topic(self, name: str) -> Topic: ...
 
-    def scheduling(self, partition: Partition) -> PartitionDelivery: ...
+    def log(self, ref: LogRef) -> Partition: ...
 
 
 class HeldMessages(NamedTuple):
@@ -61,13 +62,11 @@ class PartitionLookup:
 
     def __init__(self, logs: TopicDirectory) -> None:
         self._logs = logs
+        self.port = PublishPort(logs.log)
 
     def find(self, log_ref: LogRef) -> tuple[Partition, int]:
         topic = self._logs.publishable_topic(log_ref.topic)
-        partition = topic.partition(log_ref.partition)
-        if log_ref.is_delayed:
-            partition = self._logs.scheduling(partition).delays.delayed_log
-        return partition, topic.created_ns
+        return self._logs.log(log_ref), topic.created_ns
 
     def partition(self, enlisted: EnlistedLog) -> Partition | None:
         """Return the enlisted partition, or None if its topic is gone."""
@@ -75,7 +74,7 @@ class PartitionLookup:
         topic = self._logs.topics.get(log_ref.topic)
         if topic is None or topic.created_ns != enlisted.topic_ns or log_ref.partition >= len(topic.partitions):
             return None
-        partition = topic.partitions[log_ref.partition]
+        partition = topic.partition(log_ref.partition)
         if not log_ref.is_delayed:
             return partition
         delays = self._logs.delay_scheduler.delays(partition)

@@ -6,6 +6,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.errors import RequestInvalid
 from goqueue.limits import FENCED_PRODUCERS_MAX, TRANSACTIONAL_ID_CHARACTERS_MAX
 from goqueue.quantities import quoted
@@ -50,14 +51,6 @@ def next_state(state: TransactionState, event: TransactionStateEvent) -> Transac
 _FIT = re.compile(r"[A-Za-z0-9._:@-]+")
 _UNFIT = frozenset({".", "..", "stats"})
 """Names that mean something else in a path."""
-
-
-class LogRef(NamedTuple):
-    """A reference to a partition's log or its delayed log."""
-
-    topic: str
-    partition: int
-    is_delayed: bool = False
 
 
 class EnlistedLog(NamedTuple):

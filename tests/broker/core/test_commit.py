@@ -5,14 +5,18 @@ import errno
 import pytest
 
 from goqueue.broker.core.commit import CommitLevel
-from goqueue.broker.core.partition import Partition, all_synced
+from goqueue.broker.core.partition import Partition, Placement, all_synced
+from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import run_work
+from goqueue.errors import GoQueueError
 from goqueue.storage import frame, scan
 from goqueue.storage.flusher import FlushMode
 from goqueue.testing.disk import FaultyDisk
+from tests.broker.brokers import marked
+from tests.broker.cuts import frames_of
 from tests.storage.stores import open_store
 
-COMMITTED, SYNCED = CommitLevel.COMMITTED, CommitLevel.SYNCED
+STORED, COMMITTED, SYNCED = CommitLevel
 
 
 class Scene:
@@ -125,3 +129,51 @@ def test_deleted_partitions_do_not_keep_others_waiting() -> None:
     scene.store.delete("orders")
     run_work(waiting, scene.store.flush)
     assert other.durable_end == 1
+
+
+def test_stored_messages_are_committed_and_visible_only_when_replicas_have_them() -> None:
+    scene = Scene()
+    commit = scene.partition.commits
+    commit.replicated_end = 0
+
+    def publish(level: CommitLevel) -> None:
+        def placed(result: Placement | GoQueueError) -> None:
+            scene.calls.append(f"{level.value} {result.next_offset}" if isinstance(result, Placement) else "refused")
+
+        scene.partition.offer([frame.encode(b"x")], placed, level)
+
+    publish(STORED)
+    publish(COMMITTED)
+    scene.partition.commit()
+    scene.wait(2, STORED)
+    scene.store.flush()
+    assert sorted(scene.calls) == ["stored 1", "stored 2"]
+    assert (scene.partition.durable_end, scene.partition.high_watermark) == (2, 0)
+    assert not frames_of(scene.partition.read)
+    scene.calls.clear()
+    scene.wait(2, SYNCED)
+
+    commit.replicated_end = 1  # not all of the append, which readers see as a whole
+    commit.advance()
+    assert (scene.calls, scene.partition.high_watermark) == ([], 0)
+    commit.replicated_end = 2
+    commit.advance()
+    assert sorted(scene.calls) == ["committed 2", "synced 2"]
+    assert len(frames_of(scene.partition.read)) == 2
+
+
+@pytest.mark.parametrize("level", [STORED, COMMITTED])
+def test_repeated_batch_is_answered_at_the_level_that_is_asked_for(level: CommitLevel) -> None:
+    scene = Scene()
+    scene.partition.commits.replicated_end = 0
+    answers: list[Placement | GoQueueError] = []
+    for number in range(3):  # the last one when the first is stored
+        batch = scan.check_batch(bytearray(marked(0, b"x")))
+        scene.partition.take(batch, ProducerMark(7, 0, 0, 1), answers.append, level)
+        if number:
+            scene.store.flush()
+    assert len(answers) == (3 if level is STORED else 0)
+    scene.partition.commits.replicated_end = 1
+    scene.partition.commits.advance()
+    assert [one.duplicate for one in answers if isinstance(one, Placement)] == [False, True, True]
+    assert {one.first_offset for one in answers if isinstance(one, Placement)} == {0}

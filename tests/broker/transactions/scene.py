@@ -5,10 +5,11 @@ from typing import Any, TypeVar
 
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import Promise, Work, run_work
-from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionMetadata
+from goqueue.broker.transactions.records import EndedTransaction, TransactionMetadata
 from goqueue.broker.transactions.shards import TransactionShard, TransactionShards
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError

@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from goqueue.broker.core.open_transactions import TransactionId
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.work import run_work
-from goqueue.broker.transactions.records import LogRef
 from goqueue.errors import LogFenced, TransactionPending
 from goqueue.storage import frame
 from tests.broker.brokers import Running

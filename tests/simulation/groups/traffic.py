@@ -222,14 +222,23 @@ class GroupTraffic(Traffic):
     # --- what they say of messages ---
 
     def _hand(self) -> tuple[Client, Hand] | None:
+        """Choose a lease that somebody knows, mostly one that has not ended."""
         found = [(client, hand) for client in self.clients for hand in client.hands]
+        alive = [one for one in found if self._is_alive(one[1])]
+        if alive and self.random.random() < 0.8:
+            return self.random.choice(alive)
         return self.random.choice(found) if found else None
+
+    def _is_alive(self, hand: Hand) -> bool:
+        cursor = self.shards.cursor(hand.key.group, hand.key.place)
+        return cursor is not None and hand.grant.id in cursor.leases
 
     def settle(self) -> None:
         if (chosen := self._hand()) is None:
             return
         client, draw = chosen[0], self.random.choice
-        hands = self.random.sample(client.hands, min(len(client.hands), draw((1, 2, 5))))
+        others = [hand for hand in client.hands if hand is not chosen[1]]
+        hands = [chosen[1], *self.random.sample(others, min(len(others), draw((0, 1, 4))))]
         client.settle([self._asked(hand, draw(VERBS), self._ranges(hand)) for hand in hands])
         client.hands = [hand for hand in client.hands if hand.left or self.random.random() < 0.8]
 

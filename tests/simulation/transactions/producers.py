@@ -10,10 +10,11 @@ from goqueue import delay
 from goqueue.broker.core.admission import decode_batch, encode_marked
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.producer_checkpoint import load_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.work import Promise, Work
-from goqueue.broker.transactions.records import EndedTransaction, LogRef, TransactionMetadata
+from goqueue.broker.transactions.records import EndedTransaction, TransactionMetadata
 from goqueue.broker.transactions.shards import TransactionShard
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import (

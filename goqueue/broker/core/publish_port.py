@@ -1,0 +1,64 @@
+"""The way into logs of others: copies of messages, and the control records of transactions.
+
+Dead letters, redriven messages and ends of transactions go to partitions that belong to no group and no transactional
+id. Their writers name a log, and get no hold of it: they ask where it ends, look for what they have written already,
+and write.
+
+A writer that was interrupted writes again, so each makes sure that it writes once. A copy says where its original is,
+and the writer searches for it from the end that it has recorded before. A transaction that is not open in a log any
+more gets no control record there.
+"""
+
+from collections.abc import Callable, Sequence
+
+from goqueue.broker.core.open_search import find_open
+from goqueue.broker.core.open_transactions import TransactionEnd
+from goqueue.broker.core.partition import Partition, Placement
+from goqueue.broker.core.partition_ref import LogRef, PartitionRef
+from goqueue.broker.core.work import Promise, Work
+from goqueue.limits import READ_BYTES
+from goqueue.storage.reads import ReadResult
+
+
+class PublishPort:
+    """Finds logs by reference, and writes into them. Everything raises when a log cannot be reached."""
+
+    def __init__(self, find: Callable[[LogRef], Partition]) -> None:
+        self._find = find
+
+    def end(self, target: PartitionRef) -> int:
+        """Return an offset below which nothing will be written any more."""
+        return self._at(target).log_end
+
+    def refuse_unless_open(self, target: PartitionRef) -> None:
+        """Raise when the log takes no messages now, and will not soon."""
+        self._at(target).log.refuse_unless_open()
+
+    def read(self, target: PartitionRef, offset: int) -> Work[ReadResult]:
+        """Read on from an offset, transactions that are open or aborted included; nothing at the end."""
+        partition = self._at(target)
+        offset = max(offset, partition.earliest)
+        if offset >= partition.high_watermark:
+            return ReadResult((), offset)
+        return (yield from partition.read_uncommitted(offset, READ_BYTES, skip_damage=True))
+
+    def publish(self, target: PartitionRef, frames: list[bytes]) -> Work[Placement]:
+        """Publish messages; they are committed when this returns."""
+        partition, placed = self._at(target), Promise[Placement]()
+        if partition.offer(frames, placed):
+            partition.commit()
+        return (yield from placed.kept())
+
+    def end_transactions(self, log: LogRef, ends: Sequence[TransactionEnd]) -> Work[Promise[None]]:
+        """Write the control records of these transactions, where they are open. The promise is kept when they are on
+        the device.
+        """
+        partition, on_device = self._find(log), Promise[None]()
+        partition.log.refuse_unless_open()
+        if partition.open.held is not None:
+            yield from find_open(partition)
+        partition.end_transactions(ends, partition.then_synced(on_device))
+        return on_device
+
+    def _at(self, ref: PartitionRef) -> Partition:
+        return self._find(LogRef(*ref))
