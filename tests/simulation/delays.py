@@ -38,7 +38,7 @@ class Scheduled:
     cancel: str = ""
     """`asked`, or `answered`."""
     is_moving: bool = False
-    """A client waits for another due time of it: of two such changes, nobody can tell which comes last."""
+    """A client waits for another due time of it. Which of two such changes comes last is not known."""
     is_hurried: bool = False
     """A client asked for it to be delivered at once."""
     seen: list[int] = field(default_factory=list)

@@ -222,7 +222,7 @@ class GroupTraffic(Traffic):
     # --- what they say of messages ---
 
     def _hand(self) -> tuple[Client, Hand] | None:
-        """Choose a lease that somebody knows, mostly one that has not ended."""
+        """Choose a lease that a client knows, mostly one that has not ended."""
         found = [(client, hand) for client in self.clients for hand in client.hands]
         alive = [one for one in found if self._is_alive(one[1])]
         if alive and self.random.random() < 0.8:
