@@ -6,8 +6,8 @@ keeps a naive model of what it was told, and checks its named invariants after e
 
 import errno
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -109,12 +109,28 @@ class World:
 
     def live(self) -> None:
         """Take all steps, then let everything come to its end."""
-        try:
-            for one in self.traffic:
-                self._survive(one.begin)
-            for _ in range(self.mix.steps):
-                self._survive(self._step)
+        with self.with_story():
+            self._take_steps()
             self._rest()
+
+    def live_on(self) -> None:
+        """Take all steps, and stop in the middle of life, with nothing on its way to the disk."""
+        with self.with_story():
+            self._take_steps()
+            self.end_faults()
+            self.settle()
+
+    def _take_steps(self) -> None:
+        for one in self.traffic:
+            self._survive(one.begin)
+        for _ in range(self.mix.steps):
+            self._survive(self._step)
+
+    @contextmanager
+    def with_story(self) -> Iterator[None]:
+        """Tell with a failure what led to it."""
+        try:
+            yield
         except BaseException as failure:
             shown = (*self.story[-STORY_STEPS:], repr(self.disk), *self.disk.journal[-JOURNAL_ENTRIES:])
             failure.add_note("  " + "\n  ".join(shown))

@@ -4,14 +4,15 @@ It is a cache of what the log says, with one exception: once something follows a
 checkpoint shows where the torn batch ended.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.producers import ProducerMark, ProducerTable, marks_in
-from goqueue.broker.core.work import Work
+from goqueue.broker.core.work import Job, Work
 from goqueue.limits import READ_BYTES_MAX
-from goqueue.storage.disk import Disk, read_all, remove_files
+from goqueue.storage.disk import Disk, read_all
 from goqueue.storage.layout import decode_checkpoint, write_checkpoint
 from goqueue.storage.reads import ReadResult
 
@@ -19,18 +20,14 @@ from goqueue.storage.reads import ReadResult
 def load_producers(partition: Partition, disk: Disk) -> Work[None]:
     """After a start: restore the producers from their checkpoint and the log behind it."""
     note = yield partial(_read_note, disk, _path(partition))
-    # The log does not show a producer whose batches were all removed.
-    is_whole = not partition.earliest and partition.is_dense(0, partition.high_watermark)
+    is_whole = _shows_all(partition, partition.high_watermark)
     producers, offset = ProducerTable(is_complete=is_whole), partition.earliest
     if note is not None and partition.earliest <= note["offset"] <= partition.high_watermark:
         offset, is_whole = note["offset"], note.get("complete", True)
         producers = ProducerTable.from_facts(note["producers"], is_complete=is_whole)
     while offset < (end := partition.high_watermark):
-        start = max(offset, partition.earliest)
-        read = yield from partition.read_uncommitted(start, READ_BYTES_MAX, skip_damage=True)
-        for mark, first_offset, time_ns in (yield partial(_marks, read)):
-            producers.replay(mark, first_offset, time_ns, end)
-        offset = read.next_offset
+        yield from _replay(partition, producers, offset, end, {})
+        offset = end
     if partition.producers is None:
         partition.producers = producers
 
@@ -42,23 +39,47 @@ def save_producers(partition: Partition, disk: Disk, *, even_none: bool = False)
         return
     facts = producers.facts(end)
     if facts or partition.producers_saved >= 0 or even_none:
-        yield partial(
-            write_checkpoint,
-            disk,
-            _path(partition),
-            offset=end,
-            complete=producers.is_complete,
-            producers=facts,
-        )
+        yield _written(partition, disk, end, producers)
     partition.producers_saved = end
 
 
-def drop_producers(partition: Partition, disk: Disk, offset: int) -> None:
-    """Remove a checkpoint that covers this offset or later ones: the log is about to be cut back there."""
-    note = _read_note(disk, _path(partition))
-    if note is not None and note["offset"] > offset:
-        remove_files(disk, _path(partition))
-        disk.sync_directory(partition.log.directory)
+def rewind_producers(partition: Partition, disk: Disk, end: int) -> Work[None]:
+    """Bring the checkpoint back to an offset where the log is about to be cut back.
+
+    It keeps what the log does not show: where torn batches ended, and batches that retention has removed.
+    """
+    note = yield partial(_read_note, disk, _path(partition))
+    if note is None or note["offset"] <= end:
+        return
+    known = [
+        (number, batch) for number, batches in note["producers"] for batch in batches if batch[3] + batch[2] <= end
+    ]
+    tears = {offset: offset + count for _, (_, _, count, offset, _, is_torn) in known if is_torn}
+    removed: dict[int, list[Any]] = {}
+    for number, batch in known:
+        if batch[3] < partition.earliest:
+            removed.setdefault(number, []).append(batch)
+    producers = ProducerTable.from_facts(list(removed.items()), is_complete=_shows_all(partition, end))
+    yield from _replay(partition, producers, partition.earliest, end, tears)
+    yield _written(partition, disk, end, producers)
+
+
+def _shows_all(partition: Partition, end: int) -> bool:
+    """Return whether the log shows all producers. It does not when all batches of one were removed."""
+    return not partition.earliest and partition.is_dense(0, end)
+
+
+def _replay(
+    partition: Partition, producers: ProducerTable, offset: int, end: int, tears: Mapping[int, int]
+) -> Work[None]:
+    """Add the batches of the log in this range. `tears` has the ends of torn batches by their first offsets."""
+    while offset < end:
+        start = max(offset, partition.earliest)
+        read = yield from partition.read_uncommitted(start, READ_BYTES_MAX, skip_damage=True)
+        for mark, first_offset, time_ns in (yield partial(_marks, read)):
+            if first_offset < end:
+                producers.replay(mark, first_offset, time_ns, tears.get(first_offset, end))
+        offset = read.next_offset
 
 
 def note_tear(partition: Partition, disk: Disk) -> Work[None]:
@@ -73,6 +94,12 @@ def note_tear(partition: Partition, disk: Disk) -> Work[None]:
     if last is not None and last[1] + last[0].count > partition.log_end:
         yield from load_producers(partition, disk)
         yield from save_producers(partition, disk)
+
+
+def _written(partition: Partition, disk: Disk, end: int, producers: ProducerTable) -> Job:
+    """Return the job that writes what is known now."""
+    facts, is_complete = producers.facts(end), producers.is_complete
+    return partial(write_checkpoint, disk, _path(partition), offset=end, complete=is_complete, producers=facts)
 
 
 def _path(partition: Partition) -> str:

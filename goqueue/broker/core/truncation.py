@@ -11,7 +11,7 @@ from functools import partial
 
 from goqueue.broker.core.open_search import find_open, transactional_epochs
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.producer_checkpoint import drop_producers, note_tear
+from goqueue.broker.core.producer_checkpoint import note_tear, rewind_producers
 from goqueue.broker.core.work import Work
 from goqueue.limits import READ_BYTES_MAX
 from goqueue.storage import scan
@@ -24,7 +24,7 @@ from goqueue.storage.truncation import truncate
 def truncate_partition(partition: Partition, disk: Disk, offset: int) -> Work[None]:
     """Remove everything from this offset on. All appends must be durable, and nothing may be appended meanwhile."""
     undecided = yield from _first_undecided(partition, offset)
-    drop_producers(partition, disk, offset)
+    yield from rewind_producers(partition, disk, offset)
     for state in partition.derived:
         state.drop_caches(offset)
     truncate(partition.log, disk, offset)

@@ -1,26 +1,22 @@
 """A partition that was cut back derives from its log what one derives that never had the messages behind."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.core.admission import encode_marked
-from goqueue.broker.core.open_search import find_open, transactional_epochs
 from goqueue.broker.core.open_transactions import TransactionEnd
 from goqueue.broker.core.partition import Partition
-from goqueue.broker.core.producer_checkpoint import load_producers, note_tear, save_producers
+from goqueue.broker.core.producer_checkpoint import load_producers, save_producers
 from goqueue.broker.core.producers import ProducerMark
 from goqueue.broker.core.truncation import truncate_partition
-from goqueue.broker.core.work import Work, run_work
+from goqueue.broker.core.work import run_work
 from goqueue.storage import frame, scan
-from goqueue.storage.lanes import LANES
-from goqueue.storage.reads import ReadResult
+from goqueue.storage.retention import plan_retention
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import FaultyDisk
-from tests.broker.cuts import frames_of, segments_below, with_segments
+from tests.broker.cuts import derived, find_unfinished, segments_below, with_segments
 from tests.storage.stores import open_store
 
 NAME = "orders/0"
@@ -45,9 +41,7 @@ class Lived:
 
     def recover(self) -> None:
         """Find torn batches and open transactions, as a start does."""
-        run_work(note_tear(self.partition, self.disk))
-        self.partition.open.hold(0, self.partition.log_end, run_work(transactional_epochs(self.partition, 0)))
-        run_work(find_open(self.partition))
+        find_unfinished(self.partition, self.disk)
 
     def do(self, kind: Kind, producer: int, count: int) -> None:
         match kind:
@@ -91,34 +85,7 @@ class Lived:
             run_work(load_producers(self.partition, self.disk))
 
     def derived(self) -> dict[str, Any]:
-        """Return everything that follows from the log."""
-        self.load()
-        partition, end = self.partition, self.partition.high_watermark
-        assert partition.producers is not None
-        messages = messages_of(partition.read_uncommitted)
-        places = np.array([(one, one + 1) for one in map(frame.offset_at, messages)], np.int64).reshape(-1, 2)
-        return {
-            "uncommitted": frames_of(partition.read_uncommitted),
-            "committed": messages_of(partition.read),
-            "producers": partition.producers.facts(end),
-            "open": [(producer, one.epoch, one.ranges) for producer, one in partition.open],
-            "last stable": partition.last_stable,
-            "aborted": run_work(partition.aborted.within(0, partition.last_stable)),
-            "lanes": [run_work(partition.lanes.count_in(lane, places)) for lane in LANES],
-            "next": [self.next_message(lane, end // 2, set(places[:, 0].tolist())) for lane in LANES],
-        }
-
-    def next_message(self, lane: int, first: int, messages: set[int]) -> int | None:
-        """Return the offset of the first message of a lane from `first` on."""
-        found = run_work(self.partition.lanes.next(lane, first, self.partition.high_watermark))
-        return found if found is None or found in messages else self.next_message(lane, found + 1, messages)
-
-
-def messages_of(read: Callable[[int, int], Work[ReadResult]]) -> list[bytes]:
-    """Return the frames that are messages. Where reads and segments begin decides what becomes of control records:
-    whether a read of committed messages shows them, and in which lane they are.
-    """
-    return [one for one in frames_of(read) if not frame.decode(one).flags & frame.CONTROL]
+        return derived(self.partition, self.disk)
 
 
 def frames(count: int, flags: int = 0) -> list[bytes]:
@@ -158,3 +125,37 @@ def test_truncated_partition_derives_what_a_shorter_one_does(
     again = Lived(lived.disk.after_crash("synced"))
     again.recover()
     assert again.derived() == twin.derived()
+
+
+def test_end_of_a_torn_batch_is_known_after_a_cut_behind_it() -> None:
+    whole = Lived()
+    whole.do("publish", 0, 2)
+    whole.do("mark", 0, 4)
+    torn = shorter(whole, 4)  # a crash has kept two of the four
+    torn.do("publish", 0, 3)
+    torn.do("store", 0, 1)
+    torn.do("publish", 0, 3)
+    torn.do("store", 0, 1)
+    run_work(truncate_partition(torn.partition, torn.disk, 6))
+    for restarted in (False, True):
+        lived = Lived(torn.disk.crash("everything")) if restarted else torn
+        lived.load()
+        assert lived.partition.producers is not None
+        known = lived.partition.producers.look_up(ProducerMark(IDEMPOTENT, 0, 0, 4))
+        assert ([batch.piece for batch in known.batches], known.missing) == ([(2, 4)], 2)
+
+
+def test_producers_whose_batches_were_removed_are_known_after_a_cut() -> None:
+    lived = Lived()
+    lived.do("mark", 0, 2)
+    lived.do("roll", 0, 1)
+    lived.do("publish", 0, 3)
+    lived.do("store", 0, 1)
+    job = plan_retention(lived.partition.log, lived.disk, bytes_kept=0)
+    job.run()
+    job.apply()
+    run_work(truncate_partition(lived.partition, lived.disk, 4))
+    lived.load()
+    assert lived.partition.earliest == 2
+    assert lived.partition.producers is not None
+    assert lived.partition.producers.next_sequence(IDEMPOTENT, 0) == 2
