@@ -34,9 +34,10 @@ def one_of(consumer: Consumer) -> Any:
 
 def until(reached: Callable[[], object]) -> None:
     """Ask again and again; what never happens fails instead of hanging."""
-    deadline = time.monotonic() + 120
+    deadline, pause = time.monotonic() + 120, threading.Event()
     while not reached():
         assert time.monotonic() < deadline
+        pause.wait(0.01)
 
 
 # --- alone ---

@@ -47,7 +47,7 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             turn = loop.create_future()
-            loop.call_soon(turn.set_result, None)
+            loop.call_later(0.0005, turn.set_result, None)
             await turn
 
 
