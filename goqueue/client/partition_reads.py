@@ -341,6 +341,7 @@ class PartitionStreamCore(Generic[C]):
 
         A server that is not a broker does not become one by asking again.
         """
+        self._failed = None  # otherwise the wait for the next request would not block
         if isinstance(result, (TransientError, ChecksumMismatch)):
             self._not_before = time.monotonic() + self._backoff.next(result)
             if self._not_before >= self._trying_until or result.details.get("foreign"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from goqueue.client import Client
+from goqueue.client import Client, request_attempts
 from goqueue.errors import BrokerUnreachable, RequestTimedOut
 from goqueue.storage import frame
 from goqueue.testing.broker import LocalBroker
@@ -88,6 +88,20 @@ def test_a_slow_reader_whose_connection_was_cut_asks_again(pass_time: Callable[[
                 pass_time(60)
             values.append(message.value)
     assert values == [b"0", b"1", b"2"]
+
+
+def test_reader_waits_before_it_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FIRST_SECONDS", "LONGEST_SECONDS"):
+        monkeypatch.setattr(request_attempts, name, 3600.0)
+    monkeypatch.setattr(request_attempts, "random", lambda: 1.0)
+    topic = described("t", partition_offsets={"0": {"earliest": 0, "latest": 3}})
+    with peer(lambda _: topic) as server, Client(server.url, timeout="3h") as client:
+        reader = client.reader("t").open()
+    (stream,) = reader._streams
+    stream.ask()  # without a broker
+    assert stream.take() == []
+    assert stream.ready_in > 60
+    reader.close()
 
 
 def test_who_waits_for_an_answer_does_run_out_of_time() -> None:
