@@ -7,6 +7,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 from textual.widget import Widget
+from textual.widgets import Input
 
 from goqueue_admin.dashboard.widgets.frame import Breadcrumbs, HeaderBar, KeyBar, ScreenBar
 from goqueue_admin.dashboard.widgets.plots import LinePlot, TimelineChart
@@ -19,7 +20,10 @@ _SVG_TEXT = re.compile(r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*clip-path=[^>
 
 
 async def settle(pilot: "Pilot[None]") -> None:
-    """Until everything that is known is drawn."""
+    """Until everything that is known is drawn, with cursors that do not blink."""
+    for field in pilot.app.screen.query(Input):
+        field.cursor_blink = False
+        field._pause_blink(visible=field.has_focus)
     for _ in range(3):
         await pilot.pause()
     await pilot.wait_for_scheduled_animations()
