@@ -201,7 +201,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wanted=messages, is_ascii=st.booleans(), indent=st.none() | st.integers(0, 2))
 def test_messages_decoded_in_pieces_are_those_decoded_at_once(
     wanted: list[dict[str, Any]], is_ascii: bool, indent: int | None

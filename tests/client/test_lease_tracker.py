@@ -467,7 +467,7 @@ class Interleavings(RuleBasedStateMachine):
 
 
 TestInterleavings = Interleavings.TestCase
-TestInterleavings.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestInterleavings.settings = settings(stateful_step_count=40)
 
 
 def test_an_answer_may_have_no_leases() -> None:

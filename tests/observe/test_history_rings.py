@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.limits import HISTORY_GROUPS_MAX, HISTORY_RINGS
@@ -208,7 +208,6 @@ def test_each_number_is_what_its_seconds_say(told: list[tuple[int, int]]) -> Non
     assert found.series["total_lag"] == [one and max(number for _, number in one) for one in expected]
 
 
-@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.sampled_from([1, 1, 1, 12, 400, 9_000, -1, -30, -20_000]), st.integers(0, 99)), max_size=60)
 )

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.spark.logs.directory import DirectoryLogs
@@ -23,7 +23,6 @@ def found(path: Path, time_ns: int, view: LogView | None = None) -> int:
     return find_offset_at(logs, PLACE, view or logs.view(*PLACE), time_ns)
 
 
-@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40), st.sampled_from([0, 50, 900])), max_size=8),
     st.sampled_from([4096, 20_000, 200_000]),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.errors import RangeDamaged
@@ -123,7 +123,6 @@ def checked(path: Path) -> list[Told]:
     ]
 
 
-@settings(max_examples=80)
 @given(harms, index_harms, st.sampled_from([None, 1, 900, 2500, 9000]))
 def test_every_healthy_message_is_there_and_each_damage_is_told_by_one_split_as_fsck_tells_it(
     template: Path, harm: Harm, index_harm: str, split_bytes: int | None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue import delay
@@ -147,7 +147,6 @@ def do(delayed_log: Inbox, step: tuple[Any, Any]) -> None:
         delayed_log.append(records.encode_settled(what, chosen, 5 if what == DELIVERED else None))
 
 
-@settings(max_examples=60)
 @given(st.lists(steps, min_size=1, max_size=14), st.none() | st.integers(1, 5000), st.booleans())
 def test_each_message_is_told_of_as_its_records_say_however_a_log_is_cut(
     done: list[tuple[Any, Any]], split_bytes: int | None, is_live: bool

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from goqueue.spark.inspections.gaps import GapScan, OffsetGap, SequenceFindings, compacted_below, find_gaps
@@ -61,7 +61,6 @@ def by_us(faults: list[LogFault]) -> set[tuple[str, str, int | None, int | None,
     return {(one.code, one.path, one.position, one.end, one.first_offset, one.next_offset) for one in faults}
 
 
-@settings(deadline=None, max_examples=40)
 @example([(144, 2296, 700)], None)  # the end of the last segment, for which its mark vouches
 @given(
     st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(1, 700)), min_size=1, max_size=4),

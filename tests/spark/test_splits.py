@@ -44,7 +44,6 @@ def act(stock: Stock, action: str, partition: int, sent: "list[Sent] | tuple[()]
             stock.compact("t", partition)
 
 
-@settings(max_examples=40)
 @given(
     st.lists(actions, min_size=1, max_size=12),
     st.sampled_from([4096, 8192, 100_000]),

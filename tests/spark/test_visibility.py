@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.errors import RangeDamaged, TransactionPending
@@ -52,7 +52,6 @@ class Played:
                     self.open[name].append(appended)
 
 
-@settings(max_examples=60)
 @given(
     st.lists(steps, min_size=1, max_size=40),
     st.sampled_from([4096, 8192, 100_000]),

@@ -141,7 +141,6 @@ class Scene:
         del self.naive.of_offset[self.log.next_offset :]
 
 
-@settings(max_examples=200)
 @given(STEPS)
 def test_epochs_equal_those_of_a_list_of_messages(steps: list[tuple[str, int]]) -> None:
     scene = Scene()

@@ -455,5 +455,5 @@ class LogAndList(RuleBasedStateMachine):
         assert self.log.size == sum(segment.size for segment in self.log.segments)
 
 
-LogAndList.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
+LogAndList.TestCase.settings = settings(stateful_step_count=40)
 TestLogAndList = LogAndList.TestCase

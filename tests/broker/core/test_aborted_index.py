@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.core import aborted_index
@@ -128,7 +128,6 @@ class Life:
         assert partition.aborted.roughly(first, end) == len(hidden)
 
 
-@settings(max_examples=50)
 @given(st.data())
 def test_reads_match_naive_model(data: st.DataObject) -> None:
     life = Life(started(), data)

@@ -6,7 +6,6 @@ The model does not foresee what a poll hands out; it judges it, and takes note.
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -509,4 +508,3 @@ def _lane_of(retry: RetryState, lane: int) -> int:
 
 
 TestDelivery: Any = Delivery.TestCase
-TestDelivery.settings = settings(max_examples=40)
