@@ -17,7 +17,7 @@ from goqueue_admin.dashboard.screens.routes import HOME, Location
 from goqueue_admin.dashboard.widgets.frame import StatusLine
 from goqueue_admin.dashboard.widgets.table import RowTable
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 
 
 async def until(pilot: "Pilot[Any]", holds: Callable[[], bool], what: str = "it never happened") -> None:
@@ -73,7 +73,7 @@ async def shown(
     url: str, place: Location = HOME, *, size: tuple[int, int] = (160, 48), **options: Any
 ) -> AsyncIterator[Any]:
     """Yield the pilot of a dashboard that shows a real broker."""
-    async with Dashboard(connect(url, 5), start=place, every=0.1, **options).run_test(size=size) as pilot:
+    async with Dashboard(connect(url, 60), start=place, every=0.25, **options).run_test(size=size) as pilot:
         yield pilot
 
 
