@@ -71,9 +71,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[LocalBroker]:
+def kept_port() -> Iterator[str]:
+    """A port for a broker that starts again: no other program gets it meanwhile."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker's, which may use it besides
+        held.bind(("127.0.0.1", 0))
+        yield str(held.getsockname()[1])
+
+
+@pytest.fixture
+def broker(tmp_path: Path, kept_port: str) -> Iterator[LocalBroker]:
     """A fresh broker on an empty directory."""
-    with LocalBroker(str(tmp_path / "data")) as local:
+    with LocalBroker(str(tmp_path / "data"), server__port=kept_port) as local:
         yield local
 
 

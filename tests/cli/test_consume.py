@@ -215,8 +215,8 @@ def test_json_array_is_complete_when_the_broker_stops(broker: LocalBroker) -> No
     assert [message["value"] for message in json.loads(b"".join(lines))] == ["a", "b"]
 
 
-def test_follow_continues_after_an_outage(tmp_path: Path) -> None:
-    with LocalBroker(str(tmp_path / "data")) as first:
+def test_follow_continues_after_an_outage(tmp_path: Path, kept_port: str) -> None:
+    with LocalBroker(str(tmp_path / "data"), server__port=kept_port) as first:
         url = first.url
         create(url, "orders", 2)
         publish(url, "orders", "a", partition=0)
@@ -224,7 +224,7 @@ def test_follow_continues_after_an_outage(tmp_path: Path) -> None:
             assert process.stdout.readline() == b"a\n"
             first.stop()
             assert process.stderr.readline().startswith(b"the broker is unreachable, retrying: ")
-            with LocalBroker(str(tmp_path / "data"), server__port=url.rpartition(":")[2]):
+            with LocalBroker(str(tmp_path / "data"), server__port=kept_port):
                 assert process.stderr.readline().startswith(b"the broker answers again after ")
                 publish(url, "orders", "b", partition=1)
                 assert process.stdout.readline() == b"b\n"

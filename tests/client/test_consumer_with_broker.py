@@ -214,8 +214,8 @@ def test_reassigned_partition_loses_and_repeats_nothing(broker: LocalBroker, blo
 # --- trouble ---
 
 
-def test_consumer_continues_after_a_broker_restart(tmp_path: Path, client_class: type[Client]) -> None:
-    first = LocalBroker(str(tmp_path)).start()
+def test_consumer_continues_after_a_broker_restart(tmp_path: Path, client_class: type[Client], kept_port: str) -> None:
+    first = LocalBroker(str(tmp_path), server__port=kept_port).start()
     with client_class(first.url) as client:
         fill(client, 10)
         with client.consumer("g", ["t"], max_messages=2) as consumer:
@@ -224,7 +224,7 @@ def test_consumer_continues_after_a_broker_restart(tmp_path: Path, client_class:
             before[0].ack(wait=True)
             first.stop()
             before[1].ack()
-            with LocalBroker(str(tmp_path), server__port=first.url.rpartition(":")[2]):
+            with LocalBroker(str(tmp_path), server__port=kept_port):
                 before[2].ack()
                 after: list[Delivered] = []
                 while len(after) < 7:

@@ -20,17 +20,16 @@ from tests.client.bridge import refused
 class Place:
     """A broker at one address, and the directory that it finds at each start."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, port: str) -> None:
         self.data = path / "data"
         self._copy = path / "copy"
-        self._port = "0"
+        self._port = port
         self.broker = self.start()
 
     def start(self) -> LocalBroker:
         self.broker = LocalBroker(
             str(self.data), server__port=self._port, topics__auto_create="true", topics__partitions="2"
         ).start()
-        self._port = self.broker.url.rpartition(":")[2]
         return self.broker
 
     def stop(self) -> None:
@@ -64,8 +63,10 @@ def send(producer: Producer, *values: str, partition: int = 0) -> Any:
     return producer.send_many("t", list(values), partition=partition)
 
 
-def test_a_producer_goes_on_in_a_directory_that_was_made_anew(tmp_path: Path, client_class: type[Client]) -> None:
-    with Place(tmp_path) as place:
+def test_a_producer_goes_on_in_a_directory_that_was_made_anew(
+    tmp_path: Path, client_class: type[Client], kept_port: str
+) -> None:
+    with Place(tmp_path, kept_port) as place:
         with client_class(place.broker.url) as client, client.producer(batch_messages=2) as producer:
             send(producer, "before", "it").result()
             place.wipe()
@@ -80,8 +81,10 @@ def test_a_producer_goes_on_in_a_directory_that_was_made_anew(tmp_path: Path, cl
         assert sorted(place.values(1)) == ["1a", "1b", "of another"]
 
 
-def test_a_producer_goes_on_in_a_directory_that_was_restored(tmp_path: Path, client_class: type[Client]) -> None:
-    with Place(tmp_path) as place:
+def test_a_producer_goes_on_in_a_directory_that_was_restored(
+    tmp_path: Path, client_class: type[Client], kept_port: str
+) -> None:
+    with Place(tmp_path, kept_port) as place:
         with client_class(place.broker.url) as client, client.producer() as producer:
             send(producer, "saved").result()
             place.copy()
@@ -95,9 +98,9 @@ def test_a_producer_goes_on_in_a_directory_that_was_restored(tmp_path: Path, cli
 
 
 def test_a_producer_of_after_the_copy_goes_on_in_the_restored_directory(
-    tmp_path: Path, client_class: type[Client]
+    tmp_path: Path, client_class: type[Client], kept_port: str
 ) -> None:
-    with Place(tmp_path) as place:
+    with Place(tmp_path, kept_port) as place:
         place.copy()
         with client_class(place.broker.url) as client, client.producer() as producer:
             send(producer, "lost").result()
@@ -109,9 +112,9 @@ def test_a_producer_of_after_the_copy_goes_on_in_the_restored_directory(
 
 @pytest.mark.parametrize("is_restored", [False, True], ids=["wiped", "restored"])
 def test_a_transaction_that_the_directory_does_not_know_is_lost_and_the_next_one_counts(
-    tmp_path: Path, client_class: type[Client], is_restored: bool
+    tmp_path: Path, client_class: type[Client], kept_port: str, is_restored: bool
 ) -> None:
-    with Place(tmp_path) as place:
+    with Place(tmp_path, kept_port) as place:
 
         def write(producer: TransactionalProducer, value: str) -> None:
             with producer.transaction() as tx:

@@ -146,9 +146,9 @@ def test_an_end_that_is_still_being_carried_out_is_asked_for_again(
 
 
 def test_a_restart_in_the_middle_aborts_and_the_next_transaction_goes_on(
-    tmp_path: Path, client_class: type[Client]
+    tmp_path: Path, client_class: type[Client], kept_port: str
 ) -> None:
-    first = LocalBroker(str(tmp_path)).start()
+    first = LocalBroker(str(tmp_path), server__port=kept_port).start()
     make(first.url, "a")
     with client_class(first.url) as client, client.producer(transactional_id="p") as producer:
         with refused(TransactionAborted) as error, producer.transaction() as tx:
@@ -165,9 +165,9 @@ def test_a_restart_in_the_middle_aborts_and_the_next_transaction_goes_on(
 
 
 def test_a_commit_whose_answer_was_lost_with_the_broker_is_known_afterwards(
-    tmp_path: Path, client_class: type[Client]
+    tmp_path: Path, client_class: type[Client], kept_port: str
 ) -> None:
-    first = LocalBroker(str(tmp_path)).start()
+    first = LocalBroker(str(tmp_path), server__port=kept_port).start()
     make(first.url, "a")
     later: list[LocalBroker] = []
 

@@ -132,8 +132,8 @@ def successor(broker: LocalBroker, directory: str) -> LocalBroker:
     return LocalBroker(directory, server__port=broker.url.rpartition(":")[2])
 
 
-def test_producer_continues_after_a_broker_restart(tmp_path: Path, client_class: type[Client]) -> None:
-    first = LocalBroker(str(tmp_path)).start()
+def test_producer_continues_after_a_broker_restart(tmp_path: Path, client_class: type[Client], kept_port: str) -> None:
+    first = LocalBroker(str(tmp_path), server__port=kept_port).start()
     with client_class(first.url) as client:
         client.create_topic("t", partitions=1)
         with client.producer() as producer:
@@ -262,8 +262,8 @@ def test_following_reader_ends_at_a_future_offset(connected: Client) -> None:
         assert values(messages) == [b"last"]
 
 
-def test_reader_continues_after_a_broker_restart(tmp_path: Path, client_class: type[Client]) -> None:
-    first = LocalBroker(str(tmp_path)).start()
+def test_reader_continues_after_a_broker_restart(tmp_path: Path, client_class: type[Client], kept_port: str) -> None:
+    first = LocalBroker(str(tmp_path), server__port=kept_port).start()
     with client_class(first.url) as client:
         fill(client, 1)
         with client.reader("t", follow=True, wait="1s") as reader:
