@@ -29,6 +29,8 @@ from goqueue.wire.headers import RETRY_AFTER
 if TYPE_CHECKING:
     import ssl
 
+    import httpx
+
     from goqueue.storage.frame import Buffer
 
 P = ParamSpec("P")
@@ -75,15 +77,20 @@ class ApiRequest(msgspec.Struct, Generic[T], frozen=True, eq=False):
         lines = [
             f"{self.method} {address.base}{self.path} HTTP/1.1",
             f"host: {address.authority}",
-            *(f"{name}: {value}" for name, value in self.headers),
+            *(f"{name}: {value}" for name, value in self.fields(api_key)),
         ]
-        if self.headers is JSON and self.method != "GET":
-            lines.append(f"user-agent: {user_agent()}")
-        if api_key is not None:
-            lines.append(f"authorization: Bearer {api_key}")
         if self.body or self.method not in {"GET", "DELETE"}:
             lines.append(f"content-length: {sum(map(len, self.body))}")
         return ["\r\n".join((*lines, "", "")).encode("latin-1"), *self.body]
+
+    def fields(self, api_key: str | None) -> list[tuple[str, str]]:
+        """Return the headers that say the same on any connection."""
+        found = list(self.headers)
+        if self.headers is JSON and self.method != "GET":
+            found.append(("user-agent", user_agent()))
+        if api_key is not None:
+            found.append(("authorization", f"Bearer {api_key}"))
+        return found
 
 
 RequestSequence = Generator[ApiRequest[Any], Any, T]
@@ -233,6 +240,18 @@ def check_api_key(api_key: object) -> str | None:
     )
 
 
+def _check_http(http: object, kind: str, tls: object) -> None:
+    """Refuse an object that is no httpx client of this kind, and settings that belong to it."""
+    import httpx  # noqa: PLC0415 - takes longer than a command may
+
+    wanted = f"httpx.{kind}"
+    if not isinstance(http, getattr(httpx, kind)):
+        given = f"{type(http).__module__.partition('.')[0]}.{type(http).__name__}"
+        raise RequestInvalid(f"http is of the type {given}, and must be an {wanted}", hint=f"http={wanted}(...)")
+    if tls is not None:
+        raise RequestInvalid("tls is given beside http", hint=f"give it to the client: {wanted}(verify=...)")
+
+
 _FORKED_AWAY: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
 
 
@@ -256,6 +275,9 @@ if hasattr(os, "register_at_fork"):
 class ClientCore:
     """The common part of clients for threads and for event loops."""
 
+    _http_kind: str
+    """The class of httpx over which requests may go."""
+
     def __init__(
         self,
         server: str | None = None,
@@ -264,12 +286,16 @@ class ClientCore:
         connect_timeout: str | float = "5s",
         api_key: str | None = None,
         tls: "ssl.SSLContext | None" = None,
+        http: "httpx.Client | httpx.AsyncClient | None" = None,
     ) -> None:
         self._address = parse(server)
         self._timeout = seconds(timeout, "timeout")
         self._connect_timeout = seconds(connect_timeout, "connect_timeout")
         self._api_key = check_api_key(api_key)
-        self._tls = tls_context(self._address, tls)
+        self._http: Any = http
+        if http is not None:
+            _check_http(http, self._http_kind, tls)
+        self._tls = tls_context(self._address, tls) if http is None else None
         self._idle: list[Any] = []
         self._closed = False
 

@@ -180,7 +180,7 @@ class AsyncConnection(ConnectionCore):
             except OSError as error:  # a timeout is one of them
                 if self._tls is not None and not isinstance(error, ConnectionRefusedError):
                     raise no_tls(self._address, error) from None
-                raise unreachable(self._address, _why(error)) from None
+                raise unreachable(self._address, reason_of(error)) from None
         return self._wire
 
     def close(self) -> None:
@@ -209,8 +209,8 @@ async def wait_for_arrival(connections: Iterable[AsyncConnection], timeout: floa
         await asyncio.sleep(timeout)
 
 
-def _why(error: OSError) -> str:
-    """Return the reason in the words of the system; those of the loop leave it out."""
+def reason_of(error: OSError) -> str:
+    """Return the reason in the words of the system, which event loops leave out."""
     if error.errno and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or "it took too long"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TIMEVAL = struct.Struct("ll")
 _TIMED_OUT = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ETIMEDOUT}
-_LEAST_SECONDS = 0.001
+LEAST_SECONDS = 0.001
 
 
 class Connection(ConnectionCore):
@@ -115,7 +115,7 @@ class Connection(ConnectionCore):
         if host.isascii():  # as bytes it is not looked at for other letters, which would load tables of them
             host = cast(str, host.encode())
         try:
-            wire = socket.create_connection((host, self._address.port), max(timeout, _LEAST_SECONDS))
+            wire = socket.create_connection((host, self._address.port), max(timeout, LEAST_SECONDS))
         except OSError as error:
             raise unreachable(self._address, error.strerror or error) from None
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -132,7 +132,7 @@ class Connection(ConnectionCore):
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        seconds = max(left, _LEAST_SECONDS)
+        seconds = max(left, LEAST_SECONDS)
         whole = int(seconds)
         wire.setsockopt(socket.SOL_SOCKET, option, _TIMEVAL.pack(whole, int((seconds - whole) * 1e6)))
 

@@ -112,9 +112,12 @@ class ResponseParser:
 
     def _end_of_connection(self) -> None:
         if not (self._headed and self._length is None and b"transfer-encoding" not in self._headers):
-            where = "in the middle of the answer" if self.begun else "before it answered"
-            raise BrokerUnreachable(
-                f"the broker at {self._source} ended the connection {where}", hint="has it stopped? its log says why"
-            )
+            raise ended(self._source, "in the middle of the answer" if self.begun else "before it answered")
         self._finish(b"".join(self._pieces))
         self.keep_alive = False
+
+
+def ended(source: Address | str, when: str) -> BrokerUnreachable:
+    return BrokerUnreachable(
+        f"the broker at {source} ended the connection {when}", hint="has it stopped? its log says why"
+    )

@@ -12,6 +12,7 @@ from goqueue.client._sync.transaction import TransactionalProducer
 from goqueue.testing.broker import LocalBroker
 from tests.client.bridge import BridgedClient, Interruption
 from tests.client.group_peers import Group, group_of
+from tests.client.over_httpx import BridgedHttpxClient, HttpxClient
 from tests.client.peers import Peer
 
 
@@ -26,11 +27,16 @@ def server(group: Group) -> Iterator[Peer]:
         yield made
 
 
-@pytest.fixture(params=[Client, BridgedClient], ids=["threads", "loop"])
-def client_class(request: pytest.FixtureRequest) -> type[Client]:
-    """The client for threads, and the one for event loops behind the same methods."""
-    kind: type[Client] = request.param
-    return kind
+OWN = {"threads": Client, "loop": BridgedClient}
+OVER_HTTPX = {"threads over httpx": HttpxClient, "loop over httpx": BridgedHttpxClient}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give `client_class` both kinds of client, and with the mark `over_httpx` those over httpx as well."""
+    if "client_class" in metafunc.fixturenames:
+        marks = {mark.name: mark for mark in metafunc.definition.iter_markers()}
+        kinds = OWN | OVER_HTTPX if "over_httpx" in marks and "own_connection" not in marks else OWN
+        metafunc.parametrize("client_class", list(kinds.values()), ids=list(kinds))
 
 
 @pytest.fixture

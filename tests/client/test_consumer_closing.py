@@ -13,6 +13,8 @@ from tests.client.bridge import BridgedClient
 from tests.client.group_peers import Group, group_of
 from tests.client.peers import Asked, Reply
 
+pytestmark = pytest.mark.over_httpx
+
 
 @pytest.fixture
 def group() -> Group:

@@ -19,6 +19,8 @@ from goqueue.observe.history_row import SERIES
 from goqueue.testing.broker import LocalBroker
 from tests.client.peers import Reply, peer, refusal, reply
 
+pytestmark = pytest.mark.over_httpx
+
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

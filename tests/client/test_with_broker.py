@@ -13,6 +13,8 @@ from goqueue.client import AsyncClient, Client, Message, Nanoseconds
 from goqueue.errors import OffsetOutOfRange, PartitionNotFound, RequestInvalid, TopicExists, TopicNotFound
 from goqueue.testing.broker import LocalBroker
 
+pytestmark = pytest.mark.over_httpx
+
 
 def values(messages: Any) -> list[bytes | None]:
     return [message.value for message in messages]

@@ -49,8 +49,10 @@ class AsyncClient(
     `server` is a URL. Default: the variable GOQUEUE_SERVER, then this machine. A refusal of the broker is raised as
     the error of `goqueue.errors` with its code. Within `timeout` a request is retried after a transient failure if
     that cannot do harm. The `api_key` is sent with every request, those of producers, readers and consumers included.
+    With `http`, an `httpx.AsyncClient` that stays the caller's, all requests go over it.
     """
 
+    _http_kind = "AsyncClient"
     _idle: list[AsyncConnection]
 
     async def create_topic(
@@ -175,6 +177,10 @@ class AsyncClient(
                 connection.close()
 
     def _connect(self) -> AsyncConnection:
+        if self._http is not None:
+            from goqueue.client.httpx_connection import AsyncHttpxConnection  # noqa: PLC0415 - imports httpx
+
+            return AsyncHttpxConnection(self._http, self._address, self._connect_timeout, self._api_key)
         return AsyncConnection(self._address, self._connect_timeout, self._tls, self._api_key)
 
     async def close(self) -> None:

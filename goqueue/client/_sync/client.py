@@ -50,8 +50,10 @@ class Client(
     `server` is a URL. Default: the variable GOQUEUE_SERVER, then this machine. A refusal of the broker is raised as
     the error of `goqueue.errors` with its code. Within `timeout` a request is retried after a transient failure if
     that cannot do harm. The `api_key` is sent with every request, those of producers, readers and consumers included.
+    With `http`, an `httpx.Client` that stays the caller's, all requests go over it.
     """
 
+    _http_kind = "Client"
     _idle: list[Connection]
 
     def create_topic(
@@ -176,6 +178,10 @@ class Client(
                 connection.close()
 
     def _connect(self) -> Connection:
+        if self._http is not None:
+            from goqueue.client.httpx_connection import HttpxConnection  # noqa: PLC0415 - imports httpx
+
+            return HttpxConnection(self._http, self._address, self._connect_timeout, self._api_key)
         return Connection(self._address, self._connect_timeout, self._tls, self._api_key)
 
     def close(self) -> None:
