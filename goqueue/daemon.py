@@ -24,7 +24,7 @@ from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.http.server import Server
 from goqueue.api.http.server_state import HttpLimits
 from goqueue.api.openapi import openapi_document
-from goqueue.api.router import HttpObserver, RequestRouter
+from goqueue.api.pipeline import HttpObserver, RequestPipeline
 from goqueue.api.table import ENDPOINTS
 from goqueue.broker.groups.coordinator import GroupSettings
 from goqueue.broker.groups.retries import DeliveryPolicy
@@ -69,13 +69,12 @@ class Daemon:
         """Below the setting if the limit of open files is lower."""
         app = _app(config, self.runtime, self.metrics, self._sampler.history, self.connections_max)
         self.recent_logs = app.recent_logs
-        router = RequestRouter(ENDPOINTS, app)
         requests = config.log.requests
         access = AccessLog(logging.getLogger(REQUESTS), per_second=requests, clock=clock) if requests else None
         self.server = Server(
-            _guarded(router, config),
+            RequestPipeline(ENDPOINTS, app, _guard(config)),
             limits=limits,
-            observer=HttpObserver(self.metrics, router, access),
+            observer=HttpObserver(self.metrics, access),
             clock=clock,
         )
         app.check_answers = self.server.check_answers
@@ -181,10 +180,10 @@ def _app(config: Config, runtime: Runtime, metrics: Metrics, history: History, c
     )
 
 
-def _guarded(router: RequestRouter, config: Config) -> OriginGuard:
+def _guard(config: Config) -> OriginGuard:
     server = config.server
     names = {"localhost", socket.gethostname(), server.host, *list_items(server.allowed_hosts)}
-    return OriginGuard(router, hosts=names, origins=list_items(server.allowed_origins))
+    return OriginGuard(hosts=names, origins=list_items(server.allowed_origins))
 
 
 def _limits(config: Config) -> HttpLimits:

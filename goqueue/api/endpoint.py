@@ -62,6 +62,8 @@ class Endpoint:
     permission: Permission = "read"
     may_be_large: bool = False
     """The answer may have megabytes: the request is refused while other answers hold too much memory."""
+    is_hot: bool = False
+    """The handler waits mostly for the broker itself, and runs without a task until it waits for something else."""
     errors: tuple[type[GoQueueError], ...] = ()
     """Possible errors, besides those of any request."""
     example: Any = None

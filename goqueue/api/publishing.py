@@ -14,8 +14,8 @@ from goqueue.api.fields import Epoch, ProducerId
 from goqueue.api.http.error_responses import ErrorJson, error_json
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, OutgoingMessage, priority_of
+from goqueue.api.pipeline import is_frames
 from goqueue.api.problems import TooManyProblems, invalid
-from goqueue.api.router import is_frames
 from goqueue.api.topics import new_topic
 from goqueue.broker.core.commit import CommitLevel
 from goqueue.broker.core.open_transactions import TransactionId
@@ -34,6 +34,7 @@ from goqueue.errors import (
 )
 from goqueue.limits import MIB, SECTIONS_MAX
 from goqueue.quantities import format_time
+from goqueue.runtime.deferred import Deferred
 from goqueue.wire.headers import CHECKSUM, PARTITIONS
 from goqueue.wire.sections import DELAYED, SECTION
 
@@ -123,7 +124,7 @@ async def publishable_topic(call: ApiCall, name: str) -> Topic:
 
 # --- JSON ---
 
-_Pending = asyncio.Future[Placement] | GoQueueError
+_Pending = Deferred[Placement] | GoQueueError
 _Target = tuple[Partition, bool]
 """A partition, and whether its delayed log is meant."""
 
@@ -225,8 +226,7 @@ async def _placement(pending: _Pending, call: ApiCall) -> Placement | GoQueueErr
     """Wait for the result of an append; None if it is not known yet and acks are not waited for."""
     if isinstance(pending, GoQueueError):
         return pending
-    if call.query.acks == "none" and not pending.done():
-        pending.add_done_callback(lambda done: done.cancelled() or done.exception())  # the error is not reported
+    if call.query.acks == "none" and not pending.is_done:
         return None
     try:
         return await pending

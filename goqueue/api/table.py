@@ -151,7 +151,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *_tagged(
         "messages",
         Endpoint(
-            "POST", "/topics/{topic}/messages", publishing.publish, "Publish messages", permission="write",
+            "POST", "/topics/{topic}/messages", publishing.publish, "Publish messages", permission="write", is_hot=True,
             body=outgoing_message.PublishRequest, frames=True, body_bytes=None,
             decode_large=publish_body.decode_publish,
             errors=(
@@ -167,7 +167,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint(
             "GET", "/topics/{topic}/partitions/{partition}/messages", reading.read,
             f"Read messages of one partition, as JSON or, with Accept {FRAMES}, as frames", may_be_large=True,
-            errors=(*NO_PARTITION, errors.OffsetOutOfRange, *_DAMAGED),
+            is_hot=True, errors=(*NO_PARTITION, errors.OffsetOutOfRange, *_DAMAGED),
         ),
     ),
     *_tagged(
@@ -342,11 +342,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint(
             "GET", "/groups/{group}/poll", polling.poll,
             f"Poll messages as a member, as JSON or, with Accept {LEASES}, as frames", may_be_large=True,
-            errors=(*_STALE, errors.RangeDamaged, *UNWRITABLE),
+            is_hot=True, errors=(*_STALE, errors.RangeDamaged, *UNWRITABLE),
         ),
         Endpoint(
             "POST", "/groups/{group}/settle", settling.settle, "Settle messages by leases and ranges of offsets",
-            errors=(*_STALE, *UNWRITABLE),
+            is_hot=True, errors=(*_STALE, *UNWRITABLE),
             example={
                 "member_id": _MEMBER, "acks": [{**_PLACE, "lease": _HANDLE.rpartition(":")[2], "ranges": [[41, 141]]}],
             },
@@ -398,7 +398,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *_tagged(
         "delivery",
         Endpoint(
-            "POST", "/messages/ack", settling.ack, "Acknowledge messages", errors=_RECEIPT_ERRORS,
+            "POST", "/messages/ack", settling.ack, "Acknowledge messages", is_hot=True, errors=_RECEIPT_ERRORS,
             example={"receipt_handle": _HANDLE},
             answer_example={"acknowledged": True, "results": [{"receipt_handle": _HANDLE}]},
         ),

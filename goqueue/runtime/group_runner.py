@@ -11,6 +11,7 @@ from goqueue.broker.groups.poll import PollOptions, PollResult
 from goqueue.broker.groups.sessions import MemberSession
 from goqueue.broker.groups.shards import GroupShards
 from goqueue.errors import BrokerStopping, GenerationStale
+from goqueue.runtime.deferred import Deferred
 from goqueue.runtime.runner import Runner, ShardRunners, Shell, completed_within, resolve
 
 _log = logging.getLogger("goqueue.groups")
@@ -105,7 +106,7 @@ class GroupRunner:
         has_waited = False
         try:
             while True:
-                more: asyncio.Future[None] = self._loop.create_future()
+                more: Deferred[None] = Deferred()
                 forgets = _watch_messages(coordinator, name, member, presence, more)
                 try:
                     handed: PollResult = await self._shell.perform(
@@ -130,10 +131,10 @@ class GroupRunner:
 
 
 def _watch_messages(
-    coordinator: GroupCoordinator, name: str, member: str, presence: MemberSession, more: "asyncio.Future[None]"
+    coordinator: GroupCoordinator, name: str, member: str, presence: MemberSession, more: Deferred[None]
 ) -> list[Callable[[], object]]:
     """Complete `more` when there may be messages or news; return functions that stop watching."""
-    wake = partial(resolve, more, None)
+    wake = partial(more.resolve, None)
     presence.waiting[wake] = None
     watched = coordinator.partitions_of(name, member)
     return [lambda: presence.waiting.pop(wake, None), *(partition.watch(wake) for partition in watched)]

@@ -11,6 +11,7 @@ from goqueue.broker.core.shards import Shard, Shards
 from goqueue.broker.core.work import Work
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import GoQueueError
+from goqueue.runtime.deferred import Deferred
 
 _log = logging.getLogger("goqueue.runtime")
 
@@ -27,11 +28,11 @@ def resolve(answer: "asyncio.Future[Any]", result: Any) -> None:
         answer.set_result(result)
 
 
-async def completed_within(future: "asyncio.Future[None]", seconds: float) -> None:
-    """Wait until a future is completed; complete it when the time is up."""
-    timer = asyncio.get_running_loop().call_later(seconds, resolve, future, None)
+async def completed_within(deferred: Deferred[None], seconds: float) -> None:
+    """Wait until a deferred is done; complete it when the time is up."""
+    timer = asyncio.get_running_loop().call_later(seconds, deferred.resolve, None)
     try:
-        await future
+        await deferred
     finally:
         timer.cancel()
 

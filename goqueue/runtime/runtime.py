@@ -7,7 +7,7 @@ the loop. Bytes that are accepted and not yet durable are counted, and above a l
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,11 +45,12 @@ from goqueue.limits import (
 )
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import format_size
+from goqueue.runtime.deferred import Deferred, Turn
 from goqueue.runtime.delay_runner import DelayRunner
 from goqueue.runtime.event_logs import log_group_events, log_transaction_events
 from goqueue.runtime.event_loop import StallDetector
 from goqueue.runtime.group_runner import GroupRunner
-from goqueue.runtime.runner import completed_within, resolve
+from goqueue.runtime.runner import completed_within
 from goqueue.runtime.transaction_runner import TransactionRunner
 from goqueue.runtime.upkeep_runner import UpkeepRunner
 from goqueue.storage import scan
@@ -112,6 +113,7 @@ class Runtime:
     def start(self, path: str, owner: str, settings: StoreSettings) -> None:
         """Open the data directory and recover it."""
         self._loop = asyncio.get_running_loop()
+        self.turn = Turn(self._loop)
         self.store = Store.open(self.disk, path, self.clock, owner=owner, settings=settings, deliver=self._deliver)
         try:
             self.store.resources.flusher.on_round.subscribe(self._observe_round)
@@ -224,9 +226,9 @@ class Runtime:
 
     async def pause(self, seconds: float) -> None:
         """Sleep, or return when the broker stops."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+        stopping = self._loop.create_task(self._stopping.wait())
+        await asyncio.wait([stopping], timeout=seconds)
+        stopping.cancel()
 
     def refuse_while_stopping(self) -> None:
         if self.is_stopping:
@@ -273,20 +275,20 @@ class Runtime:
     async def ask(self, rule: "Callable[[Callback[T]], None]") -> T:
         """Call a rule that answers through a callback; wait for the durable answer."""
         self.refuse_while_stopping()
-        answer: asyncio.Future[T] = self._loop.create_future()
-        rule(lambda result: resolve(answer, result))
+        answer: Deferred[T] = Deferred()
+        rule(answer.resolve)
         return await answer
 
     # --- publish ---
 
     def offer(
         self, partition: Partition, frames: list[bytes], size: int, level: CommitLevel = CommitLevel.COMMITTED
-    ) -> "asyncio.Future[Placement]":
+    ) -> Deferred[Placement]:
         """Publish small frames, in one append with others of the same turn of the loop."""
         answer, done = self.accept(partition.topic, len(frames), size)
         if partition.offer(frames, done, level):
             if not self._to_commit:
-                self._loop.call_soon(self._commit)
+                self.turn.follow(self._commit)
             self._to_commit.append(partition)
         return answer
 
@@ -302,8 +304,8 @@ class Runtime:
         message_bytes_max: int,
         routing: Routing | None = None,
         level: CommitLevel = CommitLevel.COMMITTED,
-    ) -> "asyncio.Future[Placement]":
-        """Publish a batch of frames; the returned future is done when they have reached the level."""
+    ) -> Deferred[Placement]:
+        """Publish a batch of frames; the returned deferred is done when they have reached the level."""
         answer, done = self.accept(partition.topic, 0, len(content))
         try:
             now_ns = self.clock.now_ns() if partition.is_delayed else None
@@ -337,7 +339,7 @@ class Runtime:
             return frames, await self._loop.run_in_executor(self._threads, check)
         return frames, check()
 
-    def accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], PublishCallback]":
+    def accept(self, topic: str, count: int, size: int) -> tuple[Deferred[Placement], PublishCallback]:
         """Count bytes in flight until their result; refuse more than the limit."""
         self.refuse_while_stopping()
         if self.in_flight_bytes + size > self.settings.in_flight_bytes and self.in_flight_bytes:
@@ -347,7 +349,7 @@ class Runtime:
                 retry_after=1,
             )
         self.in_flight_bytes += size
-        answer: asyncio.Future[Placement] = self._loop.create_future()
+        answer: Deferred[Placement] = Deferred()
         counts, began = self.metrics.topic(topic), self.clock.monotonic_ns()
 
         def done(result: Placement | GoQueueError) -> None:
@@ -356,7 +358,7 @@ class Runtime:
                 counts.messages_published += count or result.next_offset - result.first_offset
                 counts.bytes_published += size
                 self.metrics.publish_seconds.observe((self.clock.monotonic_ns() - began) / NANOSECONDS)
-            resolve(answer, result)
+            answer.resolve(result)
 
         return answer, done
 
@@ -409,8 +411,8 @@ class Runtime:
                 await self._wait_for_more(search.partition, left)
 
     async def _wait_for_more(self, partition: Partition, seconds: float) -> None:
-        more = self._loop.create_future()
-        forget = partition.watch(partial(resolve, more, None))
+        more: Deferred[None] = Deferred()
+        forget = partition.watch(partial(more.resolve, None))
         try:
             await completed_within(more, seconds)
         finally:
@@ -433,9 +435,9 @@ class Runtime:
         finally:
             work.close()  # in case the caller was cancelled
 
-    def _done(self, job: Job | Promise[Any], threads: ThreadPoolExecutor) -> "asyncio.Future[Any]":
+    def _done(self, job: Job | Promise[Any], threads: ThreadPoolExecutor) -> Awaitable[Any]:
         if not isinstance(job, Promise):
             return self._loop.run_in_executor(threads, job)
-        answer: asyncio.Future[Any] = self._loop.create_future()
-        job.then(partial(resolve, answer))
+        answer: Deferred[Any] = Deferred()
+        job.then(answer.resolve)
         return answer

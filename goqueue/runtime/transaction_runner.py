@@ -13,6 +13,7 @@ from goqueue.broker.core.routing import Routing
 from goqueue.broker.transactions.shards import TransactionShard, TransactionShards
 from goqueue.clock import Clock
 from goqueue.errors import GoQueueError, TransactionPending
+from goqueue.runtime.deferred import Deferred
 from goqueue.runtime.runner import Runner, ShardRunners, Shell
 from goqueue.storage import frame, scan
 from goqueue.storage.scan import Frames
@@ -31,7 +32,7 @@ class PublishingShell(Shell, Protocol):
 
     clock: Clock
 
-    def accept(self, topic: str, count: int, size: int) -> "tuple[asyncio.Future[Placement], PublishCallback]": ...
+    def accept(self, topic: str, count: int, size: int) -> tuple[Deferred[Placement], PublishCallback]: ...
 
     async def admitted(
         self,
@@ -141,7 +142,7 @@ class TransactionRunner:
         content: bytearray | memoryview,
         message_bytes_max: int,
         routing: Routing | None = None,
-    ) -> "asyncio.Future[Placement]":
+    ) -> Deferred[Placement]:
         """Publish a batch to a partition that the transaction has enlisted."""
         answer, done = self._shell.accept(partition.topic, 0, len(content))
         now_ns = self._shell.clock.now_ns() if partition.is_delayed else None
@@ -159,7 +160,7 @@ class TransactionRunner:
 
     async def offer(
         self, whose: TransactionId, partition: Partition, frames: list[bytes], sequence: int | None = None
-    ) -> "asyncio.Future[Placement]":
+    ) -> Deferred[Placement]:
         """Publish valid frames without a mark; they get one with this or the next sequence."""
         answer, done = self._shell.accept(partition.topic, len(frames), sum(map(len, frames)))
         try:

@@ -22,6 +22,7 @@ from goqueue.api.http.server_state import ServerState
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerOverloaded
 from goqueue.limits import HTTP_SLICE_BYTES, HTTP_WRITE_BUFFER_BYTES
+from goqueue.runtime.deferred import Deferred
 
 
 class ConnectionState(Enum):
@@ -40,6 +41,8 @@ TRANSITIONS: dict[ConnectionState, frozenset[ConnectionState]] = {
     CLOSING: frozenset({CLOSED}),
     CLOSED: frozenset(),
 }
+
+PendingResponse = asyncio.Future[HttpResponse] | Deferred[HttpResponse]
 
 NEVER_NS = 2**63
 """The deadline while the client waits for the server."""
@@ -67,7 +70,7 @@ class HttpConnection(asyncio.Protocol):
         self._monotonic_ns = server.monotonic_ns
         self._pipelined = server.limits.pipelined
         self._state = OPEN
-        self._pending: asyncio.Future[HttpResponse] | None = None
+        self._pending: PendingResponse | None = None
         """The response to the request `_answering`."""
         self._unread: memoryview | None = None
         """Bytes that are not parsed yet, because enough requests wait."""
@@ -199,15 +202,19 @@ class HttpConnection(asyncio.Protocol):
         try:
             answer = self._server.handle(request)
             if not isinstance(answer, HttpResponse):
-                self._pending = asyncio.ensure_future(answer, loop=self._loop)
                 self._answering = request
-                self._pending.add_done_callback(self._finish)
+                if isinstance(answer, Deferred):
+                    self._pending = answer
+                    answer.then(self._finish)
+                else:
+                    self._pending = asyncio.ensure_future(answer, loop=self._loop)
+                    self._pending.add_done_callback(self._finish)
                 return
         except Exception as error:
             answer = self._internal_error(request, error)
         self._answer(request, answer)
 
-    def _finish(self, future: asyncio.Future[HttpResponse]) -> None:
+    def _finish(self, future: PendingResponse) -> None:
         """Send the answer of a handler that was awaited."""
         if self._pending is not future:
             return  # it was cancelled with its client

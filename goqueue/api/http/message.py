@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
+from typing import Any
 
 from goqueue.limits import HTTP_COALESCED_BYTES
 from goqueue.wire.headers import JSON
@@ -32,6 +33,10 @@ class HttpRequest:
     """The `connection` header of the answer: `close`, `keep-alive`, or nothing."""
     weight: int = 0
     """Bytes that count as held until the request is answered."""
+    endpoint: Any = None
+    """The row of the table that the request was routed to."""
+    grants: tuple[tuple[str, str], ...] = ()
+    """Headers that let a web page read the answer."""
 
 
 @dataclass(slots=True)

@@ -11,13 +11,11 @@ Clients other than browsers send neither origin nor sec-fetch-site.
 """
 
 import re
-from collections.abc import Awaitable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from ipaddress import ip_address
 
-from goqueue.api.http.error_responses import error_response
-from goqueue.api.http.message import HttpRequest, HttpResponse, RequestHandler
-from goqueue.errors import GoQueueError, HostNotAllowed, OriginNotAllowed
+from goqueue.api.http.message import HttpRequest, HttpResponse
+from goqueue.errors import HostNotAllowed, OriginNotAllowed
 from goqueue.limits import HTTP_KNOWN_HOSTS, HTTP_PREFLIGHT_SECONDS
 from goqueue.quantities import quoted
 
@@ -28,27 +26,24 @@ _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z, -]{1,1000}")
 
 
 class OriginGuard:
-    """A handler that passes allowed requests on, and refuses the others with 403."""
+    """Admits requests, or refuses them with 403."""
 
-    def __init__(self, handle: RequestHandler, *, hosts: Collection[str], origins: Collection[str]) -> None:
-        self._handle = handle
+    def __init__(self, *, hosts: Collection[str], origins: Collection[str]) -> None:
         self._hosts = frozenset(name.lower() for name in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
         self._known: set[str | None] = {None}
         """Host headers that were allowed before. HTTP/1.0 may have none; browsers do not use it."""
 
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+    def admit(self, request: HttpRequest) -> HttpResponse | None:
+        """Admit a request, or raise an error. Return the answer if it is a preflight of an allowed page."""
         headers = request.headers
-        try:
-            if headers.get("host") not in self._known:
-                self._check_host(headers["host"])
-            if "origin" in headers:
-                return self._answer_page(request, headers["origin"])
-            if headers.get("sec-fetch-site") == "cross-site" and ANY not in self._origins:
-                raise _foreign("the browser sent this request for a page of another site")
-        except GoQueueError as error:
-            return error_response(error.without_tracebacks())
-        return self._handle(request)
+        if headers.get("host") not in self._known:
+            self._check_host(headers["host"])
+        if "origin" in headers:
+            return self._admit_page(request, headers["origin"])
+        if headers.get("sec-fetch-site") == "cross-site" and ANY not in self._origins:
+            raise _foreign("the browser sent this request for a page of another site")
+        return None
 
     def _check_host(self, header: str) -> None:
         if ANY not in self._hosts and not self._is_allowed(header):
@@ -66,16 +61,16 @@ class OriginGuard:
         name = (found[1] or found[2] or "").lower().removesuffix(".")
         return not name or name in self._hosts or _is_address(name)
 
-    def _answer_page(self, request: HttpRequest, origin: str) -> HttpResponse | Awaitable[HttpResponse]:
-        """Answer a request that has the site of its page."""
+    def _admit_page(self, request: HttpRequest, origin: str) -> HttpResponse | None:
+        """Admit a request that has the site of its page, and let the page read the answer."""
         if _is_same(origin, request.headers.get("host")):
-            return self._handle(request)
+            return None
         if ANY not in self._origins and origin.lower() not in self._origins:
             raise _foreign(f"pages of the origin {quoted(origin[:300])} may not use this broker")
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return _preflight(request, origin)
-        answer = self._handle(request)
-        return _shared(answer, origin) if isinstance(answer, HttpResponse) else _shared_later(answer, origin)
+        request.grants = (*_grant(origin), ("access-control-expose-headers", "*"))
+        return None
 
 
 def _is_address(name: str) -> bool:
@@ -107,15 +102,6 @@ def _preflight(request: HttpRequest, origin: str) -> HttpResponse:
     if _HEADER_NAMES.fullmatch(asked):
         allowed.append(("access-control-allow-headers", asked))
     return HttpResponse(204, headers=(*_grant(origin), *allowed))
-
-
-def _shared(response: HttpResponse, origin: str) -> HttpResponse:
-    """Return the response with headers that let the page read it."""
-    return replace(response, headers=(*response.headers, *_grant(origin), ("access-control-expose-headers", "*")))
-
-
-async def _shared_later(answer: Awaitable[HttpResponse], origin: str) -> HttpResponse:
-    return _shared(await answer, origin)
 
 
 def _grant(origin: str) -> Sequence[tuple[str, str]]:

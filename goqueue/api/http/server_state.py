@@ -12,6 +12,7 @@ from goqueue.api.http.message import HttpRequest, HttpResponse, RequestHandler
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import BrokerOverloaded
 from goqueue.limits import HTTP_ANSWERS_SHARE_HIGH
+from goqueue.runtime.deferred import Deferred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class ServerState:
         self.monotonic_ns = clock.monotonic_ns
         self.open_connections: set[Any] = set()
         """With those that are being refused."""
-        self.orphaned: set[asyncio.Future[Any]] = set()
+        self.orphaned: set[asyncio.Future[Any] | Deferred[Any]] = set()
         """Handlers that continue although their client has left."""
         self.held_bytes = 0
         """Bytes of all request bodies that are incomplete or unanswered."""

@@ -1,9 +1,8 @@
-"""Finds the endpoint of a request, calls its handler and makes the response; reports requests to metrics and logs."""
+"""The way of a request to its answer, the same for every server: guard, route, authorize, decode, handle, encode."""
 
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from types import CoroutineType
-from typing import Any
-from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -11,84 +10,55 @@ from goqueue.api.endpoint import ApiCall, ApiContext, Endpoint
 from goqueue.api.fields import encode_scalar
 from goqueue.api.http.error_responses import error_response
 from goqueue.api.http.message import HttpRequest, HttpResponse
+from goqueue.api.http.origin_guard import OriginGuard
+from goqueue.api.routes import Routes
 from goqueue.api.validation import BodyDecoder, decode_query, too_large
-from goqueue.errors import EndpointNotFound, GoQueueError, MediaTypeUnsupported, MethodNotAllowed, RequestInvalid
+from goqueue.errors import GoQueueError, MediaTypeUnsupported, RequestInvalid
 from goqueue.observe.logs import AccessLog, AnsweredRequest
 from goqueue.observe.metrics import EndpointCounts, Metrics
 from goqueue.quantities import quoted
+from goqueue.runtime.deferred import HandlerRun
 from goqueue.wire.headers import FRAMES, JSON
 
-Node = dict[str, Any]
-_PARAMETER, _ROWS = "{}", "/"
-_CACHED_PATHS_MAX = 4096  # the paths that clients use often; others are looked up
-_CACHED_CHARACTERS_MAX = 256  # of one of them, so that long paths do not fill the memory
 _encode = msgspec.json.Encoder(enc_hook=encode_scalar).encode
 
-Route = tuple[dict[str, Endpoint], tuple[str, ...]]
-"""The endpoints of a path by method, and the values of its parameters."""
 
-
-class RequestRouter:
+class RequestPipeline:
     """Answers requests according to the table of endpoints."""
 
-    def __init__(self, endpoints: Sequence[Endpoint], app: ApiContext) -> None:
-        self._app = app
-        self._root: Node = {}
-        self._cache: dict[str, Route] = {}
-        for row in endpoints:
-            node = self._root
-            for part in row.path.strip("/").split("/"):
-                node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})
-            node.setdefault(_ROWS, {})[row.method] = row
+    def __init__(self, endpoints: Sequence[Endpoint], context: ApiContext, guard: OriginGuard) -> None:
+        self.routes = Routes(endpoints)
+        self._context = context
+        self._guard = guard
         self._bodies = BodyDecoder()
-        self._names = {row.path: tuple(_parameters(row.path)) for row in endpoints}
 
     def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
         """Return the response to any request."""
         try:
-            row, parameters = self.find(request.method, request.path)
+            preflight = self._guard.admit(request)
+            if preflight is not None:
+                return preflight
+            row, parameters = self.routes.find(request.method, request.path)
+            request.endpoint = row
+            self._authorize(row, parameters, request)
         except GoQueueError as error:
-            return error_response(error)
-        return self._answer(row, parameters, request)
+            return self._refusal(request, error)
+        answer = self._answer(row, parameters, request)
+        if not row.is_hot:
+            return answer
+        return HandlerRun(answer, self._context.runtime.turn)
 
-    def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
-        """Return the endpoint and the path parameters."""
-        rows, values = self._cache.get(path) or self._match(path)
-        row = rows.get("GET" if method == "HEAD" else method)
-        if row is None:
-            allowed = sorted({*rows, *(("HEAD",) if "GET" in rows else ())})
-            raise MethodNotAllowed(
-                f"{path[:200]} does not know the method {method}",
-                hint=f"it knows {', '.join(allowed)}",
-                allowed=allowed,
-            )
-        return row, dict(zip(self._names[row.path], values, strict=True))
+    def _authorize(self, row: Endpoint, parameters: dict[str, str], request: HttpRequest) -> None:
+        """Raise an error if the caller of this request may not use the endpoint.
 
-    def _match(self, path: str) -> Route:
-        parts = path.removeprefix("/").removesuffix("/").split("/")
-        if parts[0] == "v1":
-            del parts[0]
-        node, values = self._root, []
-        for part in parts:
-            if part in node and part not in (_PARAMETER, _ROWS):
-                node = node[part]
-            elif _PARAMETER in node and part:
-                node = node[_PARAMETER]
-                values.append(_decoded(part))
-            else:
-                raise _unknown(path)
-        if _ROWS not in node:
-            raise _unknown(path)
-        route = node[_ROWS], tuple(values)
-        if len(self._cache) < _CACHED_PATHS_MAX and len(path) <= _CACHED_CHARACTERS_MAX:
-            self._cache[path] = route
-        return route
+        The only place that decides this: after the route is known, before the body is decoded.
+        """
 
     async def _answer(self, row: Endpoint, parameters: dict[str, str], request: HttpRequest) -> HttpResponse:
         try:
             if row.may_be_large:
-                self._app.check_answers()
-            call = ApiCall(self._app, request, parameters)
+                self._context.check_answers()
+            call = ApiCall(self._context, request, parameters)
             body = request.body
             if row.body_bytes is not None and len(body) > row.body_bytes:
                 raise too_large(row, body)
@@ -104,8 +74,17 @@ class RequestRouter:
                     call.body = await value if isinstance(value, CoroutineType) else value
             result = await row.handler(call, *[getattr(call, name) for name in row.takes])
         except GoQueueError as error:
-            return error_response(error.without_tracebacks())
-        return result if isinstance(result, HttpResponse) else HttpResponse(row.status, _encode(result))
+            return self._refusal(request, error)
+        response = result if isinstance(result, HttpResponse) else HttpResponse(row.status, _encode(result))
+        return _granted(response, request)
+
+    def _refusal(self, request: HttpRequest, error: GoQueueError) -> HttpResponse:
+        return _granted(error_response(error.without_tracebacks()), request)
+
+
+def _granted(response: HttpResponse, request: HttpRequest) -> HttpResponse:
+    """Return the response, with headers that let an allowed page read it."""
+    return replace(response, headers=response.headers + request.grants) if request.grants else response
 
 
 def is_frames(request: HttpRequest) -> bool:
@@ -129,19 +108,6 @@ def _check_content_type(row: Endpoint, request: HttpRequest) -> None:
         )
 
 
-def _parameters(path: str) -> list[str]:
-    return [part[1:-1] for part in path.split("/") if part.startswith("{")]
-
-
-def _decoded(part: str) -> str:
-    """Percent-decode a part of the path. Nothing has a name that is not UTF-8."""
-    return unquote_to_bytes(part).decode("utf-8", "replace") if "%" in part else part
-
-
-def _unknown(path: str) -> EndpointNotFound:
-    return EndpointNotFound(f"there is nothing at {quoted(path[:200])}", hint="GET /openapi.json lists all endpoints")
-
-
 _NOWHERE = "none"
 """The label of requests to unknown paths, which must not become labels."""
 
@@ -149,9 +115,8 @@ _NOWHERE = "none"
 class HttpObserver:
     """Reports requests to metrics and the access log."""
 
-    def __init__(self, metrics: Metrics, router: RequestRouter, access_log: AccessLog | None) -> None:
+    def __init__(self, metrics: Metrics, access_log: AccessLog | None) -> None:
         self._metrics = metrics
-        self._router = router
         self._access_log = access_log
         self._counts: dict[Endpoint | None, EndpointCounts] = {}
 
@@ -166,10 +131,7 @@ class HttpObserver:
         self._metrics.refuse_connection(reason)
 
     def answered(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-        try:
-            row: Endpoint | None = self._router.find(request.method, request.path)[0]
-        except GoQueueError:
-            row = None
+        row: Endpoint | None = request.endpoint
         template = row.path if row is not None else _NOWHERE
         counts = self._counts.get(row)
         if counts is None:
