@@ -2,6 +2,7 @@
 
 import http.client
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,13 +24,21 @@ class Answer:
         return str(self.json["code"])
 
 
+Transport = Callable[[str, str, bytes | None, dict[str, str]], Answer]
+"""Sends method, path, body and headers."""
+TRANSPORTS: dict[str, Transport] = {}
+"""By URL: brokers that are reached in other ways than by connections."""
+
+
 def ask(url: str, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
     """Send one request on its own connection; a body that is not bytes is sent as JSON."""
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    announced = ({} if content is None else {"content-type": "application/json"}) | (headers or {})
+    if url in TRANSPORTS:
+        return TRANSPORTS[url](method, path, content, announced)
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
     try:
-        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        announced = {} if content is None else {"content-type": "application/json"}
-        connection.request(method, path, content, announced | (headers or {}))
+        connection.request(method, path, content, announced)
         response = connection.getresponse()
         return Answer(response.status, {name.lower(): text for name, text in response.getheaders()}, response.read())
     finally:

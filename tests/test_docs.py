@@ -161,7 +161,7 @@ def test_make_starts_the_broker(tmp_path: Path, target: str, arguments: str, end
     assert end in process.communicate()[1]
 
 
-@pytest.mark.parametrize("page", ["docs/storage.md"])
+@pytest.mark.parametrize("page", ["docs/embedding.md", "docs/storage.md"])
 def test_the_examples_print_what_the_page_says(page: str, tmp_path: Path) -> None:
     (printed,) = blocks(page, "")
     done = subprocess.run(

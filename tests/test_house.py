@@ -172,6 +172,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pyarrow": ("goqueue.spark", "goqueue.sql", "goqueue.commands"),
     "pyspark": ("goqueue.spark",),
     "grpc": ("goqueue.observe",),
+    "starlette": ("goqueue.api",),
+    "uvicorn": ("goqueue.api",),
     "uvloop": ("goqueue.daemon", "goqueue.testing"),
 }
 
@@ -205,7 +207,7 @@ LOADS_WITHOUT: dict[str, tuple[str, ...]] = {
     "goqueue.storage.frame": ("numpy", "asyncio"),
     "goqueue.client": ("numpy", "pyspark", "goqueue.broker", "goqueue.daemon"),
     "goqueue.console.session": ("numpy", "rich", "asyncio", "goqueue.client"),
-    "goqueue.commands.main": ("numpy", "pydantic", "pyspark", "goqueue.daemon"),
+    "goqueue.commands.main": ("numpy", "pydantic", "pyspark", "goqueue.daemon", "starlette", "uvicorn"),
     "goqueue.sql.engine": ("pyspark", "goqueue.daemon"),
     "goqueue_cli.main": ("typer", "re", "typing", "goqueue.errors"),
     "goqueue_cli.sql": ("numpy", "rich", "asyncio", "duckdb", "pyarrow", "goqueue.client"),

@@ -32,13 +32,15 @@ class RequestPipeline:
         self._guard = guard
         self._bodies = BodyDecoder()
 
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        """Return the response to any request."""
+    def __call__(
+        self, request: HttpRequest, route: tuple[Endpoint, dict[str, str]] | None = None
+    ) -> HttpResponse | Awaitable[HttpResponse]:
+        """Return the response to any request; `route` has what was found for it already."""
         try:
             preflight = self._guard.admit(request)
             if preflight is not None:
                 return preflight
-            row, parameters = self.routes.find(request.method, request.path)
+            row, parameters = route or self.routes.find(request.method, request.path)
             request.endpoint = row
             self._authorize(row, parameters, request)
         except GoQueueError as error:

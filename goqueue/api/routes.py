@@ -32,7 +32,7 @@ class Routes:
 
     def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
         """Return the endpoint and the path parameters. Raises EndpointNotFound and MethodNotAllowed."""
-        rows, values = self._cache.get(path) or self._match(path)
+        rows, values = self.rows_at(path)
         row = rows.get("GET" if method == "HEAD" else method)
         if row is None:
             allowed = sorted({*rows, *(("HEAD",) if "GET" in rows else ())})
@@ -42,6 +42,10 @@ class Routes:
                 allowed=allowed,
             )
         return row, dict(zip(self._names[row.path], values, strict=True))
+
+    def rows_at(self, path: str) -> Found:
+        """Return the endpoints of a path. Raises EndpointNotFound."""
+        return self._cache.get(path) or self._match(path)
 
     def _match(self, path: str) -> Found:
         parts = path.removeprefix("/").removesuffix("/").split("/")

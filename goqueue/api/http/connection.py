@@ -13,12 +13,12 @@ number, and the server's sweep looks for those that have passed.
 
 import asyncio
 from enum import Enum, auto
-from typing import cast
+from typing import Any, cast
 
+from goqueue.api.http.bridge import state_of
 from goqueue.api.http.error_responses import INTERNAL_ERROR, error_response
-from goqueue.api.http.message import CONTINUE, HttpRequest, HttpResponse, encode_response
+from goqueue.api.http.message import CONTINUE, ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResponse, encode_response
 from goqueue.api.http.request_reader import ReadPhase, RequestReader
-from goqueue.api.http.server_state import ServerState
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerOverloaded
 from goqueue.limits import HTTP_SLICE_BYTES, HTTP_WRITE_BUFFER_BYTES
@@ -47,25 +47,32 @@ PendingResponse = asyncio.Future[HttpResponse] | Deferred[HttpResponse]
 NEVER_NS = 2**63
 """The deadline while the client waits for the server."""
 
-ENDS_WITH_ITS_CLIENT = frozenset({"GET", "HEAD"})
-"""Methods whose handlers are cancelled when the client leaves. A request that changes something is completed."""
-
 
 class HttpConnection(asyncio.Protocol):
     """The connection of one client, owned by its transport."""
 
     __slots__ = (
         "_answer_bytes", "_answering", "_discarded_bytes", "_half_closed", "_loop", "_monotonic_ns", "_paused",
-        "_pending", "_pipelined", "_reader", "_server", "_state", "_transport", "_unread", "_unsent_bytes", "_writable",
-        "deadline_ns",
+        "_pending", "_pipelined", "_reader", "_server", "_state", "_transport", "_unread", "_unsent_bytes",
+        "_uvicorn_connections", "_writable", "deadline_ns",
     )  # fmt: skip
 
     _reader: RequestReader
     _transport: asyncio.Transport
     _answering: HttpRequest
 
-    def __init__(self, server: ServerState) -> None:
+    def __init__(
+        self,
+        config: Any,
+        server_state: Any,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Take what uvicorn gives to the class of its option `http`."""
+        server = state_of(config.loaded_app, app_state)
+        server.begin()
         self._server = server
+        self._uvicorn_connections: set[Any] = server_state.connections
         self._loop = server.loop
         self._monotonic_ns = server.monotonic_ns
         self._pipelined = server.limits.pipelined
@@ -91,6 +98,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_BYTES, 0)
         self._reader = RequestReader(server, _peer_of(transport))
         server.open_connections.add(self)
+        self._uvicorn_connections.add(self)
         server.observer.connection_opened()
         count = len(server.open_connections)
         if count > limits.connections + limits.connections_spare:
@@ -135,6 +143,7 @@ class HttpConnection(asyncio.Protocol):
         if self._pending is not None:
             server.orphaned.add(self._pending)
         server.open_connections.discard(self)
+        self._uvicorn_connections.discard(self)
         server.observer.connection_closed()
         server.notify_if_empty()
 
@@ -169,6 +178,11 @@ class HttpConnection(asyncio.Protocol):
             self._close()
         elif self._state is OPEN:
             self._advance()
+
+    def shutdown(self) -> None:
+        """Close as uvicorn's own stop asks for it."""
+        self._server.begin_stop()
+        self.close_when_idle()
 
     @property
     def _has_partial_head(self) -> bool:

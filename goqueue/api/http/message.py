@@ -56,6 +56,9 @@ RequestHandler = Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]
 """A response that is returned directly costs no task. An awaitable of a GET or HEAD is cancelled with its client."""
 
 
+ENDS_WITH_ITS_CLIENT = frozenset({"GET", "HEAD"})
+"""Methods whose handlers are cancelled when the client leaves. A request that changes something is completed."""
+
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 ResponseBytes = bytes | list[bytes | memoryview]
@@ -107,6 +110,19 @@ def _opening(status: int, content_type: str) -> str:
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
     assert 200 <= status <= 599, f"{status} is not a valid status"
     return f"HTTP/1.1 {status} {phrase}\r\n" + (_line("content-type", content_type) if content_type else "")
+
+
+def response_headers(response: HttpResponse, request_id: str) -> list[tuple[str, str]]:
+    """Return the headers of an answer for a server that adds only its own, such as the date."""
+    body = response.body
+    length = len(body) if isinstance(body, bytes) else sum(map(len, body))
+    headers = [("x-request-id", request_id)]
+    headers += ((name, _UNPRINTABLE.sub("?", value)) for name, value in response.headers)
+    if response.status not in _WITHOUT_BODY:
+        headers.append(("content-length", str(length)))
+        if length or response.content_type != JSON:
+            headers.append(("content-type", response.content_type))
+    return headers
 
 
 def _lines(headers: Iterable[tuple[str, str]]) -> str:

@@ -18,7 +18,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.http.server_state import ServerState
-from goqueue.errors import BrokerOverloaded, GoQueueError, RequestInvalid, RequestTimedOut, RequestTooLarge
+from goqueue.errors import GoQueueError, RequestInvalid, RequestTimedOut, RequestTooLarge
 from goqueue.limits import HTTP_SLICE_BYTES
 
 
@@ -40,6 +40,11 @@ _COMMON_NAMES = (
 )  # fmt: skip
 _NAMES = {spelt.encode(): name for name in _COMMON_NAMES for spelt in (name, name.title())}
 """A lookup takes half the time of decoding a name."""
+
+
+def is_sane_id(given: str) -> bool:
+    """Return whether a client's request id may be used."""
+    return _SANE_ID.fullmatch(given) is not None
 
 
 class RequestReader:
@@ -188,7 +193,7 @@ class RequestReader:
             query,
             headers,
             self._body,
-            given if given is not None and _SANE_ID.fullmatch(given) else self._server.new_id(),
+            given if given is not None and is_sane_id(given) else self._server.new_id(),
             self._peer,
             self._began_ns,
             connection,
@@ -210,9 +215,9 @@ class RequestReader:
         if len(body) >= self._step_bytes:
             self._extend_body()
         if len(body) > server.limits.body_bytes:
-            raise self._refuse(self._body_too_large())
+            raise self._refuse(server.body_too_large(f"{self._length:,} bytes" if self._length else "the chunks"))
         if server.held_bytes > server.limits.bodies_bytes:
-            raise self._refuse(self._overloaded())
+            raise self._refuse(server.bodies_too_large())
 
     def on_message_complete(self) -> None:
         request = self._request
@@ -299,10 +304,10 @@ class RequestReader:
     # --- the body ---
 
     def _expect_body(self) -> None:
-        if self._length > self._server.limits.body_bytes:
-            raise self._refuse(self._body_too_large())
-        if self._server.held_bytes + self._length > self._server.limits.bodies_bytes:
-            raise self._refuse(self._overloaded())
+        try:
+            self._server.check_body(self._length)
+        except GoQueueError as error:
+            raise self._refuse(error) from None
         self._extend_body()
 
     def _extend_body(self) -> None:
@@ -353,16 +358,3 @@ class RequestReader:
     def _head_too_large(self) -> RequestTooLarge:
         most = self._server.limits.header_bytes
         return RequestTooLarge(f"the request's headers are larger than {most:,} bytes", hint="send less in headers")
-
-    def _body_too_large(self) -> RequestTooLarge:
-        most = self._server.limits.body_bytes
-        size = f"{self._length:,} bytes" if self._length else "the chunks"
-        return RequestTooLarge(
-            f"{size} are too large for a body, the limit is {most:,}", hint="send the messages in several requests"
-        )
-
-    def _overloaded(self) -> BrokerOverloaded:
-        most = self._server.limits.bodies_bytes
-        return BrokerOverloaded(
-            f"request bodies in progress hold {most:,} bytes, the limit", hint="retry in a second", retry_after=1
-        )

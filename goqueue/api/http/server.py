@@ -1,82 +1,91 @@
-"""Listening, the sweep over all connections, and the stop."""
+"""The server: uvicorn with a protocol of ours, the sweep over all connections, and the stop."""
 
 import asyncio
-import errno
+import os
 import socket
 import ssl
+from contextlib import suppress
 
+from goqueue.api.http import sockets
 from goqueue.api.http.connection import HttpConnection
-from goqueue.api.http.message import RequestHandler
-from goqueue.api.http.server_state import HttpLimits, ServerObserver, ServerState
-from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import AddressUnavailable
-from goqueue.limits import HTTP_BACKLOG, STALL_SECONDS
+from goqueue.api.http.server_state import STATE_KEY, ServerState
+from goqueue.limits import HTTP_BACKLOG
 
-SWEEP_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
 """For handlers to end after they were cancelled."""
 
-_REASONS = {
-    errno.EADDRINUSE: ("another process is listening there", "stop that process, or choose another port"),
-    errno.EACCES: (
-        "the system does not allow it",
-        "ports below 1024 need the capability CAP_NET_BIND_SERVICE: choose a higher one",
-    ),
-    errno.EADDRNOTAVAIL: (
-        "the host is not an address of this machine",
-        "listen on 127.0.0.1 for this machine alone, or on 0.0.0.0 for all its networks",
-    ),
-}
-
 
 class Server(ServerState):
-    """One listening address. `start` it on a running loop, and `stop` it on the same."""
+    """One listener. `start` it on a running loop, and `stop` it on the same.
 
-    open_connections: set[HttpConnection]
+    uvicorn accepts connections and makes an `HttpConnection` of each. Its signal handlers, its lifespan and its loop
+    that looks for the stop ten times a second are not used: the daemon has its own order.
+    """
 
-    def __init__(self, handle: RequestHandler, *, limits: HttpLimits, observer: ServerObserver, clock: Clock) -> None:
-        super().__init__(handle, limits, observer, clock)
-        self._listener: asyncio.Server | None = None
-        self._sweeper: asyncio.TimerHandle | None = None
-        self._address: tuple[str, int] | None = None
+    _listeners: list[asyncio.Server] | None = None
+    _address: str | tuple[str, int] | None = None
 
     @property
-    def address(self) -> tuple[str, int]:
-        """Host and port: the real port if 0 was requested, and the first address if the host has several."""
+    def address(self) -> str | tuple[str, int]:
+        """The path of a socket, or host and port: the real port if 0 was requested, the first address of several."""
         assert self._address is not None, "the server has started"
         return self._address
 
-    @property
-    def connections(self) -> int:
-        return len(self.open_connections)
-
-    async def start(self, host: str, port: int, *, ssl: ssl.SSLContext | None = None) -> None:
-        """Listen."""
-        assert self._listener is None, "a server starts once"
-        self.loop = asyncio.get_running_loop()
-        if not 0 <= port <= 65_535:  # uvloop would never close after it
-            raise _unavailable(host, port, OverflowError())
+    async def start(
+        self,
+        host: str,
+        port: int,
+        *,
+        uds: str | None = None,
+        fd: int | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Listen on a path or a file descriptor if one is given, otherwise on the address."""
+        assert self._listeners is None, "a server starts once"
+        if fd is not None:
+            listeners = [sockets.inherited(fd)]
+        else:
+            listeners = await sockets.bind_address(host, port) if uds is None else [sockets.bind_path(uds)]
         try:
-            self._listener = await self.loop.create_server(
-                lambda: HttpConnection(self),
-                host,
-                port,
-                ssl=ssl,
-                backlog=HTTP_BACKLOG,
-                ssl_handshake_timeout=None if ssl is None else self.limits.header_seconds,
-            )
-        except (OSError, UnicodeError) as error:
-            raise _unavailable(host, port, error) from error
-        name = self._listener.sockets[0].getsockname()
-        self._address = (name[0], name[1])
-        self._arm()
+            await self._serve(listeners, tls)
+        except BaseException:
+            for listener in listeners:
+                listener.close()
+            raise
+        name = listeners[0].getsockname()
+        self._address = name if isinstance(name, str) else (name[0], name[1])
+
+    async def _serve(self, listeners: list[socket.socket], tls: ssl.SSLContext | None) -> None:
+        from uvicorn import Config  # noqa: PLC0415 - not where another server listens
+        from uvicorn import Server as Uvicorn  # noqa: PLC0415
+
+        config = Config(
+            _without_app,
+            http=HttpConnection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,
+            backlog=HTTP_BACKLOG,
+            ssl_context_factory=None if tls is None else lambda *_: tls,
+        )
+        config.load()
+        server = Uvicorn(config)
+        server.lifespan = config.lifespan_class(config)
+        self.app, server.lifespan.state[STATE_KEY] = _without_app, self
+        await server.startup(sockets=listeners)
+        self._listeners = server.servers
 
     async def stop(self, seconds: float) -> None:
         """Stop listening, answer requests in progress for so many seconds, then close the remaining connections."""
-        if self._listener is None or self.stopping:
+        if self._listeners is None or self.stopping:
             return
-        self.stopping = True
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
+        if isinstance(self._address, str):
+            with suppress(OSError):
+                os.unlink(self._address)
+        self.begin_stop()
         for connection in list(self.open_connections):
             connection.close_when_idle()
         if not await self._wait_until_empty(seconds):
@@ -88,30 +97,9 @@ class Server(ServerState):
             for future in list(self.orphaned):  # of connections that were aborted just now
                 future.cancel()
             await self._wait_until_empty(CANCEL_SECONDS)
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        await self._listener.wait_closed()
-
-    def sweep(self, late_seconds: float = 0.0) -> None:
-        """Expire every connection whose deadline has passed. Called once a second; more calls do no harm.
-
-        A late call moves all deadlines, because what clients sent meanwhile is not read yet.
-        """
-        self.update_date()
-        if late_seconds > STALL_SECONDS:
-            for connection in self.open_connections:
-                connection.deadline_ns += round(late_seconds * NANOSECONDS)
-        now_ns = self.monotonic_ns()
-        for connection in [connection for connection in self.open_connections if connection.deadline_ns <= now_ns]:
-            connection.expire(now_ns)
-
-    def _arm(self) -> None:
-        due = self.loop.time() + SWEEP_SECONDS
-        self._sweeper = self.loop.call_at(due, self._tick, due)
-
-    def _tick(self, due: float) -> None:
-        self._arm()
-        self.sweep(self.loop.time() - due)
+        self.end()
+        for listener in self._listeners:
+            await listener.wait_closed()
 
     async def _wait_until_empty(self, seconds: float) -> bool:
         """Return whether the last connection was closed in time."""
@@ -125,12 +113,6 @@ class Server(ServerState):
         return True
 
 
-def _unavailable(host: str, port: int, error: Exception) -> AddressUnavailable:
-    if isinstance(error, socket.gaierror | UnicodeError):
-        reason, hint = "the host cannot be resolved", "use an IP address, or a name that this machine can resolve"
-    elif isinstance(error, OverflowError):
-        reason, hint = "the port is out of range", "choose a port from 1 to 65535, or 0 for any that is free"
-    else:
-        number = error.errno if isinstance(error, OSError) else None
-        reason, hint = _REASONS.get(number or 0, (str(error), "check whether this machine has this address"))
-    return AddressUnavailable(f"cannot listen on {host!r} port {port}: {reason}", hint=hint)
+async def _without_app(scope: object, receive: object, send: object) -> None:  # noqa: ARG001
+    """The application that uvicorn requires; the connections call their `ServerState` instead."""
+    raise AssertionError("connections answer requests themselves")

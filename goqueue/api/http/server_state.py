@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from itertools import count
@@ -10,9 +11,13 @@ from typing import Any, Protocol, Self
 from goqueue import limits
 from goqueue.api.http.message import HttpRequest, HttpResponse, RequestHandler
 from goqueue.clock import NANOSECONDS, Clock
-from goqueue.errors import BrokerOverloaded
-from goqueue.limits import HTTP_ANSWERS_SHARE_HIGH
+from goqueue.errors import BrokerOverloaded, RequestTooLarge
+from goqueue.limits import HTTP_ANSWERS_SHARE_HIGH, STALL_SECONDS
 from goqueue.runtime.deferred import Deferred
+
+STATE_KEY = "goqueue.server"
+"""The name of the `ServerState` in the state of an application's lifespan."""
+SWEEP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +73,13 @@ class ServerObserver(Protocol):
 class ServerState:
     """Handler, limits and totals of one server."""
 
-    __slots__ = (
-        "_id_prefix", "_ids", "answer_bytes", "body_ns", "clock", "date", "drain_ns", "empty_event", "handle",
-        "header_ns", "held_bytes", "idle_ns", "limits", "loop", "monotonic_ns", "observer", "open_connections",
-        "orphaned", "stopping", "write_ns",
-    )  # fmt: skip
-
     loop: asyncio.AbstractEventLoop
-    """Set when the server starts."""
+    """Set when the first connection comes."""
 
-    def __init__(self, handle: RequestHandler, limits: HttpLimits, observer: ServerObserver, clock: Clock) -> None:
+    def __init__(self, handle: RequestHandler, *, limits: HttpLimits, observer: ServerObserver, clock: Clock) -> None:
         self.handle = handle
+        self.app: object = None
+        """The ASGI application whose requests `handle` answers."""
         self.limits = limits
         self.observer = observer
         self.clock = clock
@@ -92,6 +93,8 @@ class ServerState:
         self.answer_bytes = 0
         """Bytes of all large answers that clients have not read completely."""
         self.stopping = False
+        self.on_stop: Callable[[], None] = lambda: None
+        """Called once when the stop begins: requests that wait are to be answered."""
         self.empty_event: asyncio.Event | None = None
         """Set when no connection and no orphaned handler is left."""
         self.header_ns, self.body_ns, self.idle_ns, self.write_ns, self.drain_ns = (
@@ -106,7 +109,49 @@ class ServerState:
         )
         self._id_prefix = secrets.token_hex(6)
         self._ids = count(1)
+        self._sweeper: asyncio.TimerHandle | None = None
         self.update_date()
+
+    @property
+    def connections(self) -> int:
+        return len(self.open_connections)
+
+    def begin(self) -> None:
+        """Begin to sweep over connections, once. Called by each connection."""
+        if self._sweeper is None:
+            self.loop = asyncio.get_running_loop()
+            self.update_date()
+            self._arm()
+
+    def begin_stop(self) -> None:
+        if not self.stopping:
+            self.stopping = True
+            self.on_stop()
+
+    def end(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    def sweep(self, late_seconds: float = 0.0) -> None:
+        """Expire every connection whose deadline has passed. Called once a second; more calls do no harm.
+
+        A late call moves all deadlines, because what clients sent meanwhile is not read yet.
+        """
+        self.update_date()
+        if late_seconds > STALL_SECONDS:
+            for connection in self.open_connections:
+                connection.deadline_ns += round(late_seconds * NANOSECONDS)
+        now_ns = self.monotonic_ns()
+        for connection in [connection for connection in self.open_connections if connection.deadline_ns <= now_ns]:
+            connection.expire(now_ns)
+
+    def _arm(self) -> None:
+        due = self.loop.time() + SWEEP_SECONDS
+        self._sweeper = self.loop.call_at(due, self._tick, due)
+
+    def _tick(self, due: float) -> None:
+        self._arm()
+        self.sweep(self.loop.time() - due)
 
     def new_id(self) -> str:
         """Return a request id that no other request of any server has."""
@@ -115,6 +160,25 @@ class ServerState:
     def update_date(self) -> None:
         """Renew the date header. Once a second is enough."""
         self.date = f"date: {formatdate(self.clock.now_ns() / NANOSECONDS, usegmt=True)}\r\n"
+
+    def check_body(self, size: int, *, held: int | None = None) -> None:
+        """Raise an error if a body of this size is too large, alone or with the others; `held` is what it adds."""
+        if size > self.limits.body_bytes:
+            raise self.body_too_large(f"{size:,} bytes")
+        if self.held_bytes + (size if held is None else held) > self.limits.bodies_bytes:
+            raise self.bodies_too_large()
+
+    def body_too_large(self, size: str) -> RequestTooLarge:
+        most = self.limits.body_bytes
+        return RequestTooLarge(
+            f"{size} are too large for a body, the limit is {most:,}", hint="send the messages in several requests"
+        )
+
+    def bodies_too_large(self) -> BrokerOverloaded:
+        most = self.limits.bodies_bytes
+        return BrokerOverloaded(
+            f"request bodies in progress hold {most:,} bytes, the limit", hint="retry in a second", retry_after=1
+        )
 
     def check_answer(self, size: int, *, is_essential: bool) -> None:
         """Raise BrokerOverloaded if a large answer would exceed the memory of all answers."""

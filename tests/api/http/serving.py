@@ -140,9 +140,14 @@ class RunningServer:
         self.server = Server(handle, limits=limits, observer=self.seen, clock=self.clock)
         self.clients: list[Client] = []
 
+    @property
+    def address(self) -> tuple[str, int]:
+        address = self.server.address
+        assert isinstance(address, tuple)
+        return address
+
     async def client(self, **options: Any) -> Client:
-        host, port = self.server.address
-        return self._came(await asyncio.open_connection(host, port, **options))
+        return self._came(await asyncio.open_connection(*self.address, **options))
 
     async def laggard(self) -> Client:
         """A client that takes little as long as it does not read: its kernel's buffer does not grow."""
@@ -174,7 +179,7 @@ async def serving(
     running = RunningServer(handle, HttpLimits(**limits))
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: running.faults.append(context.get("exception") or Exception(context)))
-    await running.server.start("127.0.0.1", 0, ssl=tls)
+    await running.server.start("127.0.0.1", 0, tls=tls)
     try:
         yield running
     finally:

@@ -36,7 +36,7 @@ STREAMS = st.lists(plain() | chunked(), min_size=1, max_size=6)
 
 def heard(pieces: list[bytes]) -> list[object]:
     """Return what a reader makes of the pieces."""
-    server = ServerState(echo, HttpLimits(), Recorder(), ManualClock())
+    server = ServerState(echo, limits=HttpLimits(), observer=Recorder(), clock=ManualClock())
     reader = RequestReader(server, "peer")
     for piece in pieces:
         view = memoryview(piece)

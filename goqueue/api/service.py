@@ -1,0 +1,135 @@
+"""One broker with everything that answers requests, without a server: started and stopped on a running event loop."""
+
+import logging
+import os
+import socket
+
+from goqueue import __version__
+from goqueue.api.endpoint import ApiContext, MemberDefaults
+from goqueue.api.http.origin_guard import OriginGuard
+from goqueue.api.http.server import Server
+from goqueue.api.http.server_state import HttpLimits
+from goqueue.api.openapi import openapi_document
+from goqueue.api.pipeline import HttpObserver, RequestPipeline
+from goqueue.api.table import ENDPOINTS
+from goqueue.broker.groups.coordinator import GroupSettings
+from goqueue.broker.groups.retries import DeliveryPolicy
+from goqueue.clock import NANOSECONDS, Clock
+from goqueue.config import Config
+from goqueue.config.value_types import list_items
+from goqueue.observe.logs import REQUESTS, AccessLog
+from goqueue.observe.metrics import Metrics
+from goqueue.runtime.doctor_facts import open_files_max
+from goqueue.runtime.event_loop import LoopLatencyMeter
+from goqueue.runtime.history_sampler import HistorySampler
+from goqueue.runtime.runtime import Runtime, RuntimeSettings
+from goqueue.storage.disk import Disk
+from goqueue.storage.log import LogSettings
+from goqueue.storage.store import StoreSettings, process_name
+
+
+class BrokerService:
+    """The broker of one data directory, and the pipeline of its requests."""
+
+    def __init__(self, config: Config, disk: Disk, clock: Clock) -> None:
+        self.config = config
+        self.metrics = Metrics(__version__, log_sizes=self._log_sizes)
+        settings = RuntimeSettings(
+            config.server.in_flight_bytes,
+            config.storage.upkeep_interval,
+            group_settings(config),
+            config.storage.retention_jump_percent,
+        )
+        self.runtime = Runtime(disk, clock, self.metrics, settings)
+        self._sampler = HistorySampler(self.runtime, self.metrics)
+        self._lag = LoopLatencyMeter(self.metrics.observe_loop_lag)
+        limits = _limits(config).within(open_files_max())
+        self.connections_max = limits.connections
+        """Below the setting if the limit of open files is lower."""
+        self.context = self._context()
+        self.pipeline = RequestPipeline(ENDPOINTS, self.context, _guard(config))
+        requests = config.log.requests
+        access = AccessLog(logging.getLogger(REQUESTS), per_second=requests, clock=clock) if requests else None
+        observer = HttpObserver(self.metrics, access)
+        self.server = Server(self.pipeline, limits=limits, observer=observer, clock=clock)
+        """Listens if it is started; has the limits and totals of clients also where another server listens."""
+        self.context.check_answers = self.server.check_answers
+
+    def start(self) -> None:
+        """Recover the data directory."""
+        owner = process_name("goqueue serve", os.getpid())
+        self.runtime.start(os.path.abspath(self.config.data_dir), owner, store_settings(self.config))
+        self.server.on_stop = self.runtime.refuse_new_work
+        self._lag.start()
+        self._sampler.start()
+
+    async def stop(self) -> None:
+        """Write everything. No request may be in progress any more."""
+        self._lag.stop()
+        await self._sampler.stop()
+        await self.runtime.stop()
+
+    def _context(self) -> ApiContext:
+        config = self.config
+        topics = config.topics
+        return ApiContext(
+            self.runtime,
+            self.metrics,
+            self._sampler.history,
+            topics.partitions,
+            {"retention_hours": topics.retention / 3600, "max_message_bytes": topics.max_message_bytes},
+            topics.auto_create,
+            MemberDefaults(config.groups.session_timeout, config.groups.max_in_flight),
+            openapi_document(ENDPOINTS, __version__),
+            connections_max=self.connections_max,
+            connections_wanted=config.server.connections,
+        )
+
+    def _log_sizes(self) -> dict[str, int]:
+        sizes = {name: topic.size for name, topic in self.runtime.broker.topics.items()}
+        for delivery in self.runtime.broker.delay_scheduler.deliveries():
+            delayed_log = delivery.delays.delayed_log
+            sizes[delayed_log.topic] = sizes.get(delayed_log.topic, 0) + delayed_log.log.size
+        return sizes
+
+
+def _guard(config: Config) -> OriginGuard:
+    server = config.server
+    names = {"localhost", socket.gethostname(), server.host, *list_items(server.allowed_hosts)}
+    return OriginGuard(hosts=names, origins=list_items(server.allowed_origins))
+
+
+def _limits(config: Config) -> HttpLimits:
+    server = config.server
+    return HttpLimits(
+        body_bytes=server.request_bytes,
+        idle_seconds=server.idle_timeout,
+        connections=server.connections,
+        bodies_bytes=max(server.in_flight_bytes, server.request_bytes),
+    )
+
+
+def store_settings(config: Config) -> StoreSettings:
+    """Return the storage settings of a configuration."""
+    storage = config.storage
+    return StoreSettings(
+        flush=storage.flush,
+        flush_interval_ns=round(storage.flush_interval * NANOSECONDS),
+        tail_bytes=storage.tail_bytes,
+        log=LogSettings(storage.segment_bytes, round(storage.segment_age * NANOSECONDS)),
+    )
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """Return the group settings of a configuration."""
+    groups = config.groups
+    return GroupSettings(
+        policy=DeliveryPolicy(
+            visibility_ns=round(groups.visibility_timeout * NANOSECONDS),
+            retries_max=groups.max_retries,
+            retry_ns=round(groups.retry_delay * NANOSECONDS),
+            retry_ns_max=round(groups.max_retry_delay * NANOSECONDS),
+        ),
+        revocation_ns=round(groups.revocation_timeout * NANOSECONDS),
+        retention_ns=round(groups.retention * NANOSECONDS),
+    )
