@@ -96,7 +96,9 @@ class Daemon:
         server = self.config.server
         # Bind the address first: without it, nothing else is touched. The loop does not run during recovery,
         # so early connections wait in the kernel.
-        await self.server.start(server.host, server.port)
+        uds = None if server.uds == "none" else server.uds
+        fd = None if server.fd == "none" else int(server.fd)
+        await self.server.start(server.host, server.port, uds=uds, fd=fd)
         try:
             self.service.start()
         except BaseException:

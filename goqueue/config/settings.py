@@ -16,6 +16,8 @@ from goqueue.config.value_types import (
     HOST,
     HOST_NAMES,
     INTEGER,
+    OPTIONAL_NUMBER,
+    OPTIONAL_PATH,
     ORIGINS,
     PATH,
     SIZE,
@@ -102,6 +104,19 @@ class ServerConfig:
         (0, 65535),
         flag="--port",
     )
+    uds: str = _setting(
+        "none",
+        OPTIONAL_PATH,
+        "Path of a Unix socket to listen on instead of `host` and `port`, or `none`. Its owner and group may connect.",
+        flag="--uds",
+    )
+    fd: str = _setting(
+        "none",
+        OPTIONAL_NUMBER,
+        "File descriptor of a listening socket that a supervisor has opened, used instead of all of these, or"
+        " `none`. systemd passes 3.",
+        flag="--fd",
+    )
     allowed_hosts: str = _setting(
         "none",
         HOST_NAMES,
@@ -112,8 +127,8 @@ class ServerConfig:
     allowed_origins: str = _setting(
         "none",
         ORIGINS,
-        "Origins of web pages that may use the broker from a browser, such as `http://localhost:3000`, separated by"
-        " commas, or `*` for any. Other programs need none.",
+        "Origins of web pages that may use the broker from a browser (CORS), such as `http://localhost:3000`, separated"
+        " by commas, or `*` for any. Other programs need none.",
     )
     request_bytes: int = _setting(
         limits.HTTP_BODY_BYTES,

@@ -104,6 +104,11 @@ def _parse_path(text: str) -> str:
     return text
 
 
+def _optional(parse: Callable[[str], SettingValue]) -> Callable[[str], SettingValue]:
+    """Also accept `none`."""
+    return lambda text: _NONE if text == _NONE else str(parse(text))
+
+
 def choice(*names: str) -> ValueType:
     def parse(text: str) -> str:
         if text in names:
@@ -115,6 +120,8 @@ def choice(*names: str) -> ValueType:
 
 
 PATH = ValueType("path", "PATH", _parse_path, str)
+OPTIONAL_PATH = ValueType("path or none", "PATH", _optional(_parse_path), str)
+OPTIONAL_NUMBER = ValueType("number or none", "NUMBER", _optional(_parse_integer), str)
 SIZE = ValueType("size", "SIZE", parse_size, lambda value: format_size(value, exact=True))
 DURATION = ValueType("duration", "DURATION", parse_duration, lambda value: format_duration(value, exact=True))
 HOST = ValueType("host", "HOST", _parse_host, str)
