@@ -1,4 +1,4 @@
-"""The broker as an ASGI application: the same answers as from its own server, whoever serves it."""
+"""The broker as an ASGI application: the same answers as from its own server, with any server."""
 
 import asyncio
 import re
