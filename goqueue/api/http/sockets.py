@@ -10,7 +10,7 @@ from contextlib import suppress
 from goqueue.errors import AddressUnavailable
 
 _REASONS = {
-    errno.EADDRINUSE: ("another process is listening there", "stop that process, or choose another port"),
+    errno.EADDRINUSE: ("another process is listening there", "stop that process, or choose another port with `--port`"),
     errno.EACCES: (
         "the system does not allow it",
         "ports below 1024 need the capability CAP_NET_BIND_SERVICE: choose a higher one",

@@ -296,7 +296,7 @@ async def test_a_port_that_is_taken_is_named() -> None:
         port = other.getsockname()[1]
         with pytest.raises(AddressUnavailable, match=f"port {port}: another process is listening there") as raised:
             await server().start("127.0.0.1", port)
-        assert raised.value.hint == "stop that process, or choose another port"
+        assert raised.value.hint == "stop that process, or choose another port with `--port`"
 
 
 @pytest.mark.parametrize(
