@@ -37,7 +37,7 @@ def inspected(inspect: Inspect, path: Path, name: str, *words: str) -> Any:
         (("usage",), "topic messages bytes payload_bytes"),
         (("usage", "--by", "group"), "group topic acknowledged dead_letters"),
         (("usage", "--by", "producer", "orders", "marked"), "topic messages bytes payload_bytes"),
-        (("summary",), "topic messages uncommitted tombstones damages lost"),
+        (("summary",), "topic messages value_bytes without_key with_headers uncommitted tombstones damages lost"),
         (("compaction", "state"), "messages bytes keys without_key superseded tombstones gain_bytes"),
         (("forecast",), "topic messages"),
         (("gaps",), ""),

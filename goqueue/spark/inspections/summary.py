@@ -42,16 +42,16 @@ class PartitionContent:
 
     def add(self, run: FrameRun) -> None:
         frames = run.frames
-        flags, times = frames.flags, frames.timestamps
-        controls = int(np.count_nonzero(flags & frame.CONTROL))
-        real = len(frames) if run.dropped is None else int(np.count_nonzero(run.real))
-        self.messages += real
+        times, chosen = frames.timestamps, slice(None) if run.dropped is None else run.real
+        controls = int(np.count_nonzero(frames.flags & frame.CONTROL))
+        flags = frames.flags[chosen]
+        self.messages += len(flags)
         self.control_records += controls
-        self.uncommitted += len(frames) - controls - real
+        self.uncommitted += len(frames) - controls - len(flags)
         self.bytes += int(frames.lengths.sum())
         values = scan.column(frames.buffer, ">u4", frame.AT_VALUE_LENGTH)[frames.positions]
-        self.value_bytes += int(values.sum(dtype=np.int64))
-        self.without_key += int(np.count_nonzero(frames.key_lengths == 0))
+        self.value_bytes += int(values[chosen].sum(dtype=np.int64))
+        self.without_key += int(np.count_nonzero(frames.key_lengths[chosen] == 0))
         for name, flag in _FLAGS.items():
             setattr(self, name, getattr(self, name) + int(np.count_nonzero(flags & flag)))
         self.first_time = int(times[0]) if self.first_time is None else self.first_time
