@@ -91,7 +91,9 @@ def _granted(response: HttpResponse, request: HttpRequest) -> HttpResponse:
 
 def is_frames(request: HttpRequest) -> bool:
     kind = request.headers.get("content-type")
-    return kind == FRAMES or (kind is not None and _media_type(kind) == FRAMES)
+    if kind == JSON or kind is None:
+        return False
+    return kind == FRAMES or _media_type(kind) == FRAMES
 
 
 def _media_type(header: str) -> str:

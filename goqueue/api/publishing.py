@@ -136,6 +136,8 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
         encoded = encoder.encode_all(messages)
     else:
         encoded = await _encode_in_turns(messages, encoder)
+    if len(encoded) == 1 and transaction is None:
+        return [await _publish_one(call, topic, messages[0], encoded[0])]
     if transaction is None:
         targets, positions, batches = _placed(topic, encoded)
         # No await since the messages were placed: partitions may be added in any other turn.
@@ -155,6 +157,16 @@ async def _publish_messages(call: ApiCall, topic: Topic, transaction: Transactio
             break
         await asyncio.sleep(0)
     return results
+
+
+async def _publish_one(call: ApiCall, topic: Topic, message: OutgoingMessage, encoded: EncodedMessage) -> PublishResult:
+    """Publish one message, as most requests do: without what only several need."""
+    partition = encoded.partition or topic.place(encoded.key)
+    pending = _append(call, (partition, encoded.due_ns is not None), [encoded.frame])
+    placement = await _placement(pending, call)
+    if isinstance(placement, GoQueueError):
+        raise placement
+    return _message_result(message, encoded, partition, 0, placement)
 
 
 def _placed(

@@ -217,8 +217,10 @@ def _parts(kind: Any, seen: set[int]) -> Any:
 def decode_query(kind: type[T], query: str) -> T:
     """Decode a query string. Raises RequestInvalid with all problems."""
     if not query:
-        with suppress(TypeError):  # a parameter is required, which is reported below
+        try:  # not `suppress`, which takes longer than the rest
             return kind()
+        except TypeError:  # a parameter is required, which is reported below
+            pass
     plan = _plan_of(kind)
     report = ProblemReport("the query")
     values: dict[str, Any] = {}

@@ -151,7 +151,7 @@ class HandlerRun(Deferred[T]):
     __slots__ = ("_coroutine", "_is_cancelled", "_task", "_turn", "_waits")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], turn: Turn) -> None:
-        super().__init__()
+        Deferred.__init__(self)
         self._coroutine = coroutine
         self._turn = turn
         self._waits: Deferred[Any] | None = None
