@@ -59,7 +59,7 @@ class EndpointRoute(Route):
 def create_app(*, config: Config | None = None, routes: Sequence[BaseRoute] = (), **settings: str) -> Starlette:
     """Return a broker as an application; `settings` are those of `goqueue serve`, as `data_dir` or `storage__flush`.
 
-    Its lifespan starts and stops the broker. Further `routes` are tried when no endpoint has the path.
+    Its lifespan starts and stops the broker, once. Further `routes` are tried when no endpoint has the path.
     """
     flags = {name.replace("__", "."): text for name, text in settings.items()}
     service = BrokerService(config or load(None, None, flags), SystemDisk(), SystemClock())
@@ -68,6 +68,8 @@ def create_app(*, config: Config | None = None, routes: Sequence[BaseRoute] = ()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
+        if service.server.app is not None:
+            raise RuntimeError("this application has been started before: create another with create_app")
         service.server.app, service.server.handle = app, _handler(app, service.pipeline)
         service.start()
         try:

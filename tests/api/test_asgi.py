@@ -240,6 +240,14 @@ def test_messages_are_there_after_a_restart(tmp_path: Path) -> None:
             assert [one["value"] for one in read(url, "t")] == ["0", "1"][: number + 1]
 
 
+def test_application_is_started_once(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    with by_test_client(app):
+        pass
+    with pytest.raises(RuntimeError, match="create another"), by_test_client(app):
+        pass
+
+
 def test_there_is_a_route_for_each_endpoint(tmp_path: Path) -> None:
     routes = [route for route in app_in(tmp_path).routes if isinstance(route, EndpointRoute)]
     assert [(route.path, min(route.methods or {""})) for route in routes] == [

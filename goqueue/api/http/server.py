@@ -67,6 +67,7 @@ class Server(ServerState):
             log_config=None,
             proxy_headers=False,
             backlog=HTTP_BACKLOG,
+            workers=1,  # whatever the environment says
             ssl_context_factory=None if tls is None else lambda *_: tls,
         )
         config.load()
