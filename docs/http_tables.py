@@ -20,13 +20,13 @@ Schema = dict[str, Any]
 
 def table() -> str:
     """Return a row for each endpoint, without the errors that the page names for all of them."""
-    lines = ["| endpoint | what it does | parameters | refused with |", "| --- | --- | --- | --- |"]
+    lines = ["| endpoint | what it does | parameters | permission | refused with |", "| --- | --- | --- | --- | --- |"]
     return "\n".join([*lines, *map(_row, ENDPOINTS)]) + "\n"
 
 
 def _row(row: Endpoint) -> str:
     parameters = ", ".join(f"`{name}`" for name in _parameters(row))
-    return f"| `{row.method} {row.path}` | {row.summary} | {parameters} | {_refusals(row)} |"
+    return f"| `{row.method} {row.path}` | {row.summary} | {parameters} | {row.permission} | {_refusals(row)} |"
 
 
 def _parameters(row: Endpoint) -> list[str]:

@@ -7,23 +7,31 @@ loop, and the clean-stop marker at the end.
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 
-from goqueue.api.service import BrokerService
+from goqueue import __version__
+from goqueue.api.service import BrokerService, runtime_settings, store_settings
+from goqueue.broker.broker import Broker
+from goqueue.broker.core.work import Work
 from goqueue.clock import SystemClock
 from goqueue.config import Config
 from goqueue.observe.logs import configure_logging
+from goqueue.observe.metrics import Metrics
+from goqueue.runtime.runtime import Runtime
 from goqueue.storage.disk import SystemDisk
-from goqueue.storage.store import Store
+from goqueue.storage.store import Store, process_name
 
 _log = logging.getLogger("goqueue.daemon")
+
+T = TypeVar("T")
 
 _GARBAGE_THRESHOLD = 50_000
 """New objects before a garbage collection, which pauses all requests: they create many objects and no cycles."""
@@ -38,6 +46,8 @@ class Daemon:
         self.service = BrokerService(config, SystemDisk(), SystemClock())
         self.runtime, self.server = self.service.runtime, self.service.server
         self.recent_logs = self.service.context.recent_logs
+        self.bootstrap_key: str | None = None
+        """The first key of the role admin, if this start has made it."""
         self._has_failed = False
         self._stop: asyncio.Event
 
@@ -101,6 +111,7 @@ class Daemon:
         await self.server.start(server.host, server.port, uds=uds, fd=fd)
         try:
             self.service.start()
+            self.bootstrap_key = await self.service.create_first_key()
         except BaseException:
             await self.server.stop(0)
             raise
@@ -118,6 +129,22 @@ class Daemon:
 def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log an unhandled error of the event loop; the broker continues."""
     _log.error("%s", context.get("message", "unhandled"), exc_info=context.get("exception"))
+
+
+def change_offline(config: Config, rule: Callable[[Broker], Work[T]]) -> T:
+    """Carry out a rule on a data directory that no broker uses."""
+
+    async def run() -> T:
+        runtime = Runtime(SystemDisk(), SystemClock(), Metrics(__version__), runtime_settings(config))
+        owner = process_name("goqueue key", os.getpid())
+        runtime.start(os.path.abspath(config.data_dir), owner, store_settings(config))
+        try:
+            return await runtime.decide(rule(runtime.broker))
+        finally:
+            await runtime.stop()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run())
 
 
 def _raise_file_limit() -> None:

@@ -125,8 +125,20 @@ class KeysWouldMove(CallerError):
     """This number of partitions would not keep the order of keys; `details["allowed"]` lists numbers that do."""
 
 
+class KeyExists(CallerError):
+    """A valid API key has this name."""
+
+
+class KeyNotFound(CallerError):
+    """No API key has this name or id."""
+
+
 class LeaseExpired(CallerError):
     """The messages are not leased to this member: the lease expired, was settled, or never existed."""
+
+
+class LastAdministrator(CallerError):
+    """It would leave no valid API key with the role admin."""
 
 
 class LogExists(CallerError):
@@ -192,6 +204,10 @@ class PartitionNotOwned(CallerError):
     """The partition is assigned to another member, or to none yet."""
 
 
+class PermissionDenied(CallerError):
+    """No rule allows the API key this action, or one denies it; `details` has the action and the resource."""
+
+
 class ProducerFenced(CallerError):
     """A newer producer with the same id has replaced this one."""
 
@@ -214,6 +230,22 @@ class RequestInvalid(CallerError):
 
 class RequestTooLarge(CallerError):
     """The body of the request is larger than allowed."""
+
+
+class RoleExists(CallerError):
+    """A role has this name."""
+
+
+class RoleInUse(CallerError):
+    """The role is deleted only when no API key and no rule has it."""
+
+
+class RoleNotFound(CallerError):
+    """No role has this name."""
+
+
+class RuleNotFound(CallerError):
+    """No access rule has this id."""
 
 
 class SegmentNotFound(CallerError):
@@ -248,6 +280,10 @@ class TransactionNotOpen(CallerError):
     """The producer has no open transaction."""
 
 
+class Unauthenticated(CallerError):
+    """The request has no valid API key, and the broker needs one."""
+
+
 class UnknownProducer(CallerError):
     """This data directory never assigned the producer id, so it has no messages of it."""
 
@@ -257,7 +293,7 @@ class ValueUnreadable(CallerError):
 
 
 class AccessDenied(OperatorError):
-    """The process, or the client, has no permission."""
+    """The process has no permission to use a file or device."""
 
 
 class AddressUnavailable(OperatorError):

@@ -124,6 +124,26 @@ OPERATION_CHANGES_MAX = 20_000  # listed changes of one operation; one with more
 OPERATION_CHANGES_KEPT = 200_000  # listed changes of all operations: about 10 MB
 OPERATION_SEGMENT_BYTES = 1 * MIB  # of their log, before it may be compacted
 OPERATION_CLIENT_CHARACTERS_MAX = 200
+
+# --- keys, roles, rules and the audit trail ---
+KEYS_MAX = 10_000  # valid API keys: about 5 MB
+KEY_ROLES_MAX = 16  # of one key
+ROLES_MAX = 1_000  # custom ones
+ROLE_RULES_MAX = 100  # of one role
+ACCESS_RULES_MAX = 10_000  # a key's are collected when it is first used after a change: about 2 ms
+VERIFIED_KEYS_MAX = 10_000  # whose secrets need not be hashed again
+DECISIONS_CACHED_MAX = 10_000  # of one key: about 2 MB; then they are decided anew
+KEY_USE_SECONDS = 3600  # between records of when a key was last used
+KEY_NAME_CHARACTERS_MAX = 255
+ROLE_SUMMARY_CHARACTERS_MAX = 200
+SECURITY_SEGMENT_BYTES = 1 * MIB  # of their log, before it may be compacted
+AUDIT_RETENTION_HOURS = 365 * 24
+AUDIT_SEGMENT_BYTES = 4 * MIB  # about 12,000 records
+AUDIT_TEXT_CHARACTERS_MAX = 300  # of a text that a client sent
+AUDIT_RECORDS_AT_ONCE = 1_000  # in one answer: about 400 KB
+AUDIT_REFUSALS_AT_ONCE = 20  # different ones in one minute; the others are summed up: at most 10 MB a day
+AUDIT_REFUSALS_SECONDS = 60
+SECURITY_TICK_SECONDS = 1.0  # between looks for expired keys and for refusals to record
 TRANSACTION_HUNG_SECONDS = 30.0  # half of the timeout: an operator should know by then
 FENCED_PRODUCERS_MAX = 8  # fenced producers kept per transactional id
 EPOCH_MAX = 2**15 - 1  # of a producer; then it gets a new id

@@ -18,6 +18,38 @@ _REBALANCE = """Show assignments of consumer groups and running rebalances.
   goqueue-admin rebalance watch
 """
 
+_KEY = """Create, list, rotate and revoke API keys.
+
+\b
+  goqueue-admin key create billing --role consumer
+  goqueue-admin key list
+  goqueue-admin key rotate billing --grace 24h
+  goqueue-admin key revoke billing
+"""
+
+_ACL = """Allow and deny keys and roles what they may do, and test it.
+
+\b
+  goqueue-admin acl create -p key:billing --allow read --topic orders
+  goqueue-admin acl test -p key:billing read --topic orders
+  goqueue-admin acl list
+"""
+
+_ROLE = """Show the roles of API keys, and make your own.
+
+\b
+  goqueue-admin role list
+  goqueue-admin role create orders-team --rule 'read,write topic:orders.*'
+"""
+
+_AUDIT = """Show and verify who changed what, and who was refused.
+
+\b
+  goqueue-admin audit list
+  goqueue-admin audit verify
+  goqueue-admin audit export > audit.jsonl
+"""
+
 _HELP = """Operate a GoQueue broker: check its state, and find what needs attention.
 
 \b
@@ -33,6 +65,27 @@ PROGRAM = Program(
     package="goqueue_admin",
     help=_HELP,
     commands=(
+        Command(
+            "acl create", ".access_rules:create_rule", "Create access rules for a key, a role, or all keys.", "write"
+        ),
+        Command("acl delete", ".access_rules:delete_rules", "Delete access rules.", "danger"),
+        Command("acl list", ".access_rules:list_rules", "List access rules."),
+        Command(
+            "acl test",
+            ".access_rules:explain",
+            "Test whether a key or role may do something, and show which rule decides.",
+        ),
+        Command("audit export", ".audit:export", "Write the audit trail to stdout, one JSON object per line."),
+        Command(
+            "audit list",
+            ".audit:list_records",
+            "List administrative changes and refused requests, the newest last.",
+        ),
+        Command(
+            "audit verify",
+            ".audit:verify",
+            "Verify that no record of the audit trail was changed, removed or inserted.",
+        ),
         Command("broker describe", ".broker:describe", "Show version, health and contents of a broker."),
         Command("broker logs", ".broker:logs", "Show the last lines of the broker's log."),
         Command("broker watch", ".broker:watch_broker", "Watch the rates of a broker."),
@@ -40,12 +93,27 @@ PROGRAM = Program(
         *CONFIG_COMMANDS,
         Command("dashboard", ".dashboard.command:dashboard", "Show the broker in a live terminal dashboard."),
         Command("doctor", ".doctor:doctor", "Find problems of a broker and how to solve them."),
+        Command("key create", ".keys:create", "Create an API key, which is shown this once.", "write"),
+        Command("key list", ".keys:list_keys", "List API keys, without their secrets."),
+        Command("key revoke", ".keys:revoke", "Revoke API keys, at once and for ever.", "danger"),
+        Command("key rotate", ".keys:rotate", "Give an API key another secret, which is shown this once.", "danger"),
         Command(
             "rebalance describe", ".rebalances:describe", "Show the assignment of a group and pending revocations."
         ),
         Command("rebalance list", ".rebalances:list_groups", "List the rebalances of all groups."),
         Command("rebalance watch", ".rebalances:watch_groups", "Watch the rebalances of all groups."),
+        Command("role create", ".access_rules:create_role", "Create a role from rules.", "write"),
+        Command("role delete", ".access_rules:delete_role", "Delete a role that no key and no rule has.", "danger"),
+        Command("role list", ".access_rules:list_roles", "List the built-in and the custom roles."),
     ),
-    groups={"broker": _BROKER, "config": CONFIG, "rebalance": _REBALANCE},
+    groups={
+        "acl": _ACL,
+        "audit": _AUDIT,
+        "broker": _BROKER,
+        "config": CONFIG,
+        "key": _KEY,
+        "rebalance": _REBALANCE,
+        "role": _ROLE,
+    },
     aliases={},
 )

@@ -55,7 +55,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.storage",
     ),
     "goqueue_cli": ("goqueue.console", "goqueue.client", "goqueue.drawing", "goqueue.sql"),
-    "goqueue_admin": ("goqueue.console", "goqueue.client", "goqueue.drawing"),
+    "goqueue_admin": ("goqueue.console", "goqueue.client", "goqueue.drawing", "goqueue.wire"),
     "goqueue.console": ("goqueue.client", "goqueue.drawing"),
     "goqueue.drawing": (),
     "goqueue.testing": ("goqueue.daemon", "goqueue.client", "goqueue.cluster", "goqueue.storage"),
@@ -79,7 +79,13 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.backup",
         "goqueue.storage",
     ),
-    "goqueue.runtime": ("goqueue.broker", "goqueue.cluster", "goqueue.observe", "goqueue.storage"),
+    "goqueue.runtime": (
+        "goqueue.broker",
+        "goqueue.cluster",
+        "goqueue.security",
+        "goqueue.observe",
+        "goqueue.storage",
+    ),
     # Another engine over the same tables: what reads logs and plans has no need of Spark.
     "goqueue.sql": (
         "goqueue.client",
@@ -109,7 +115,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.broker.transactions.records",
         "goqueue.storage",
     ),
-    "goqueue.broker": ("goqueue.wire", "goqueue.storage"),
+    "goqueue.broker": ("goqueue.wire", "goqueue.security", "goqueue.storage"),
     "goqueue.cluster": ("goqueue.storage",),
     "goqueue.security": ("goqueue.storage",),
     "goqueue.observe": ("goqueue.storage",),
@@ -124,6 +130,7 @@ BROKER_FLOORS = (
     "goqueue.broker.offline_catalog",
     "goqueue.broker.broker",
     "goqueue.broker.losses",
+    "goqueue.broker.security",
     "goqueue.broker.transactions",
     "goqueue.broker.operations",
     "goqueue.broker.scaling",
@@ -184,7 +191,7 @@ BOUNDED = {"pandas"}
 TYPES = {"typing-extensions"}
 
 # Cores decide by what they are handed: no clock, no chance, no network, no log of their own.
-CORES = ("goqueue.broker", "goqueue.cluster", "goqueue.storage")
+CORES = ("goqueue.broker", "goqueue.cluster", "goqueue.security", "goqueue.storage")
 SHELLS = ("goqueue.storage.disk", "goqueue.storage.flusher")
 OUTSIDE_WORLD = {"asyncio", "datetime", "logging", "random", "secrets", "select", "socket", "time", "uuid"}
 

@@ -1,6 +1,8 @@
 """Dead letters of a topic: list them, count their errors, redrive them."""
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -34,6 +36,7 @@ from goqueue.limits import (
     REDRIVE_SECONDS,
 )
 from goqueue.quantities import format_time
+from goqueue.security.rules import Action
 
 _PLACES = r"^\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*" + END
 _Rate = Annotated[float, msgspec.Meta(ge=REDRIVE_RATE_MIN, le=1e6, description="Maximum per second.")]
@@ -148,6 +151,7 @@ async def browse(call: ApiCall, query: DeadLettersQuery) -> DeadLettersResponse 
     found = await call.runtime.perform(
         redrives.browse(call.parameters["topic"], query.limit, start, criteria), call.runtime.searchers
     )
+    _check_source(call, found.topic, "read")
     with call.app.decompressed.budget() as budget:
         return await respond_on_thread(
             lambda: DeadLettersResponse(
@@ -174,13 +178,29 @@ def _letter(letter: DeadLetter, budget: DecompressionBudget) -> DeadLetterJson:
 async def errors(call: ApiCall) -> DeadLetterErrorsResponse:
     redrives = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives
     found = await call.runtime.perform(redrives.errors(call.parameters["topic"]), call.runtime.searchers)
+    _check_source(call, found.topic, "read")
     return DeadLetterErrorsResponse(found.counts, _numbers(found.next), found.is_complete, found.topic)
+
+
+def _check_target(call: ApiCall, topic: str) -> None:
+    if not call.access.may("alter", "topic", topic):
+        call.access.require("write", "topic", topic)
+
+
+def _check_source(call: ApiCall, topic: str | None, action: Action) -> None:
+    """Check the topic that has the dead letters, which settings name: it may have those of other topics, too."""
+    if topic is not None and topic != call.parameters["topic"]:
+        call.access.require(action, "topic", topic)
 
 
 async def redrive(call: ApiCall, body: RedriveRequest) -> RedriveResponse:
     """Redrive dead letters, at most `limit` and for a limited time."""
     call.runtime.refuse_while_stopping()
-    redriving = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives.begin(call.parameters["topic"], _options(body))
+    redriving = call.runtime.broker.groups.of(REDRIVE_GROUP).redrives.begin(
+        call.parameters["topic"], replace(_options(body), check_target=partial(_check_target, call))
+    )
+    if redriving.source is not None:
+        _check_source(call, redriving.source.name, "alter")
     changes, operation, begun = call.runtime.broker.changes, body.operation, None
     if redriving.source is not None and not body.dry_run:
         begun = await call.runtime.perform(changes.begin_redrive(author_of(call), redriving.source, operation))

@@ -1,5 +1,6 @@
 """Delivery settings in requests and answers: retries, leases and dead letters of a topic or a group."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -74,6 +75,13 @@ def delivery_changes(body: DeliveryRequest, *, nulls: bool = True) -> dict[str, 
     return {name: plain(value) for name, value in given.items() if value is not UNSET and (nulls or value is not None)}
 
 
+def check_dead_letter_topic(call: ApiCall, changes: Mapping[str, Any]) -> None:
+    """Check the right to write to a dead-letter topic that settings name: failed messages are written there."""
+    name = changes.get("dead_letter_topic")
+    if isinstance(name, str) and name != NO_DEAD_LETTERS:
+        call.access.require("write", "topic", name)
+
+
 def plain(value: Any) -> Any:
     """Return a duration as the number that records have."""
     return float(value) if isinstance(value, Duration) else value
@@ -103,8 +111,8 @@ class DeliveryJson(Struct, kw_only=True):
 def delivery_of(call: ApiCall, group: Group) -> dict[str, DeliveryJson]:
     """Return how a group delivers, for each topic that it reads or has read."""
     groups = call.runtime.broker.groups
-    topics = group.topics() | {ref.topic for ref in groups.cursors(group.group)}
-    return {topic: _json(groups.policies.effective(group, topic)) for topic in sorted(topics)}
+    topics = call.access.described("topic", sorted(group.topics() | {ref.topic for ref in groups.cursors(group.group)}))
+    return {topic: _json(groups.policies.effective(group, topic)) for topic in topics}
 
 
 def _json(found: EffectiveDelivery) -> DeliveryJson:

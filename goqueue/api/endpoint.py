@@ -11,8 +11,10 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from msgspec import Struct
 
+from goqueue.api.access import UNRESTRICTED, Access, AccessGate
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.message_json import DecompressedMemory
+from goqueue.api.permissions import OPEN, Permission
 from goqueue.broker.core.topic import Topic
 from goqueue.errors import GoQueueError, PartitionNotFound
 from goqueue.limits import HTTP_CONNECTIONS, IN_FLIGHT_MESSAGES, REQUEST_BYTES, SESSION_SECONDS
@@ -25,8 +27,6 @@ from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.runtime import Runtime
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Permission = Literal["open", "read", "write", "admin"]
-"""Who may call it: any client, a reader or writer of the topic, or an administrator."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,10 @@ class Endpoint:
     status: int = 200
     unwell_status: int | None = None
     """The status of an answer of the same type that reports a failure."""
-    permission: Permission = "read"
+    permission: Permission = OPEN
+    """Set for all rows of the table from `PERMISSIONS`."""
+    waits: bool = False
+    """A request may wait long: it ends when its sender loses the permission."""
     may_be_large: bool = False
     """The answer may have megabytes: the request is refused while other answers hold too much memory."""
     is_hot: bool = False
@@ -68,6 +71,8 @@ class Endpoint:
     """Possible errors, besides those of any request."""
     example: Any = None
     answer_example: Any = None
+    is_guarded: bool = field(init=False)
+    """Whether it may wait long, or is an administrative change."""
     takes: tuple[str, ...] = field(init=False)
     """The names of `query` and `body` that the handler gets."""
 
@@ -78,6 +83,7 @@ class Endpoint:
         for name in ("query", "body", "answer"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, kinds.get(name))
+        object.__setattr__(self, "is_guarded", self.waits or self.permission.changes_broker)
         object.__setattr__(self, "takes", tuple(name for name in ("query", "body") if name in kinds))
 
 
@@ -118,6 +124,8 @@ class ApiContext:
     decompressed: DecompressedMemory = field(default_factory=DecompressedMemory)
     recent_logs: RecentLogs = field(default_factory=RecentLogs)
     """Filled by the daemon's log handler."""
+    gate: AccessGate | None = None
+    """None if the broker has no authentication."""
     gatherer: DoctorFactsCollector = field(init=False)
     scraper: MetricsScraper = field(init=False)
 
@@ -138,6 +146,7 @@ class ApiCall:
     """Path parameters, percent-decoded."""
     query: Any = None
     body: Any = None
+    access: Access = UNRESTRICTED
 
     @property
     def runtime(self) -> Runtime:

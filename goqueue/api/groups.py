@@ -1,11 +1,12 @@
 """Groups: list, describe and delete them; their members, lag and rebalances."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from goqueue.api.delivery import DeliveryJson, DeliveryRequest, delivery_changes, delivery_of
+from goqueue.api.delivery import DeliveryJson, DeliveryRequest, check_dead_letter_topic, delivery_changes, delivery_of
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import PartitionNumber, TopicName
 from goqueue.api.operations import OperationId, author_of
@@ -144,6 +145,7 @@ async def describe(call: ApiCall) -> GroupResponse:
 async def alter(call: ApiCall, body: AlterGroupRequest) -> AlterGroupResponse:
     """Change the delivery settings of a group. They hold from the next lease, failure and poll on."""
     changes, name = call.runtime.broker.changes, call.parameters["group"]
+    check_dead_letter_topic(call, delivery_changes(body))
     operation = await call.runtime.decide(changes.alter_group(author_of(call), name, delivery_changes(body)))
     return AlterGroupResponse(**asdict(await _described(call)), operation=operation)
 
@@ -152,6 +154,7 @@ async def _described(call: ApiCall) -> GroupResponse:
     coordinator = call.runtime.broker.groups.of(call.parameters["group"])
     group = coordinator.membership.group(call.parameters["group"])
     lags: list[GroupLag] = await call.runtime.perform(coordinator.lags.of_group(group.group))
+    lags = [lag for lag in lags if call.access.may("describe", "topic", lag.ref[0])]
     by_topic: dict[str, dict[str, PartitionLagJson]] = {}
     for lag in lags:
         by_topic.setdefault(lag.ref[0], {})[str(lag.ref[1])] = _lag(lag)
@@ -211,8 +214,8 @@ def _member(call: ApiCall, group: Group, name: str) -> MemberJson:
     return MemberJson(
         member_id=name,
         client_id=member.client_id,
-        topics=list(member.topics),
-        assigned_partitions=[name_of(place) for place in places],
+        topics=call.access.described("topic", member.topics),
+        assigned_partitions=[name_of(place) for place in described_places(call, places)],
         last_heartbeat=format_time(groups.on_wall_ns(coordinator.membership.session(group.group, name).seen_ns)),
         joined_at=format_time(member.joined_ns),
         session_timeout=member.session_ns / NANOSECONDS,
@@ -237,11 +240,13 @@ async def cooperative(call: ApiCall) -> CooperativeGroupResponse:
         protocol=group.protocol,
         assignment_strategy=group.strategy,
         rebalance_state=rebalance_state_of(call, group),
-        topics=sorted(group.topics()),
+        topics=call.access.described("topic", sorted(group.topics())),
         members=list(group.members),
-        member_assignments={name: bodies(places) for name, places in group.assignment.items()},
+        member_assignments={name: bodies(described_places(call, places)) for name, places in group.assignment.items()},
         partitions_to_revoke={
-            name: bodies(places) for name in group.members if (places := group.partitions_to_revoke(name))
+            name: bodies(described_places(call, places))
+            for name in group.members
+            if (places := group.partitions_to_revoke(name))
         },
         rebalance_metrics=_numbers(coordinator.rebalancer.group_session(group.group).stats),
     )
@@ -288,6 +293,11 @@ def rebalance_state_of(call: ApiCall, group: Group) -> RebalanceState:
     if group.phase == "complete" and not membership.is_assignment_delivered(group):
         return "pending_assign"
     return group.phase
+
+
+def described_places(call: ApiCall, places: Iterable[PartitionRef]) -> list[PartitionRef]:
+    """Return the partitions of topics that the client may see."""
+    return [place for place in places if call.access.may("describe", "topic", place[0])]
 
 
 def name_of(place: PartitionRef) -> str:
@@ -341,6 +351,7 @@ class GroupListResponse(Struct, omit_defaults=True):
 async def list_groups(call: ApiCall, query: GroupListQuery) -> GroupListResponse:
     names = sorted(group.group for group in call.runtime.broker.groups.groups())
     names = [name for name in names if name > query.after and not is_internal(name)]
+    names = call.access.described("group", names)
     most = query.limit or (GROUP_ROWS if query.details else len(names))
     if not query.details:
         return GroupListResponse(names[:most])
@@ -363,7 +374,7 @@ async def _row(
         generation=group.generation,
         rebalance_state=rebalance_state_of(call, group),
         members=len(group.members),
-        topics=sorted(group.topics() | {lag.ref[0] for lag in lags}),
+        topics=call.access.described("topic", sorted(group.topics() | {lag.ref[0] for lag in lags})),
         total_lag=sum(lag.messages for lag in lags),
         lag_seconds=round(max((lag.seconds for lag in lags), default=0.0), 3),
         rate=round(sum(lag.rate for lag in lags), 3),

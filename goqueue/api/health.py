@@ -65,7 +65,7 @@ class VersionResponse(Struct):
     git_commit: str
     build_time: str
     python_version: str
-    authentication: Annotated[str, Meta(description="none: the broker checks no API keys.")]
+    authentication: Annotated[str, Meta(description="keys: requests need an API key; none: all are accepted.")]
 
 
 async def health(call: ApiCall) -> HealthResponse:
@@ -118,6 +118,8 @@ def _checks(call: ApiCall, bad: list[str], refused: str | None) -> dict[str, Rea
     metrics, runtime = call.app.metrics, call.runtime
     troubles = bad if refused is None else [refused, *bad]
     storage = "; ".join(troubles[:5]) or "all partitions take messages"
+    if bad and call.app.gate is not None:  # names of topics are not for everyone
+        storage = _trouble(bad)
     late = round(metrics.loop_lag_seconds, 6)
     held, most = runtime.in_flight_bytes, runtime.settings.in_flight_bytes
     return {
@@ -129,8 +131,8 @@ def _checks(call: ApiCall, bad: list[str], refused: str | None) -> dict[str, Rea
     }
 
 
-async def version(call: ApiCall) -> VersionResponse:  # noqa: ARG001 - handlers have one form
-    return VersionResponse(__version__, *_BUILD, platform.python_version(), "none")
+async def version(call: ApiCall) -> VersionResponse:
+    return VersionResponse(__version__, *_BUILD, platform.python_version(), "none" if call.app.gate is None else "keys")
 
 
 async def metrics(call: ApiCall) -> HttpResponse:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from goqueue.api.delivery import DeliveryRequest, delivery_changes, visibility_seconds
+from goqueue.api.delivery import DeliveryRequest, check_dead_letter_topic, delivery_changes, visibility_seconds
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import END, Duration, Generation, MemberId
 from goqueue.api.groups import (
@@ -13,6 +13,7 @@ from goqueue.api.groups import (
     PartitionRefJson,
     RebalanceState,
     bodies,
+    described_places,
     name_of,
     rebalance_state_of,
     state_of,
@@ -155,6 +156,9 @@ async def join_cooperative(call: ApiCall, body: JoinRequest) -> JoinResponse:
 
 async def _join(call: ApiCall, body: JoinRequest, *, confirms: bool) -> JoinResponse:
     defaults, name = call.app.groups, call.parameters["group"]
+    for topic in body.topics:
+        call.access.require("read", "topic", topic)
+    check_dead_letter_topic(call, delivery_changes(body, nulls=False))
     session = defaults.session_timeout if body.session_timeout is None else float(body.session_timeout)
     options = JoinOptions(
         topics=tuple(dict.fromkeys(body.topics)),
@@ -255,6 +259,6 @@ async def assignment(call: ApiCall, query: MemberRequest) -> AssignmentResponse:
     return AssignmentResponse(
         member,
         group.generation,
-        bodies(group.partitions_to_process(member)),
-        bodies(group.partitions_to_revoke(member)),
+        bodies(described_places(call, group.partitions_to_process(member))),
+        bodies(described_places(call, group.partitions_to_revoke(member))),
     )

@@ -73,8 +73,11 @@ class ResetOffsetsResponse(Struct):
 
 async def committed(call: ApiCall, query: OffsetsQuery) -> OffsetsResponse:
     name = call.parameters["group"]
+    if query.topic is not None:
+        call.access.require("describe", "topic", query.topic)
     found = call.runtime.broker.groups.of(name).offsets.committed(name, query.topic)
-    return OffsetsResponse(_shown(found))
+    seen = call.access.described("topic", found)
+    return OffsetsResponse(_shown({topic: found[topic] for topic in seen}))
 
 
 def _shown(found: dict[str, dict[int, int]]) -> dict[str, dict[str, int]]:
@@ -91,6 +94,8 @@ def offsets_by_ref(offsets: dict[str, dict[str, int]]) -> dict[PartitionRef, int
 
 async def commit(call: ApiCall, body: CommitOffsetsRequest) -> CommitOffsetsResponse:
     name = call.parameters["group"]
+    for topic in body.offsets:
+        call.access.require("read", "topic", topic)
     offsets = call.runtime.broker.groups.of(name).offsets
     wanted = offsets_by_ref(body.offsets)
     await call.runtime.ask(partial(offsets.commit, name, body.member_id, body.generation, wanted))
@@ -100,6 +105,7 @@ async def commit(call: ApiCall, body: CommitOffsetsRequest) -> CommitOffsetsResp
 
 async def reset(call: ApiCall, body: ResetOffsetsRequest) -> ResetOffsetsResponse:
     call.runtime.refuse_while_stopping()
+    call.access.require("describe", "topic", body.topic)
     name, groups = call.parameters["group"], call.runtime.broker.groups
     chosen = None if body.partitions is None else tuple(dict.fromkeys(body.partitions))
     options = ResetOptions(body.topic, body.to, _value(body), chosen, body.dry_run)

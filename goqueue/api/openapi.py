@@ -12,12 +12,19 @@ from goqueue.api.http.error_responses import status_of
 from goqueue.errors import (
     BrokerOverloaded,
     GoQueueError,
+    GroupNameInvalid,
+    GroupNotFound,
     HostNotAllowed,
     MediaTypeUnsupported,
     OriginNotAllowed,
+    PermissionDenied,
+    ProducerNotFound,
     RequestInvalid,
     RequestTimedOut,
     RequestTooLarge,
+    TopicNameInvalid,
+    TopicNotFound,
+    Unauthenticated,
 )
 from goqueue.wire.headers import FRAMES, JSON
 
@@ -59,6 +66,9 @@ _OF_ANY_REQUEST = (
     BrokerOverloaded,
 )
 """Errors that any request may get."""
+_OF_KEYS = (Unauthenticated, PermissionDenied)
+_OF_HIDDEN = (TopicNotFound, TopicNameInvalid, GroupNotFound, GroupNameInvalid, ProducerNotFound)
+"""Errors that requests may get while the broker needs API keys: those, and where they name resources, these."""
 
 
 def openapi_document(endpoints: Sequence[Endpoint], version: str) -> dict[str, Any]:
@@ -129,7 +139,7 @@ def _operation(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
         "operationId": _operation_id(row),
         "summary": row.summary,
         "tags": [row.tag],
-        "x-goqueue-permission": row.permission,
+        "x-goqueue-permission": str(row.permission),
         "responses": _responses(row, schemas),
     }
     if parameters:
@@ -202,6 +212,8 @@ def _with_example(media: dict[str, Any], example: Any) -> dict[str, Any]:
 def _refusals(row: Endpoint) -> dict[str, Any]:
     """Return the error responses by status; one may have several codes."""
     kinds: set[type[GoQueueError]] = {*row.errors, *_OF_ANY_REQUEST}
+    if not row.permission.is_open:
+        kinds |= {*_OF_KEYS, *(() if row.permission.kind == "cluster" and row.method == "GET" else _OF_HIDDEN)}
     by_status: dict[int, list[str]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.code):
         by_status.setdefault(status_of(kind), []).append(kind.code)

@@ -120,11 +120,22 @@ async def describe(call: ApiCall) -> OperationResponse:
     return OperationResponse(**_summary(operation), changes=_changes(operation), omitted=operation.omitted)
 
 
+def _check_subject(call: ApiCall, operation: Operation) -> None:
+    """Check the right to change what an operation is about: to undo it changes that."""
+    if operation.kind.startswith("group_"):
+        call.access.require("alter", "group", operation.subject)
+        for topic in operation.topics:
+            call.access.require("describe", "topic", topic)
+    else:
+        call.access.require("alter", "topic", operation.subject)
+
+
 async def undo(call: ApiCall, body: UndoRequest) -> UndoResponse:
     """Undo an operation, which is an operation itself."""
     call.runtime.refuse_while_stopping()
     rules = call.runtime.broker.undo
     plan: UndoPlan = await call.runtime.perform(rules.plan(_number(call), force=body.force))
+    _check_subject(call, plan.operation)
     number = None if body.dry_run else await call.runtime.perform(rules.undo(author_of(call), plan))
     operation = plan.operation
     return UndoResponse(

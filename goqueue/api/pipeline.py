@@ -6,6 +6,7 @@ from types import CoroutineType
 
 import msgspec
 
+from goqueue.api.access import without_names
 from goqueue.api.endpoint import ApiCall, ApiContext, Endpoint
 from goqueue.api.fields import encode_scalar
 from goqueue.api.http.error_responses import error_response
@@ -42,25 +43,25 @@ class RequestPipeline:
                 return preflight
             row, parameters = route or self.routes.find(request.method, request.path)
             request.endpoint = row
-            self._authorize(row, parameters, request)
+            call = ApiCall(self._context, request, parameters)
+            gate = self._context.gate
+            if gate is not None:  # after the route is known, before the body is decoded
+                call.access = gate.admit(row.permission, parameters, request)
         except GoQueueError as error:
             return self._refusal(request, error)
-        answer = self._answer(row, parameters, request)
+        answer = self._answer(row, call)
         if not row.is_hot:
             return answer
-        return HandlerRun(answer, self._context.runtime.turn)
+        run = HandlerRun(answer, self._context.runtime.turn)
+        if gate is not None and row.waits:
+            call.access.cancel = run.cancel
+        return run
 
-    def _authorize(self, row: Endpoint, parameters: dict[str, str], request: HttpRequest) -> None:
-        """Raise an error if the caller of this request may not use the endpoint.
-
-        The only place that decides this: after the route is known, before the body is decoded.
-        """
-
-    async def _answer(self, row: Endpoint, parameters: dict[str, str], request: HttpRequest) -> HttpResponse:
+    async def _answer(self, row: Endpoint, call: ApiCall) -> HttpResponse:
+        request, gate = call.request, self._context.gate
         try:
             if row.may_be_large:
                 self._context.check_answers()
-            call = ApiCall(self._context, request, parameters)
             body = request.body
             if row.body_bytes is not None and len(body) > row.body_bytes:
                 raise too_large(row, body)
@@ -74,19 +75,33 @@ class RequestPipeline:
                 if row.body is not None:
                     value = self._bodies.decode(row, body)
                     call.body = await value if isinstance(value, CoroutineType) else value
-            result = await row.handler(call, *[getattr(call, name) for name in row.takes])
+            work = row.handler(call, *[getattr(call, name) for name in row.takes])
+            if gate is not None and row.is_guarded:
+                action = f"{row.method} {row.path}" if row.permission.changes_broker else None
+                work = gate.guarded(call.access, work, action, _subject(call))
+            result = await work
         except GoQueueError as error:
             return self._refusal(request, error)
         response = result if isinstance(result, HttpResponse) else HttpResponse(row.status, _encode(result))
         return _granted(response, request)
 
     def _refusal(self, request: HttpRequest, error: GoQueueError) -> HttpResponse:
+        if self._context.gate is not None:
+            without_names(error)
         return _granted(error_response(error.without_tracebacks()), request)
 
 
 def _granted(response: HttpResponse, request: HttpRequest) -> HttpResponse:
     """Return the response, with headers that let an allowed page read it."""
     return replace(response, headers=response.headers + request.grants) if request.grants else response
+
+
+def _subject(call: ApiCall) -> str:
+    """Return the name of what a request is about, for records."""
+    for name in ("name", "principal"):
+        if isinstance(found := getattr(call.body, name, None), str):
+            return found
+    return "/".join(call.parameters.values())
 
 
 def is_frames(request: HttpRequest) -> bool:

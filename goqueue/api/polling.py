@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from goqueue.api.access import UNRESTRICTED
 from goqueue.api.delivery import Visibility
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Duration, Generation, MemberId
@@ -83,6 +84,7 @@ class PollResponse(Struct):
 
 async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
     """Return messages for a member, or none when the timeout is over."""
+    check_topics(call, query.member_id)
     if call.request.method == "HEAD":  # who will not see messages is given none
         with call.app.decompressed.budget() as budget:
             return _as_messages(_nothing(call, query), budget)
@@ -108,6 +110,16 @@ async def poll(call: ApiCall, query: PollQuery) -> PollResponse | HttpResponse:
             for portion in handed.batches:
                 call.runtime.broker.groups.of(call.parameters["group"]).settlement.return_lease(portion.grant.id)
             raise
+
+
+def check_topics(call: ApiCall, member: str) -> None:
+    """Check the topics of a member, which it named when it joined: a right may have been taken since."""
+    if call.access is UNRESTRICTED:
+        return
+    group = call.runtime.broker.groups.group(call.parameters["group"])
+    if group is not None and member in group.members:
+        for topic in group.members[member].topics:
+            call.access.require("read", "topic", topic)
 
 
 def _nothing(call: ApiCall, query: PollQuery) -> PollResult:

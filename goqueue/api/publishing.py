@@ -9,6 +9,7 @@ from typing import Annotated, Literal, cast
 import msgspec
 from crc32c import crc32c
 
+from goqueue.api.access import UNRESTRICTED
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Epoch, ProducerId
 from goqueue.api.http.error_responses import ErrorJson, error_json
@@ -85,6 +86,7 @@ async def publish(call: ApiCall, query: PublishQuery) -> PublishResponse:
     """Store messages and return their offsets."""
     transaction = _transaction_of(query)
     if transaction is not None:
+        check_transaction(call, transaction)
         coordinator = call.runtime.broker.transactions.of_transaction(transaction)
         coordinator.current(transaction)  # before a topic is created in vain
     topic = await publishable_topic(call, call.parameters["topic"])
@@ -101,6 +103,19 @@ def _transaction_of(query: PublishQuery) -> TransactionId | None:
     raise invalid(missing, "is missing: a transaction is named by producer_id and epoch", "give both, or neither")
 
 
+def check_transaction(call: ApiCall, transaction: TransactionId, name: str | None = None) -> None:
+    """Check the transactional id of a producer id, and the one that the request names."""
+    if call.access is UNRESTRICTED:
+        return
+    if name is not None:
+        call.access.require("write", "transactional_id", name)
+    known = call.runtime.broker.transactions.known(transaction.producer)
+    if known is not None:
+        call.access.require("write", "transactional_id", known.id)
+    elif name is None:
+        call.access.require_any("write", "transactional_id")
+
+
 async def publishable_topic(call: ApiCall, name: str) -> Topic:
     """Return the topic; create it first if topics are created on publish."""
     creating = call.app.creating
@@ -109,6 +124,7 @@ async def publishable_topic(call: ApiCall, name: str) -> Topic:
     except TopicNotFound:
         if not call.app.auto_create:
             raise
+        call.access.require("create", "topic", name)
         if name not in creating:
             making = call.runtime.create_topic(new_topic(call.app, name, None, {}))
             creating[name] = asyncio.ensure_future(making)

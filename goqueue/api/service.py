@@ -5,6 +5,7 @@ import os
 import socket
 
 from goqueue import __version__
+from goqueue.api.access import AccessGate
 from goqueue.api.endpoint import ApiContext, MemberDefaults
 from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.http.server import Server
@@ -17,8 +18,11 @@ from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.config import Config
 from goqueue.config.value_types import list_items
+from goqueue.limits import SECURITY_TICK_SECONDS
 from goqueue.observe.logs import REQUESTS, AccessLog
 from goqueue.observe.metrics import Metrics
+from goqueue.runtime.access_runner import AccessRunner, create_bootstrap_key
+from goqueue.runtime.audit_runner import AuditFile
 from goqueue.runtime.doctor_facts import open_files_max
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.history_sampler import HistorySampler
@@ -34,13 +38,7 @@ class BrokerService:
     def __init__(self, config: Config, disk: Disk, clock: Clock) -> None:
         self.config = config
         self.metrics = Metrics(__version__, log_sizes=self._log_sizes)
-        settings = RuntimeSettings(
-            config.server.in_flight_bytes,
-            config.storage.upkeep_interval,
-            group_settings(config),
-            config.storage.retention_jump_percent,
-        )
-        self.runtime = Runtime(disk, clock, self.metrics, settings)
+        self.runtime = Runtime(disk, clock, self.metrics, runtime_settings(config))
         self._sampler = HistorySampler(self.runtime, self.metrics)
         self._lag = LoopLatencyMeter(self.metrics.observe_loop_lag)
         limits = _limits(config).within(open_files_max())
@@ -54,12 +52,16 @@ class BrokerService:
         self.server = Server(self.pipeline, limits=limits, observer=observer, clock=clock)
         """Listens if it is started; has the limits and totals of clients also where another server listens."""
         self.context.check_answers = self.server.check_answers
+        self._access_runner: AccessRunner | None = None
+        self._audit_file: AuditFile | None = None
 
     def start(self) -> None:
         """Recover the data directory."""
         owner = process_name("goqueue serve", os.getpid())
         self.runtime.start(os.path.abspath(self.config.data_dir), owner, store_settings(self.config))
         self.server.on_stop = self.runtime.refuse_new_work
+        if self.context.gate is not None:
+            self._open_gate(self.context.gate)
         self._lag.start()
         self._sampler.start()
 
@@ -67,7 +69,25 @@ class BrokerService:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
         await self._sampler.stop()
+        if self._access_runner is not None:
+            self._access_runner.stop()
         await self.runtime.stop()
+        if self._audit_file is not None:
+            self._audit_file.close()
+
+    def _open_gate(self, gate: AccessGate) -> None:
+        broker, path = self.runtime.broker, self.config.security.audit_file
+        gate.open(broker.security, broker.audit)
+        if path != "none":
+            self._audit_file = AuditFile(os.path.abspath(path), broker.audit)
+        self._access_runner = AccessRunner(gate.tick, SECURITY_TICK_SECONDS)
+
+    async def create_first_key(self) -> str | None:
+        """Create a key with the role admin if authentication is on and there is none yet; return it."""
+        security = self.runtime.broker.security
+        if self.context.gate is None or security.has_admin or security.journal.log.obstacle is not None:
+            return None
+        return await create_bootstrap_key(self.runtime)
 
     def _context(self) -> ApiContext:
         config = self.config
@@ -83,6 +103,7 @@ class BrokerService:
             openapi_document(ENDPOINTS, __version__),
             connections_max=self.connections_max,
             connections_wanted=config.server.connections,
+            gate=AccessGate() if config.security.authentication == "keys" else None,
         )
 
     def _log_sizes(self) -> dict[str, int]:
@@ -117,6 +138,16 @@ def store_settings(config: Config) -> StoreSettings:
         flush_interval_ns=round(storage.flush_interval * NANOSECONDS),
         tail_bytes=storage.tail_bytes,
         log=LogSettings(storage.segment_bytes, round(storage.segment_age * NANOSECONDS)),
+    )
+
+
+def runtime_settings(config: Config) -> RuntimeSettings:
+    """Return the settings of the runtime of a configuration."""
+    return RuntimeSettings(
+        config.server.in_flight_bytes,
+        config.storage.upkeep_interval,
+        group_settings(config),
+        config.storage.retention_jump_percent,
     )
 
 

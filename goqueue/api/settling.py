@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import msgspec
 
+from goqueue.api.access import UNRESTRICTED
 from goqueue.api.delivery import Visibility
 from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Duration, Generation, MemberId, Offset, PartitionNumber, TopicName
 from goqueue.api.http.error_responses import ErrorJson, error_json
 from goqueue.api.problems import invalid
+from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.groups.records import Range
 from goqueue.broker.groups.settle_commands import SettleAction, SettleCommand
 from goqueue.broker.groups.settlement import SettleCommandReply, SettleCommandResult
@@ -37,6 +39,8 @@ class Remaining(Duration, most=VISIBILITY_SECONDS_MAX):
 Reason = Annotated[
     str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX, description="The reason; a dead letter has it in its headers.")
 ]
+_NO_TRANSACTION = TransactionId(-1, -1)
+"""Receipt handles of leases that are still held need none."""
 Handle = Annotated[str, msgspec.Meta(max_length=400)]
 
 
@@ -129,6 +133,7 @@ async def _settle_receipts(call: ApiCall, body: AckRequest, verb: SettleAction, 
     if not handles:
         raise invalid("receipt_handle", "is missing", "send receipt_handle, or receipt_handles with a list")
     refuse_too_many(len(handles), "receipt handles")
+    check_groups_of(call, handles)
     template = SettleCommand(verb, "", 0, "", **said)
     groups = call.runtime.broker.groups
     verdicts: list[SettleCommandReply] = []
@@ -143,6 +148,14 @@ async def _settle_receipts(call: ApiCall, body: AckRequest, verb: SettleAction, 
         raise refusal
     await _arrived(call, verdicts)
     return results
+
+
+def check_groups_of(call: ApiCall, handles: Sequence[str]) -> None:
+    """Check the groups of receipt handles. An invalid one has none, and is refused later."""
+    if call.access is UNRESTRICTED:
+        return
+    for group in call.runtime.broker.groups.groups_of_receipts(handles, _NO_TRANSACTION):
+        call.access.require("read", "group", group)
 
 
 async def _arrived(call: ApiCall, verdicts: list[SettleCommandReply]) -> None:

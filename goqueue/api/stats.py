@@ -97,7 +97,7 @@ class HistoryResponse(Struct, kw_only=True):
 async def stats(call: ApiCall) -> BrokerStatsResponse:
     broker, slices, found = call.runtime.broker, TimeSlices(), dict[str, TopicStatsJson]()
     for name, topic in list(broker.topics.items()):
-        if not is_internal(name):
+        if not is_internal(name) and call.access.may("describe", "topic", name):
             found[name] = TopicStatsJson(len(topic.partitions), await messages_in(call, topic), topic.size)
             await slices.rest()
     groups = (group.group for group in broker.groups.groups())
@@ -138,6 +138,7 @@ async def history(call: ApiCall, query: HistoryQuery) -> HistoryResponse:
     if query.group is None:
         found = kept.rings.read(seconds, step, now_ns)
     else:
+        call.access.require("describe", "group", query.group)
         call.runtime.broker.groups.of(query.group).membership.group(query.group)  # refused where there is none
         found = kept.rings.read_group(query.group, seconds, step, now_ns)
     return HistoryResponse(interval_seconds=step, end=format_time(found.end_ns), series=found.series)
@@ -194,8 +195,12 @@ class PriorityStatsResponse(Struct, kw_only=True):
 async def priority_stats(call: ApiCall, query: PriorityStatsQuery) -> PriorityStatsResponse:
     broker, slices = call.runtime.broker, TimeSlices()
     if query.group is not None:
+        call.access.require("describe", "group", query.group)
         broker.groups.of(query.group).membership.group(query.group)  # refused where there is none
+    if query.topic is not None:
+        call.access.require("describe", "topic", query.topic)
     names = [query.topic] if query.topic is not None else [name for name in broker.topics if not is_internal(name)]
+    names = call.access.described("topic", names)
     messages = dict.fromkeys(PRIORITIES, 0)
     found: dict[str, dict[str, dict[str, PriorityLaneJson]]] = {}
     for name in names:

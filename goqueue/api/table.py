@@ -1,4 +1,4 @@
-"""The table of all endpoints. Without a `permission`, the right to read is needed."""
+"""The table of all endpoints. What each needs is in `goqueue/api/permissions.py`, without which the import fails."""
 
 from dataclasses import replace
 
@@ -27,6 +27,8 @@ from goqueue.api import (
 )
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.error_responses import NO_PARTITION, NO_TOPIC, UNREADABLE, UNWRITABLE
+from goqueue.api.permissions import PERMISSIONS
+from goqueue.api.security_table import SECURITY_ENDPOINTS
 from goqueue.wire.headers import FRAMES, JSON, LEASES, OCTETS
 
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
@@ -59,32 +61,32 @@ _JOIN = {"topics": ["orders"], "client_id": "till-3", "session_timeout": "30s"}
 
 
 def _tagged(tag: str, *rows: Endpoint) -> tuple[Endpoint, ...]:
-    return tuple(replace(row, tag=tag) for row in rows)
+    return tuple(replace(row, tag=tag, permission=PERMISSIONS[f"{row.method} {row.path}"]) for row in rows)
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *_tagged(
         "health",
-        Endpoint("GET", "/health", health.health, "Health of the broker", permission="open"),
-        Endpoint("GET", "/healthz", health.live, "Liveness probe", permission="open"),
-        Endpoint("GET", "/livez", health.live, "Liveness probe", permission="open"),
+        Endpoint("GET", "/health", health.health, "Health of the broker"),
+        Endpoint("GET", "/healthz", health.live, "Liveness probe"),
+        Endpoint("GET", "/livez", health.live, "Liveness probe"),
         Endpoint(
-            "GET", "/readyz", health.ready, "Readiness probe", permission="open", answer=health.ReadinessResponse,
+            "GET", "/readyz", health.ready, "Readiness probe", answer=health.ReadinessResponse,
             unwell_status=503,
         ),
-        Endpoint("GET", "/version", health.version, "Version of the broker", permission="open"),
+        Endpoint("GET", "/version", health.version, "Version of the broker"),
         Endpoint("GET", "/stats", stats.stats, "Statistics of the broker and of all topics"),
         Endpoint("GET", "/stats/history", stats.history, "Rates, latencies, lag and disk over time", errors=_NO_GROUP),
         Endpoint("GET", "/doctor", health.examine_broker, "Findings of the broker about itself, and what to do"),
-        Endpoint("GET", "/logs", logs.recent_lines, "The last lines of the broker's log", permission="admin"),
+        Endpoint("GET", "/logs", logs.recent_lines, "The last lines of the broker's log"),
         Endpoint("GET", "/metrics", health.metrics, "Metrics for Prometheus", answer_type="text/plain"),
-        Endpoint("GET", "/openapi.json", health.openapi, "This OpenAPI document", permission="open", answer_type=JSON),
+        Endpoint("GET", "/openapi.json", health.openapi, "This OpenAPI document", answer_type=JSON),
     ),
     *_tagged(
         "topics",
         Endpoint("GET", "/topics", topics.list_topics, "List topics", answer_example={"topics": ["orders", "refunds"]}),
         Endpoint(
-            "POST", "/topics", topics.create, "Create a topic", permission="admin", body=topics.CreateTopicRequest,
+            "POST", "/topics", topics.create, "Create a topic", body=topics.CreateTopicRequest,
             status=201,
             errors=(*NO_TOPIC, errors.TopicExists, errors.LogExists, *UNWRITABLE),
             example={"name": "orders", "num_partitions": 6, "retention_hours": 72},
@@ -92,20 +94,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint("GET", "/topics/{topic}", topics.describe, "Describe a topic", errors=NO_TOPIC),
         Endpoint(
-            "DELETE", "/topics/{topic}", topics.delete, "Delete a topic and its messages", permission="admin",
+            "DELETE", "/topics/{topic}", topics.delete, "Delete a topic and its messages",
             errors=(*NO_TOPIC, *UNWRITABLE),
             answer_example={"deleted": True, "name": "orders", "delayed_deleted": 0, "operation": 17},
         ),
         Endpoint(
-            "PATCH", "/admin/topics/{topic}", topics.alter, "Change a topic's settings", permission="admin",
+            "PATCH", "/admin/topics/{topic}", topics.alter, "Change a topic's settings",
             body=topics.AlterTopicRequest, errors=(*NO_TOPIC, *UNWRITABLE), example={"retention_hours": 24},
         ),
         Endpoint(
             "POST", "/admin/topics/{topic}/compact", topics.compact, "Compact a topic now; answers when it is done",
-            permission="admin", errors=(*NO_TOPIC, errors.RangeDamaged, *UNWRITABLE),
+            errors=(*NO_TOPIC, errors.RangeDamaged, *UNWRITABLE),
         ),
         Endpoint(
-            "POST", "/admin/topics/{topic}/partitions", scaling.scale, "Add partitions to a topic", permission="admin",
+            "POST", "/admin/topics/{topic}/partitions", scaling.scale, "Add partitions to a topic",
             errors=(*NO_TOPIC, errors.KeysWouldMove, *UNWRITABLE), example={"count": 12},
             answer_example={
                 "success": True, "topic_name": "orders", "old_partition_count": 6, "new_partition_count": 12,
@@ -151,7 +153,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *_tagged(
         "messages",
         Endpoint(
-            "POST", "/topics/{topic}/messages", publishing.publish, "Publish messages", permission="write", is_hot=True,
+            "POST", "/topics/{topic}/messages", publishing.publish, "Publish messages", is_hot=True,
             body=outgoing_message.PublishRequest, frames=True, body_bytes=None,
             decode_large=publish_body.decode_publish,
             errors=(
@@ -167,14 +169,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint(
             "GET", "/topics/{topic}/partitions/{partition}/messages", reading.read,
             f"Read messages of one partition, as JSON or, with Accept {FRAMES}, as frames", may_be_large=True,
-            is_hot=True, errors=(*NO_PARTITION, errors.OffsetOutOfRange, *_DAMAGED),
+            is_hot=True, waits=True, errors=(*NO_PARTITION, errors.OffsetOutOfRange, *_DAMAGED),
         ),
     ),
     *_tagged(
         "transactions",
         Endpoint(
             "POST", "/producers/init", transactions.init, "A new producer id, or the next epoch of a transactional id",
-            permission="write",
             errors=(
                 errors.ProducerFenced, errors.UnknownProducer, errors.TransactionFull, errors.TransactionPending,
                 *UNWRITABLE,
@@ -186,17 +187,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint(
             "POST", "/producers/{producer}/heartbeat", transactions.heartbeat, "Send a producer heartbeat",
-            permission="write", errors=(*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted),
+            errors=(*_NOT_ITS, errors.TransactionNotOpen, errors.TransactionAborted),
             example={"epoch": 3}, answer_example={"ok": True},
         ),
         Endpoint(
-            "POST", "/transactions/begin", transactions.begin, "Begin a transaction", permission="write",
+            "POST", "/transactions/begin", transactions.begin, "Begin a transaction",
             errors=(*_OPEN, *UNWRITABLE), example=_WHOSE,
             answer_example={"transaction_id": "7-3", "state": "ongoing", "epoch": 3, "transaction_timeout_ms": 60000},
         ),
         Endpoint(
             "POST", "/transactions/publish", transactions.publish, "Publish a message in a transaction",
-            permission="write", body_bytes=None, decode_large=publish_body.decode_publish_in,
+            body_bytes=None, decode_large=publish_body.decode_publish_in,
             errors=(
                 *_OPEN, *NO_PARTITION, errors.MessageTooLarge, errors.SequenceOutOfOrder, errors.BrokerOverloaded,
                 *UNWRITABLE,
@@ -206,32 +207,32 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint(
             "POST", "/transactions/add-partition", transactions.add_partition, "Add a partition to a transaction",
-            permission="write", errors=(*_OPEN, *NO_PARTITION, *UNWRITABLE),
+            errors=(*_OPEN, *NO_PARTITION, *UNWRITABLE),
             example={**_WHOSE, "topic": "orders", "partition": 1},
             answer_example={"added": True, "transaction_id": "7-3"},
         ),
         Endpoint(
             "POST", "/transactions/offsets", transactions.offsets, "Commit offsets of a group with the transaction",
-            permission="write", errors=(*_OPEN, *NO_PARTITION, *_GROUP, errors.OffsetOutOfRange, *UNWRITABLE),
+            errors=(*_OPEN, *NO_PARTITION, *_GROUP, errors.OffsetOutOfRange, *UNWRITABLE),
             example={"producer_id": 7, "epoch": 3, "group": "billing", "offsets": {"orders": {"0": 1024}}},
             answer_example={"ok": True, "transaction_id": "7-3"},
         ),
         Endpoint(
             "POST", "/transactions/acks", transactions.acks, "Acknowledge messages with the transaction",
-            permission="write", errors=(*_OPEN, *_GROUP, *UNWRITABLE),
+            errors=(*_OPEN, *_GROUP, *UNWRITABLE),
         ),
         Endpoint(
-            "POST", "/transactions/join", transactions.join, "Add a producer to a transaction", permission="write",
+            "POST", "/transactions/join", transactions.join, "Add a producer to a transaction",
             errors=(*_OPEN, *UNWRITABLE), example=_WHOSE, answer_example={"member_id": 8, "transaction_id": "7-3"},
         ),
         Endpoint(
             "POST", "/transactions/commit", transactions.commit,
-            "Commit a transaction; answers when its messages can be read", permission="write", errors=_ENDS,
+            "Commit a transaction; answers when its messages can be read", errors=_ENDS,
             example=_WHOSE, answer_example=_ENDED,
         ),
         Endpoint(
             "POST", "/transactions/abort", transactions.abort, "Abort a transaction: its messages are not delivered",
-            permission="write", errors=_ENDS, example=_WHOSE, answer_example={**_ENDED, "state": "complete_abort"},
+            errors=_ENDS, example=_WHOSE, answer_example={**_ENDED, "state": "complete_abort"},
         ),
         Endpoint("GET", "/transactions", transaction_list.browse, "List transactions, the oldest first"),
         Endpoint("GET", "/transactions/stats", transaction_list.stats, "Statistics of transactions"),
@@ -260,29 +261,29 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             errors=(*_NOT_THERE, *UNREADABLE),
         ),
         Endpoint(
-            "DELETE", _ONE, delayed.cancel, "Cancel a delayed message", permission="write", errors=_DECIDED,
+            "DELETE", _ONE, delayed.cancel, "Cancel a delayed message", errors=_DECIDED,
             answer_example={"cancelled": True, "operation": 17},
         ),
         Endpoint(
-            "PATCH", _ONE, delayed.reschedule, "Reschedule a delayed message", permission="write", errors=_DECIDED,
+            "PATCH", _ONE, delayed.reschedule, "Reschedule a delayed message", errors=_DECIDED,
             example={"delay": "1h"},
         ),
         Endpoint(
-            "POST", _ONE + "/deliver", delayed.deliver, "Deliver a delayed message now", permission="write",
+            "POST", _ONE + "/deliver", delayed.deliver, "Deliver a delayed message now",
             errors=_DECIDED, answer_example={"delivered": True},
         ),
         Endpoint(
             "POST", "/topics/{topic}/delayed/cancel", delayed.cancel_many, "Cancel all delayed messages that match",
-            permission="write", errors=_MANY, example={"filter": ["key=order-17"], "dry_run": True},
+            errors=_MANY, example={"filter": ["key=order-17"], "dry_run": True},
             answer_example={"matched": 3, "scanned": 120, "changed": 0, "complete": True, "operation": None},
         ),
         Endpoint(
             "POST", "/topics/{topic}/delayed/reschedule", delayed.reschedule_many,
-            "Reschedule all delayed messages that match", permission="write", errors=_MANY, example={"shift": "1h"},
+            "Reschedule all delayed messages that match", errors=_MANY, example={"shift": "1h"},
         ),
         Endpoint(
             "POST", "/topics/{topic}/delayed/deliver", delayed.deliver_many,
-            "Deliver all delayed messages that match now", permission="write", errors=_MANY,
+            "Deliver all delayed messages that match now", errors=_MANY,
             example={"partition": 0, "limit": 100},
         ),
         Endpoint("GET", "/delay/stats", stats.delay_stats, "Statistics of delayed messages"),
@@ -296,12 +297,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint("GET", "/groups/{group}", groups.describe, "Describe a group: members and lag", errors=_NO_GROUP),
         Endpoint(
             "PATCH", "/groups/{group}", groups.alter,
-            "Change how a group retries messages, leases them and gives them up", permission="admin",
+            "Change how a group retries messages, leases them and gives them up",
             errors=(*_NO_GROUP, *UNWRITABLE), example={"max_retries": 5, "retry_delay": "2s"},
         ),
         Endpoint(
             "DELETE", "/groups/{group}", groups.delete, "Delete a group without members, and what it has read",
-            permission="admin", errors=(*_NO_GROUP, errors.GroupNotEmpty, *UNWRITABLE),
+            errors=(*_NO_GROUP, errors.GroupNotEmpty, *UNWRITABLE),
             answer_example={"deleted": True, "group_id": "billing", "operation": 17},
         ),
         Endpoint(
@@ -342,7 +343,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint(
             "GET", "/groups/{group}/poll", polling.poll,
             f"Poll messages as a member, as JSON or, with Accept {LEASES}, as frames", may_be_large=True,
-            is_hot=True, errors=(*_STALE, errors.RangeDamaged, *UNWRITABLE),
+            is_hot=True, waits=True, errors=(*_STALE, errors.RangeDamaged, *UNWRITABLE),
         ),
         Endpoint(
             "POST", "/groups/{group}/settle", settling.settle, "Settle messages by leases and ranges of offsets",
@@ -364,7 +365,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint(
             "POST", "/groups/{group}/offsets/reset", offsets.reset,
-            "Reset the offsets of a group, with or without members", permission="admin",
+            "Reset the offsets of a group, with or without members",
             errors=(*_POSITION_ERRORS, errors.GroupNameInvalid, errors.OperationNotFound, *UNWRITABLE),
             example={"topic": "orders", "to": "time", "time": "2026-03-01T12:00:00Z", "dry_run": True},
         ),
@@ -387,7 +388,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint(
             "POST", "/operations/{operation}/undo", operations.undo,
-            "Undo an operation, or show what that would change", permission="admin",
+            "Undo an operation, or show what that would change",
             errors=(
                 errors.OperationNotFound, errors.OperationNotUndoable, errors.OperationOutdated, errors.GroupNotEmpty,
                 *NO_PARTITION, *UNWRITABLE,
@@ -431,7 +432,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         Endpoint(
             "POST", "/topics/{topic}/redrive", dead_letters.redrive,
-            "Redrive dead letters to their topics, or to another topic", permission="write",
+            "Redrive dead letters to their topics, or to another topic",
             errors=(*_POSITION_ERRORS, errors.OperationNotFound, *UNWRITABLE),
             example={"error": "no such customer", "limit": 100, "rate": 50, "dry_run": True},
         ),
@@ -444,4 +445,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             errors=(*NO_TOPIC, *_NO_GROUP, errors.LogFenced, errors.LogClosed, errors.DiskFailed),
         ),
     ),
+    *_tagged("security", *SECURITY_ENDPOINTS),
 )  # fmt: skip

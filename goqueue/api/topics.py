@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from goqueue.api.delivery import DURATIONS, plain
+from goqueue.api.delivery import DURATIONS, check_dead_letter_topic, plain
 from goqueue.api.endpoint import ApiCall, ApiContext
 from goqueue.api.fields import Time
 from goqueue.api.http.message import HttpResponse
@@ -143,6 +143,8 @@ class OffsetAtTimeResponse(Struct):
 
 async def create(call: ApiCall) -> CreateTopicResponse:
     settings = _given(call.body)
+    call.access.require("create", "topic", settings["name"])
+    check_dead_letter_topic(call, settings)
     is_auto = settings.pop("auto")
     if is_auto and not call.app.auto_create:
         call.runtime.broker.topic(settings["name"])
@@ -202,8 +204,9 @@ class AlterTopicResponse(TopicResponse):
 
 
 async def alter(call: ApiCall) -> AlterTopicResponse:
-    changes, name = call.runtime.broker.changes, call.parameters["topic"]
-    operation, topic = await call.runtime.decide(changes.alter_topic(author_of(call), name, _given(call.body)))
+    changes, name, given = call.runtime.broker.changes, call.parameters["topic"], _given(call.body)
+    check_dead_letter_topic(call, given)
+    operation, topic = await call.runtime.decide(changes.alter_topic(author_of(call), name, given))
     described = msgspec.structs.asdict(await _described(call, topic))
     return AlterTopicResponse(**described, operation=operation)
 
@@ -289,6 +292,7 @@ class TopicListResponse(Struct, omit_defaults=True):
 async def list_topics(call: ApiCall, query: TopicListQuery) -> TopicListResponse | HttpResponse:
     topics = call.runtime.broker.topics
     names = sorted(name for name in topics if query.internal or not is_internal(name))
+    names = call.access.described("topic", names)
     return HttpResponse(200, await _detailed(call, names)) if query.details else TopicListResponse(names)
 
 

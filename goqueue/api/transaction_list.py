@@ -99,7 +99,8 @@ class TransactionStatsResponse(Struct, kw_only=True):
 
 
 async def browse(call: ApiCall, query: TransactionListQuery) -> TransactionListResponse:
-    chosen = list(_chosen(call.runtime.broker.transactions, query))
+    found = _chosen(call.runtime.broker.transactions, query)
+    chosen = [one for one in found if call.access.may("describe", "transactional_id", one.id)]
     slices, rows = TimeSlices(), list[TransactionResponse]()
     for record in chosen[: query.limit]:
         rows.append(body(call, record))
@@ -127,7 +128,7 @@ async def describe(call: ApiCall) -> TransactionResponse:
     if known is None:
         raise ProducerNotFound(f"there is no transactional id {quoted(name)}", hint="GET /transactions?state=all")
     found, groups = body(call, known), call.runtime.broker.groups
-    found.pledged = {group: groups.of(group).transaction_acks.count(group, known.whose) for group in known.groups}
+    found.pledged = {group: groups.of(group).transaction_acks.count(group, known.whose) for group in found.groups}
     return found
 
 
@@ -154,7 +155,12 @@ def body(call: ApiCall, record: TransactionMetadata) -> TransactionResponse:
     coordinator = call.runtime.broker.transactions.of(record.id)
     obstacle = coordinator.completer.obstacles.get(record.id)
     is_open, now_ns = record.state in OPEN, coordinator.clock.now_ns()
-    partitions = [_touched(coordinator, record, touched) for touched in record.partitions]
+    may = call.access.may
+    partitions = [
+        _touched(coordinator, record, touched)
+        for touched in record.partitions
+        if may("describe", "topic", touched.log_ref.topic)
+    ]
     left_ns = coordinator.timeouts.expires_ns(record) - now_ns if record.state == "ongoing" else None
     return TransactionResponse(
         transaction_id=str(record.whose),
@@ -164,7 +170,7 @@ def body(call: ApiCall, record: TransactionMetadata) -> TransactionResponse:
         state=record.state,
         started_at=format_time(record.began_ns) if is_open else None,
         partitions=partitions,
-        groups=list(record.groups),
+        groups=call.access.described("group", record.groups),
         members=list(record.members),
         age_seconds=(now_ns - record.began_ns) / NANOSECONDS if is_open else 0.0,
         idle_seconds=coordinator.timeouts.idle_ns(record) / NANOSECONDS,

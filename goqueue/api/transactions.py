@@ -24,7 +24,7 @@ from goqueue.api.fields import (
 from goqueue.api.offsets import offsets_by_ref
 from goqueue.api.outgoing_message import EncodedMessage, MessageEncoder, OutgoingMessage
 from goqueue.api.problems import invalid
-from goqueue.api.publishing import delayed_log, publishable_topic
+from goqueue.api.publishing import check_transaction, delayed_log, publishable_topic
 from goqueue.api.settling import Handle, LeaseRanges, SettleResult, check_ranges, refuse_too_many, settled, statement
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
@@ -102,7 +102,9 @@ class ProducerHeartbeatResponse(Struct):
 async def init(call: ApiCall, body: InitProducerRequest) -> InitProducerResponse:
     former = body.former
     if body.transactional_id is None:
+        call.access.require_any("write", "topic")
         return InitProducerResponse(await call.runtime.new_producer(), 0)
+    call.access.require("write", "transactional_id", body.transactional_id)
     timeout_ms = body.transaction_timeout_ms
     coordinator = call.runtime.broker.transactions.of(body.transactional_id)
     work = coordinator.init(body.transactional_id, timeout_ms * _MILLISECOND_NS, former)
@@ -115,11 +117,20 @@ async def heartbeat(call: ApiCall, body: ProducerHeartbeatRequest) -> ProducerHe
     text = call.parameters["producer"]
     if not _NUMBER.fullmatch(text):
         raise ProducerNotFound(f"there is no producer {quoted(text)}", hint="POST /producers/init gives a number")
-    call.runtime.broker.producer_ids.refuse_unless_given(int(text))
     transactions, whose = call.runtime.broker.transactions, TransactionId(int(text), body.epoch)
+    _check_producer(call, whose, body.transactional_id)
+    call.runtime.broker.producer_ids.refuse_unless_given(int(text))
     if body.transactional_id is not None or transactions.known(whose.producer) is not None:
         transactions.of_transaction(whose, body.transactional_id).current(whose, body.transactional_id)
     return ProducerHeartbeatResponse(True)
+
+
+def _check_producer(call: ApiCall, whose: TransactionId, name: str | None) -> None:
+    """Check the transactional id of a producer; one without an id needs a topic to write to."""
+    if name is None and call.runtime.broker.transactions.known(whose.producer) is None:
+        call.access.require_any("write", "topic")
+    else:
+        check_transaction(call, whose, name)
 
 
 _Note = Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)]
@@ -254,6 +265,8 @@ class TransactionAcksResponse(Struct):
 
 
 def _coordinator(call: ApiCall, body: TransactionRequest | TransactionRefRequest) -> TransactionShard:
+    """Return the coordinator of a transaction, if the client may write to it."""
+    check_transaction(call, body.whose, body.transactional_id)
     return call.runtime.broker.transactions.of_transaction(body.whose, body.transactional_id)
 
 
@@ -268,6 +281,8 @@ async def begin(call: ApiCall, body: TransactionRequest) -> BeginTransactionResp
 async def publish(call: ApiCall, body: TransactionPublishRequest) -> TransactionPublishResponse:
     """Publish one message."""
     whose = TransactionId(body.producer_id, body.epoch)
+    check_transaction(call, whose, body.transactional_id)
+    call.access.require("write", "topic", body.topic)
     coordinator = call.runtime.broker.transactions.of_transaction(whose, body.transactional_id)
     coordinator.current(whose, body.transactional_id)
     topic = await publishable_topic(call, body.topic)
@@ -304,6 +319,7 @@ async def _placed(call: ApiCall, topic: Topic, content: EncodedMessage, body: Tr
 
 async def add_partition(call: ApiCall, body: AddPartitionRequest) -> AddPartitionResponse:
     coordinator, log_ref = _coordinator(call, body), LogRef(body.topic, body.partition)
+    call.access.require("write", "topic", body.topic)
     record = await call.runtime.decide(coordinator.enlist(body.whose, [log_ref], name=body.transactional_id))
     return AddPartitionResponse(True, str(record.whose))
 
@@ -311,6 +327,9 @@ async def add_partition(call: ApiCall, body: AddPartitionRequest) -> AddPartitio
 async def offsets(call: ApiCall, body: TransactionOffsetsRequest) -> TransactionOffsetsResponse:
     """Add offsets that are committed with the transaction."""
     coordinator = _coordinator(call, body)
+    call.access.require("read", "group", body.group)
+    for topic in body.offsets:
+        call.access.require("read", "topic", topic)
     pending_acks = call.runtime.broker.groups.of(body.group).transaction_acks
     wanted = offsets_by_ref(body.offsets)
     work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=[body.group])
@@ -335,6 +354,8 @@ async def acks(call: ApiCall, body: TransactionAcksRequest) -> TransactionAcksRe
         rule = partial(pending_acks.acks, body.group, body.member_id, statements, body.whose)
     else:
         raise invalid("acks", "or receipts: one of them is needed, and with acks also group and member_id")
+    for group in groups:
+        call.access.require("read", "group", group)
     work = coordinator.enlist(body.whose, (), name=body.transactional_id, groups=groups)
     record = await call.runtime.decide(work)
     verdicts: list[SettleCommandReply] = await call.runtime.ask(rule)
@@ -356,8 +377,15 @@ async def abort(call: ApiCall, body: AbortTransactionRequest) -> EndTransactionR
     return await _end(call, body, is_commit=False, reason=reason_text(body.reason))
 
 
+def _check_end(call: ApiCall, body: TransactionRequest, *, is_commit: bool) -> None:
+    """Check the right to end a transaction. An operator may abort what it may delete."""
+    if is_commit or not call.access.may("delete", "transactional_id", body.transactional_id):
+        check_transaction(call, body.whose, body.transactional_id)
+
+
 async def _end(call: ApiCall, body: TransactionRequest, **how: Any) -> EndTransactionResponse:
     """End a transaction. Return the next epoch; another producer that has taken over has a later one."""
+    _check_end(call, body, is_commit=how["is_commit"])
     coordinator = call.runtime.broker.transactions.of(body.transactional_id)
     work = coordinator.end(body.whose, body.transactional_id, **how)
     ended: EndedTransaction = await call.runtime.transaction_runner.in_time(

@@ -12,6 +12,7 @@ import msgspec
 
 from goqueue.client.address import Address, parse, quote
 from goqueue.client.answers import read_answer
+from goqueue.client.environment import environment_key
 from goqueue.client.hints import translate
 from goqueue.client.times import seconds
 from goqueue.client.user_agent import user_agent
@@ -291,7 +292,7 @@ class ClientCore:
         self._address = parse(server)
         self._timeout = seconds(timeout, "timeout")
         self._connect_timeout = seconds(connect_timeout, "connect_timeout")
-        self._api_key = check_api_key(api_key)
+        self._api_key = check_api_key(environment_key() if api_key is None else api_key)
         self._http: Any = http
         if http is not None:
             _check_http(http, self._http_kind, tls)

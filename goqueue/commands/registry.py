@@ -24,7 +24,13 @@ _SPARK = """Ask logs with Spark: of a data directory, a copy of one, or a broker
 `pip install 'goqueue[spark]'` brings Spark, and a Java runtime where the machine has none.
 """
 
-GROUPS = {"config": _CONFIG, "spark-inspect": _SPARK}
+_KEY = """Create API keys of a data directory whose broker is stopped.
+
+\b
+  goqueue key create admin --role admin --data-dir ./goqueue-data
+"""
+
+GROUPS = {"config": _CONFIG, "key": _KEY, "spark-inspect": _SPARK}
 
 COMMANDS = (
     COMPLETION,
@@ -33,6 +39,9 @@ COMMANDS = (
     Command("config template", ".config:template", "Write a complete configuration file."),
     Command("demo", ".demo:demo", "Start a temporary broker with traffic.", "write"),
     Command("fsck", ".fsck:fsck", "Check every frame, its order and every index of a data directory.", "danger"),
+    Command(
+        "key create", ".key:create", "Create an API key while the broker is stopped, and print it this once.", "write"
+    ),
     Command("serve", ".serve:serve", "Start the broker, and stop it cleanly on ^C or SIGTERM.", "write"),
     Command(
         "spark-inspect export", ".inspect.export:export", "Write topics as Parquet, lines of JSON or CSV.", "write"

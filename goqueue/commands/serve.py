@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 def serve(
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings.")] = None,
     *,
+    auth: Annotated[
+        bool, typer.Option("--auth", help="Require API keys, as --security-authentication keys does.")
+    ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let other machines use the broker without authentication.")
+    ] = False,
     flags: dict[str, str | None],
 ) -> None:
     """Start the broker, and stop it cleanly on ^C or SIGTERM.
@@ -34,19 +40,29 @@ def serve(
       goqueue serve
       goqueue serve --data-dir /var/lib/goqueue --port 9000
       goqueue serve --config goqueue.yaml --storage-flush interval
+      goqueue serve --auth > admin.key
 
     Without a configuration it listens on 127.0.0.1:8080, keeps its data in ./goqueue-data and syncs every
-    message before it is answered. `goqueue config template` writes a file to start from.
+    message before it is answered. `goqueue config template` writes a file to start from. The first start
+    with --auth prints an API key with the role admin on stdout, this once.
     """
     began = time.monotonic()
     from goqueue.daemon import Daemon  # noqa: PLC0415 - not for --help and completion
 
+    if auth:
+        flags["security.authentication"] = flags["security.authentication"] or "keys"
+    if insecure:
+        flags["security.insecure"] = flags["security.insecure"] or "true"
     settings = load(config, os.environ, flags)
     say = terminal.say if settings.log.format == "text" else _log_line
 
     def started(daemon: "Daemon") -> None:
         for line in banner(daemon, time.monotonic() - began):
             say(line)
+        if daemon.bootstrap_key is not None:
+            say("API key     the first one, with the role admin, follows on stdout: keep it, it is shown this once")
+            terminal.write(f"{daemon.bootstrap_key}\n")
+            daemon.bootstrap_key = None
 
     try:
         Daemon(settings).run(started, lambda: say("stopped cleanly"))
@@ -76,6 +92,7 @@ def banner(daemon: "Daemon", seconds: float) -> list[str]:
         f"GoQueue {__version__}  {daemon.address}",
         f"data        {store.path}: {format_count(len(own), 'topic')}, {format_count(offsets, 'record')}, "
         f"{format_size(sum(log.size for log in logs))}",
+        *_authentication(daemon),
         f"durability  every message is synced {synced}",
         f"start       {_start(store)}, ready after {format_duration(round(seconds, 3))}",
         *_lowered(daemon),
@@ -88,6 +105,12 @@ def banner(daemon: "Daemon", seconds: float) -> list[str]:
         ),
         "^C stops",
     ]
+
+
+def _authentication(daemon: "Daemon") -> list[str]:
+    if daemon.config.security.authentication == "none":
+        return []
+    return [f"access      {format_count(len(daemon.runtime.broker.security.state.keys), 'API key')}"]
 
 
 def _lowered(daemon: "Daemon") -> list[str]:

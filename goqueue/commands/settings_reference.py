@@ -165,7 +165,8 @@ together; the broker does not start with any.
   section may be left out or be empty. The file is UTF-8 and at most 1 MiB.
 - In the environment: a variable for a setting that is empty, and a name that was evidently meant for a
   setting, such as `GOQUEUE_STORAGE_FLSH`. Other names that begin with `GOQUEUE_` are left alone:
-  `GOQUEUE_SERVER`, `GOQUEUE_CONTEXT`, `GOQUEUE_API_KEY`, `GOQUEUE_TIMEOUT` and `GOQUEUE_OUTPUT` belong to
+  `GOQUEUE_SERVER`, `GOQUEUE_CONTEXT`, `GOQUEUE_API_KEY`, `GOQUEUE_API_KEY_FILE`, `GOQUEUE_TIMEOUT` and
+  `GOQUEUE_OUTPUT` belong to
   the client programs, and Kubernetes adds some of its own.
 - Together: `storage.segment_age` must not be shorter than `storage.flush_interval` when `storage.flush` is
   `interval`, and `groups.max_retry_delay` not shorter than `groups.retry_delay`.

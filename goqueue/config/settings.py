@@ -243,6 +243,30 @@ class GroupsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityConfig:
+    """API keys, and who may reach the broker."""
+
+    authentication: Literal["none", "keys"] = _setting(
+        "none",
+        choice("none", "keys"),
+        "With `keys`, each request needs an API key, whose roles and rules decide what it may do; `none` accepts"
+        " every request. `goqueue serve --auth` is short for `keys`.",
+    )
+    insecure: bool = _setting(
+        False,
+        BOOLEAN,
+        "Listen on addresses that other machines reach without authentication. `goqueue serve --insecure` is short for"
+        " `true`.",
+    )
+    audit_file: str = _setting(
+        "none",
+        PATH,
+        "File that gets a copy of the audit trail, one JSON object per line; `none` writes no file. The topic `__audit`"
+        " always has it when `authentication` is `keys`.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """Log lines on stderr."""
 
@@ -271,6 +295,7 @@ class Config:
     topics: TopicsConfig = field(default_factory=TopicsConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 
@@ -371,6 +396,32 @@ def conflicts(values: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
             yield key, f"{found} is shorter than {other} ({wanted}){consequence}"
 
     yield from shorter("groups.max_retry_delay", "groups.retry_delay")
+    yield from _exposures(merged)
     if merged["storage.flush"] == "interval":
         consequence = ": segments would end before their first sync"
         yield from shorter("storage.segment_age", "storage.flush_interval", consequence)
+
+
+def _exposures(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    """Find an address that other machines reach, while something that protects it is off."""
+    host = str(merged["server.host"])
+    if merged["security.insecure"] or _is_loopback(host):
+        return
+    missing = ["authentication (`goqueue serve --auth`)"] if merged["security.authentication"] == "none" else []
+    if missing:
+        yield (
+            "server.host",
+            f"other machines could use {quoted(host)} without {' and '.join(missing)}: turn that on, listen on"
+            " 127.0.0.1, or accept it with `goqueue serve --insecure`",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    from ipaddress import ip_address  # noqa: PLC0415 - commands that only print help start sooner without it
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 PREFIX = "GOQUEUE_"
 CLIENT_VARIABLES = frozenset(
-    f"{PREFIX}{name}" for name in ("SERVER", "CONTEXT", "API_KEY", "TIMEOUT", "OUTPUT", "BUILD_COMMIT", "BUILD_TIME")
+    f"{PREFIX}{name}"
+    for name in ("SERVER", "CONTEXT", "API_KEY", "API_KEY_FILE", "TIMEOUT", "OUTPUT", "BUILD_COMMIT", "BUILD_TIME")
 )  # used by goqueue-cli and goqueue-admin; the last two by `/version`
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}

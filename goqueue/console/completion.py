@@ -335,16 +335,22 @@ def _broker_names(kind: str, line: Sequence[str], environment: Mapping[str, str]
 def _broker(line: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str | None]:
     """Return the address and the key for the broker of the line; a context's key is for its own broker only."""
     known = contexts.load(environment)
-    name = _flag_value(line, "--context", "-c") or environment.get("GOQUEUE_CONTEXT") or known.current
-    context = known.contexts.get(name, Context()) if name else Context()
+    context_name = _flag_value(line, "--context", "-c") or environment.get("GOQUEUE_CONTEXT") or known.current
+    context = known.contexts.get(context_name, Context()) if context_name else Context()
     server = _flag_value(line, "--server", "-s") or environment.get("GOQUEUE_SERVER") or context.server
     key = _flag_value(line, "--api-key", "") or environment.get("GOQUEUE_API_KEY")
+    if key is None and (name := environment.get("GOQUEUE_API_KEY_FILE")):
+        key = _read_key(name)
     if key is None and context.server in {None, server}:
         key = context.api_key
         if key is None and context.api_key_file:
-            with open(os.path.expanduser(context.api_key_file), encoding="utf-8") as file:
-                key = file.read().strip()
+            key = _read_key(context.api_key_file)
     return server or "http://127.0.0.1:8080", key
+
+
+def _read_key(name: str) -> str:
+    with open(os.path.expanduser(name), encoding="utf-8") as file:
+        return file.read().strip()
 
 
 def _flag_value(line: Sequence[str], long: str, short: str) -> str | None:

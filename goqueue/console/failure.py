@@ -62,7 +62,10 @@ _COMMAND_HINTS = {
     "delayed_ambiguous": "name the partition as well, as in {partitions[0]}@OFFSET",
     "delayed_not_found": "`goqueue-cli delayed list {topic}` shows the pending messages",
     "group_not_found": "`goqueue-cli group list` shows the groups",
+    "key_not_found": "`goqueue-admin key list` shows the API keys",
     "producer_not_found": "`goqueue-cli transaction list --all` shows the transactional ids",
+    "role_not_found": "`goqueue-admin role list` shows the roles",
+    "rule_not_found": "`goqueue-admin acl list` shows the rules",
 }
 _FALLBACK_HINTS = {
     "broker_unreachable": "is it running, and is this its address? `--server URL` names another",
@@ -78,6 +81,7 @@ _FALLBACK_HINTS = {
     "request_timed_out": "`--timeout 2m` waits longer",
     "range_damaged": "`goqueue fsck` shows what is damaged, `goqueue-cli consume --skip-damage` skips it",
     "topic_exists": "use it, or choose another name",
+    "unauthenticated": "--api-key-file FILE or GOQUEUE_API_KEY_FILE sends a key; `goqueue-admin key create` makes one",
     "topic_not_found": "`goqueue-cli topic list` shows the topics",
     "transaction_not_open": "`goqueue-cli transaction describe` shows how the last one ended",
     "unknown_producer": "the broker's data directory was made anew or restored: run it again",

@@ -67,7 +67,8 @@ KeyFlag = Annotated[
     str | None, typer.Option("--api-key", metavar="KEY", help="API key for the broker (GOQUEUE_API_KEY).")
 ]
 KeyFileFlag = Annotated[
-    str | None, typer.Option("--api-key-file", metavar="FILE", help="File with the API key; - reads stdin.")
+    str | None,
+    typer.Option("--api-key-file", metavar="FILE", help="File with the API key; - reads stdin (GOQUEUE_API_KEY_FILE)."),
 ]
 ColorFlag = Annotated[
     ColorMode | None, typer.Option("--color", help="Use colors (auto: on a terminal without NO_COLOR).")

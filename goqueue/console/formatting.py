@@ -49,6 +49,10 @@ def format_to_second(moment: str) -> str:
     return f"{whole}Z" if fraction.endswith("Z") else moment
 
 
+def format_names(names: Iterable[str]) -> str:
+    return " ".join(names) or "-"
+
+
 def format_fields(fields: Mapping[str, Any]) -> str:
     """Format the fields of a log line as `topic=orders partitions=3`."""
     return " ".join(f"{name}={_field_value(value)}" for name, value in fields.items())

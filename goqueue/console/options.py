@@ -215,6 +215,8 @@ class _OptionResolver:
             return in_context
         if self._environment.get(variable):
             return ResolvedOption(Secret(self._environment[variable]), OptionOrigin.ENVIRONMENT, variable)
+        if named := self._environment.get(f"{variable}_FILE"):
+            return ResolvedOption(Secret(file=named), OptionOrigin.ENVIRONMENT, f"{variable}_FILE")
         return in_context or ResolvedOption(Secret())
 
     def _key_in_context(self, server: ResolvedOption) -> ResolvedOption | None:

@@ -81,6 +81,8 @@ _REFUSED = {
     "groups": "some consumer groups can neither poll nor ack",
     "transactions": "no transaction can begin or end",
     "operations": "changes that can be undone are refused: resets, topic settings, due times",
+    "keys": "no API key, role or rule can be created, changed or deleted",
+    "audit": "administrative requests are refused, because they cannot be recorded",
 }
 
 
@@ -147,6 +149,15 @@ _LOST = {
     "operations": (
         "the list of what operators changed is incomplete, and what is missing cannot be undone",
         "nothing else is affected; the device damaged a log and its backup copy, so replace the device",
+    ),
+    "keys": (
+        "API keys, roles or rules may be missing, and revoked keys or deleted rules may count again",
+        "check `goqueue-admin key list` and `acl list`; the device damaged a log and its backup copy, so replace the "
+        "device",
+    ),
+    "audit": (
+        "the audit trail is incomplete",
+        "`goqueue-admin audit verify` shows where; the device damaged a log and its backup copy, so replace the device",
     ),
 }
 

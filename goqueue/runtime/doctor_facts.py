@@ -25,6 +25,7 @@ from goqueue.broker.delay.queries import summarize_delays
 from goqueue.broker.groups.dead_letters import REDRIVE_GROUP
 from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
 from goqueue.broker.losses import UnavailableLog
+from goqueue.broker.security.logs import AUDIT, SECURITY
 from goqueue.broker.transactions.records import TransactionMetadata
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
@@ -71,6 +72,8 @@ _ROLES: Mapping[str, LogRole] = {
     GROUPS: "groups",
     TRANSACTIONS: "transactions",
     OPERATIONS: "operations",
+    SECURITY: "keys",
+    AUDIT: "audit",
 }
 
 

@@ -301,6 +301,9 @@ class SystemLock:
             self._descriptor = -1
 
 
+_FILE_MODE, _DIRECTORY_MODE = 0o600, 0o700
+"""Messages are for the user of the broker alone."""
+
 _FLAGS: dict[Mode, int] = {
     "read": os.O_RDONLY,
     "write": os.O_RDWR,
@@ -313,7 +316,7 @@ class SystemDisk:
 
     def open(self, path: str, mode: Mode) -> SystemFile:
         with _translated(path):
-            descriptor = os.open(path, _FLAGS[mode] | os.O_CLOEXEC, 0o640)
+            descriptor = os.open(path, _FLAGS[mode] | os.O_CLOEXEC, _FILE_MODE)
             if stat.S_ISDIR(os.fstat(descriptor).st_mode):  # which the kernel opens for reading
                 os.close(descriptor)
                 raise oserror(errno.EISDIR)
@@ -343,7 +346,7 @@ class SystemDisk:
         if parent:
             self.make_directory(parent)
         with _translated(path):
-            os.mkdir(path, 0o750)
+            os.mkdir(path, _DIRECTORY_MODE)
         self.sync_directory(parent)
 
     def remove_directory(self, path: str) -> None:
@@ -374,7 +377,7 @@ class SystemDisk:
 
     def lock(self, path: str, owner: str) -> SystemLock:
         with _translated(path):
-            lock = SystemLock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))
+            lock = SystemLock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
             try:
                 lock.take(path, owner)
             except BaseException:

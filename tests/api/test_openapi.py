@@ -11,6 +11,7 @@ from openapi_spec_validator import validate
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.fields import Duration, Time
 from goqueue.api.openapi import openapi_document
+from goqueue.api.permissions import Permission
 from goqueue.errors import BrokerOverloaded, OffsetOutOfRange, TopicNotFound
 from goqueue.wire.headers import FRAMES
 
@@ -59,7 +60,7 @@ ENDPOINTS = (
         frames=True,
         answer=Stored,
         status=201,
-        permission="write",
+        permission=Permission("write", "topic", "topic"),
         errors=(TopicNotFound, BrokerOverloaded),
         example=Batch([Message("hello", after=Time(10**9))]),
         answer_example={"offset": 17, "timestamp": "2026-03-01T12:00:00Z"},

@@ -14,11 +14,14 @@ import pytest
 from hypothesis import settings
 
 from goqueue.testing.broker import LocalBroker
+from tests.api.keys import secured
 from tests.api.members import Member
 from tests.brokers import create, publish
 
 # A request may fit the schema and be refused all the same: a time before 1970, a tombstone without a key.
 LEFT_OUT = "positive_data_acceptance"
+
+_ALL = ["read", "write", "create", "delete", "describe", "alter"]
 
 # Polls learn of members that have joined, and reads of topics that were made: both would wait for messages.
 SHORT_POLLS = """
@@ -75,3 +78,14 @@ def test_answers_for_an_existing_topic_and_group_match_the_openapi_document(
     parameters = f'[parameters]\n{parameters}"path.partition" = 1\n"query.wait" = "1ms"\n'
     assert problems(broker, tmp_path, parameters, "coverage,fuzzing", "--exclude-method", "DELETE") == ""
     assert member.assignment()["member_id"] == member.id
+
+
+@pytest.mark.parametrize("role", ["operator", "consumer", "own"])
+def test_answers_to_a_restricted_key_match_the_openapi_document(tmp_path: Path, role: str) -> None:
+    with secured(tmp_path, groups__revocation_timeout="1s") as broker:
+        broker.do("POST", "/topics", {"name": "orders", "num_partitions": 2})
+        rules = [{"kind": kind, "pattern": "o", "match": "prefix", "actions": _ALL} for kind in ("topic", "group")]
+        key = broker.new_key("tried", rules=rules) if role == "own" else broker.new_key("tried", role)
+        words = ("--exclude-method", "DELETE", "-H", f"Authorization: Bearer {key}")
+        parameters = '[parameters]\n"path.topic" = "orders"\n"path.partition" = 1\n"query.wait" = "1ms"\n'
+        assert problems(broker.local, tmp_path, parameters, "examples,fuzzing", *words) == ""

@@ -101,7 +101,17 @@ def test_topics_are_listed_in_order_and_internal_ones_on_request(broker: LocalBr
         create(broker.url, name)
     assert ask(broker.url, "GET", "/topics").json == {"topics": [".hidden", "a", "b"]}
     assert ask(broker.url, "GET", "/topics?internal=true").json == {
-        "topics": [".hidden", "__consumer_offsets", "__metadata", "__operations", "__transactions", "a", "b"]
+        "topics": [
+            ".hidden",
+            "__audit",
+            "__consumer_offsets",
+            "__metadata",
+            "__operations",
+            "__security",
+            "__transactions",
+            "a",
+            "b",
+        ]
     }
 
 

@@ -42,7 +42,7 @@ def test_a_port_in_use_is_named_and_the_data_directory_is_let_go(tmp_path: Path)
 
 
 def test_a_host_that_is_not_this_machine_is_named(tmp_path: Path) -> None:
-    said = refused("--data-dir", str(tmp_path / "data"), "--host", "192.0.2.1", "--port", "0")
+    said = refused("--data-dir", str(tmp_path / "data"), "--host", "192.0.2.1", "--port", "0", "--insecure")
     assert "192.0.2.1" in said
 
 

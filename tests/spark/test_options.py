@@ -1,6 +1,7 @@
 """Options of the data source: what each may say, which one wins, and that all that is wrong is told at once."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -241,3 +242,12 @@ def test_every_option_that_is_known_is_read() -> None:
     for name, value in examples.items():
         given = {name: value} if name in ("path", "goqueue.url") else {"path": "/data", name: value}
         assert read_options(given) != plain or name == "isolation"
+
+
+def test_key_of_the_environment_is_for_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("gq_key\n")
+    monkeypatch.setenv("GOQUEUE_API_KEY_FILE", str(file))
+    broker = {"goqueue.url": "http://127.0.0.1:1"}
+    found = [read_options(given).token for given in (broker, broker | {"goqueue.token": "own"}, {"path": "/data"})]
+    assert found == ["gq_key", "own", None]

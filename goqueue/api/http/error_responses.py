@@ -12,19 +12,23 @@ from goqueue.errors import CallerError, GoQueueError, TransientError
 _STATUS: dict[type[GoQueueError], int] = {
     kind: status
     for status, kinds in {
-        403: (errors.HostNotAllowed, errors.OriginNotAllowed),
+        401: (errors.Unauthenticated,),
+        403: (errors.HostNotAllowed, errors.OriginNotAllowed, errors.PermissionDenied),
         404: (
-            errors.DelayedNotFound, errors.EndpointNotFound, errors.GroupNotFound, errors.LogNotFound,
+            errors.DelayedNotFound, errors.EndpointNotFound, errors.GroupNotFound, errors.KeyNotFound,
+            errors.LogNotFound,
             errors.OffsetOutOfRange, errors.OperationNotFound, errors.PartitionNotFound, errors.ProducerNotFound,
-            errors.SegmentNotFound, errors.TopicNotFound,
+            errors.RoleNotFound, errors.RuleNotFound, errors.SegmentNotFound, errors.TopicNotFound,
         ),
         405: (errors.MethodNotAllowed,),
         408: (errors.RequestTimedOut,),
         409: (
             errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.GenerationStale,
-            errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.KeysWouldMove, errors.LeaseExpired,
+            errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.KeyExists, errors.KeysWouldMove,
+            errors.LastAdministrator, errors.LeaseExpired,
             errors.LogExists, errors.MemberUnknown, errors.OperationNotUndoable, errors.OperationOutdated,
-            errors.PartitionCountStale, errors.PartitionNotOwned, errors.ProducerFenced, errors.SequenceOutOfOrder,
+            errors.PartitionCountStale, errors.PartitionNotOwned, errors.ProducerFenced, errors.RoleExists,
+            errors.RoleInUse, errors.SequenceOutOfOrder,
             errors.TopicBusy, errors.TopicExists, errors.TransactionAborted, errors.TransactionFull,
             errors.TransactionNotOpen, errors.UnknownProducer,
         ),
@@ -71,6 +75,8 @@ def error_response(error: GoQueueError) -> HttpResponse:
         headers = (("retry-after", str(wait)),)
     if isinstance(error, errors.MethodNotAllowed):
         headers = (("allow", ", ".join(error.details["allowed"])),)
+    if status == 401:
+        headers = (("www-authenticate", "Bearer"),)
     return HttpResponse(status, msgspec.json.encode(error_json(error), enc_hook=str), headers=headers)
 
 

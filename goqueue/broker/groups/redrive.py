@@ -7,7 +7,7 @@ Invariants: of concurrent redrives only one takes each dead letter; a message th
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -63,6 +63,8 @@ class RedriveOptions(DeadLetterCriteria):
     start: Mapping[int, int] = field(default_factory=dict)
     """The first offset by partition; elsewhere the first that was not redriven."""
     is_dry: bool = False
+    check_target: Callable[[str], None] = lambda _: None
+    """Raises when the caller may not write to a topic: the messages themselves name where they go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +294,7 @@ class Redrive(GroupRules):
         if name is None:
             raise TopicNotFound("the message has no header with its original topic", hint="name a target topic")
         _check_target(name, source)
+        self._options.check_target(name)
         topic = self._topics.topic(name)
         if (size := redriven_size(letter.message)) > topic.settings.max_message_bytes:
             raise message_too_large(size, topic.settings.max_message_bytes)

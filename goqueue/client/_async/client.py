@@ -12,6 +12,7 @@ from goqueue.client.async_connection import AsyncConnection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
 from goqueue.client.operation_requests import OperationAdmin
+from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
 from goqueue.client.tasks import opened
 from goqueue.client.times import seconds
@@ -42,6 +43,7 @@ class AsyncClient(
     TransactionAdmin,
     SegmentAdmin,
     OperationAdmin,
+    SecurityAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of tasks may share it.

@@ -13,6 +13,7 @@ from goqueue.client.connection import Connection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
 from goqueue.client.operation_requests import OperationAdmin
+from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
 from goqueue.client.threads import opened
 from goqueue.client.times import seconds
@@ -43,6 +44,7 @@ class Client(
     TransactionAdmin,
     SegmentAdmin,
     OperationAdmin,
+    SecurityAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of threads may share it.

@@ -14,7 +14,15 @@ import typer
 from goqueue.console import terminal
 from goqueue.console.extras import require_extra
 from goqueue.console.failure import UsageInvalid
-from goqueue.console.flags import ContextFlag, NoHeadersFlag, SortFlag, flag_parameters, take_flags, with_parameters
+from goqueue.console.flags import (
+    ContextFlag,
+    KeyFileFlag,
+    NoHeadersFlag,
+    SortFlag,
+    flag_parameters,
+    take_flags,
+    with_parameters,
+)
 from goqueue.console.options import OptionOrigin, resolve_options
 from goqueue.console.rows import Column, Row, parse_sort, sort_rows, write_rows
 from goqueue.quantities import format_count, format_size, quoted
@@ -51,6 +59,7 @@ class ReadFlags:
     api_key: Annotated[
         str | None, typer.Option("--api-key", metavar="KEY", help="API key of the broker (GOQUEUE_API_KEY).")
     ] = None
+    api_key_file: KeyFileFlag = None
     first: Annotated[
         str | None,
         typer.Option("--from", metavar="PLACE", help="Begin at earliest, an offset, a time, a day, or -24h."),
@@ -255,7 +264,12 @@ def _broker(flags: ReadFlags, *, has_places: bool) -> tuple[str | None, str | No
     """
     if flags.url is None and flags.context is None and has_places:
         return None, None
-    given = {"server": flags.url, "context": flags.context, "api_key": flags.api_key}
+    given = {
+        "server": flags.url,
+        "context": flags.context,
+        "api_key": flags.api_key,
+        "api_key_file": flags.api_key_file,
+    }
     resolved = resolve_options(given, os.environ)
     if resolved.server.kind not in {OptionOrigin.FLAG, OptionOrigin.CONTEXT}:
         if flags.context is not None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from goqueue.client.environment import environment_key
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.nearest import nearest
 from goqueue.quantities import parse_size, parse_time, quoted
@@ -130,7 +131,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     found = ReadOptions(
         path=options.text("path"),
         url=options.text("goqueue.url"),
-        token=options.text("goqueue.token"),
+        token=_token(options),
         selection=TopicSelection(
             options.take("subscribe", parse_names) or (),
             options.take("subscribePattern", _pattern),
@@ -156,6 +157,12 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 # --- how values are written ---
+
+
+def _token(options: OptionReader) -> str | None:
+    """Return the key of the options or, for a broker, that of the driver's environment: executors have another."""
+    given = options.text("goqueue.token")
+    return environment_key() if given is None and options.text("goqueue.url") is not None else given
 
 
 def parse_names(text: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
 from goqueue.broker.transactions.records import check_transactional_id
 from goqueue.client import address
 from goqueue.client.api_request import check_api_key
+from goqueue.client.environment import environment_key
 from goqueue.errors import RequestInvalid
 from goqueue.limits import TRANSACTION_SECONDS_MAX, TRANSACTION_SECONDS_MIN
 from goqueue.nearest import nearest
@@ -77,7 +78,7 @@ def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
         options.problems.append("transaction_timeout: needs a transactional_id, without which there is no transaction")
     found = WriteOptions(
         url=url or "",
-        token=options.text("goqueue.token"),
+        token=options.text("goqueue.token") or environment_key(),
         topic=options.text("topic"),
         write_id=write_id,
         delivery_seconds=options.take("deliveryTimeout", _timeout) or _DELIVERY_SECONDS,

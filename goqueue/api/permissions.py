@@ -1,0 +1,157 @@
+"""The right that each endpoint needs when authentication is on. Every row of the table has an entry here."""
+
+from typing import NamedTuple
+
+from goqueue.security.rules import CLUSTER, Action, ResourceKind
+
+
+class Permission(NamedTuple):
+    """An action on a resource."""
+
+    action: Action | None
+    """None if any valid key may call it; with the kind None as well, a request needs no key."""
+    kind: ResourceKind | None
+    parameter: str | None = None
+    """The path parameter that names the resource. None for the cluster, and if the handler finds the names elsewhere:
+    it checks them itself with `ApiCall.access`.
+    """
+
+    @property
+    def is_open(self) -> bool:
+        return self.kind is None and self.action is None
+
+    @property
+    def is_checked_by_handler(self) -> bool:
+        """True if the names of the resources stand in the query or the body."""
+        return self.action is not None and self.parameter is None and self.kind != CLUSTER
+
+    @property
+    def changes_broker(self) -> bool:
+        """True for an administrative change, which is audited."""
+        return self.action in ("create", "delete", "alter") or (self.kind == CLUSTER and self.action == "write")
+
+    def __str__(self) -> str:
+        if self.is_open:
+            return "open"
+        return f"{self.kind}:{self.action}" if self.action is not None else f"{self.kind}:listed"
+
+
+OPEN = Permission(None, None)
+_TOPICS, _GROUPS, _IDS = (Permission(None, kind) for kind in ("topic", "group", "transactional_id"))
+"""Any key: the answer has only what the key may describe."""
+
+
+def _topic(action: Action) -> Permission:
+    return Permission(action, "topic", "topic")
+
+
+def _group(action: Action) -> Permission:
+    return Permission(action, "group", "group")
+
+
+def _cluster(action: Action) -> Permission:
+    return Permission(action, "cluster")
+
+
+_DELAYED = "/topics/{topic}/delayed/{partition}/{offset}"
+
+PERMISSIONS: dict[str, Permission] = {
+    **dict.fromkeys(
+        ("GET /health", "GET /healthz", "GET /livez", "GET /readyz", "GET /version", "GET /openapi.json"), OPEN
+    ),
+    # Broker-wide statistics name all topics and groups: who may describe the cluster sees these names.
+    **dict.fromkeys(
+        (
+            "GET /stats", "GET /stats/history", "GET /doctor", "GET /metrics", "GET /transactions/stats",
+            "GET /delay/stats", "GET /rebalance/stats", "GET /reliability/stats", "GET /priority/stats",
+        ),
+        _cluster("describe"),
+    ),
+    **dict.fromkeys(
+        ("GET /logs", "GET /operations", "GET /operations/{operation}", "GET /admin/audit"), _cluster("read")
+    ),
+    "POST /operations/{operation}/undo": _cluster("write"),
+    "GET /topics": _TOPICS,
+    "POST /topics": Permission("create", "topic"),
+    **dict.fromkeys(
+        (
+            "GET /topics/{topic}", "GET /topics/{topic}/partitions", "GET /admin/topics/{topic}/scaling-status",
+            "GET /topics/{topic}/partitions/{partition}/offset", "GET /topics/{topic}/delayed/timeline",
+        ),
+        _topic("describe"),
+    ),
+    "DELETE /topics/{topic}": _topic("delete"),
+    **dict.fromkeys(
+        (
+            "PATCH /admin/topics/{topic}", "POST /admin/topics/{topic}/compact",
+            "POST /admin/topics/{topic}/partitions", "POST /topics/{topic}/redrive",
+        ),
+        _topic("alter"),
+    ),
+    **dict.fromkeys(
+        (
+            "GET /topics/{topic}/messages", "GET /topics/{topic}/partitions/{partition}/messages",
+            "GET /topics/{topic}/partitions/{partition}/segments", "GET /topics/{topic}/partitions/{partition}/aborted",
+            "GET /topics/{topic}/partitions/{partition}/segments/{segment}/log",
+            "GET /topics/{topic}/partitions/{partition}/segments/{segment}/index",
+            "GET /topics/{topic}/delayed", "GET /topics/{topic}/delayed/{offset}", f"GET {_DELAYED}",
+            "GET /topics/{topic}/dead-letters", "GET /topics/{topic}/dead-letters/errors",
+        ),
+        _topic("read"),
+    ),
+    **dict.fromkeys(
+        (
+            "POST /topics/{topic}/messages", f"DELETE {_DELAYED}", f"PATCH {_DELAYED}", f"POST {_DELAYED}/deliver",
+            "POST /topics/{topic}/delayed/cancel", "POST /topics/{topic}/delayed/reschedule",
+            "POST /topics/{topic}/delayed/deliver",
+        ),
+        _topic("write"),
+    ),
+    **dict.fromkeys(
+        (
+            "POST /producers/init", "POST /producers/{producer}/heartbeat", "POST /transactions/begin",
+            "POST /transactions/publish", "POST /transactions/add-partition", "POST /transactions/offsets",
+            "POST /transactions/acks", "POST /transactions/join", "POST /transactions/commit",
+            "POST /transactions/abort",
+        ),
+        Permission("write", "transactional_id"),
+    ),
+    "GET /transactions": _IDS,
+    "GET /transactions/{transactional_id}": Permission("describe", "transactional_id", "transactional_id"),
+    "GET /groups": _GROUPS,
+    **dict.fromkeys(
+        (
+            "GET /groups/{group}", "GET /groups/{group}/assignment", "GET /groups/{group}/offsets",
+            "GET /groups/{group}/cooperative", "GET /groups/{group}/rebalance/stats",
+        ),
+        _group("describe"),
+    ),
+    "DELETE /groups/{group}": _group("delete"),
+    **dict.fromkeys(("PATCH /groups/{group}", "POST /groups/{group}/offsets/reset"), _group("alter")),
+    **dict.fromkeys(
+        (
+            "POST /groups/{group}/join", "POST /groups/{group}/join/cooperative", "POST /groups/{group}/heartbeat",
+            "POST /groups/{group}/heartbeat/cooperative", "POST /groups/{group}/revoke", "POST /groups/{group}/leave",
+            "POST /groups/{group}/leave/cooperative", "GET /groups/{group}/poll", "POST /groups/{group}/settle",
+            "POST /groups/{group}/offsets",
+        ),
+        _group("read"),
+    ),
+    **dict.fromkeys(
+        ("POST /messages/ack", "POST /messages/nack", "POST /messages/reject", "POST /messages/visibility"),
+        Permission("read", "group"),
+    ),
+    **dict.fromkeys(
+        (
+            "GET /admin/keys", "POST /admin/keys", "GET /admin/keys/{key}", "DELETE /admin/keys/{key}",
+            "POST /admin/keys/{key}/rotate", "GET /admin/roles", "POST /admin/roles", "DELETE /admin/roles/{role}",
+            "GET /admin/acls", "POST /admin/acls", "DELETE /admin/acls/{rule}", "GET /admin/acls/test",
+        ),
+        _cluster("alter"),
+    ),
+}  # fmt: skip
+
+
+def resource_of(permission: Permission, parameters: dict[str, str]) -> str:
+    """Return the name of the resource that a path names."""
+    return CLUSTER if permission.parameter is None else parameters[permission.parameter]

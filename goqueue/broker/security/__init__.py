@@ -1,0 +1,1 @@
+"""Recorded changes of keys, roles and rules, and the audit trail."""

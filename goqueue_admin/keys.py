@@ -1,0 +1,195 @@
+"""`goqueue-admin key`: create, list, rotate and revoke API keys."""
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goqueue.console import terminal
+from goqueue.console.failure import doing
+from goqueue.console.flags import Consent, parse_duration_flag
+from goqueue.console.formatting import format_ago, format_names
+from goqueue.console.names import for_each_name, in_table, reject_empty_names
+from goqueue.console.rows import Column, struct_to_row
+from goqueue.console.session import Session, require_confirmation, session_flags
+from goqueue.errors import PathInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from goqueue.client import ApiKeyInfo, Client
+
+_SaveFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--save", metavar="FILE", help="Write the key to a new file that only you may read, and do not print it."
+    ),
+]
+_Names = Annotated[list[str], typer.Argument(metavar="KEY...", help="Names or ids of API keys.")]
+
+
+def _optional_ago(text: str | None) -> str:
+    return "-" if text is None else format_ago(text)
+
+
+def _state(row: dict[str, Any]) -> str:
+    if row["expired"]:
+        return "expired"
+    return "rotated" if row["former_valid_until"] else "valid"
+
+
+_KEYS = (
+    Column("NAME", "name"),
+    Column("ID", "id"),
+    Column("ROLES", "roles", format_names),
+    Column("STATE", "state"),
+    Column("CREATED", "created_at", format_ago),
+    Column("USED", "last_used_at", _optional_ago),
+    Column("EXPIRES", "expires_at", lambda text: text or "never"),
+    Column("CREATED-BY", "created_by", wide=True),
+    Column("ROTATED", "rotated_at", _optional_ago, wide=True),
+    Column("FORMER-UNTIL", "former_valid_until", lambda text: text or "-", wide=True),
+)
+_NEW = (Column("NAME", "name"), Column("ID", "id"), Column("ROLES", "roles", format_names), Column("KEY", "key"))
+
+
+@session_flags
+def list_keys(*, session: Session) -> None:
+    """List API keys, without their secrets.
+
+    \b
+      goqueue-admin key list
+      goqueue-admin key list --sort-by last_used_at
+      goqueue-admin key list -o json
+
+    USED is within an hour. A rotated key has a former secret that is still valid.
+    """
+    with doing("list API keys"), session.client() as client:
+        rows = [_row(one) for one in client.api_keys()]
+    session.write(rows, _KEYS)
+    if not rows:
+        session.note("there are no API keys")
+
+
+@session_flags
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for the key, such as that of its program.")],
+    role: Annotated[
+        list[str] | None, typer.Option("--role", metavar="ROLE", help="A role of the key; may be repeated.")
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="DURATION", help="Lifetime such as 90d. Default: no limit.")
+    ] = None,
+    *,
+    save: _SaveFlag = None,
+    session: Session,
+) -> None:
+    """Create an API key, which is shown this once.
+
+    \b
+      goqueue-admin key create billing --role consumer
+      goqueue-admin key create ci --role producer --expires 90d
+      goqueue-admin key create billing --role consumer --save billing.key
+
+    The built-in roles are admin, operator, producer, consumer and readonly; `goqueue-admin role list` shows all. A key
+    without a role may do what rules allow it (`goqueue-admin acl create`).
+    """
+    reject_empty_names(name, noun="key")
+    seconds = None if expires is None else parse_duration_flag("--expires", expires)
+    with doing(f"create key {name}"), _key_file(save) as file, session.client() as client:
+        made = client.create_api_key(name, role or [], expires_in=seconds)
+        _write_new(session, made, file)
+
+
+@session_flags
+def rotate(
+    name: Annotated[str, typer.Argument(metavar="KEY", help="Name or id of an API key.")],
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            "--grace", metavar="DURATION", help="How long the former secret stays valid. Default: not at all."
+        ),
+    ] = None,
+    *,
+    save: _SaveFlag = None,
+    consent: Consent,
+    session: Session,
+) -> None:
+    """Give an API key another secret, which is shown this once.
+
+    \b
+      goqueue-admin key rotate billing --grace 24h
+      goqueue-admin key rotate billing --yes
+
+    Name, id, roles and rules stay. Without --grace the former secret is refused at once.
+    """
+    reject_empty_names(name, noun="key")
+    seconds = None if grace is None else parse_duration_flag("--grace", grace)
+    what = f"rotate key {name}"
+    if consent.dry_run:
+        terminal.say(f"that would {what}")
+        return
+    if not seconds:
+        require_confirmation(session, f"{what}, whose former secret is refused at once", name=name, consent=consent)
+    with doing(what), _key_file(save) as file, session.client() as client:
+        made = client.rotate_api_key(name, grace=seconds)
+        _write_new(session, made, file)
+
+
+@session_flags
+def revoke(names: _Names, *, consent: Consent, session: Session) -> None:
+    """Revoke API keys, at once and for ever.
+
+    \b
+      goqueue-admin key revoke billing
+      goqueue-admin key revoke billing ci --yes
+
+    Requests that wait with the key end. Its access rules are deleted with it.
+    """
+    reject_empty_names(*names, noun="key")
+    if consent.dry_run:
+        terminal.say(f"that would revoke {', '.join(names)}")
+        return
+    require_confirmation(session, f"revoke the API keys {', '.join(names)}", name=" ".join(names), consent=consent)
+
+    def work(client: "Client", name: str) -> dict[str, Any]:
+        return {"name": name, **client.revoke_api_key(name)}
+
+    columns = (Column("NAME", "name"), Column("ID", "id"), Column("REVOKED", "revoked"))
+    for_each_name(session, names, "revoke key", work, in_table(columns))
+
+
+def _row(key: "ApiKeyInfo") -> dict[str, Any]:
+    row = struct_to_row(key)
+    del row["key"]
+    return {**row, "state": _state(row)}
+
+
+@contextmanager
+def _key_file(name: str | None) -> "Iterator[TextIO | None]":
+    """Create the file before the key is made, so that it is not lost; remove it if there is no key."""
+    if name is None:
+        yield None
+        return
+    path = os.path.expanduser(name)
+    try:
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii")
+    except OSError as error:
+        raise PathInvalid(f"{name} cannot be created: {error.strerror}", hint="--save names a new file") from None
+    with file:
+        try:
+            yield file
+        except BaseException:
+            os.unlink(path)
+            raise
+
+
+def _write_new(session: Session, made: "ApiKeyInfo", file: "TextIO | None") -> None:
+    row = struct_to_row(made)
+    if file is not None:
+        file.write(f"{made.key}\n")
+        row["key"] = "saved"
+    session.write([row], _NEW)
+    session.note("keep the key: the broker stores only its digest, and shows it never again")

@@ -1,0 +1,38 @@
+"""Addresses that other machines reach need authentication, and files are for the broker's user alone."""
+
+from pathlib import Path
+
+import pytest
+
+from goqueue.config import load
+from goqueue.errors import ConfigInvalid
+from goqueue.testing.broker import LocalBroker
+from tests.brokers import create, publish
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "queue.example"])  # noqa: S104
+def test_address_of_other_machines_is_refused_without_authentication(host: str) -> None:
+    with pytest.raises(ConfigInvalid, match="goqueue serve --auth") as refusal:
+        load(None, None, {"server.host": host})
+    assert "--insecure" in str(refusal.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_address_of_this_machine_needs_no_authentication(host: str) -> None:
+    assert load(None, None, {"server.host": host}).security.authentication == "none"
+
+
+@pytest.mark.parametrize(("key", "value"), [("security.authentication", "keys"), ("security.insecure", "true")])
+def test_address_of_other_machines_is_accepted_with_authentication_or_consent(key: str, value: str) -> None:
+    assert load(None, None, {"server.host": "0.0.0.0", key: value}).server.host == "0.0.0.0"  # noqa: S104
+
+
+def test_files_and_directories_of_a_broker_are_for_its_user_alone(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data")) as broker:
+        create(broker.url, "orders")
+        publish(broker.url, "orders", "x")
+        publish(broker.url, "orders", "later", delay="1h")
+    found = [tmp_path / "data", *(tmp_path / "data").rglob("*")]
+    assert len(found) > 20
+    assert {path.stat().st_mode & 0o777 for path in found if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in found if path.is_file()} == {0o600}
