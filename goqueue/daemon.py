@@ -23,6 +23,8 @@ from goqueue.broker.broker import Broker
 from goqueue.broker.core.work import Work
 from goqueue.clock import SystemClock
 from goqueue.config import Config
+from goqueue.config.settings import exposure_of
+from goqueue.errors import ConfigInvalid
 from goqueue.observe.logs import configure_logging
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.runtime import Runtime
@@ -110,11 +112,20 @@ class Daemon:
         fd = None if server.fd == "none" else int(server.fd)
         await self.server.start(server.host, server.port, uds=uds, fd=fd)
         try:
+            self._refuse_exposure()
             self.service.start()
             self.bootstrap_key = await self.service.create_first_key()
         except BaseException:
             await self.server.stop(0)
             raise
+
+    def _refuse_exposure(self) -> None:
+        """Refuse an inherited listener that other machines reach: the settings do not have its address."""
+        security, address = self.config.security, self.server.address
+        if not isinstance(address, str):
+            has_keys = security.authentication == "keys"
+            if sentence := exposure_of(address[0], has_keys=has_keys, insecure=security.insecure):
+                raise ConfigInvalid(sentence, problems=())
 
     async def close(self) -> None:
         """Refuse new work, finish requests in progress, within limits, and write everything."""

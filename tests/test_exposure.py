@@ -1,5 +1,7 @@
 """Addresses that other machines reach need authentication, and files are for the broker's user alone."""
 
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,19 @@ def test_address_of_this_machine_needs_no_authentication(host: str) -> None:
 @pytest.mark.parametrize(("key", "value"), [("security.authentication", "keys"), ("security.insecure", "true")])
 def test_address_of_other_machines_is_accepted_with_authentication_or_consent(key: str, value: str) -> None:
     assert load(None, None, {"server.host": "0.0.0.0", key: value}).server.host == "0.0.0.0"  # noqa: S104
+
+
+def test_socket_file_needs_no_authentication() -> None:
+    found = load(None, None, {"server.host": "0.0.0.0", "server.uds": "/run/goqueue.sock"})  # noqa: S104
+    assert found.security.authentication == "none"
+
+
+def test_inherited_listener_of_other_machines_is_refused_without_authentication(tmp_path: Path) -> None:
+    with closing(socket.create_server(("0.0.0.0", 0))) as listener:  # noqa: S104
+        number = str(listener.fileno())
+        with pytest.raises(ConfigInvalid, match="other machines could use"):
+            LocalBroker(str(tmp_path / "data"), server__fd=number).start()
+    assert not (tmp_path / "data").exists()
 
 
 def test_files_and_directories_of_a_broker_are_for_its_user_alone(tmp_path: Path) -> None:

@@ -404,16 +404,21 @@ def conflicts(values: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
 
 def _exposures(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
     """Find an address that other machines reach, while something that protects it is off."""
-    host = str(merged["server.host"])
-    if merged["security.insecure"] or _is_loopback(host):
-        return
-    missing = ["authentication (`goqueue serve --auth`)"] if merged["security.authentication"] == "none" else []
-    if missing:
-        yield (
-            "server.host",
-            f"other machines could use {quoted(host)} without {' and '.join(missing)}: turn that on, listen on"
-            " 127.0.0.1, or accept it with `goqueue serve --insecure`",
-        )
+    if merged["server.uds"] == "none":  # a socket file is for this machine
+        has_keys, insecure = merged["security.authentication"] == "keys", bool(merged["security.insecure"])
+        if sentence := exposure_of(str(merged["server.host"]), has_keys=has_keys, insecure=insecure):
+            yield "server.host", sentence
+
+
+def exposure_of(host: str, *, has_keys: bool, insecure: bool) -> str | None:
+    """Return why the broker must not listen on an address, or None if it may."""
+    missing = [] if has_keys else ["authentication (`goqueue serve --auth`)"]
+    if insecure or not missing or _is_loopback(host):
+        return None
+    return (
+        f"other machines could use {quoted(host)} without {' and '.join(missing)}: turn that on, listen on 127.0.0.1,"
+        " or accept it with `goqueue serve --insecure`"
+    )
 
 
 def _is_loopback(host: str) -> bool:

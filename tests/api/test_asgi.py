@@ -323,3 +323,10 @@ def test_limits_of_connections_hold_on_uvicorn(tmp_path: Path) -> None:
         )
         assert raw(url, smuggled).startswith(b"HTTP/1.1 400 ")
         assert raw(url, b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n").startswith(b"HTTP/1.1 413 ")
+
+
+def test_application_needs_keys_if_authentication_is_on(tmp_path: Path) -> None:
+    app = create_app(data_dir=str(tmp_path / "data"), security__authentication="keys", log__level="error")
+    with by_test_client(app) as url:
+        assert ask(url, "GET", "/topics").status == 401
+        assert ask(url, "GET", "/health").status == 200
