@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from random import random
+from random import SystemRandom
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from goqueue.client.api_request import ApiRequest
 from goqueue.errors import BrokerUnreachable, GoQueueError, RequestTimedOut, TransientError
 
+_random = SystemRandom().random  # not the generator that the program may have seeded
 FIRST_SECONDS = 0.05
 LONGEST_SECONDS = 5.0
 
@@ -25,7 +26,7 @@ class Backoff(msgspec.Struct):
         self.attempts += 1
         asked = error.details.get("retry_after", 0.0)
         least = min(float(asked), 60.0) if isinstance(asked, (int, float)) else 0.0
-        return least + most * (random() if chance is None else chance)  # noqa: S311 - not a secret
+        return least + most * (_random() if chance is None else chance)
 
 
 def may_repeat(call: ApiRequest[Any], error: GoQueueError) -> bool:

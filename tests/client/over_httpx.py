@@ -1,6 +1,8 @@
 """Both kinds of client over clients of httpx, which they close with themselves, as no program has to."""
 
 import asyncio
+import gc
+import warnings
 from typing import Any
 
 import httpx
@@ -34,6 +36,9 @@ class BridgedHttpxClient(Bridge):
         self._loop.call(self._own.aclose)
         self._loop.call(_canceled_requests)
         self._loop.close()
+        with warnings.catch_warnings():  # a request that is canceled while it connects can leave its socket to this
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 async def _canceled_requests() -> None:
