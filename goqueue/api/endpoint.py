@@ -66,7 +66,10 @@ class Endpoint:
     may_be_large: bool = False
     """The answer may have megabytes: the request is refused while other answers hold too much memory."""
     is_hot: bool = False
-    """The handler waits mostly for the broker itself, and runs without a task until it waits for something else."""
+    """The handler waits mostly for the broker itself, and runs without a task until it waits for something else.
+
+    A poll has a task all the same: without one, groups whose clients were killed were seen not to be drained.
+    """
     errors: tuple[type[GoQueueError], ...] = ()
     """Possible errors, besides those of any request."""
     example: Any = None

@@ -343,7 +343,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint(
             "GET", "/groups/{group}/poll", polling.poll,
             f"Poll messages as a member, as JSON or, with Accept {LEASES}, as frames", may_be_large=True,
-            is_hot=True, waits=True, errors=(*_STALE, errors.RangeDamaged, *UNWRITABLE),
+            waits=True, errors=(*_STALE, errors.RangeDamaged, *UNWRITABLE),
         ),
         Endpoint(
             "POST", "/groups/{group}/settle", settling.settle, "Settle messages by leases and ranges of offsets",

@@ -80,7 +80,8 @@ def demo(
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
+    del frame
+    signal.signal(number, signal.SIG_IGN)  # `make` passes on what it gets, and its whole group may get it
     raise KeyboardInterrupt
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from goqueue.client import AsyncClient, Client, _async, _sync
+from goqueue.client import AsyncClient, Client
+from goqueue.client._async import transaction as async_transaction
+from goqueue.client._sync import transaction as sync_transaction
 from goqueue.client._sync.transaction import TransactionalProducer
 from goqueue.errors import (
     ProducerFenced,
@@ -167,7 +169,7 @@ def test_a_message_that_is_refused_at_the_call_spoils_nothing(
 def test_an_abort_that_fails_does_not_hide_the_exception(
     tmp_path: Path, client_class: type[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_async.transaction, _sync.transaction):
+    for module in (async_transaction, sync_transaction):
         monkeypatch.setattr(module, "ABORT_SECONDS", 0.3)
     local = LocalBroker(str(tmp_path)).start()
     make(local.url, "a")
