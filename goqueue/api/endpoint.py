@@ -68,7 +68,7 @@ class Endpoint:
     is_hot: bool = False
     """The handler waits mostly for the broker itself, and runs without a task until it waits for something else.
 
-    A poll has a task all the same: without one, groups whose clients were killed were seen not to be drained.
+    A poll has a task all the same: without one, a group whose consumers are killed took longer to be drained at times.
     """
     errors: tuple[type[GoQueueError], ...] = ()
     """Possible errors, besides those of any request."""

@@ -193,6 +193,7 @@ class HandlerRun(Deferred[T]):
         self._turn.add(self)
 
     def _take_result(self, task: asyncio.Task[T]) -> None:
+        self._coroutine.close()  # a task that was cancelled before its first step has not continued it
         try:
             self._result = task.result()
         except (Exception, asyncio.CancelledError) as error:

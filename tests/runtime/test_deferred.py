@@ -146,6 +146,23 @@ def test_cancelled_handler_cleans_up(place: str) -> None:
 
 
 @on_a_loop
+async def test_handler_cleans_up_when_its_task_is_cancelled_before_the_first_step() -> None:
+    turn, steps, thread = new_turn(), list[str](), asyncio.get_running_loop().create_future()
+
+    async def handler() -> None:
+        try:
+            await thread
+        finally:
+            steps.append("cleaned up")
+
+    run = HandlerRun(handler(), turn)
+    turn._run()  # which makes the task
+    assert run.cancel()
+    await ended(run)
+    assert steps == ["cleaned up"]
+
+
+@on_a_loop
 async def test_mistake_in_one_answer_leaves_the_others() -> None:
     turn, mistakes, told = new_turn(), list[BaseException](), list[int]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: mistakes.append(context["exception"]))
