@@ -259,6 +259,8 @@ class AccessGate:
     async def _while_allowed(self, access: Access, work: Awaitable[T]) -> T:
         """Run a handler that may wait long; end it when its key is revoked, expires, or loses a right."""
         assert isinstance(access, KeyAccess), "only keys are checked"
+        if access.cancel is None and (task := asyncio.current_task()) is not None:
+            access.cancel = task.cancel
         self._waiting.add(access)
         try:
             return await work

@@ -93,7 +93,7 @@ def test_a_slow_reader_whose_connection_was_cut_asks_again(pass_time: Callable[[
 def test_reader_waits_before_it_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FIRST_SECONDS", "LONGEST_SECONDS"):
         monkeypatch.setattr(request_attempts, name, 3600.0)
-    monkeypatch.setattr(request_attempts, "random", lambda: 1.0)
+    monkeypatch.setattr(request_attempts, "_random", lambda: 1.0)
     topic = described("t", partition_offsets={"0": {"earliest": 0, "latest": 3}})
     with peer(lambda _: topic) as server, Client(server.url, timeout="3h") as client:
         reader = client.reader("t").open()
