@@ -143,8 +143,9 @@ class KeyAccess(Access):
 
 
 def _denied(principal: str, action: Action, kind: ResourceKind, name: str) -> PermissionDenied:
-    resource = "the cluster" if kind == CLUSTER else f"{kind.replace('_', ' ')} {quoted(name)}"
-    flag = "--cluster" if kind == CLUSTER else f"--{kind.replace('_', '-')} {name}"
+    noun = kind.replace("_", " ")
+    resource = "the cluster" if kind == CLUSTER else f"any {noun}" if name == "*" else f"{noun} {quoted(name)}"
+    flag = "--cluster" if kind == CLUSTER else f"--{kind.replace('_', '-')} {'NAME' if name == '*' else name}"
     return PermissionDenied(
         f"{quoted(principal)} may not {action} {resource}",
         hint=f"an administrator can allow it: goqueue-admin acl create --principal {principal} --allow {action} {flag}",

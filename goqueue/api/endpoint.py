@@ -74,6 +74,8 @@ class Endpoint:
     """Possible errors, besides those of any request."""
     example: Any = None
     answer_example: Any = None
+    is_change: bool = field(init=False)
+    """Whether it is an administrative change, which is audited. Reading keys and rules needs the same right."""
     is_guarded: bool = field(init=False)
     """Whether it may wait long, or is an administrative change."""
     takes: tuple[str, ...] = field(init=False)
@@ -86,7 +88,8 @@ class Endpoint:
         for name in ("query", "body", "answer"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, kinds.get(name))
-        object.__setattr__(self, "is_guarded", self.waits or self.permission.changes_broker)
+        object.__setattr__(self, "is_change", self.method != "GET" and self.permission.changes_broker)
+        object.__setattr__(self, "is_guarded", self.waits or self.is_change)
         object.__setattr__(self, "takes", tuple(name for name in ("query", "body") if name in kinds))
 
 

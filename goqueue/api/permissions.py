@@ -27,7 +27,7 @@ class Permission(NamedTuple):
 
     @property
     def changes_broker(self) -> bool:
-        """True for an administrative change, which is audited."""
+        """True for the right to change something that is not a message."""
         return self.action in ("create", "delete", "alter") or (self.kind == CLUSTER and self.action == "write")
 
     def __str__(self) -> str:

@@ -77,7 +77,7 @@ class RequestPipeline:
                     call.body = await value if isinstance(value, CoroutineType) else value
             work = row.handler(call, *[getattr(call, name) for name in row.takes])
             if gate is not None and row.is_guarded:
-                action = f"{row.method} {row.path}" if row.permission.changes_broker else None
+                action = f"{row.method} {row.path}" if row.is_change else None
                 work = gate.guarded(call.access, work, action, _subject(call))
             result = await work
         except GoQueueError as error:

@@ -41,6 +41,12 @@ def test_key_is_accepted_as_bearer_and_as_own_header(broker: SecuredBroker) -> N
     assert broker.ask("GET", "/topics", x_api_key=broker.admin).status == 200
 
 
+def test_producer_without_any_topic_to_write_is_told_so(broker: SecuredBroker) -> None:
+    answer = broker.ask("POST", "/producers/init", {}, key=broker.new_key("reader", "consumer"))
+    assert answer.json["error"] == "'key:reader' may not write any topic"
+    assert answer.json["hint"].endswith("--principal key:reader --allow write --topic NAME")
+
+
 def test_two_different_keys_are_refused(broker: SecuredBroker) -> None:
     other = broker.new_key("other", "consumer")
     assert broker.ask("GET", "/topics", x_api_key=other).status == 401
