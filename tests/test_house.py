@@ -81,6 +81,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     ),
     "goqueue.runtime": (
         "goqueue.broker",
+        "goqueue.wire",
         "goqueue.cluster",
         "goqueue.security",
         "goqueue.observe",
@@ -118,7 +119,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
     "goqueue.broker": ("goqueue.wire", "goqueue.security", "goqueue.storage"),
     "goqueue.cluster": ("goqueue.storage",),
     "goqueue.security": ("goqueue.storage",),
-    "goqueue.observe": ("goqueue.storage",),
+    "goqueue.observe": ("goqueue.wire", "goqueue.storage"),
     "goqueue.backup": ("goqueue.storage",),
     "goqueue.client": ("goqueue.wire", "goqueue.storage.frame"),
     "goqueue.wire": (),
@@ -210,6 +211,7 @@ NUMPY_FILES = {"fromfile", "genfromtxt", "load", "loadtxt", "memmap", "open_memm
 
 # What must stay out of memory when a module is imported: start-up time is a promise.
 LOADS_WITHOUT: dict[str, tuple[str, ...]] = {
+    "goqueue.wire.trace_context": ("numpy", "asyncio", "crc32c", "dataclasses"),
     "goqueue.wire.leases": ("numpy", "asyncio", "crc32c", "dataclasses"),
     "goqueue.storage.frame": ("numpy", "asyncio"),
     "goqueue.client": ("numpy", "pyspark", "goqueue.broker", "goqueue.daemon"),
