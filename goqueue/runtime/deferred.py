@@ -172,6 +172,7 @@ class HandlerRun(Deferred[T]):
         self._waits = None
         try:
             if self._is_cancelled:
+                self._is_cancelled = False  # it is told once, and may wait for something while it cleans up
                 waits = self._coroutine.throw(asyncio.CancelledError())
             else:
                 waits = self._coroutine.send(None)

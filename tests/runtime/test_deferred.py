@@ -163,6 +163,27 @@ async def test_handler_cleans_up_when_its_task_is_cancelled_before_the_first_ste
 
 
 @on_a_loop
+async def test_cancelled_handler_may_wait_while_it_cleans_up() -> None:
+    turn, stored, returned, steps = new_turn(), Deferred[int](), Deferred[int](), list[str]()
+
+    async def handle() -> None:
+        try:
+            await stored
+        finally:
+            await returned
+            steps.append("cleaned up")
+
+    run = HandlerRun(handle(), turn)
+    await asyncio.sleep(0)
+    stored.resolve(1)
+    assert run.cancel()  # while it is about to continue
+    await asyncio.sleep(0)
+    returned.resolve(2)
+    await ended(run)
+    assert steps == ["cleaned up"]
+
+
+@on_a_loop
 async def test_mistake_in_one_answer_leaves_the_others() -> None:
     turn, mistakes, told = new_turn(), list[BaseException](), list[int]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: mistakes.append(context["exception"]))
