@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from docs.monitoring import grafana_files, prometheus_files
 from goqueue.broker.transactions import records
 from goqueue.commands import registry as daemon
 from goqueue.commands import settings_reference
@@ -139,13 +140,23 @@ def files() -> dict[str, str]:
         "docs/configuration.md": settings_reference.page(),
         "docs/http.md": renewed((ROOT / "docs/http.md").read_text(encoding="utf-8")),
         "docs/transactions.md": _transactions(),
+        "docs/monitoring.md": prometheus_files.renewed_page((ROOT / "docs/monitoring.md").read_text(encoding="utf-8")),
     }
-    return pages | scripts
+    return pages | scripts | _monitoring()
+
+
+def _monitoring() -> dict[str, str]:
+    """Return the rules of Prometheus and the dashboards of Grafana."""
+    return {
+        "configs/prometheus/rules/goqueue.yml": prometheus_files.rules(),
+        "configs/prometheus/tests/alerts.yml": prometheus_files.rule_tests(),
+        **{f"configs/grafana/{name}": text for name, text in grafana_files.files().items()},
+    }
 
 
 def main() -> None:
     for name, text in files().items():
-        (ROOT / name).parent.mkdir(exist_ok=True)
+        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / name).write_text(text, encoding="utf-8")
 
 

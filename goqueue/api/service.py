@@ -44,6 +44,7 @@ class BrokerService:
         limits = _limits(config).within(open_files_max())
         self.connections_max = limits.connections
         """Below the setting if the limit of open files is lower."""
+        self.metrics.connections_limit = self.connections_max
         self.context = self._context()
         self.pipeline = RequestPipeline(ENDPOINTS, self.context, _guard(config))
         requests = config.log.requests

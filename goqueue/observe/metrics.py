@@ -52,6 +52,7 @@ METRICS: Mapping[str, MetricDescription] = {
         "histogram", "Time from the first byte of a request to the last byte of its answer.", ("endpoint", "method")
     ),
     "goqueue_connections_open": MetricDescription("gauge", "Open connections."),
+    "goqueue_connections_limit": MetricDescription("gauge", "Maximum number of open connections."),
     "goqueue_connections": MetricDescription("counter", "Accepted connections."),
     "goqueue_connections_refused": MetricDescription(
         "counter", "Connections closed before their first request, by reason.", ("reason",)
@@ -61,6 +62,9 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_messages_read": MetricDescription("counter", "Messages returned to readers.", ("topic",)),
     "goqueue_bytes_read": MetricDescription("counter", "Bytes returned to readers, as frames.", ("topic",)),
     "goqueue_publish_seconds": MetricDescription("histogram", "Time from the arrival of a batch until it is durable."),
+    "goqueue_fetch_seconds": MetricDescription(
+        "histogram", "Time to find and read the messages of a read or a poll that returns some, without waiting."
+    ),
     "goqueue_flush_seconds": MetricDescription(
         "histogram", "Duration of flushes: writing and syncing once. The count is the number of flushes."
     ),
@@ -70,11 +74,17 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_logs_refused": MetricDescription(
         "gauge", "Logs whose last write failed, usually because the disk is full. Fenced logs are not counted."
     ),
+    "goqueue_logs_fenced": MetricDescription("gauge", "Logs that accept no messages until the broker restarts."),
+    "goqueue_disk_free_bytes": MetricDescription("gauge", "Free bytes of the disk with the data directory."),
+    "goqueue_disk_size_bytes": MetricDescription("gauge", "Size of that disk."),
     "goqueue_loop_lag_seconds": MetricDescription("gauge", "Event loop latency at the last measurement."),
     "goqueue_loop_delay_seconds": MetricDescription("histogram", "Event loop latency over time."),
     "goqueue_stalls": MetricDescription("counter", "Pauses of the whole broker process."),
     "goqueue_stalled_seconds": MetricDescription("counter", "Total time of these pauses."),
     "goqueue_in_flight_bytes": MetricDescription("gauge", "Bytes of requests that are being processed."),
+    "goqueue_in_flight_limit_bytes": MetricDescription(
+        "gauge", "Maximum of these bytes; beyond, requests are refused."
+    ),
     "goqueue_tail_bytes": MetricDescription("gauge", "Bytes of the newest frames in memory."),
     "goqueue_log_size_bytes": MetricDescription("gauge", "Bytes on disk per topic.", ("topic",)),
     "goqueue_groups": MetricDescription("gauge", "Consumer groups by state.", ("state",)),
@@ -88,6 +98,7 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_group_lost_messages": MetricDescription(
         "counter", "Messages that retention deleted before a group received them.", ("group",)
     ),
+    "goqueue_group_settled_messages": MetricDescription("counter", "Messages that a group has finished.", ("group",)),
     "goqueue_messages_settled": MetricDescription("counter", "Settled messages by outcome.", ("outcome",)),
     "goqueue_rebalances": MetricDescription("counter", "Started rebalances by reason.", ("reason",)),
     "goqueue_rebalance_seconds": MetricDescription(
@@ -211,17 +222,23 @@ class Metrics:
         self.transaction_seconds = Histogram(TRANSACTION_SECONDS_BOUNDS)
         self.connections = 0
         self.connections_open = 0
+        self.connections_limit = 0
         self.connections_refused: dict[str, int] = {}
         self.publish_seconds = Histogram()
+        self.fetch_seconds = Histogram()
         self.flush_seconds = Histogram()
         self.sync_failures = 0
         self.stalls = 0
         self.stalled_seconds = 0.0
         self.logs_refused = 0
+        self.logs_fenced = 0
+        self.disk_space: tuple[int, int] | None = None
+        """Free and total bytes of the disk; None until they are known."""
         self.loop_lag_seconds = 0.0
         self._lag_peak = 0.0
         self.loop_delay_seconds = Histogram()
         self.in_flight_bytes = 0
+        self.in_flight_limit_bytes = 0
         self.tail_bytes = 0
         self._endpoints: dict[tuple[str, str], EndpointCounts] = {}
         self._topics: dict[str, TopicCounts] = {}
@@ -329,13 +346,17 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
             f"goqueue_priority_{name}",
             [((priority,), counts[number]) for priority, counts in metrics.priorities.items()],
         )
+    free, size = ([], []) if metrics.disk_space is None else ([((), one)] for one in metrics.disk_space)
+    yield "goqueue_disk_free_bytes", free
+    yield "goqueue_disk_size_bytes", size
     for name in _UNLABELED:
         yield f"goqueue_{name}", [((), getattr(metrics, name))]
 
 
 _UNLABELED = (
     *("connections", "sync_failures", "stalls", "stalled_seconds", "connections_open", "loop_lag_seconds"),
-    *("in_flight_bytes", "logs_refused", "tail_bytes", "publish_seconds", "flush_seconds", "loop_delay_seconds"),
+    *("connections_limit", "in_flight_bytes", "in_flight_limit_bytes", "logs_refused", "logs_fenced", "tail_bytes"),
+    *("publish_seconds", "fetch_seconds", "flush_seconds", "loop_delay_seconds"),
     *("rebalance_seconds", "delayed_late_seconds", "transaction_seconds"),
 )
 """Metrics that are attributes of `Metrics`."""

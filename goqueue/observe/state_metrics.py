@@ -53,6 +53,8 @@ class GroupMetricValues:
     """By topic."""
     lost: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """By topic and partition; only partitions with a loss."""
+    settled: int = 0
+    """Messages finished since startup. Falls when a topic is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,16 @@ class GroupMetrics:
         self._named: dict[str, None] = {}
         self._lost: Counter[str] = Counter()
         """By group label."""
+        self._settled: Counter[str] = Counter()
+        """By group label."""
+        self._settled_before: dict[str, int] = {}
         self._seen: dict[tuple[str, tuple[str, int]], int] = {}
 
     def collect(self) -> Iterator[tuple[str, Samples]]:
         numbers = self.numbers
         self._name(numbers.groups)
         self._count_lost(numbers.groups)
+        self._count_settled(numbers.groups)
         states = Counter(group.state for group in numbers.groups.values())
         yield "goqueue_groups", [((state,), states[state]) for state in GROUP_STATES]
         members, in_flight = self._by_group(numbers.groups)
@@ -88,6 +94,7 @@ class GroupMetrics:
         yield "goqueue_group_in_flight_messages", name_samples(in_flight)
         yield "goqueue_group_lag_messages", self._lags(numbers.groups)
         yield "goqueue_group_lost_messages", name_samples({name: self._lost[name] for name in members})
+        yield "goqueue_group_settled_messages", name_samples({name: self._settled[name] for name in members})
         yield "goqueue_messages_settled", name_samples(numbers.settled)
         yield "goqueue_rebalances", name_samples(numbers.rebalances)
         yield "goqueue_revocation_timeouts", [((), numbers.revocation_timeouts)]
@@ -97,6 +104,7 @@ class GroupMetrics:
         for name in self._named.keys() - groups.keys():
             del self._named[name]
             self._lost.pop(name, None)
+            self._settled.pop(name, None)
         for name in groups:
             if len(self._named) >= LABEL_VALUES_MAX:
                 return
@@ -112,6 +120,13 @@ class GroupMetrics:
             before = self._seen.get(key, 0)
             self._lost[self._label(key[0])] += count - before if count >= before else count
         self._seen = lost
+
+    def _count_settled(self, groups: Mapping[str, GroupMetricValues]) -> None:
+        """Add what was settled since the last scrape."""
+        settled = {name: group.settled for name, group in groups.items()}
+        for name, count in settled.items():
+            self._settled[self._label(name)] += max(0, count - self._settled_before.get(name, 0))
+        self._settled_before = settled
 
     def _by_group(self, groups: Mapping[str, GroupMetricValues]) -> tuple[Counter[str], Counter[str]]:
         members: Counter[str] = Counter()

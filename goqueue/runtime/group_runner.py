@@ -10,7 +10,9 @@ from goqueue.broker.groups.coordinator import GroupCoordinator
 from goqueue.broker.groups.poll import PollOptions, PollResult
 from goqueue.broker.groups.sessions import MemberSession
 from goqueue.broker.groups.shards import GroupShards
+from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerStopping, GenerationStale
+from goqueue.observe.metrics import Histogram
 from goqueue.runtime.deferred import Deferred
 from goqueue.runtime.runner import Runner, ShardRunners, Shell, completed_within, resolve
 
@@ -59,9 +61,10 @@ class GroupShardRunner(Runner):
 class GroupRunner:
     """Runs groups: their shards, and waiting polls."""
 
-    def __init__(self, groups: GroupShards, shell: Shell) -> None:
+    def __init__(self, groups: GroupShards, shell: Shell, fetch_seconds: Histogram) -> None:
         self._groups = groups
         self._shell = shell
+        self._fetch_seconds = fetch_seconds
         self._loop = asyncio.get_running_loop()
         self._runners = ShardRunners(groups, lambda coordinator: GroupShardRunner(coordinator, shell))
 
@@ -109,9 +112,12 @@ class GroupRunner:
                 more: Deferred[None] = Deferred()
                 forgets = _watch_messages(coordinator, name, member, presence, more)
                 try:
+                    began_ns = coordinator.clock.monotonic_ns()
                     handed: PollResult = await self._shell.perform(
                         coordinator.polling.poll(name, member, generation, options)
                     )
+                    if handed.batches:
+                        self._fetch_seconds.observe((coordinator.clock.monotonic_ns() - began_ns) / NANOSECONDS)
                     left = until - self._loop.time()
                     if handed.batches or handed.is_alert or left <= 0 or self._shell.is_stopping:
                         return handed

@@ -115,6 +115,7 @@ class HistorySampler:
                 self._stored_bytes = sum(log.size for log in list(self._runtime.store.logs.values()))
                 with suppress(GoQueueError):  # retried in the next round
                     self._space = await self._runtime.perform(_space(self._runtime))
+                    self._metrics.disk_space = self._space.free_bytes, self._space.total_bytes
             except Exception:
                 _log.exception("the total lag could not be measured")
             await asyncio.sleep(max(SAMPLE_SECONDS, (self._loop.time() - began) / LAG_SURVEY_CPU_SHARE))

@@ -44,6 +44,8 @@ class MetricsScraper:
             metrics.sync_failures = runtime.store.failures
             metrics.stalls, metrics.stalled_seconds = runtime.stall_detector.stalls, runtime.stall_detector.seconds
             metrics.logs_refused = len(runtime.store.refused)
+            metrics.logs_fenced = sum(log.fence is not None for log in list(runtime.store.logs.values()))
+            metrics.in_flight_limit_bytes = runtime.settings.in_flight_bytes
             scrape = metrics.scrape()
         return await asyncio.get_running_loop().run_in_executor(None, scrape.render, accept)
 
@@ -69,6 +71,7 @@ async def collect_group_metrics(broker: Broker) -> GroupMetricsInput:
 
 def _group_metrics(broker: Broker, found: GroupSnapshot) -> GroupMetricValues:
     lag: Counter[str] = Counter()
+    lags = broker.groups.of(found.group.group).lags
     for one in found.cursors:
         if one.topic is not None:
             lag[one.topic.name] += one.left
@@ -78,6 +81,7 @@ def _group_metrics(broker: Broker, found: GroupSnapshot) -> GroupMetricValues:
         sum(one.cursor.leased for one in found.cursors),
         dict(lag),
         {one.cursor.ref: one.cursor.lost for one in found.cursors if one.cursor.lost},
+        sum(lags.settled_total(found.group.group, one.cursor.ref) for one in found.cursors),
     )
 
 

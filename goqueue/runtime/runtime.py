@@ -139,7 +139,7 @@ class Runtime:
         self.stall_detector.start()
         self._upkeep = UpkeepRunner(self.broker, self.store, self.disk, self.clock, self.perform)
         self._upkeep.start(self.settings.upkeep_seconds)
-        self.groups = GroupRunner(self.broker.groups, self)
+        self.groups = GroupRunner(self.broker.groups, self, self.metrics.fetch_seconds)
         self.groups.start()
         self.broker.delay_scheduler.on_delivery.subscribe(self._observe_delivery)
         self._delay_runner = DelayRunner(self.broker.delay_scheduler, self.clock, self)
@@ -385,7 +385,10 @@ class Runtime:
         """
         until = self._loop.time() + wait
         while True:
+            began = self.clock.monotonic_ns()
             read = await self.perform(view.read(offset, max_bytes, skip_damage=skip_damage))
+            if read.buffers:
+                self.metrics.fetch_seconds.observe((self.clock.monotonic_ns() - began) / NANOSECONDS)
             left = until - self._loop.time()
             if read.buffers or left <= 0 or self.is_stopping:
                 return read

@@ -75,6 +75,8 @@ def test_groups_and_what_became_of_their_messages_are_counted(topic_broker: Loca
     assert sample(topic_broker, "goqueue_group_lag_messages", group="g", topic="t") == 3
     assert sample(topic_broker, "goqueue_group_in_flight_messages", group="g") == 1
     assert sample(topic_broker, "goqueue_group_lost_messages_total", group="g") == 0
+    assert sample(topic_broker, "goqueue_group_settled_messages_total", group="g") == 1
+    assert sample(topic_broker, "goqueue_fetch_seconds_count") == 1
     assert sample(topic_broker, "goqueue_messages_settled_total", outcome="acked") == 1
     assert sample(topic_broker, "goqueue_messages_settled_total", outcome="nacked") == 1
     assert sample(topic_broker, "goqueue_rebalances_total", reason="join") == 1

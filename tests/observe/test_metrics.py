@@ -51,6 +51,7 @@ def busy() -> Metrics:
     metrics.observe_loop_lag(0.25)
     metrics.in_flight_bytes += 10
     metrics.tail_bytes += 20
+    metrics.disk_space = 100, 400
     metrics.rebalance_seconds.observe(0.5)
     return metrics
 
@@ -111,6 +112,15 @@ def test_group_metrics_are_scraped() -> None:
     assert value(metrics, "goqueue_rebalances_total", reason="join") == 4
     assert value(metrics, "goqueue_rebalance_seconds_sum") == 0.5
     assert value(metrics, "goqueue_revocation_timeouts_total") == 1
+
+
+def test_settled_messages_of_a_group_never_fall_when_a_topic_is_deleted() -> None:
+    metrics = Metrics("0")
+    found = []
+    for settled in (5, 2, 4):
+        metrics.groups.numbers = GroupMetricsInput({"g": GroupMetricValues("stable", settled=settled)})
+        found.append(value(metrics, "goqueue_group_settled_messages_total", group="g"))
+    assert found == [5, 5, 7]
 
 
 def test_transaction_metrics_are_scraped() -> None:
