@@ -179,6 +179,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "duckdb": ("goqueue.sql",),
     "pyarrow": ("goqueue.spark", "goqueue.sql", "goqueue.commands"),
     "pyspark": ("goqueue.spark",),
+    "opentelemetry": ("goqueue.client",),
     "grpc": ("goqueue.observe",),
     "starlette": ("goqueue.api",),
     "uvicorn": ("goqueue.api",),
@@ -214,7 +215,7 @@ LOADS_WITHOUT: dict[str, tuple[str, ...]] = {
     "goqueue.wire.trace_context": ("numpy", "asyncio", "crc32c", "dataclasses"),
     "goqueue.wire.leases": ("numpy", "asyncio", "crc32c", "dataclasses"),
     "goqueue.storage.frame": ("numpy", "asyncio"),
-    "goqueue.client": ("numpy", "pyspark", "goqueue.broker", "goqueue.daemon"),
+    "goqueue.client": ("numpy", "pyspark", "opentelemetry", "goqueue.broker", "goqueue.daemon"),
     "goqueue.console.session": ("numpy", "rich", "asyncio", "goqueue.client"),
     "goqueue.commands.main": ("numpy", "pydantic", "pyspark", "goqueue.daemon", "starlette", "uvicorn"),
     "goqueue.sql.engine": ("pyspark", "goqueue.daemon"),
@@ -456,12 +457,11 @@ def test_every_library_in_use_is_declared_and_every_declared_one_is_used() -> No
     )
     declared = {distribution_name(requirement) for requirement in (*project["dependencies"], *extras)}
     distributions = importlib.metadata.packages_distributions()
-    used = {
-        distribution_name(distributions.get(library, [library])[0])
-        for source in PROGRAM
-        for use in source.imports
-        if (library := use.name.split(".", maxsplit=1)[0]) not in {*sys.stdlib_module_names, *PACKAGES}
-    }
+    libraries = {use.name.split(".", maxsplit=1)[0] for source in PROGRAM for use in source.imports}
+    used = set()
+    for library in libraries - {*sys.stdlib_module_names, *PACKAGES}:
+        names = {distribution_name(name) for name in distributions.get(library, [library])}
+        used |= names & declared or names  # several distributions may share a package
     assert (used - TYPES) | BOUNDED == declared
 
 

@@ -27,6 +27,7 @@ from goqueue.storage.frame import (
     decode_headers,
     measure,
 )
+from goqueue.wire.trace_context import TraceContext, derived_trace_id, read_trace_context
 
 FIELDS = struct.Struct(">I4xQQBxHIH")  # magic, version and flags as one number; the checksum is skipped
 PREFIX = int.from_bytes(MAGIC + bytes((VERSION, 0)), "big")
@@ -122,6 +123,18 @@ class Message(msgspec.Struct, gc=False, eq=False, weakref=False):
     def delayed_offset(self) -> int | None:
         """The offset in the delayed log of a message that was delayed."""
         return delayed_offset(self._all_headers())
+
+    @property
+    def trace_context(self) -> TraceContext | None:
+        """The trace and span that sent the message, if its headers have a valid `traceparent`."""
+        return read_trace_context(self._all_headers()) if self._flags & HAS_HEADERS else None
+
+    @property
+    def trace_id(self) -> str:
+        """The id of its trace; without a valid `traceparent` it is derived from the position."""
+        context = self.trace_context
+        found = context.trace_id if context else derived_trace_id(self.topic, self.partition, self.offset)
+        return found.hex()
 
     @property
     def is_tombstone(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol, get_args
 
-from goqueue.client import unclosed
+from goqueue.client import propagation, unclosed
 from goqueue.client.accumulator import Accumulator, BatchingRules, PartitionQueue, TopicQueues, topic_queues
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.api_request import check_names, refuse_after_fork
@@ -137,6 +137,7 @@ class ProducerCore:
         self._max_block = seconds(options.max_block, "max_block")
         self._shrink = options.compression is not None
         self._serialize = _serialize_function(options.serializer)
+        self._propagates = propagation.is_available()
         rules = options.rules()
         self._rules = rules
         self._clock = clock
@@ -193,6 +194,8 @@ class ProducerCore:
         """Return the frame, its fields, and its queue; None stands for the sticky one."""
         origin: FrameFields
         flags = self._flags
+        if self._propagates:
+            headers = propagation.add_current_trace(headers)
         if type(value) is bytes and not headers and not self._shrink and (key is None or type(key) is bytes):
             origin = (value, key or b"", NO_HEADERS, priority, flags)  # type: ignore[assignment]
             if priority == NORMAL:

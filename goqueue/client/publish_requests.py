@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from crc32c import crc32c
 
+from goqueue.client import propagation
 from goqueue.client.address import quote
 from goqueue.client.api_request import JSON, ApiRequest, ApiResponse, decode_field, error_of_record, unreadable_response
 from goqueue.client.delivery import Stored
@@ -64,7 +65,7 @@ def publish(  # noqa: PLR0913 - the fields of a message
             raise wrong_type(given, field)
         elif given is not None:
             message[field] = given
-    if headers:
+    if headers := propagation.add_current_trace(headers):
         message["headers"] = _text_headers(headers)
     if partition is not None:
         message["partition"] = partition

@@ -19,6 +19,9 @@ SAMPLED = 0x01
 RANDOM = 0x02
 """The last 7 bytes of the trace id are random."""
 
+LINKS_MAX = 128
+"""The number of messages to which the span of a batch has links: OpenTelemetry's own default."""
+
 STATE_CHARACTERS_MAX = 512
 STATE_MEMBERS_MAX = 32
 

@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "sdk.md"
 
 def test_every_example_runs(broker: LocalBroker) -> None:
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(examples) == 14
+    assert len(examples) == 15
     for example in examples:
         environment = {**os.environ, "GOQUEUE_SERVER": broker.url}
         done = subprocess.run(

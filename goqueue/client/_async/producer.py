@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import chain
 from typing import Any, Generic, Self
 
-from goqueue.client import unclosed
+from goqueue.client import propagation, unclosed
 from goqueue.client.accumulator import TopicQueues
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.async_connection import AsyncConnection
@@ -191,6 +191,8 @@ class AsyncProducer(ProducerCore, Generic[V]):
             found = await self._learn(topic, again=True)
         if due := self._due(delay, deliver_at):
             found = found.delayed
+        if self._propagates:
+            headers = propagation.add_current_trace(headers)
         flags, shrink = self._flags, self._shrink
         contents = self._serialized(values)
         bulk = prepare_bulk(found, contents, keys, headers, partition, priority, due=due, flags=flags, shrink=shrink)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from goqueue.client import propagation
 from goqueue.client.consumer_core import ConsumerCore
 from goqueue.client.handler_options import (
     LOG,
@@ -100,7 +101,7 @@ class HandlerRunner:
         options: HandlerOptions,
     ) -> None:
         self._consumer = consumer
-        self._handler = handler
+        self._handler = _in_trace(handler)
         self._options = options
         self._before, self._after = options.hooks("before"), options.hooks("after")[::-1]
         self._limit = TimeLimit(options.time_limit)
@@ -349,6 +350,18 @@ class HandlerRunner:
             except Exception:
                 LOG.exception("a hook failed after %s", place_of(message))
         return in_time
+
+
+def _in_trace(handler: Handler) -> Handler:
+    """Return a handler that runs in the trace context of its message, if OpenTelemetry is installed."""
+    if not propagation.is_available():
+        return handler
+
+    def handle(message: Delivered) -> None:
+        with propagation.processing(message):
+            handler(message)
+
+    return handle
 
 
 def _nothing() -> None:

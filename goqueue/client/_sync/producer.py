@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Generic, Self
 
-from goqueue.client import unclosed
+from goqueue.client import propagation, unclosed
 from goqueue.client.accumulator import TopicQueues
 from goqueue.client.admin_requests import TopicInfo
 from goqueue.client.connection import Connection
@@ -186,6 +186,8 @@ class Producer(ProducerCore, Generic[V]):
             found = self._learn(topic, again=True)
         if due := self._due(delay, deliver_at):
             found = found.delayed
+        if self._propagates:
+            headers = propagation.add_current_trace(headers)
         flags, shrink = self._flags, self._shrink
         contents = self._serialized(values)
         bulk = prepare_bulk(found, contents, keys, headers, partition, priority, due=due, flags=flags, shrink=shrink)
