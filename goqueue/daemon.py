@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 import uvloop
 
 from goqueue import __version__
+from goqueue.api.http.certificates import CertificateStore, TlsFiles
 from goqueue.api.service import BrokerService, runtime_settings, store_settings
 from goqueue.broker.broker import Broker
 from goqueue.broker.core.work import Work
 from goqueue.clock import SystemClock
 from goqueue.config import Config
-from goqueue.config.settings import exposure_of
+from goqueue.config.conflicts import exposure_of
 from goqueue.errors import ConfigInvalid
 from goqueue.observe.logs import configure_logging
 from goqueue.observe.metrics import Metrics
@@ -45,7 +46,11 @@ class Daemon:
     def __init__(self, config: Config) -> None:
         self.config = config
         _raise_file_limit()
+        self.certificates = _certificates(config)
+        """The certificate of the listener; None without TLS."""
         self.service = BrokerService(config, SystemDisk(), SystemClock())
+        if self.certificates is not None:
+            self.service.guard.allow(self.certificates.current.names)
         self.runtime, self.server = self.service.runtime, self.service.server
         self.recent_logs = self.service.context.recent_logs
         self.bootstrap_key: str | None = None
@@ -62,9 +67,10 @@ class Daemon:
     def address(self) -> str:
         address = self.server.address
         if isinstance(address, str):
-            return f"unix:{address}"
+            return f"unix:{address}{'' if self.certificates is None else ' (TLS)'}"
         host, port = address
-        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        scheme = "http" if self.certificates is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     @property
     def store(self) -> Store:
@@ -110,7 +116,9 @@ class Daemon:
         # so early connections wait in the kernel.
         uds = None if server.uds == "none" else server.uds
         fd = None if server.fd == "none" else int(server.fd)
-        await self.server.start(server.host, server.port, uds=uds, fd=fd)
+        certificates = self.certificates
+        tls = None if certificates is None else lambda: certificates.context
+        await self.server.start(server.host, server.port, uds=uds, fd=fd, tls=tls)
         try:
             self._refuse_exposure()
             self.service.start()
@@ -123,8 +131,13 @@ class Daemon:
         """Refuse an inherited listener that other machines reach: the settings do not have its address."""
         security, address = self.config.security, self.server.address
         if not isinstance(address, str):
-            has_keys = security.authentication == "keys"
-            if sentence := exposure_of(address[0], has_keys=has_keys, insecure=security.insecure):
+            sentence = exposure_of(
+                address[0],
+                has_keys=security.authentication == "keys",
+                has_tls=self.certificates is not None,
+                insecure=security.insecure,
+            )
+            if sentence is not None:
                 raise ConfigInvalid(sentence, problems=())
 
     async def close(self) -> None:
@@ -135,6 +148,15 @@ class Daemon:
     def stop(self) -> None:
         """Stop the broker. Called on the loop's thread by a signal."""
         self._stop.set()
+
+
+def _certificates(config: Config) -> CertificateStore | None:
+    """Load the certificate of the listener. Raises CertificateInvalid."""
+    tls = config.tls
+    if tls.cert == "none":
+        return None
+    key, client_ca = (None if path == "none" else path for path in (tls.key, tls.client_ca))
+    return CertificateStore(TlsFiles(tls.cert, key, client_ca, tls.client_auth), SystemClock())
 
 
 def _tell_of_mistake(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

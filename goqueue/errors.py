@@ -256,6 +256,10 @@ class SequenceOutOfOrder(CallerError):
     """A batch does not follow the previous one; `details["expected"]` is the expected sequence."""
 
 
+class TlsRequired(CallerError):
+    """The request was not encrypted, and the address speaks TLS alone."""
+
+
 class TopicExists(CallerError):
     """A topic with this name exists."""
 
@@ -298,6 +302,10 @@ class AccessDenied(OperatorError):
 
 class AddressUnavailable(OperatorError):
     """The address to listen on is in use, or does not belong to this machine."""
+
+
+class CertificateInvalid(OperatorError):
+    """A certificate, its key or its authority is missing, broken, expired, or does not fit the others."""
 
 
 class DataDirectoryForeign(OperatorError):

@@ -1,4 +1,4 @@
-"""Addresses that other machines reach need authentication, and files are for the broker's user alone."""
+"""Addresses that other machines reach need authentication and TLS, and files are for the broker's user alone."""
 
 import socket
 from contextlib import closing
@@ -13,10 +13,21 @@ from tests.brokers import create, publish
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "queue.example"])  # noqa: S104
-def test_address_of_other_machines_is_refused_without_authentication(host: str) -> None:
-    with pytest.raises(ConfigInvalid, match="goqueue serve --auth") as refusal:
+def test_address_of_other_machines_is_refused_without_authentication_and_tls(host: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"goqueue serve --auth.* and TLS .*--tls-cert") as refusal:
         load(None, None, {"server.host": host})
     assert "--insecure" in str(refusal.value)
+    keys, tls = {"security.authentication": "keys"}, {"tls.cert": "server.pem"}
+    with pytest.raises(ConfigInvalid, match="without TLS"):
+        load(None, None, {"server.host": host} | keys)
+    with pytest.raises(ConfigInvalid, match="without authentication"):
+        load(None, None, {"server.host": host} | tls)
+    assert load(None, None, {"server.host": host} | keys | tls).server.host == host
+
+
+def test_tls_settings_without_a_certificate_are_refused() -> None:
+    with pytest.raises(ConfigInvalid, match=r"without tls\.cert"):
+        load(None, None, {"tls.client_ca": "ca.pem"})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
@@ -24,9 +35,8 @@ def test_address_of_this_machine_needs_no_authentication(host: str) -> None:
     assert load(None, None, {"server.host": host}).security.authentication == "none"
 
 
-@pytest.mark.parametrize(("key", "value"), [("security.authentication", "keys"), ("security.insecure", "true")])
-def test_address_of_other_machines_is_accepted_with_authentication_or_consent(key: str, value: str) -> None:
-    assert load(None, None, {"server.host": "0.0.0.0", key: value}).server.host == "0.0.0.0"  # noqa: S104
+def test_address_of_other_machines_is_accepted_with_consent() -> None:
+    assert load(None, None, {"server.host": "0.0.0.0", "security.insecure": "true"}).server.host == "0.0.0.0"  # noqa: S104
 
 
 def test_socket_file_needs_no_authentication() -> None:

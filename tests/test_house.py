@@ -176,6 +176,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "typer": ("goqueue.console", "goqueue.commands", "goqueue_cli", "goqueue_admin"),
     "rich": ("goqueue.console", "goqueue.commands", "goqueue_cli", "goqueue_admin"),
     "textual": ("goqueue_admin",),
+    "cryptography": ("goqueue.api", "goqueue.commands"),
     "duckdb": ("goqueue.sql",),
     "pyarrow": ("goqueue.spark", "goqueue.sql", "goqueue.commands"),
     "pyspark": ("goqueue.spark",),

@@ -46,7 +46,8 @@ class BrokerService:
         """Below the setting if the limit of open files is lower."""
         self.metrics.connections_limit = self.connections_max
         self.context = self._context()
-        self.pipeline = RequestPipeline(ENDPOINTS, self.context, _guard(config))
+        self.guard = _guard(config)
+        self.pipeline = RequestPipeline(ENDPOINTS, self.context, self.guard)
         requests = config.log.requests
         access = AccessLog(logging.getLogger(REQUESTS), per_second=requests, clock=clock) if requests else None
         observer = HttpObserver(self.metrics, access)

@@ -15,6 +15,7 @@ from goqueue.client.answers import read_answer
 from goqueue.client.environment import environment_key
 from goqueue.client.hints import translate
 from goqueue.client.times import seconds
+from goqueue.client.tls import TlsOptions, tls_context
 from goqueue.client.user_agent import user_agent
 from goqueue.errors import (
     BrokerUnreachable,
@@ -211,16 +212,6 @@ def operation(build: Callable[Concatenate[Any, P], ApiRequest[T]]) -> Operation[
     return cast("Operation[P, T]", method)
 
 
-def tls_context(address: Address, given: "ssl.SSLContext | None") -> "ssl.SSLContext | None":
-    if not address.secure:
-        return None
-    if given is not None:
-        return given
-    import ssl  # noqa: PLC0415 - eight milliseconds that only https costs
-
-    return ssl.create_default_context()
-
-
 def check_names(noun: str, given: Mapping[str, object], known: Sequence[str]) -> None:
     """Refuse options that a producer or consumer does not have."""
     unknown = [name for name in given if name not in known]
@@ -250,7 +241,18 @@ def _check_http(http: object, kind: str, tls: object) -> None:
         given = f"{type(http).__module__.partition('.')[0]}.{type(http).__name__}"
         raise RequestInvalid(f"http is of the type {given}, and must be an {wanted}", hint=f"http={wanted}(...)")
     if tls is not None:
-        raise RequestInvalid("tls is given beside http", hint=f"give it to the client: {wanted}(verify=...)")
+        raise RequestInvalid(
+            "tls or one of its files is given beside http", hint=f"give it to the client: {wanted}(verify=...)"
+        )
+
+
+def _check_files(address: Address, files: TlsOptions, tls: object) -> None:
+    """Refuse files beside a context, and files that a plain address would ignore."""
+    names = ", ".join(name for name, path in zip(files._fields, files, strict=True) if path is not None)
+    if tls is not None:
+        raise RequestInvalid(f"{names} is given beside tls", hint="the context has all of it: leave out one of them")
+    if not address.secure:
+        raise RequestInvalid(f"{names} is given, and {address} is not encrypted", hint="write https:// in the address")
 
 
 _FORKED_AWAY: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
@@ -279,14 +281,17 @@ class ClientCore:
     _http_kind: str
     """The class of httpx over which requests may go."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - independent options, given by name
         self,
         server: str | None = None,
         timeout: str | float = "30s",
         *,
         connect_timeout: str | float = "5s",
         api_key: str | None = None,
-        tls: "ssl.SSLContext | None" = None,
+        ca_file: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
+        tls: "ssl.SSLContext | TlsOptions | None" = None,
         http: "httpx.Client | httpx.AsyncClient | None" = None,
     ) -> None:
         self._address = parse(server)
@@ -294,6 +299,10 @@ class ClientCore:
         self._connect_timeout = seconds(connect_timeout, "connect_timeout")
         self._api_key = check_api_key(environment_key() if api_key is None else api_key)
         self._http: Any = http
+        files = TlsOptions(ca_file, client_cert, client_key)
+        if any(files):
+            _check_files(self._address, files, tls)
+            tls = files
         if http is not None:
             _check_http(http, self._http_kind, tls)
         self._tls = tls_context(self._address, tls) if http is None else None

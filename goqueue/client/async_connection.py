@@ -14,6 +14,7 @@ from goqueue.client.address import Address
 from goqueue.client.api_request import ApiRequest, ApiResponse, ConnectionCore
 from goqueue.client.connection import closed, no_tls, request_error, unreachable
 from goqueue.client.response_parser import ResponseParser
+from goqueue.client.tls import is_lasting
 from goqueue.errors import GoQueueError
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class _Wire(asyncio.BufferedProtocol):
     def eof_received(self) -> None:
         self._take(0)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(exc, OSError) and is_lasting(exc) and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(exc)
         self._take(0)
         self.resume_writing()
 

@@ -18,6 +18,7 @@ from goqueue.client.address import Address
 from goqueue.client.api_request import ApiRequest, ApiResponse, ConnectionCore
 from goqueue.client.hints import hint_of
 from goqueue.client.response_parser import ResponseParser
+from goqueue.client.tls import is_lasting, tls_error
 from goqueue.errors import BrokerUnreachable, GoQueueError, RequestTimedOut
 from goqueue.limits import WRITE_BUFFERS_MAX
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _TIMEVAL = struct.Struct("ll")
 _TIMED_OUT = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ETIMEDOUT}
 LEAST_SECONDS = 0.001
+_ALERT_SECONDS = 0.1
 
 
 class Connection(ConnectionCore):
@@ -50,8 +52,9 @@ class Connection(ConnectionCore):
             self._set_timeout(wire, socket.SO_SNDTIMEO, deadline)
             _send_all(wire, call.parts(self._address, self._api_key), deadline)
         except (OSError, GoQueueError) as error:
+            reason = self._reason_of(error)
             self.close()
-            raise request_error(self._address, error, deadline) from None
+            raise request_error(self._address, reason, deadline) from None
         except BaseException:
             self.close()  # a part of the request may have been sent
             raise
@@ -99,6 +102,17 @@ class Connection(ConnectionCore):
                 wire.shutdown(socket.SHUT_RDWR)
             except OSError:
                 return  # it has ended already
+
+    def _reason_of(self, error: OSError | GoQueueError) -> OSError | GoQueueError:
+        """Return why the broker closed the connection of a request that is not sent yet, if it said so by TLS."""
+        if self._tls is None or self._socket is None or not isinstance(error, ConnectionError):
+            return error
+        try:
+            self._socket.settimeout(_ALERT_SECONDS)
+            self._socket.recv(1)
+        except OSError as found:
+            return found if is_lasting(found) else error
+        return error
 
     def _open(self, deadline: float) -> socket.socket:
         if self._process != os.getpid():
@@ -151,6 +165,8 @@ def request_error(address: Address, error: Exception, deadline: float) -> GoQueu
         if not error.details.get("unsent"):
             error.details["unsure"] = True
         return error
+    if isinstance(error, OSError) and is_lasting(error):
+        return no_tls(address, error)  # with TLS 1.3 the broker refuses a client after the client's handshake
     if isinstance(error, OSError) and (is_timeout(error) or time.monotonic() >= deadline):
         return timed_out(address)
     return unreachable(address, getattr(error, "strerror", None) or error, unsure=True)
@@ -174,15 +190,7 @@ def timed_out(address: Address) -> RequestTimedOut:
 
 
 def no_tls(address: Address, error: OSError) -> BrokerUnreachable:
-    """Return the error for a failed handshake. Without TLS, or with an untrusted certificate, a retry is useless."""
-    reason = str(getattr(error, "reason", None) or error.strerror or error).replace("_", " ").lower()
-    why = "it took too long" if is_timeout(error) else reason
-    verdict = getattr(error, "verify_message", None)
-    hint = "give tls= a context that trusts its certificate" if verdict else "does it speak plain HTTP? write http://"
-    lasting = {"foreign": True} if getattr(error, "library", None) else {}
-    return BrokerUnreachable(
-        f"no TLS with the broker at {address}: {verdict or why}", hint=hint, unsent=True, **lasting
-    )
+    return tls_error(address, error, took_too_long=is_timeout(error))
 
 
 def is_timeout(error: OSError) -> bool:

@@ -36,9 +36,11 @@ from goqueue.errors import RequestInvalid, TransientError
 from goqueue.nearest import nearest
 
 if TYPE_CHECKING:
+    import ssl
     from typing import Unpack
 
     from goqueue.client.arguments import WorkerArguments
+    from goqueue.client.tls import TlsOptions
 
 HandlerFunction = TypeVar("HandlerFunction", bound=Callable[[Delivered], object])
 ScheduledFunction = TypeVar("ScheduledFunction", bound=Callable[[], object])
@@ -125,7 +127,14 @@ class Worker:
 
     # --- the process ---
 
-    def run(self, server: str | None = None, *, api_key: str | None = None, concurrency: int | None = None) -> None:
+    def run(
+        self,
+        server: str | None = None,
+        *,
+        api_key: str | None = None,
+        tls: "ssl.SSLContext | TlsOptions | None" = None,
+        concurrency: int | None = None,
+    ) -> None:
         """Handle messages until SIGTERM, SIGINT or a failure of a consumer, which is raised.
 
         `concurrency` replaces that of all handlers. Without handlers of its own, logging writes to stderr.
@@ -135,7 +144,7 @@ class Worker:
                 f"the worker {self.group} has no handlers", hint='decorate a function with @app.handler("topic")'
             )
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        connect = {"server": server, "timeout": CONNECT_SECONDS, "api_key": api_key}
+        connect = {"server": server, "timeout": CONNECT_SECONDS, "api_key": api_key, "tls": tls}
         with StopSignals() as self._signals:
             _Process(self, self._signals, connect, concurrency).run()
 

@@ -30,10 +30,17 @@ _KEY = """Create API keys of a data directory whose broker is stopped.
   goqueue key create admin --role admin --data-dir ./goqueue-data
 """
 
-GROUPS = {"config": _CONFIG, "key": _KEY, "spark-inspect": _SPARK}
+_CERT = """Make certificates for trying TLS.
+
+\b
+  goqueue cert dev --dir tls
+"""
+
+GROUPS = {"cert": _CERT, "config": _CONFIG, "key": _KEY, "spark-inspect": _SPARK}
 
 COMMANDS = (
     COMPLETION,
+    Command("cert dev", ".cert:dev", "Make an authority, a server and a client certificate for trying TLS.", "write"),
     Command("config check", ".config:check", "Find every problem in a configuration file."),
     Command("config show", ".config:show", "Show the settings in effect and their origin."),
     Command("config template", ".config:template", "Write a complete configuration file."),

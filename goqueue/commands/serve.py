@@ -15,7 +15,7 @@ from goqueue.config import load
 from goqueue.console import terminal
 from goqueue.errors import PathInvalid
 from goqueue.limits import STORAGE_FILES_MAX
-from goqueue.quantities import format_count, format_duration, format_size
+from goqueue.quantities import format_count, format_duration, format_size, format_time
 
 if TYPE_CHECKING:
     from goqueue.daemon import Daemon
@@ -30,7 +30,7 @@ def serve(
         bool, typer.Option("--auth", help="Require API keys, as --security-authentication keys does.")
     ] = False,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let other machines use the broker without authentication.")
+        bool, typer.Option("--insecure", help="Let other machines use the broker without authentication or TLS.")
     ] = False,
     flags: dict[str, str | None],
 ) -> None:
@@ -41,6 +41,7 @@ def serve(
       goqueue serve --data-dir /var/lib/goqueue --port 9000
       goqueue serve --config goqueue.yaml --storage-flush interval
       goqueue serve --auth > admin.key
+      goqueue serve --tls-cert tls/server.pem --tls-key tls/server.key
 
     Without a configuration it listens on 127.0.0.1:8080, keeps its data in ./goqueue-data and syncs every
     message before it is answered. `goqueue config template` writes a file to start from. The first start
@@ -92,6 +93,7 @@ def banner(daemon: "Daemon", seconds: float) -> list[str]:
         f"GoQueue {__version__}  {daemon.address}",
         f"data        {store.path}: {format_count(len(own), 'topic')}, {format_count(offsets, 'record')}, "
         f"{format_size(sum(log.size for log in logs))}",
+        *_tls(daemon),
         *_authentication(daemon),
         f"durability  every message is synced {synced}",
         f"start       {_start(store)}, ready after {format_duration(round(seconds, 3))}",
@@ -105,6 +107,14 @@ def banner(daemon: "Daemon", seconds: float) -> list[str]:
         ),
         "^C stops",
     ]
+
+
+def _tls(daemon: "Daemon") -> list[str]:
+    if daemon.certificates is None:
+        return []
+    facts = daemon.certificates.facts()
+    clients = {"none": "", "optional": ", client certificates optional", "required": ", client certificates required"}
+    return [f"TLS         certificate valid until {format_time(facts.expires_ns)}{clients[facts.client_auth]}"]
 
 
 def _authentication(daemon: "Daemon") -> list[str]:

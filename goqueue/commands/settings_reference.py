@@ -45,6 +45,10 @@ PURPOSES = {
                 "/var/lib/goqueue",
                 "a disk of its own can be mounted there, which keeps other programs from filling it.",
             ),
+            "server.host": ("0.0.0.0", "other machines use the broker."),  # noqa: S104
+            "tls.cert": ("/etc/goqueue/tls/server.pem", "other machines are refused without TLS."),
+            "tls.key": ("/etc/goqueue/tls/server.key", "readable by the user of the broker alone."),
+            "security.authentication": ("keys", "other machines are refused without API keys."),
             "log.format": ("json", "a collector of logs takes the lines apart without guessing."),
             "storage.tail_bytes": ("256MiB", "consumers that are a little behind are still served from memory."),
         },
@@ -165,8 +169,8 @@ together; the broker does not start with any.
   section may be left out or be empty. The file is UTF-8 and at most 1 MiB.
 - In the environment: a variable for a setting that is empty, and a name that was evidently meant for a
   setting, such as `GOQUEUE_STORAGE_FLSH`. Other names that begin with `GOQUEUE_` are left alone:
-  `GOQUEUE_SERVER`, `GOQUEUE_CONTEXT`, `GOQUEUE_API_KEY`, `GOQUEUE_API_KEY_FILE`, `GOQUEUE_TIMEOUT` and
-  `GOQUEUE_OUTPUT` belong to
+  `GOQUEUE_SERVER`, `GOQUEUE_CONTEXT`, `GOQUEUE_API_KEY`, `GOQUEUE_API_KEY_FILE`, `GOQUEUE_CA_FILE`,
+  `GOQUEUE_CLIENT_CERT`, `GOQUEUE_CLIENT_KEY`, `GOQUEUE_TIMEOUT` and `GOQUEUE_OUTPUT` belong to
   the client programs, and Kubernetes adds some of its own.
 - Together: `storage.segment_age` must not be shorter than `storage.flush_interval` when `storage.flush` is
   `interval`, and `groups.max_retry_delay` not shorter than `groups.retry_delay`.

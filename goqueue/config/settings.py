@@ -4,7 +4,7 @@ The program reads settings as fields of these classes: sizes in bytes, durations
 validation, the environment variable, the flag, the templates and `docs/configuration.md` are derived from it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, cast
 
@@ -26,7 +26,7 @@ from goqueue.config.value_types import (
     ValueType,
     choice,
 )
-from goqueue.quantities import format_duration, quoted
+from goqueue.quantities import quoted
 
 
 def _setting(
@@ -163,6 +163,33 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TlsConfig:
+    """TLS of the listener, and certificates of clients. The files are read again when they change."""
+
+    cert: str = _setting(
+        "none",
+        PATH,
+        "PEM file with the certificate of the broker and those between it and its authority. With it, whatever the"
+        " broker listens on speaks TLS 1.2 or 1.3, a Unix socket and an inherited listener included; `none` is plain"
+        " HTTP.",
+    )
+    key: str = _setting(
+        "none", PATH, "PEM file with the private key of `cert`, not encrypted; `none` if `cert` has it as well."
+    )
+    client_ca: str = _setting(
+        "none",
+        PATH,
+        "PEM file with the authorities whose certificates clients may present; `none` asks clients for none.",
+    )
+    client_auth: Literal["required", "optional"] = _setting(
+        "required",
+        choice("required", "optional"),
+        "Whether a client needs a certificate of `client_ca`; with `optional` it may connect without one, and send an"
+        " API key instead.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsConfig:
     """Defaults of new topics."""
 
@@ -255,8 +282,8 @@ class SecurityConfig:
     insecure: bool = _setting(
         False,
         BOOLEAN,
-        "Listen on addresses that other machines reach without authentication. `goqueue serve --insecure` is short for"
-        " `true`.",
+        "Listen on addresses that other machines reach without authentication or without TLS. `goqueue serve"
+        " --insecure` is short for `true`.",
     )
     audit_file: str = _setting(
         "none",
@@ -292,6 +319,7 @@ class Config:
         "./goqueue-data", PATH, "Data directory of the broker; a relative path starts in the working directory."
     )
     server: ServerConfig = field(default_factory=ServerConfig)
+    tls: TlsConfig = field(default_factory=TlsConfig)
     topics: TopicsConfig = field(default_factory=TopicsConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
@@ -383,50 +411,3 @@ def build(values: Mapping[str, SettingValue], origins: Mapping[str, Origin]) -> 
         given[section][name] = value
     sections = {name: kind(**given[name]) for name, kind in _SECTION_TYPES.items()}
     return Config(**given[""], **sections, origins=dict(origins))
-
-
-def conflicts(values: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
-    """Find settings that are valid alone but not together: the key to change, and why."""
-    merged = {setting.key: setting.default for setting in SETTINGS} | dict(values)
-
-    def shorter(key: str, other: str, consequence: str = "") -> Iterator[tuple[str, str]]:
-        one, least = float(merged[key]), float(merged[other])
-        if one < least:
-            found, wanted = format_duration(one, exact=True), format_duration(least, exact=True)
-            yield key, f"{found} is shorter than {other} ({wanted}){consequence}"
-
-    yield from shorter("groups.max_retry_delay", "groups.retry_delay")
-    yield from _exposures(merged)
-    if merged["storage.flush"] == "interval":
-        consequence = ": segments would end before their first sync"
-        yield from shorter("storage.segment_age", "storage.flush_interval", consequence)
-
-
-def _exposures(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
-    """Find an address that other machines reach, while something that protects it is off."""
-    if merged["server.uds"] == "none":  # a socket file is for this machine
-        has_keys, insecure = merged["security.authentication"] == "keys", bool(merged["security.insecure"])
-        if sentence := exposure_of(str(merged["server.host"]), has_keys=has_keys, insecure=insecure):
-            yield "server.host", sentence
-
-
-def exposure_of(host: str, *, has_keys: bool, insecure: bool) -> str | None:
-    """Return why the broker must not listen on an address, or None if it may."""
-    missing = [] if has_keys else ["authentication (`goqueue serve --auth`)"]
-    if insecure or not missing or _is_loopback(host):
-        return None
-    return (
-        f"other machines could use {quoted(host)} without {' and '.join(missing)}: turn that on, listen on 127.0.0.1,"
-        " or accept it with `goqueue serve --insecure`"
-    )
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    from ipaddress import ip_address  # noqa: PLC0415 - commands that only print help start sooner without it
-
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from goqueue.config import settings
+from goqueue.config.conflicts import conflicts
 from goqueue.config.problem import Origin, Problem, display_key
 from goqueue.config.settings import SETTINGS, Config, Setting
 from goqueue.config.value_types import SettingValue
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 PREFIX = "GOQUEUE_"
 CLIENT_VARIABLES = frozenset(
     f"{PREFIX}{name}"
-    for name in ("SERVER", "CONTEXT", "API_KEY", "API_KEY_FILE", "TIMEOUT", "OUTPUT", "BUILD_COMMIT", "BUILD_TIME")
+    for name in (
+        *("SERVER", "CONTEXT", "API_KEY", "API_KEY_FILE", "CA_FILE", "CLIENT_CERT", "CLIENT_KEY", "TIMEOUT", "OUTPUT"),
+        *("BUILD_COMMIT", "BUILD_TIME"),
+    )
 )  # used by goqueue-cli and goqueue-admin; the last two by `/version`
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS}
@@ -88,7 +92,7 @@ class _LoadedSettings:
         self.problems.append(Problem(origin, key, sentence, hint))
 
     def check_together(self) -> None:
-        for key, sentence in settings.conflicts(self.values):
+        for key, sentence in conflicts(self.values):
             self.refuse(self.origins.get(key, Origin()), key, sentence)
 
 

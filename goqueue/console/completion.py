@@ -321,19 +321,22 @@ def _context_names(environment: Mapping[str, str]) -> list[str]:
 def _broker_names(kind: str, line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     if kind not in _PATHS:
         return []
-    server, key = _broker(line, environment)
+    server, key, ca_file = _broker(line, environment)
     directory = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "goqueue")
     path = os.path.join(directory, f"{kind}-{crc32(f'{server} {key}'.encode()):08x}.json")
     kept = _kept(path)
     if kept is not None:
         return kept
-    found = _asked(kind, server, key)
+    found = _asked(kind, server, key, ca_file)
     _keep(directory, path, found)
     return found
 
 
-def _broker(line: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str | None]:
-    """Return the address and the key for the broker of the line; a context's key is for its own broker only."""
+def _broker(line: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str | None, str | None]:
+    """Return the address of the broker of the line, the key for it, and the file of its authority.
+
+    Those of a context are for its own broker only.
+    """
     known = contexts.load(environment)
     context_name = _flag_value(line, "--context", "-c") or environment.get("GOQUEUE_CONTEXT") or known.current
     context = known.contexts.get(context_name, Context()) if context_name else Context()
@@ -341,11 +344,13 @@ def _broker(line: Sequence[str], environment: Mapping[str, str]) -> tuple[str, s
     key = _flag_value(line, "--api-key", "") or environment.get("GOQUEUE_API_KEY")
     if key is None and (name := environment.get("GOQUEUE_API_KEY_FILE")):
         key = _read_key(name)
-    if key is None and context.server in {None, server}:
-        key = context.api_key
+    ca_file = _flag_value(line, "--ca-file", "") or environment.get("GOQUEUE_CA_FILE")
+    if context.server in {None, server}:
+        key = key or context.api_key
+        ca_file = ca_file or context.ca_file
         if key is None and context.api_key_file:
             key = _read_key(context.api_key_file)
-    return server or "http://127.0.0.1:8080", key
+    return server or "http://127.0.0.1:8080", key, ca_file
 
 
 def _read_key(name: str) -> str:
@@ -386,7 +391,7 @@ def _keep(directory: str, path: str, names: list[str]) -> None:
         return  # the next completion asks the broker again
 
 
-def _asked(kind: str, server: str, key: str | None) -> list[str]:
+def _asked(kind: str, server: str, key: str | None, ca_file: str | None) -> list[str]:
     """Send one request over a plain socket: loading the client would take longer than the answer."""
     import re  # noqa: PLC0415 - not with a kept answer
     import socket  # noqa: PLC0415
@@ -404,7 +409,8 @@ def _asked(kind: str, server: str, key: str | None) -> list[str]:
         if found[1] == "https":
             import ssl  # noqa: PLC0415
 
-            connection = ssl.create_default_context().wrap_socket(plain, server_hostname=host.strip("[]"))
+            trust = ssl.create_default_context(cafile=os.path.expanduser(ca_file) if ca_file else None)
+            connection = trust.wrap_socket(plain, server_hostname=host.strip("[]"))
         connection.sendall(request.encode())
         content = _received(connection, end)
     head, _, body = content.partition(b"\r\n\r\n")

@@ -29,6 +29,16 @@ class ContextFlags:
     api_key_file: Annotated[
         str | None, typer.Option("--api-key-file", metavar="FILE", help="File with the key; - stores that of stdin.")
     ] = None
+    ca_file: Annotated[
+        str | None, typer.Option("--ca-file", metavar="FILE", help="File of the authorities to trust for https://.")
+    ] = None
+    client_cert: Annotated[
+        str | None,
+        typer.Option("--client-cert", metavar="FILE", help="File of the certificate for the broker to check."),
+    ] = None
+    client_key: Annotated[
+        str | None, typer.Option("--client-key", metavar="FILE", help="File of the key of that certificate.")
+    ] = None
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="DURATION", help="Maximum time to wait for the broker.")
     ] = None
@@ -57,6 +67,8 @@ _CONTEXT = (
     Column("PROTECTED", "protected", _readable),
     Column("API KEY", "api-key", wide=True),
     Column("KEY FILE", "api-key-file", wide=True),
+    Column("CA FILE", "ca-file", wide=True),
+    Column("CLIENT CERT", "client-cert", wide=True),
     Column("TIMEOUT", "timeout", wide=True),
     Column("OUTPUT", "output", wide=True),
 )
@@ -93,6 +105,9 @@ def view(
         "context": chosen.context,
         "server": chosen.server,
         "api-key": chosen.api_key._replace(value=chosen.api_key.value.shown),
+        "ca-file": chosen.ca_file,
+        "client-cert": chosen.client_cert,
+        "client-key": chosen.client_key,
         "timeout": chosen.timeout,
         "output": chosen.output,
         "protected": shield,

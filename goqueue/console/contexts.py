@@ -7,6 +7,7 @@
       production:
         server: https://queue.example.com
         api-key-file: ~/.goqueue/production.key
+        ca-file: ~/.goqueue/production-ca.pem
         timeout: 1m
         protected: true
 
@@ -39,6 +40,9 @@ class Context(NamedTuple):
     server: str | None = None
     api_key: str | None = None
     api_key_file: str | None = None
+    ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
     timeout: str | None = None
     output: str | None = None
     protected: bool = False

@@ -15,6 +15,7 @@ TERMINATED = 143
 
 _CODES: dict[type[errors.GoQueueError], int] = {
     errors.AddressUnavailable: USAGE,
+    errors.CertificateInvalid: USAGE,
     errors.ConfigInvalid: USAGE,
     errors.DataDirectoryForeign: USAGE,
     errors.DataDirectoryInUse: USAGE,

@@ -70,6 +70,19 @@ KeyFileFlag = Annotated[
     str | None,
     typer.Option("--api-key-file", metavar="FILE", help="File with the API key; - reads stdin (GOQUEUE_API_KEY_FILE)."),
 ]
+CaFileFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--ca-file", metavar="FILE", help="Authorities to trust for https:// (GOQUEUE_CA_FILE; the system's)."
+    ),
+]
+ClientCertFlag = Annotated[
+    str | None,
+    typer.Option("--client-cert", metavar="FILE", help="Certificate for the broker to check (GOQUEUE_CLIENT_CERT)."),
+]
+ClientKeyFlag = Annotated[
+    str | None, typer.Option("--client-key", metavar="FILE", help="Key of that certificate (GOQUEUE_CLIENT_KEY).")
+]
 ColorFlag = Annotated[
     ColorMode | None, typer.Option("--color", help="Use colors (auto: on a terminal without NO_COLOR).")
 ]
@@ -87,6 +100,9 @@ class SessionFlags:
     timeout: TimeoutFlag = None
     api_key: KeyFlag = None
     api_key_file: KeyFileFlag = None
+    ca_file: CaFileFlag = None
+    client_cert: ClientCertFlag = None
+    client_key: ClientKeyFlag = None
     color: ColorFlag = None
 
 

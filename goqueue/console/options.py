@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum, auto
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goqueue.console import contexts
 from goqueue.console.contexts import Context, Contexts
@@ -13,6 +13,9 @@ from goqueue.console.flags import parse_duration_flag
 from goqueue.console.rows import OUTPUTS
 from goqueue.errors import AccessDenied, PathInvalid, RequestInvalid
 from goqueue.quantities import quoted
+
+if TYPE_CHECKING:
+    from goqueue.client.tls import TlsOptions
 
 MASK = "********"
 STDIN = "-"
@@ -114,8 +117,18 @@ class ResolvedOptions(NamedTuple):
     guard: str | None
     """The protected context with this broker."""
 
+    ca_file: ResolvedOption = ResolvedOption(None)
+    client_cert: ResolvedOption = ResolvedOption(None)
+    client_key: ResolvedOption = ResolvedOption(None)
     broker_context: str | None = None
     """The selected context, unless a flag or a variable names another broker than it does."""
+
+    @property
+    def tls(self) -> "TlsOptions":
+        """The files of TLS, for a client."""
+        from goqueue.client.tls import TlsOptions  # noqa: PLC0415 - not before the command line is understood
+
+        return TlsOptions(self.ca_file.value, self.client_cert.value, self.client_key.value)
 
 
 def resolve_options(flags: Mapping[str, Any], environment: Mapping[str, str]) -> ResolvedOptions:
@@ -131,6 +144,7 @@ def resolve_options(flags: Mapping[str, Any], environment: Mapping[str, str]) ->
         timeout=pick.one("timeout", DEFAULT_TIMEOUT, check_duration),
         output=pick.one("output", DEFAULT_OUTPUT, _check_output),
         guard=_guard(known, selected.value if context.protected else None, server.value),
+        **pick.tls_files(server),
         broker_context=selected.value if _is_broker_of(context, server.value) else None,
     )
 
@@ -195,9 +209,9 @@ class _OptionResolver:
 
     def _found(self, name: str) -> ResolvedOption | None:
         variable, said = f"GOQUEUE_{name.upper()}", getattr(self._context, name)
-        in_context = ResolvedOption(said, OptionOrigin.CONTEXT, self._place(name)) if said else None
+        in_context = ResolvedOption(said, OptionOrigin.CONTEXT, self._place(name.replace("_", "-"))) if said else None
         if self._flags.get(name):
-            return ResolvedOption(self._flags[name], OptionOrigin.FLAG, f"--{name}")
+            return ResolvedOption(self._flags[name], OptionOrigin.FLAG, f"--{name.replace('_', '-')}")
         if in_context is not None and self._selected.kind is OptionOrigin.FLAG:
             return in_context
         if self._environment.get(variable):
@@ -218,6 +232,19 @@ class _OptionResolver:
         if named := self._environment.get(f"{variable}_FILE"):
             return ResolvedOption(Secret(file=named), OptionOrigin.ENVIRONMENT, f"{variable}_FILE")
         return in_context or ResolvedOption(Secret())
+
+    def tls_files(self, server: ResolvedOption) -> dict[str, ResolvedOption]:
+        """Resolve the files of TLS. Those of a context are for its broker; a key is from where its certificate is."""
+        found = {name: self._file(name, server) for name in ("ca_file", "client_cert", "client_key")}
+        cert, key = found["client_cert"], found["client_key"]
+        if key.value is not None and cert.value is not None and key.kind is not cert.kind:
+            found["client_key"] = ResolvedOption(None)
+        return found
+
+    def _file(self, name: str, server: ResolvedOption) -> ResolvedOption:
+        found = self._found(name) or ResolvedOption(None)
+        is_of_another = found.kind is OptionOrigin.CONTEXT and self._context.server not in {None, server.value}
+        return ResolvedOption(None) if is_of_another else found
 
     def _key_in_context(self, server: ResolvedOption) -> ResolvedOption | None:
         context = self._context

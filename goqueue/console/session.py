@@ -23,6 +23,7 @@ from goqueue.quantities import parse_duration, quoted
 
 if TYPE_CHECKING:
     from goqueue.client import Client
+    from goqueue.client.tls import TlsOptions
 
 _CONNECT_SECONDS = 5.0
 
@@ -61,6 +62,10 @@ class Session:
         return self.secret.read()
 
     @property
+    def tls(self) -> "TlsOptions | None":
+        return None if self.choices is None else self.choices.tls
+
+    @property
     def for_people(self) -> bool:
         """True if the output format is a table, so that stderr may say more."""
         return self.output in FOR_PEOPLE
@@ -84,7 +89,7 @@ class Session:
 
         key = self.api_key
         reach(address.parse(self.server), self.timeout)
-        with Client(self.server, self.timeout, api_key=key) as client:
+        with Client(self.server, self.timeout, api_key=key, tls=self.tls) as client:
             if key is not None and client.version().get("authentication", "none") == "none":
                 raise UsageInvalid(
                     f"the broker at {self.server} has no API keys: it would ignore the one of {self._key_origin()}",

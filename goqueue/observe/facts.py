@@ -92,6 +92,20 @@ class ClockJump:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFacts:
+    """The certificate that the broker uses, and why the files are not in use as they are now."""
+
+    path: str
+    names: tuple[str, ...]
+    issuer: str
+    expires_ns: int
+    seconds_left: float
+    fingerprint: str
+    client_auth: Literal["none", "optional", "required"]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFacts:
     """The broker's process now and in the last minute."""
 

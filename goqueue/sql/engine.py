@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from goqueue.client import Nanoseconds
+from goqueue.client.tls import TlsOptions
 from goqueue.limits import SQL_MESSAGES_MAX
 from goqueue.spark.logs.broker import BrokerLogs
 from goqueue.spark.logs.directory import DirectoryLogs
@@ -53,8 +54,8 @@ _SETTINGS: dict[str, Any] = {
 _STREAMED = {"STREAMING_LIMIT", "PROJECTION", "FILTER"}
 
 
-def broker_logs(url: str, key: str | None) -> LogSource:
-    return BrokerLogs(url, key)
+def broker_logs(url: str, key: str | None, tls: TlsOptions | None = None) -> LogSource:
+    return BrokerLogs(url, key, tls=tls)
 
 
 def directory_logs(path: str) -> LogSource:

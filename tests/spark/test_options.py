@@ -235,7 +235,8 @@ def test_every_option_that_is_known_is_read() -> None:
         "endingOffsetsByTimestamp": '{"a": {"0": 1}}', "maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "1",
         "maxTriggerDelay": "1s", "maxBytesPerTrigger": "1", "minPartitions": "1", "splitBytes": "1",
         "failOnDataLoss": "false", "includeHeaders": "true", "columns": "key", "groupId": "g",
-        "isolation": "read_committed", "delayed": "true",
+        "isolation": "read_committed", "delayed": "true", "goqueue.caFile": "ca.pem",
+        "goqueue.clientCert": "c.pem", "goqueue.clientKey": "c.key",
     }  # fmt: skip
     assert set(examples) == set(READ_OPTIONS)
     plain = read_options({"path": "/data"})

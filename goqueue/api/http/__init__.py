@@ -8,6 +8,8 @@
     connection      one client: answers in order, closes in time; the protocol class of uvicorn
     bridge          applications behind the connections
     sockets         sockets to listen on
+    certificates    the certificate of the broker, and its reload
+    tls_listener    connections whose clients speak TLS
     server          listening, and the stop
 
 It is not a framework and has no routes: connections call the one function of their `ServerState`.

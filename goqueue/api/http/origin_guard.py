@@ -34,6 +34,10 @@ class OriginGuard:
         self._known: set[str | None] = {None}
         """Host headers that were allowed before. HTTP/1.0 may have none; browsers do not use it."""
 
+    def allow(self, hosts: Collection[str]) -> None:
+        """Allow more host names."""
+        self._hosts |= {name.lower() for name in hosts if ANY not in name}
+
     def admit(self, request: HttpRequest) -> HttpResponse | None:
         """Admit a request, or raise an error. Return the answer if it is a preflight of an allowed page."""
         headers = request.headers

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import socket
-import ssl
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from goqueue.api.http import sockets
 from goqueue.api.http.connection import HttpConnection
 from goqueue.api.http.server_state import STATE_KEY, ServerState
+from goqueue.api.http.tls_listener import ContextSource, TlsListener
 from goqueue.limits import HTTP_BACKLOG
 
 CANCEL_SECONDS = 1.0
@@ -22,7 +24,7 @@ class Server(ServerState):
     that looks for the stop ten times a second are not used: the daemon has its own order.
     """
 
-    _listeners: list[asyncio.Server] | None = None
+    _listeners: Sequence[asyncio.Server | TlsListener] | None = None
     _address: str | tuple[str, int] | None = None
 
     @property
@@ -38,9 +40,12 @@ class Server(ServerState):
         *,
         uds: str | None = None,
         fd: int | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: ContextSource | None = None,
     ) -> None:
-        """Listen on a path or a file descriptor if one is given, otherwise on the address."""
+        """Listen on a path or a file descriptor if one is given, otherwise on the address.
+
+        With `tls` each of them speaks TLS, with the context that it returns at the time of a connection.
+        """
         assert self._listeners is None, "a server starts once"
         if fd is not None:
             listeners = [sockets.inherited(fd)]
@@ -55,7 +60,7 @@ class Server(ServerState):
         name = listeners[0].getsockname()
         self._address = name if isinstance(name, str) else (name[0], name[1])
 
-    async def _serve(self, listeners: list[socket.socket], tls: ssl.SSLContext | None) -> None:
+    async def _serve(self, listeners: list[socket.socket], tls: ContextSource | None) -> None:
         from uvicorn import Config  # noqa: PLC0415 - not where another server listens
         from uvicorn import Server as Uvicorn  # noqa: PLC0415
 
@@ -68,14 +73,17 @@ class Server(ServerState):
             proxy_headers=False,
             backlog=HTTP_BACKLOG,
             workers=1,  # whatever the environment says
-            ssl_context_factory=None if tls is None else lambda *_: tls,
         )
         config.load()
         server = Uvicorn(config)
         server.lifespan = config.lifespan_class(config)
         self.app, server.lifespan.state[STATE_KEY] = _without_app, self
-        await server.startup(sockets=listeners)
-        self._listeners = server.servers
+        if tls is None:
+            await server.startup(sockets=listeners)
+            self._listeners = server.servers
+            return
+        new_connection = partial(HttpConnection, config, server.server_state, server.lifespan.state)
+        self._listeners = [TlsListener(one, self, tls, new_connection) for one in listeners]
 
     async def stop(self, seconds: float) -> None:
         """Stop listening, answer requests in progress for so many seconds, then close the remaining connections."""

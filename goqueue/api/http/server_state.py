@@ -44,6 +44,9 @@ class HttpLimits:
     pipelined: int = limits.HTTP_PIPELINED
     drain_bytes: int = limits.HTTP_DRAIN_BYTES
     drain_seconds: float = limits.HTTP_DRAIN_SECONDS
+    handshakes: int = limits.TLS_HANDSHAKES
+    """Beyond the connections; without TLS there are none."""
+    handshake_seconds: float = limits.TLS_HANDSHAKE_SECONDS
 
     def within(self, files_max: int | None) -> Self:
         """Return these limits with no more connections than open files are left after those of storage."""

@@ -91,7 +91,7 @@ def replay(*, flags: ReplayFlags, consent: Consent, request: InspectRequest) -> 
     _check(request, flags)
     wanted = None if flags.query is None else checked_query(flags.query)
     fields = json_fields(flags.json_schema, flags.infer, no_json=False)
-    chosen = resolve_options({"server": flags.server, "api_key": flags.server_key}, os.environ)
+    chosen = resolve_options({"server": flags.server, "api_key": flags.server_key, **request.tls_flags}, os.environ)
     to = destination(chosen, flags.into, flags.keep_partitions, flags.identity, flags.rate)
     logs = request.logs()
     plan = None if wanted is not None else request.plan(logs)
@@ -170,7 +170,9 @@ def destination(
 ) -> "TopicDestination":
     from goqueue.spark.transfer.replay import TopicDestination  # noqa: PLC0415 - it needs Arrow
 
-    return TopicDestination(chosen.server.value, into, chosen.api_key.value.read(), identity, rate, keep_partitions)
+    return TopicDestination(
+        chosen.server.value, into, chosen.api_key.value.read(), identity, rate, keep_partitions, chosen.tls
+    )
 
 
 def _session(request: InspectRequest, chosen: ResolvedOptions) -> Session:

@@ -15,6 +15,9 @@ from goqueue.console import terminal
 from goqueue.console.extras import require_extra
 from goqueue.console.failure import UsageInvalid
 from goqueue.console.flags import (
+    CaFileFlag,
+    ClientCertFlag,
+    ClientKeyFlag,
     ContextFlag,
     KeyFileFlag,
     NoHeadersFlag,
@@ -28,6 +31,7 @@ from goqueue.console.rows import Column, Row, parse_sort, sort_rows, write_rows
 from goqueue.quantities import format_count, format_size, quoted
 
 if TYPE_CHECKING:
+    from goqueue.client.tls import TlsOptions
     from goqueue.console.positions import Position
     from goqueue.spark.logs.port import Isolation, LogSource
     from goqueue.spark.reading.plan import ReadBound, ReadPlan, ReadPoint, TopicSelection
@@ -60,6 +64,9 @@ class ReadFlags:
         str | None, typer.Option("--api-key", metavar="KEY", help="API key of the broker (GOQUEUE_API_KEY).")
     ] = None
     api_key_file: KeyFileFlag = None
+    ca_file: CaFileFlag = None
+    client_cert: ClientCertFlag = None
+    client_key: ClientKeyFlag = None
     first: Annotated[
         str | None,
         typer.Option("--from", metavar="PLACE", help="Begin at earliest, an offset, a time, a day, or -24h."),
@@ -140,10 +147,17 @@ class InspectRequest:
     """Names or patterns; empty for all."""
     flags: ReadFlags
     cluster: SparkFlags
+    tls: "TlsOptions | None" = None
 
     @property
     def for_people(self) -> bool:
         return self.flags.output in {"table", "wide"}
+
+    @property
+    def tls_flags(self) -> dict[str, str | None]:
+        """The flags of TLS, for every broker of the call."""
+        flags = self.flags
+        return {"ca_file": flags.ca_file, "client_cert": flags.client_cert, "client_key": flags.client_key}
 
     def logs(self, *, all_frames: bool = False) -> "LogSource":
         """Open the logs; with `all_frames`, messages of open and aborted transactions count as well."""
@@ -154,7 +168,7 @@ class InspectRequest:
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
             reach(address.parse(self.url), flag="`--url URL`")
-            return BrokerLogs(self.url, self.token, isolation=isolation)
+            return BrokerLogs(self.url, self.token, isolation=isolation, tls=self.tls)
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
         assert self.path is not None
@@ -241,7 +255,7 @@ def with_request(command: Callable[..., None], argument: Any = PlacesArgument) -
 
 
 def _make_request(places: list[str], flags: ReadFlags, cluster: SparkFlags) -> InspectRequest:
-    url, token = _broker(flags, has_places=bool(places))
+    url, token, tls = _broker(flags, has_places=bool(places))
     if url is None and not places:
         raise UsageInvalid(
             "there is nothing to read", hint="name a data directory, a broker with --url, or its context with --context"
@@ -254,28 +268,31 @@ def _make_request(places: list[str], flags: ReadFlags, cluster: SparkFlags) -> I
         )
     if url is None:
         return InspectRequest(places[0], None, None, tuple(places[1:]), flags, cluster)
-    return InspectRequest(None, url, token, tuple(places), flags, cluster)
+    return InspectRequest(None, url, token, tuple(places), flags, cluster, tls)
 
 
-def _broker(flags: ReadFlags, *, has_places: bool) -> tuple[str | None, str | None]:
-    """Return the broker to read and its API key; a directory needs neither.
+def _broker(flags: ReadFlags, *, has_places: bool) -> "tuple[str | None, str | None, TlsOptions | None]":
+    """Return the broker to read, its API key and the files of TLS; a directory needs none of them.
 
     A broker is named by --url or --context. The current context counts where nothing else is named.
     """
     if flags.url is None and flags.context is None and has_places:
-        return None, None
+        return None, None, None
     given = {
         "server": flags.url,
         "context": flags.context,
         "api_key": flags.api_key,
         "api_key_file": flags.api_key_file,
+        "ca_file": flags.ca_file,
+        "client_cert": flags.client_cert,
+        "client_key": flags.client_key,
     }
     resolved = resolve_options(given, os.environ)
     if resolved.server.kind not in {OptionOrigin.FLAG, OptionOrigin.CONTEXT}:
         if flags.context is not None:
             raise UsageInvalid(f"context {flags.context} has no server", hint="name a broker with --url")
-        return None, None
-    return resolved.server.value, resolved.api_key.value.read()
+        return None, None, None
+    return resolved.server.value, resolved.api_key.value.read(), resolved.tls
 
 
 def _points(flags: ReadFlags) -> "tuple[ReadPoint, ReadPoint]":

@@ -146,7 +146,7 @@ def _into(request: InspectRequest, flags: StreamFlags) -> "FileOutput | TopicDes
         return FileOutput(flags.out, flags.form, directories)
     if flags.into is None or flags.out is not None:
         raise UsageInvalid("one of --out and --into is needed", hint="--out for files, --into for a topic")
-    broker = resolve_options({"server": flags.server, "api_key": flags.server_key}, os.environ)
+    broker = resolve_options({"server": flags.server, "api_key": flags.server_key, **request.tls_flags}, os.environ)
     return destination(broker, flags.into, flags.keep_partitions)
 
 

@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from goqueue.client import Client
+from goqueue.client.tls import TlsOptions
 from goqueue.errors import SegmentNotFound, TopicNotFound
 from goqueue.limits import SCAN_CHUNK_BYTES
 from goqueue.spark.logs.port import READ_COMMITTED, Isolation, OpenSegment, TransactionDecisions
@@ -29,12 +30,14 @@ class BrokerLogs:
     is_delayed: bool = field(default=False, kw_only=True)
     """As with directories."""
     isolation: Isolation = field(default=READ_COMMITTED, kw_only=True)
+    tls: TlsOptions | None = field(default=None, kw_only=True)
+    """Files on the machine of each process that reads."""
 
     @cached_property
     def client(self) -> Client:
-        return Client(self.name, _TIMEOUT_SECONDS, api_key=self.token)
+        return Client(self.name, _TIMEOUT_SECONDS, api_key=self.token, tls=self.tls)
 
-    def __getstate__(self) -> dict[str, str | bool | None]:
+    def __getstate__(self) -> dict[str, str | bool | TlsOptions | None]:
         return {name: value for name, value in self.__dict__.items() if name != "client"}
 
     def close(self) -> None:
@@ -43,7 +46,7 @@ class BrokerLogs:
 
     def topics(self) -> dict[str, tuple[int, ...]]:
         if "client" not in self.__dict__:
-            with Client(self.name, _FIRST_SECONDS, api_key=self.token) as client:
+            with Client(self.name, _FIRST_SECONDS, api_key=self.token, tls=self.tls) as client:
                 client.topics()
         found = self.client.topic_details(internal=True)
         return {topic.name: tuple(range(topic.partitions)) for topic in sorted(found, key=lambda topic: topic.name)}

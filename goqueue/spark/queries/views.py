@@ -35,6 +35,7 @@ from goqueue.spark.queries.tables import (
     without_raw,
 )
 from goqueue.spark.reading.columns import schema_of
+from goqueue.spark.reading.options import tls_to_options
 from goqueue.spark.reading.plan import EARLIEST, LATEST, PartitionRange, ReadBound, ReadPlan, TopicSelection, make_plan
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ def place_options(logs: LogSource) -> dict[str, str]:
     isolation = {"isolation": str(logs.isolation)}
     if not isinstance(logs, BrokerLogs):
         return {"path": logs.name} | isolation
-    return {"goqueue.url": logs.name} | isolation | ({"goqueue.token": logs.token} if logs.token else {})
+    token = {"goqueue.token": logs.token} if logs.token else {}
+    return {"goqueue.url": logs.name} | isolation | token | tls_to_options(logs.tls)
 
 
 def _by_topic(values: Mapping[tuple[str, int], int | None]) -> str:

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from goqueue.client.environment import environment_key
+from goqueue.client.tls import TlsOptions
 from goqueue.errors import GoQueueError, RequestInvalid
 from goqueue.nearest import nearest
 from goqueue.quantities import parse_size, parse_time, quoted
 from goqueue.spark.logs.port import READ_COMMITTED, READ_UNCOMMITTED, Isolation, LogSource, PartitionRef
 from goqueue.spark.reading.plan import ReadBound, ReadPoint, TimePoint, TopicSelection, check_pattern
 
+TLS_OPTIONS = ("goqueue.caFile", "goqueue.clientCert", "goqueue.clientKey")
 READ_OPTIONS = (
     "path",
     "goqueue.url",
     "goqueue.token",
+    *TLS_OPTIONS,
     "subscribe",
     "subscribePattern",
     "assign",
@@ -67,13 +70,14 @@ class ReadOptions:
     trigger_delay: float
     bytes_per_trigger: int | None
     group: str | None
+    tls: TlsOptions | None = None
 
     def logs(self) -> LogSource:
         """Open the logs. Imported here, because a broker needs the client and a directory does not."""
         if self.url is not None:
             from goqueue.spark.logs.broker import BrokerLogs  # noqa: PLC0415
 
-            return BrokerLogs(self.url, self.token, is_delayed=self.is_delayed, isolation=self.isolation)
+            return BrokerLogs(self.url, self.token, is_delayed=self.is_delayed, isolation=self.isolation, tls=self.tls)
         from goqueue.spark.logs.directory import DirectoryLogs  # noqa: PLC0415
 
         assert self.path is not None
@@ -151,6 +155,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         trigger_delay=options.take("maxTriggerDelay", read_duration) or 15 * 60.0,
         bytes_per_trigger=options.take("maxBytesPerTrigger", parse_split_size),
         group=options.text("groupId"),
+        tls=tls_options(options),
     )
     options.check()
     return found
@@ -163,6 +168,17 @@ def _token(options: OptionReader) -> str | None:
     """Return the key of the options or, for a broker, that of the driver's environment: executors have another."""
     given = options.text("goqueue.token")
     return environment_key() if given is None and options.text("goqueue.url") is not None else given
+
+
+def tls_options(options: OptionReader) -> TlsOptions | None:
+    """Return the files of the options, or those of the driver's environment."""
+    found = TlsOptions(*map(options.text, TLS_OPTIONS)).or_environment()
+    return found if any(found) else None
+
+
+def tls_to_options(tls: TlsOptions | None) -> dict[str, str]:
+    """Return the options that `tls_options` reads."""
+    return {name: path for name, path in zip(TLS_OPTIONS, tls or (), strict=False) if path is not None}
 
 
 def parse_names(text: str) -> tuple[str, ...]:

@@ -19,15 +19,17 @@ from goqueue.broker.transactions.records import check_transactional_id
 from goqueue.client import address
 from goqueue.client.api_request import check_api_key
 from goqueue.client.environment import environment_key
+from goqueue.client.tls import TlsOptions
 from goqueue.errors import RequestInvalid
 from goqueue.limits import TRANSACTION_SECONDS_MAX, TRANSACTION_SECONDS_MIN
 from goqueue.nearest import nearest
 from goqueue.quantities import format_duration, quoted
-from goqueue.spark.reading.options import OptionReader, read_duration
+from goqueue.spark.reading.options import TLS_OPTIONS, OptionReader, read_duration, tls_options
 
 WRITE_OPTIONS = (
     "goqueue.url",
     "goqueue.token",
+    *TLS_OPTIONS,
     "topic",
     "writeId",
     "transactional_id",
@@ -55,6 +57,7 @@ class WriteOptions:
     """Where all rows go; None where each says it."""
     write_id: str | None
     delivery_seconds: float
+    tls: TlsOptions | None = None
     transactional_id: str | None = None
     """Whose transactions the rows are written in."""
     transaction_seconds: float = TRANSACTION_SECONDS_MAX
@@ -82,6 +85,7 @@ def write_options(given: Mapping[str, str], *, is_stream: bool) -> WriteOptions:
         topic=options.text("topic"),
         write_id=write_id,
         delivery_seconds=options.take("deliveryTimeout", _timeout) or _DELIVERY_SECONDS,
+        tls=tls_options(options),
         transactional_id=options.take("transactional_id", _transactional_id),
         transaction_seconds=options.take("transaction_timeout", _open_for) or TRANSACTION_SECONDS_MAX,
     )

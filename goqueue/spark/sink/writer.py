@@ -16,8 +16,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from goqueue.client import Client, address, admin_requests
 from goqueue.client.admin_requests import TopicInfo
-from goqueue.client.api_request import check_api_key, tls_context
+from goqueue.client.api_request import check_api_key
 from goqueue.client.connection import Connection
+from goqueue.client.tls import tls_context
 from goqueue.client.transaction_requests import TransactionIdentity
 from goqueue.errors import (
     MessageTooLarge,
@@ -91,7 +92,13 @@ def task_context() -> TaskContext:
 
 
 def client_of(options: WriteOptions) -> Client:
-    return Client(options.url, options.delivery_seconds, connect_timeout=_CONNECT_SECONDS, api_key=options.token)
+    return Client(
+        options.url,
+        options.delivery_seconds,
+        connect_timeout=_CONNECT_SECONDS,
+        api_key=options.token,
+        tls=options.tls,
+    )
 
 
 def topic_to_write(client: Client, name: str) -> TopicInfo:
@@ -120,7 +127,9 @@ def write(
     with ExitStack() as owned:
         client = owned.enter_context(client_of(options))
         broker = address.parse(options.url)
-        connection = Connection(broker, _CONNECT_SECONDS, tls_context(broker, None), check_api_key(options.token))
+        connection = Connection(
+            broker, _CONNECT_SECONDS, tls_context(broker, options.tls), check_api_key(options.token)
+        )
         owned.callback(connection.close)
         wire = PipelinedConnection(connection, options.delivery_seconds)
         delivery = TaskProducer(client, wire, who, options.delivery_seconds, whose)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from goqueue.client import Client
+from goqueue.client.tls import TlsOptions
 from goqueue.errors import GoQueueError, GroupNotFound
 from goqueue.spark.logs.port import PartitionRef
 from goqueue.spark.reading.plan import PartitionRange, ReadPlan
@@ -52,14 +53,18 @@ _TIMEOUT_SECONDS = 3.0  # a query does not wait longer for what is only told
 class GroupProgress:
     """Tells a broker how far a query is. That it cannot be told ends no query."""
 
-    def __init__(self, url: str, token: str | None, group: str) -> None:
+    def __init__(self, url: str, token: str | None, group: str, tls: TlsOptions | None = None) -> None:
         self._url = url
         self._token = token
+        self._tls = tls
         self._group = group
         self._told: Positions = {}
 
     def report(self, positions: Positions) -> None:
-        with suppress(GoQueueError), Client(self._url, _TIMEOUT_SECONDS, api_key=self._token) as client:
+        with (
+            suppress(GoQueueError),
+            Client(self._url, _TIMEOUT_SECONDS, api_key=self._token, tls=self._tls) as client,
+        ):
             if self._has_members(client):
                 return  # their progress is not this query's
             for (topic, number), offset in positions.items():

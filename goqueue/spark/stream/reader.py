@@ -68,7 +68,9 @@ class GoQueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._logs = options.logs()
         self._extract = Extract(self._logs, columns, fails_on_loss=options.fails_on_loss)
         self._group = (
-            GroupProgress(options.url, options.token, options.group) if options.url and options.group else None
+            GroupProgress(options.url, options.token, options.group, options.tls)
+            if options.url and options.group
+            else None
         )
         self._limits = TriggerLimits(
             options.offsets_per_trigger, options.bytes_per_trigger, options.offsets_least, options.trigger_delay

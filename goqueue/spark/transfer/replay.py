@@ -15,11 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
 
 from goqueue.client import Client
+from goqueue.client.tls import TlsOptions
 from goqueue.errors import RequestInvalid, TopicNotFound
 from goqueue.spark.logs.port import LogSource
 from goqueue.spark.queries.results import distinct_names
 from goqueue.spark.queries.tables import RAW_COLUMNS
 from goqueue.spark.queries.views import TopicViews, read_ranges
+from goqueue.spark.reading.options import tls_to_options
 from goqueue.spark.reading.plan import ReadPlan
 
 if TYPE_CHECKING:
@@ -45,11 +47,12 @@ class TopicDestination:
     rate: float | None = None
     """Messages a second, of all tasks together."""
     keeps_partitions: bool = False
+    tls: TlsOptions | None = None
 
     @property
     def options(self) -> dict[str, str]:
         found = {"goqueue.url": self.server, "topic": self.topic}
-        return found | ({"goqueue.token": self.token} if self.token else {})
+        return found | ({"goqueue.token": self.token} if self.token else {}) | tls_to_options(self.tls)
 
 
 def messages_of(
@@ -101,7 +104,7 @@ def _as_text(field: "StructField") -> Any:
 
 def check_destination(to: TopicDestination, plan: ReadPlan | None) -> None:
     """Check that the topic exists and has enough partitions, before anything is read."""
-    with Client(to.server, connect_timeout=_CONNECT_SECONDS, api_key=to.token) as client:
+    with Client(to.server, connect_timeout=_CONNECT_SECONDS, api_key=to.token, tls=to.tls) as client:
         try:
             found = client.topic(to.topic)
         except TopicNotFound as error:

@@ -17,6 +17,7 @@ from goqueue.errors import BrokerStopping, BrokerUnreachable, GoQueueError, Requ
 if TYPE_CHECKING:
     from goqueue.client import AsyncReader, Message
     from goqueue.client.admin_requests import GroupDetails
+    from goqueue.client.tls import TlsOptions
 
 
 class BrokerCall(NamedTuple):
@@ -285,7 +286,7 @@ class Service:
         return f"<Service {self.address} {self.link.state}>"
 
 
-def connect(server: str | None, timeout: float, api_key: str | None = None) -> Service:
+def connect(server: str | None, timeout: float, api_key: str | None = None, tls: "TlsOptions | None" = None) -> Service:
     """Create a service for the broker at an address."""
     from goqueue.client import AsyncClient, address  # noqa: PLC0415 - tests of the service itself need neither
 
@@ -303,4 +304,4 @@ def connect(server: str | None, timeout: float, api_key: str | None = None) -> S
         writer.close()
         return None
 
-    return Service(AsyncClient(server, seconds, api_key=api_key), str(place), SystemClock(), probe)
+    return Service(AsyncClient(server, seconds, api_key=api_key, tls=tls), str(place), SystemClock(), probe)

@@ -179,7 +179,7 @@ async def serving(
     running = RunningServer(handle, HttpLimits(**limits))
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: running.faults.append(context.get("exception") or Exception(context)))
-    await running.server.start("127.0.0.1", 0, tls=tls)
+    await running.server.start("127.0.0.1", 0, tls=None if tls is None else lambda: tls)
     try:
         yield running
     finally:

@@ -1,0 +1,70 @@
+"""Settings that are valid alone but not together, and addresses that other machines must not reach as they are."""
+
+from collections.abc import Iterator, Mapping
+
+from goqueue.config.settings import SETTINGS
+from goqueue.config.value_types import SettingValue
+from goqueue.quantities import format_duration, quoted
+
+_NONE = "none"
+
+
+def conflicts(values: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    """Find settings that are valid alone but not together: the key to change, and why."""
+    merged = {setting.key: setting.default for setting in SETTINGS} | dict(values)
+
+    def shorter(key: str, other: str, consequence: str = "") -> Iterator[tuple[str, str]]:
+        one, least = float(merged[key]), float(merged[other])
+        if one < least:
+            found, wanted = format_duration(one, exact=True), format_duration(least, exact=True)
+            yield key, f"{found} is shorter than {other} ({wanted}){consequence}"
+
+    yield from shorter("groups.max_retry_delay", "groups.retry_delay")
+    yield from _exposures(merged)
+    yield from _tls_conflicts(merged)
+    if merged["storage.flush"] == "interval":
+        consequence = ": segments would end before their first sync"
+        yield from shorter("storage.segment_age", "storage.flush_interval", consequence)
+
+
+def _tls_conflicts(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    if merged["tls.cert"] == _NONE:
+        for key in ("tls.key", "tls.client_ca"):
+            if merged[key] != _NONE:
+                yield key, f"{quoted(str(merged[key]))} is of no use without tls.cert, the certificate of the broker"
+
+
+def _exposures(merged: Mapping[str, SettingValue]) -> Iterator[tuple[str, str]]:
+    """Find an address that other machines reach, while something that protects it is off."""
+    if merged["server.uds"] == _NONE:  # a socket file is for this machine
+        sentence = exposure_of(
+            str(merged["server.host"]),
+            has_keys=merged["security.authentication"] == "keys",
+            has_tls=merged["tls.cert"] != _NONE,
+            insecure=bool(merged["security.insecure"]),
+        )
+        if sentence is not None:
+            yield "server.host", sentence
+
+
+def exposure_of(host: str, *, has_keys: bool, has_tls: bool, insecure: bool) -> str | None:
+    """Return why the broker must not listen on an address, or None if it may."""
+    missing = [] if has_keys else ["authentication (`goqueue serve --auth`)"]
+    missing += [] if has_tls else ["TLS (`--tls-cert FILE --tls-key FILE`)"]
+    if insecure or not missing or _is_loopback(host):
+        return None
+    return (
+        f"other machines could use {quoted(host)} without {' and '.join(missing)}: add"
+        f" {'both' if missing[1:] else 'it'}, listen on 127.0.0.1, or accept it with `goqueue serve --insecure`"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    from ipaddress import ip_address  # noqa: PLC0415 - commands that only print help start sooner without it
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
