@@ -50,17 +50,17 @@ def test_every_kind_of_client_uses_a_broker_over_tls(broker: LocalBroker, files:
     with Client(broker.url, tls=trust) as client:
         assert [len(one.text) for one in client.reader("orders")] == [100_000, 1]
     with httpx.Client(verify=trust) as http, Client(broker.url, http=http) as client:
-        assert client.topics() == ["orders"]
+        assert "orders" in client.topics()
 
     async def ask() -> None:
         async with AsyncClient(broker.url, ca_file=ca) as client:
             assert [len(one.text) async for one in client.reader("orders")] == [100_000, 1]
         async with httpx.AsyncClient(verify=trust) as http, AsyncClient(broker.url, http=http) as client:
-            assert await client.topics() == ["orders"]
+            assert "orders" in await client.topics()
 
     asyncio.run(ask())
-    assert cli(broker.url, "topic", "list", "-o", "name", "--ca-file", ca).out == "orders\n"
-    assert cli(broker.url, "topic", "list", "-o", "name", GOQUEUE_CA_FILE=ca).out == "orders\n"
+    assert "orders" in cli(broker.url, "topic", "list", "-o", "name", "--ca-file", ca).out
+    assert "orders" in cli(broker.url, "topic", "list", "-o", "name", GOQUEUE_CA_FILE=ca).out
     options = read_options({"goqueue.url": broker.url, "subscribe": "orders", "goqueue.caFile": ca})
     with closing(options.logs()) as logs:
         assert logs.topics()["orders"] == (0,)
@@ -71,10 +71,10 @@ def test_context_has_the_authority_of_its_broker(broker: LocalBroker, files: Pat
     made = cli("", "config", "create", "tls", "-s", broker.url, "--ca-file", str(files / "ca.pem"), **config)
     assert made.code == 0, made.err
     with Client(broker.url, ca_file=str(files / "ca.pem")) as client:
-        client.create_topic("orders", 1, exist_ok=True)
-    assert cli("", "topic", "describe", "orders", **config).code == 0
+        client.create_topic("invoices", 1)
+    assert cli("", "topic", "describe", "invoices", **config).code == 0
     completed = cli("", "__complete", "goqueue-cli topic describe ", **config)
-    assert "orders" in completed.out
+    assert "invoices" in completed.out
 
 
 def test_untrusted_broker_is_refused_at_once_in_one_sentence(broker: LocalBroker) -> None:
