@@ -85,6 +85,10 @@ class DelayedNotPending(CallerError):
     """The delayed message was already delivered, cancelled or expired; `details["state"]` says which."""
 
 
+class TraceNotFound(CallerError):
+    """Nothing is known of a message with this trace id, or at this position."""
+
+
 class EndpointNotFound(CallerError):
     """No endpoint has this path."""
 

@@ -346,6 +346,29 @@ STALL_LONG_SECONDS = 5.0  # of one pause before it is a finding: clients with sh
 STALL_REPORT_SECONDS = 3600.0  # that it stays a finding
 UNCLEAN_START_SECONDS = 24 * 3600.0  # that it stays a finding
 
+# --- tracing ---
+TRACE_RECORDS = 10_000  # in memory: about 4 MB
+TRACE_RECORDS_MAX = 1_000_000
+TRACE_FILE_BYTES = 8 * MIB
+TRACE_FILES_BYTES = 64 * MIB  # of all trace files together: a question that reads all of them takes a second or two
+TRACE_FILES_BYTES_MIN = MIB
+TRACE_FILES_BYTES_MAX = 64 * 1024 * MIB
+TRACE_WRITE_SECONDS = 0.25  # between writes: what a crash can take from the trace files
+TRACE_OUTBOX_RECORDS = 50_000  # waiting to be written; what a disk does not take is dropped and counted
+TRACE_RANGES_MAX = 500  # of one record
+TRACE_BLOCK_OFFSETS = 1_024  # that are sampled together: as many as a usual batch
+TRACE_KEPT_BLOCKS = 10_000  # that are kept because of an error, though sampling would not
+TRACE_LEASES = 20_000  # whose member and time are known when their messages are settled
+TRACE_SLOW_SAMPLES = 1_000  # of which the slowest hundredth is slow
+TRACE_PROMOTIONS_SECOND = 50  # searches for the earlier records of messages that failed, each of a millisecond
+TRACE_HOPS_MAX = 50  # copies of one message in its journey
+TRACE_EVENTS_MAX = 1_000  # of one trace; what a message that is redelivered for hours has more is left out
+TRACE_COPY_SCAN_BYTES = 8 * MIB  # of a target, in which a copy is searched
+TRACE_ID_SCAN_BYTES = 64 * MIB  # of batches with headers, in which a trace id is searched
+TRACE_FOUND_MAX = 100  # messages with the same trace id
+TRACES = 50  # of a list that does not say how many
+TRACES_MAX = 500
+
 # --- names ---
 LOG_NAME_BYTES_MAX = 255  # of one part; the file systems' own limit
 LOG_DEPTH_MAX = 4  # parts of a name: topic, partition, and a log that belongs to a partition
@@ -386,6 +409,8 @@ assert FILTER_DECOMPRESSED_BYTES >= VALUE_BYTES_MAX  # so that any value can be 
 assert DISK_FREE_MIN_BYTES < DISK_FREE_CRITICAL_BYTES < DISK_FREE_LOW_BYTES
 assert 0 < DISK_FREE_CRITICAL < DISK_FREE_LOW < 1
 assert LOOP_SLOW_SECONDS < LOOP_STUCK_SECONDS < FLUSH_STUCK_SECONDS
+assert TRACE_FILES_BYTES_MIN <= TRACE_FILE_BYTES < TRACE_FILES_BYTES <= TRACE_FILES_BYTES_MAX
+assert TRACE_RECORDS <= TRACE_OUTBOX_RECORDS <= TRACE_RECORDS_MAX
 assert JOIN_BATCH_SECONDS < GROUP_REBALANCE_SECONDS < REVOCATION_SECONDS < GROUP_STUCK_SECONDS
 assert GROUP_TROUBLE_SECONDS < GROUP_BEHIND_SECONDS < GROUP_STUCK_SECONDS < GROUP_ABANDONED_SECONDS
 assert TRANSACTION_STUCK_SECONDS < TRANSACTION_HUNG_SECONDS < TRANSACTION_SECONDS

@@ -54,6 +54,15 @@ A dead letter is a message that was rejected or failed too often. Those of topic
 unless a setting names another one.
 """
 
+_TRACE = """Show what happened to messages.
+
+\b
+  goqueue-cli trace get orders/0@17
+  goqueue-cli trace get 0af7651916cd43dd8448eb211c80319c
+
+A trace follows a message through redeliveries, delay, dead-letter queue, redrive and transactions.
+"""
+
 _TRANSACTION = """List open transactions and what they hold back, and abort them.
 
 \b
@@ -141,6 +150,7 @@ _COMMANDS = (
     ),
     Command("topic scale", ".topics.scaling:scale", "Add partitions to topics while they are used.", "danger"),
     Command("topic watch", ".topics.listing:watch_topics", "Watch the topics: their rates and how they grow."),
+    Command("trace get", ".traces.show:get", "Show what happened to messages, as a waterfall."),
     Command(
         "transaction abort", ".transactions:abort", "Abort open transactions and discard their messages.", "danger"
     ),
@@ -164,6 +174,7 @@ PROGRAM = Program(
         "dlq": _DLQ,
         "group": _GROUP,
         "topic": _TOPIC,
+        "trace": _TRACE,
         "transaction": _TRANSACTION,
     },
     aliases={

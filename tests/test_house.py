@@ -129,6 +129,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
 # The packages of the broker from the roof to the ground: each may use those below it.
 BROKER_FLOORS = (
     "goqueue.broker.offline_catalog",
+    "goqueue.broker.tracing",
     "goqueue.broker.broker",
     "goqueue.broker.losses",
     "goqueue.broker.security",

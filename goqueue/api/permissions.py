@@ -72,6 +72,8 @@ PERMISSIONS: dict[str, Permission] = {
     ),
     "POST /operations/{operation}/undo": _cluster("write"),
     "GET /topics": _TOPICS,
+    # A trace id may be of any topic: the handlers show only traces of topics that the key may read.
+    "GET /traces/{trace}": _TOPICS,
     "POST /topics": Permission("create", "topic"),
     **dict.fromkeys(
         (
@@ -96,6 +98,7 @@ PERMISSIONS: dict[str, Permission] = {
             "GET /topics/{topic}/partitions/{partition}/segments/{segment}/index",
             "GET /topics/{topic}/delayed", "GET /topics/{topic}/delayed/{offset}", f"GET {_DELAYED}",
             "GET /topics/{topic}/dead-letters", "GET /topics/{topic}/dead-letters/errors",
+            "GET /topics/{topic}/partitions/{partition}/messages/{offset}/trace",
         ),
         _topic("read"),
     ),

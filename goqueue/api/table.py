@@ -29,6 +29,7 @@ from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.error_responses import NO_PARTITION, NO_TOPIC, UNREADABLE, UNWRITABLE
 from goqueue.api.permissions import PERMISSIONS
 from goqueue.api.security_table import SECURITY_ENDPOINTS
+from goqueue.api.trace_table import TRACE_ENDPOINTS
 from goqueue.wire.headers import FRAMES, JSON, LEASES, OCTETS
 
 _MESSAGE = {"key": "order-17", "value": "paid", "headers": {"source": "till-3"}}
@@ -71,8 +72,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Endpoint("GET", "/healthz", health.live, "Liveness probe"),
         Endpoint("GET", "/livez", health.live, "Liveness probe"),
         Endpoint(
-            "GET", "/readyz", health.ready, "Readiness probe", answer=health.ReadinessResponse,
-            unwell_status=503,
+            "GET", "/readyz", health.ready, "Readiness probe", answer=health.ReadinessResponse, unwell_status=503,
         ),
         Endpoint("GET", "/version", health.version, "Version of the broker"),
         Endpoint("GET", "/stats", stats.stats, "Statistics of the broker and of all topics"),
@@ -445,5 +445,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             errors=(*NO_TOPIC, *_NO_GROUP, errors.LogFenced, errors.LogClosed, errors.DiskFailed),
         ),
     ),
+    *_tagged("traces", *TRACE_ENDPOINTS),
     *_tagged("security", *SECURITY_ENDPOINTS),
 )  # fmt: skip

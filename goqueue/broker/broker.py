@@ -41,6 +41,7 @@ from goqueue.broker.transactions.partitions import PartitionLookup
 from goqueue.broker.transactions.shards import TransactionShards, count_transaction_logs
 from goqueue.clock import Clock, StallFreeClock
 from goqueue.errors import BrokerStopping, GoQueueError, LogExists, RequestInvalid, TopicBusy, TopicNotFound
+from goqueue.events import Signal
 from goqueue.limits import (
     CATALOG_SEGMENT_BYTES,
     GROUP_LOGS,
@@ -97,6 +98,7 @@ class Broker:
         self._log_settings = log_settings
         self.topics: dict[str, Topic] = {}
         self.delay_scheduler = DelayScheduler(clock)
+        self.on_partition_opened = Signal[[Partition]]()
         self.unclaimed: list[str] = []
         """Logs without a topic. They are left alone and reported."""
         self._catalog = Catalog()
@@ -158,11 +160,8 @@ class Broker:
 
     def _durable_ends(self, topic: Topic) -> dict[str, int]:
         logs = [partition.log for partition in topic.partitions]
-        logs += [
-            delays.delayed_log.log
-            for one in topic.partitions
-            if (delays := self.delay_scheduler.delays(one)) is not None
-        ]
+        found = map(self.delay_scheduler.delays, topic.partitions)
+        logs += [delays.delayed_log.log for delays in found if delays is not None]
         return {log.name.removeprefix(f"{topic.name}/"): log.durable_end for log in logs if log.fence is None}
 
     def _attach_delayed(self, topic: Topic, partition: Partition) -> None:
@@ -304,7 +303,9 @@ class Broker:
 
     def open_partition(self, topic: str, number: int, settings: TopicSettings) -> Partition:
         """Open a partition, creating its log where it is missing."""
-        return Partition(topic, number, self._log_named(log_name(topic, number), settings))
+        partition = Partition(topic, number, self._log_named(log_name(topic, number), settings))
+        self.on_partition_opened.emit(partition)
+        return partition
 
     def _log_named(self, name: str, settings: TopicSettings) -> Log:
         log_settings = self._settings_of(settings)

@@ -59,6 +59,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.TopicBusy: NOT_FOUND,
     errors.TopicExists: NOT_FOUND,
     errors.TopicNotFound: NOT_FOUND,
+    errors.TraceNotFound: NOT_FOUND,
     errors.TransactionAborted: NOT_FOUND,
     errors.TransactionNotOpen: NOT_FOUND,
     errors.RequestTimedOut: TIMED_OUT,

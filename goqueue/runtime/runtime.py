@@ -51,6 +51,7 @@ from goqueue.runtime.event_logs import log_group_events, log_transaction_events
 from goqueue.runtime.event_loop import StallDetector
 from goqueue.runtime.group_runner import GroupRunner
 from goqueue.runtime.runner import completed_within
+from goqueue.runtime.tracer import Tracer, TracingSettings
 from goqueue.runtime.transaction_runner import TransactionRunner
 from goqueue.runtime.upkeep_runner import UpkeepRunner
 from goqueue.storage import scan
@@ -76,6 +77,7 @@ class RuntimeSettings:
     upkeep_seconds: float = UPKEEP_SECONDS
     groups: GroupSettings = field(default_factory=GroupSettings)
     retention_jump_percent: int = RETENTION_JUMP_PERCENT
+    tracing: TracingSettings = field(default_factory=TracingSettings)
 
 
 class Runtime:
@@ -97,6 +99,7 @@ class Runtime:
         self.groups: GroupRunner
         self.transaction_runner: TransactionRunner
         self.stall_detector: StallDetector
+        self.tracer: Tracer
         self._delay_runner: DelayRunner
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
@@ -133,6 +136,7 @@ class Runtime:
                 self._observe_groups(coordinator)
             self.broker.groups.on_opened.subscribe(self._observe_groups)
             log_transaction_events(self.broker, self.metrics.transaction_seconds)
+            self.tracer = Tracer(self.broker, self.settings.tracing, self.clock.now_ns)
         except BaseException:
             self.store.close()
             raise

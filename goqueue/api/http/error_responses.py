@@ -19,6 +19,7 @@ _STATUS: dict[type[GoQueueError], int] = {
             errors.LogNotFound,
             errors.OffsetOutOfRange, errors.OperationNotFound, errors.PartitionNotFound, errors.ProducerNotFound,
             errors.RoleNotFound, errors.RuleNotFound, errors.SegmentNotFound, errors.TopicNotFound,
+            errors.TraceNotFound,
         ),
         405: (errors.MethodNotAllowed,),
         408: (errors.RequestTimedOut,),

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import partial
 from operator import itemgetter
 
+from goqueue.events import Signal
 from goqueue.limits import OFFSET_MAX
 from goqueue.storage.log import Log
 from goqueue.storage.writer import AppendCallback, call_all
@@ -46,6 +47,8 @@ class Commit:
         self.replicated_end = OFFSET_MAX
         """How far all replicas in sync have come. A broker alone has none that it waits for."""
         self._waiting: dict[CommitLevel, list[tuple[int, AppendCallback]]] = {}
+        self.on_committed = Signal[[int]]()
+        """Called with the high watermark when it has changed."""
         log.on_report = self.advance
 
     def when(self, end: int, level: CommitLevel, done: AppendCallback) -> None:
@@ -64,6 +67,7 @@ class Commit:
         self._log.show(min(self._log.stored_end, self.replicated_end))
         if self._log.readable_end != self.committed_end:
             self.committed_end = self._log.readable_end
+            self.on_committed.emit(self.committed_end)
             self._on_advance()
         if self._waiting:
             self._answer()

@@ -21,13 +21,11 @@ from goqueue.broker.core.aborted_index import AbortedIndex, begins_with_message,
 from goqueue.broker.core.admission import decode_batch, remaining_frames
 from goqueue.broker.core.commit import Commit, CommitLevel
 from goqueue.broker.core.lane_index import LaneIndex
-from goqueue.broker.core.open_transactions import (
-    OpenTransactions,
-    TransactionEnd,
-)
+from goqueue.broker.core.open_transactions import OpenTransactions, TransactionEnd
 from goqueue.broker.core.producers import Piece, ProducerBatch, ProducerMark, ProducerTable, pieces_of
 from goqueue.broker.core.work import Promise, Work
 from goqueue.errors import GoQueueError, LogClosed
+from goqueue.events import Signal
 from goqueue.limits import FRAME_HEADER_BYTES, OFFSET_MAX
 from goqueue.storage import scan
 from goqueue.storage.log import AppendResult, Log
@@ -107,6 +105,8 @@ class Partition:
         """States that others derive from this log."""
         self.needed_from: Callable[[], int | None] = lambda: None
         """Returns the first offset that must not be removed now, or None."""
+        self.on_appended = Signal[[Frames, AppendResult]]()
+        self.on_ended = Signal[[list[TransactionMarker]]]()  # committed ends of transactions
         self._gathered = _PublishBatch()
         self._watchers: dict[Callable[[], None], None] = {}
         self.derive()
@@ -185,7 +185,9 @@ class Partition:
             else:
                 commit.when(end, level, done)
 
-        return self.log.append(frames, stored)
+        appended = self.log.append(frames, stored)
+        self.on_appended.emit(frames, appended)
+        return appended
 
     def when(self, end: int, level: CommitLevel, done: AppendCallback) -> None:
         """Call `done` when everything below this offset has reached the level, or cannot reach it."""
@@ -353,6 +355,7 @@ class Partition:
             for marker in markers:
                 self.open.close(marker.producer)
             self.aborted.note(one for marker in markers if not marker.is_commit for one in marker.ranges)
+            self.on_ended.emit(markers)
             self.wake()
         done(error)
 

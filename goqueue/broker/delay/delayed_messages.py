@@ -53,6 +53,7 @@ class DelayedMessages:
         """Emitted when there is work before the last `next_ns`."""
         self.on_settled = Signal[[int, int]]()
         """Emitted with a final state and the number of messages that reached it."""
+        self.on_applied = Signal[[DelayedLogEntries]]()
         self._waiting: list[Promise[None]] = []
         self._begin()
         delayed_log.watch(self._on_appended)
@@ -199,6 +200,7 @@ class DelayedMessages:
         for dues, offsets in changes.filed:
             self.file(dues, offsets)
         if self._is_open:
+            self.on_applied.emit(found)
             for state, settled in changes.settled.items():
                 self.on_settled.emit(state, settled)
         if changes.since is not None:
@@ -229,8 +231,7 @@ class DelayedMessages:
     def reinsert(self, offsets: Iterable[int]) -> None:
         """Add the pending ones among these to the timing wheel again."""
         wanted = np.array(sorted(offsets), np.int64)
-        dues = self.schedule.dues_of(wanted)
-        pending = dues >= 0
+        pending = (dues := self.schedule.dues_of(wanted)) >= 0
         self.file(dues[pending], wanted[pending])
 
     def wind(self, now_ns: int) -> None:

@@ -191,6 +191,8 @@ class PartitionDelivery:
         self._requests: deque[_DeliverNow] = deque()
         self.on_delivery = Signal[[Numbers]]()
         """Emitted with the lateness of delivered messages in nanoseconds."""
+        self.on_placed = Signal[[Numbers, Placement]]()
+        """Emitted with offsets in the delayed log, and where these messages are in the topic, in the same order."""
         self.clock_ahead_ns: Callable[[], int] = lambda: 0
         """Returns how far the clock has jumped ahead, which does not count for expiry."""
 
@@ -338,6 +340,7 @@ class PartitionDelivery:
         try:
             delays.partition.take(frames, None, placed)
             placement: Placement = yield placed
+            self.on_placed.emit(offsets, placement)
             late_ns = delays.clock.now_ns() - dues
             self.on_delivery.emit(late_ns[late_ns >= 0])  # early ones were requested
             yield from delays.partition.synced(placement.next_offset)

@@ -45,6 +45,7 @@ class DelayScheduler:
         """Emitted with the lateness of delivered messages in nanoseconds."""
         self.on_earlier = Signal[[]]()
         """Emitted when there is work before the last `next_ns`."""
+        self.on_opened = Signal[[PartitionDelivery]]()
 
     def open(
         self, partition: Partition, log: Log, disk: Disk, expiry_seconds: Callable[[], float | None]
@@ -55,6 +56,7 @@ class DelayScheduler:
         delivery.on_delivery.subscribe(self._observe)
         delivery.delays.on_settled.subscribe(self._settled)
         delivery.delays.open()
+        self.on_opened.emit(delivery)
         delivery.delays.on_earlier.subscribe(lambda: self._look(log.name))
         self._look(log.name)
         return delivery

@@ -24,7 +24,15 @@ from goqueue.broker.groups.dead_letter_message import (
     find_origins,
     origin_prefix,
 )
-from goqueue.broker.groups.records import CursorKey, MessageMove, MessagesSettled, MoveStarted, Range, RetryState
+from goqueue.broker.groups.records import (
+    CursorKey,
+    MessageMove,
+    MessagesSettled,
+    MoveStarted,
+    Range,
+    RetryState,
+    SettleCause,
+)
 from goqueue.broker.groups.state import split_snapshot
 from goqueue.broker.groups.store import GroupRules, GroupServices
 from goqueue.clock import NANOSECONDS
@@ -102,13 +110,14 @@ class DeadLetterMover(GroupRules):
         ranges: list[Range],
         error: str,
         lease: str | None = None,
+        cause: SettleCause = "",
     ) -> MoveStarted:
         """Return the record that starts the move of messages with one delivery history to a dead-letter topic."""
         error = error[:REASON_CHARACTERS_MAX]
         number, since = self._current_target(name, cursor.partition)
         move = MessageMove(name, number, since, error, history.deliveries, history.first_ns, self._clock.now_ns())
         moves = [(first, end, move) for first, end in ranges]
-        return MoveStarted(cursor.group, cursor.topic, cursor.partition, moves=moves, lease=lease)
+        return MoveStarted(cursor.group, cursor.topic, cursor.partition, moves=moves, lease=lease, cause=cause)
 
     def _current_target(self, name: str, partition: int) -> tuple[int, int]:
         topic = self._topics.topics.get(name)

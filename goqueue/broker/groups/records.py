@@ -28,6 +28,9 @@ CursorKey = tuple[str, PartitionRef]
 
 RebalanceProtocol = Literal["cooperative", "eager"]
 Strategy = Literal["sticky", "range", "round_robin"]
+
+SettleCause = Literal["", "nack", "reject", "timeout", "member_gone", "aborted"]
+"""Why a delivery ended without success; empty for other reasons, and in records of earlier versions."""
 MessageOrder = Literal["none", "key"]
 StartPosition = Literal["earliest", "latest"]
 RebalanceReason = Literal["join", "leave", "session_expired", "topics_changed", "revocation_timeout"]
@@ -328,6 +331,9 @@ class MessagesSettled(CursorRecord, frozen=True, tag="settled"):
 
     ranges: list[Range]
     lease: str | None = None
+    cause: SettleCause = ""
+    """Set if they were given up where there is no dead-letter topic."""
+    reason: str = ""
 
 
 class MessagesRequeued(CursorRecord, frozen=True, tag="requeued"):
@@ -337,6 +343,9 @@ class MessagesRequeued(CursorRecord, frozen=True, tag="requeued"):
     ranges: list[Range]
     due_ns: int
     failed: bool = True
+    cause: SettleCause = ""
+    reason: str = ""
+    """Given by the consumer."""
 
 
 class LeaseExtended(CursorRecord, frozen=True, tag="extended"):
@@ -349,6 +358,7 @@ class MoveStarted(CursorRecord, frozen=True, tag="departed"):
 
     moves: list[MovingRange]
     lease: str | None = None
+    cause: SettleCause = ""
 
     def offsets(self) -> list[int]:
         return [offset for first, end, _ in self.moves for offset in range(first, end)]

@@ -24,6 +24,7 @@ from goqueue.broker.groups.records import (
     MoveStarted,
     Range,
     RetryState,
+    SettleCause,
 )
 from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.broker.groups.settle_commands import (
@@ -37,7 +38,7 @@ from goqueue.broker.groups.store import GroupRules, GroupServices
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import DeadLetterFinal, GoQueueError
 from goqueue.events import Signal
-from goqueue.limits import VISIBILITY_SECONDS_MAX
+from goqueue.limits import REASON_CHARACTERS_MAX, VISIBILITY_SECONDS_MAX
 from goqueue.quantities import quoted
 
 _RETRY_NS = NANOSECONDS
@@ -182,35 +183,59 @@ class Settlement(GroupRules):
                         hint="acknowledge the message, or redrive it to its topic",
                     )
                 counts.rejects += messages
-                return self._dead_letter_or_drop(cursor, lease, ranges, command.reason or "rejected", policy)
+                reason = command.reason or "rejected"
+                return self._dead_letter_or_drop(cursor, lease, ranges, reason, policy, "reject")
         counts.nacks += messages
         reason = command.reason or "not acknowledged"
-        return self._retry_or_dead_letter(cursor, lease, ranges, reason, command.delay_ns)
+        return self._retry_or_dead_letter(cursor, lease, ranges, reason, command.delay_ns, "nack")
 
     def _retry_or_dead_letter(
-        self, cursor: Cursor, lease: Lease, ranges: list[Range], error: str, delay_ns: int | None
+        self,
+        cursor: Cursor,
+        lease: Lease,
+        ranges: list[Range],
+        error: str,
+        delay_ns: int | None,
+        cause: SettleCause,
     ) -> SettleCommandResult:
         """Retry failed messages after a backoff, or after the given delay; dead-letter them after the last attempt."""
         failures, policy = lease.grant.failures, self._policy_of(cursor)
         if policy.is_last_attempt(failures):
-            return self._dead_letter_or_drop(cursor, lease, ranges, error, policy)
+            return self._dead_letter_or_drop(cursor, lease, ranges, error, policy, cause)
         delay_ns = policy.retry_delay_ns(failures + 1) if delay_ns is None else delay_ns
-        self._record(cursor, lease, self._requeued(cursor, lease, ranges, self._clock.now_ns() + delay_ns, failed=True))
+        due_ns, reason = self._clock.now_ns() + delay_ns, error[:REASON_CHARACTERS_MAX] if cause == "nack" else ""
+        requeued = MessagesRequeued(
+            *_key(cursor), lease=lease.id, ranges=ranges, due_ns=due_ns, cause=cause, reason=reason
+        )
+        self._record(cursor, lease, requeued)
         return SettleCommandResult(requeued=True)
 
     def _requeued(
-        self, cursor: Cursor, lease: Lease, ranges: list[Range], due_ns: int, *, failed: bool
+        self,
+        cursor: Cursor,
+        lease: Lease,
+        ranges: list[Range],
+        due_ns: int,
+        *,
+        failed: bool,
+        cause: SettleCause = "",
     ) -> MessagesRequeued:
-        return MessagesRequeued(*_key(cursor), lease=lease.id, ranges=ranges, due_ns=due_ns, failed=failed)
+        return MessagesRequeued(*_key(cursor), lease=lease.id, ranges=ranges, due_ns=due_ns, failed=failed, cause=cause)
 
     def _policy_of(self, cursor: Cursor) -> DeliveryPolicy:
         return self._policies.of(cursor.group, cursor.topic)
 
     def _dead_letter_or_drop(
-        self, cursor: Cursor, lease: Lease, ranges: list[Range], error: str, policy: DeliveryPolicy
+        self,
+        cursor: Cursor,
+        lease: Lease,
+        ranges: list[Range],
+        error: str,
+        policy: DeliveryPolicy,
+        cause: SettleCause,
     ) -> SettleCommandResult:
         """Move messages to the dead-letter topic, or drop them where the policy says so."""
-        record = self._last_record(cursor, lease.grant.history, ranges, error, policy, lease.id)
+        record = self._last_record(cursor, lease.grant.history, ranges, error, policy, cause, lease.id)
         self._record(cursor, lease, record)
         if not isinstance(record, MoveStarted):
             return SettleCommandResult(dropped=count_offsets(ranges))
@@ -224,14 +249,16 @@ class Settlement(GroupRules):
         ranges: list[Range],
         error: str,
         policy: DeliveryPolicy,
+        cause: SettleCause,
         lease_id: str | None = None,
     ) -> MoveStarted | MessagesSettled:
         """Return the record that ends the deliveries of failed messages."""
         if policy.dead_letter_topic is None:
             self._report_when_durable(DroppedMessages(cursor.group, cursor.ref, ranges, error, history.deliveries))
-            return MessagesSettled(*_key(cursor), ranges=ranges, lease=lease_id)
+            reason = error[:REASON_CHARACTERS_MAX]
+            return MessagesSettled(*_key(cursor), ranges=ranges, lease=lease_id, cause=cause, reason=reason)
         target = policy.dead_letter_topic
-        record = self._dead_letter_mover.start_move(cursor, target, history, ranges, error, lease_id)
+        record = self._dead_letter_mover.start_move(cursor, target, history, ranges, error, lease_id, cause)
         self.counts.dead_letters += len(record.offsets())
         return record
 
@@ -277,7 +304,8 @@ class Settlement(GroupRules):
         now_ns = self._clock.now_ns()
         for lease in cursor.leases.expired(now_ns):
             self.counts.expiries += lease.left.count
-            self._retry_or_dead_letter(cursor, lease, lease.ranges(), "the visibility timeout has passed", 0)
+            error = "the visibility timeout has passed"
+            self._retry_or_dead_letter(cursor, lease, lease.ranges(), error, 0, "timeout")
         due = cursor.waiting.next_due()
         if due is None or due[0] > now_ns:
             return _next_moment(cursor)
@@ -317,22 +345,22 @@ class Settlement(GroupRules):
                 last.setdefault(history, []).append((first, end))
         records: list[AnyCursorRecord] = []
         for history, ranges in last.items():
-            records.append(self._last_record(cursor, history, ranges, "its transaction was aborted", policy))
+            records.append(self._last_record(cursor, history, ranges, "its transaction was aborted", policy, "aborted"))
             self._dead_letter_mover.queue(cursor)
         return records
 
     def release_leases(self, cursor: Cursor, failed: bool) -> list[AnyCursorRecord]:
         """Return records that end all leases of a cursor, as failures or not."""
         records: list[AnyCursorRecord] = []
-        policy = self._policy_of(cursor)
+        policy, cause = self._policy_of(cursor), _gone(failed=failed)
         now_ns = self._clock.now_ns()  # the same for all, so that they come again in the order of their offsets
         for lease in cursor.leases.values():
             if failed and policy.is_last_attempt(lease.grant.failures):
                 error, history = "its consumer is gone", lease.grant.history
-                records.append(self._last_record(cursor, history, lease.ranges(), error, policy, lease.id))
+                records.append(self._last_record(cursor, history, lease.ranges(), error, policy, cause, lease.id))
                 self._dead_letter_mover.queue(cursor)
             else:
-                records.append(self._requeued(cursor, lease, lease.ranges(), now_ns, failed=failed))
+                records.append(self._requeued(cursor, lease, lease.ranges(), now_ns, failed=failed, cause=cause))
         return records
 
 
@@ -346,6 +374,10 @@ def reply_of(settle: Callable[P, SettleCommandResult], *args: P.args, **kwargs: 
 
 def count_offsets(ranges: Iterable[Range]) -> int:
     return sum(end - first for first, end in ranges)
+
+
+def _gone(*, failed: bool) -> SettleCause:
+    return "member_gone" if failed else ""
 
 
 def _next_moment(cursor: Cursor) -> int | None:

@@ -16,6 +16,7 @@ from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
 from goqueue.client.tasks import opened
 from goqueue.client.times import seconds
+from goqueue.client.trace_requests import TraceAdmin
 from goqueue.client.transaction_requests import TransactionAdmin
 from goqueue.errors import TopicExists, TopicNotFound
 
@@ -44,6 +45,7 @@ class AsyncClient(
     SegmentAdmin,
     OperationAdmin,
     SecurityAdmin,
+    TraceAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of tasks may share it.

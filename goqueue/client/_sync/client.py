@@ -17,6 +17,7 @@ from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
 from goqueue.client.threads import opened
 from goqueue.client.times import seconds
+from goqueue.client.trace_requests import TraceAdmin
 from goqueue.client.transaction_requests import TransactionAdmin
 from goqueue.errors import TopicExists, TopicNotFound
 
@@ -45,6 +46,7 @@ class Client(
     SegmentAdmin,
     OperationAdmin,
     SecurityAdmin,
+    TraceAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of threads may share it.

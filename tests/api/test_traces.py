@@ -1,0 +1,91 @@
+"""Traces over HTTP: what happened to messages, and what a key sees of it."""
+
+from pathlib import Path
+from typing import Any
+
+from goqueue.testing.broker import LocalBroker
+from goqueue.wire.trace_context import derived_trace_id
+from tests.api.keys import secured
+from tests.api.members import Member, told
+from tests.api.troubled import LIFE, SETTINGS, SPAN, TRACE, live_troubled_life
+from tests.brokers import ask, create, publish
+
+
+def trace_of(url: str, offset: int, topic: str = "orders", query: str = "") -> Any:
+    return told(ask(url, "GET", f"/topics/{topic}/partitions/0/messages/{offset}/trace{query}"))
+
+
+def test_trace_follows_a_message_through_delay_retries_dead_letters_and_redrive(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data"), **SETTINGS) as broker:
+        create(broker.url, "orders")
+        live_troubled_life(broker)
+        trace = trace_of(broker.url, 1)
+        assert [event["event_type"] for event in trace["events"]] == LIFE
+        places = [(one["topic"], one["offset"], one["delayed"], one["relation"]) for one in trace["messages"]]
+        assert places == [
+            ("orders", 0, True, "start"),
+            ("orders", 0, False, "delivered"),
+            ("orders.dlq", 0, False, "dead_letter"),
+            ("orders", 1, False, "redriven"),
+        ]
+        assert (trace["trace_id"], trace["parent_span_id"], trace["tracestate"]) == (TRACE, SPAN, "till=3")
+        assert (trace["status"], trace["messages"][3]["groups"]) == ("completed", {"billing": "settled"})
+        nacks = [event["details"] for event in trace["events"] if event["event_type"] == "consume.nacked"]
+        assert [(one["attempt"], one["reason"]) for one in nacks] == [
+            (1, "failure 0"), (2, "failure 1"), (3, "failure 2"),
+        ]  # fmt: skip
+        for other in (
+            trace_of(broker.url, 0),
+            trace_of(broker.url, 0, query="?delayed=true"),
+            trace_of(broker.url, 0, "orders.dlq"),
+            told(ask(broker.url, "GET", f"/traces/{TRACE}")),
+            told(ask(broker.url, "GET", f"/traces/{derived_trace_id('orders', 0, 1).hex()}")),
+        ):
+            assert other == trace
+
+
+def test_status_of_a_trace_says_what_became_of_the_message(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data"), groups__max_retries="0") as broker:
+        url = broker.url
+        create(url, "orders")
+        publish(url, "orders", "a", "b", "c", partition=0)
+        assert trace_of(url, 0)["status"] == "completed"  # no group has received it
+        member = Member(url).join()
+        found = member.poll()
+        assert {trace_of(url, offset)["status"] for offset in range(3)} == {"pending"}
+        told(ask(url, "POST", "/messages/ack", {"receipt_handle": found[0]["receipt_handle"]}))
+        told(ask(url, "POST", "/messages/reject", {"receipt_handle": found[1]["receipt_handle"]}))
+        told(ask(url, "PATCH", "/groups/billing", {"dead_letter_topic": "none"}))
+        told(ask(url, "POST", "/messages/reject", {"receipt_handle": found[2]["receipt_handle"]}))
+        assert [trace_of(url, offset)["status"] for offset in range(3)] == ["completed", "error", "error"]
+        ends = [trace_of(url, offset)["events"][-1]["event_type"] for offset in range(3)]
+        assert ends == ["consume.acked", "publish.persisted", "consume.dropped"]
+        for path in ("/topics/orders/partitions/0/messages/3/trace", f"/traces/{'1' * 32}"):
+            answer = ask(url, "GET", path)
+            assert (answer.status, answer.code) == (404, "trace_not_found")
+        assert ask(url, "GET", "/traces/xyz").code == "request_invalid"
+
+
+def test_trace_shows_only_topics_and_groups_that_the_key_may_see(tmp_path: Path) -> None:
+    with secured(tmp_path) as broker:
+        for name in ("orders", "orders.dlq"):
+            broker.do("POST", "/topics", {"name": name, "num_partitions": 1})
+        broker.do("POST", "/topics/orders/messages", {"messages": [{"value": "a"}]})
+        join = broker.do("POST", "/groups/billing/join", {"topics": ["orders"]})
+        polled = broker.do("GET", f"/groups/billing/poll?member_id={join['member_id']}")
+        broker.do("POST", "/messages/reject", {"receipt_handle": polled["messages"][0]["receipt_handle"]})
+        rules = [{"kind": "topic", "pattern": "orders", "actions": ["read"]}]
+        reader, other = broker.new_key("reader", rules=rules), broker.new_key("other")
+        path = "/topics/orders/partitions/0/messages/0/trace"
+        seen = broker.ask("GET", path, key=reader)
+        assert seen.status == 200
+        assert not [word for word in (b"orders.dlq", b"billing", b"goqueue-") if word in seen.body]
+        assert [one["topic"] for one in seen.json["messages"]] == ["orders"]
+        trace_id = seen.json["trace_id"]
+        assert broker.ask("GET", f"/traces/{trace_id}", key=reader).body == seen.body
+        hidden = broker.ask("GET", f"/traces/{trace_id}", key=other)
+        unknown = broker.ask("GET", f"/traces/{'1' * 32}", key=other)
+        assert (hidden.status, hidden.code) == (unknown.status, unknown.code) == (404, "trace_not_found")
+        assert broker.ask("GET", path, key=other).code == "topic_not_found"
+        for name in ("__consumer_offsets", "__metadata"):
+            assert broker.ask("GET", f"/topics/{name}/partitions/0/messages/0/trace").code == "topic_not_found"
