@@ -297,6 +297,16 @@ HISTORY_SECONDS = 300  # kept: enough to see how a problem began
 HISTORY_RINGS = ((10, 2_160), (60, 2_880))  # seconds of a row, and rows: 6 and 48 hours; today beside yesterday
 HISTORY_GROUPS_MAX = 100  # in one row, those with the most lag: they make the file 9 MB
 HISTORY_STEP_SECONDS_MAX = 3_600  # of one number in an answer
+EXPORT_GATHER_SECONDS = 0.2  # in which records are gathered before they become spans
+EXPORT_RECORDS_MAX = 20_000  # that wait to become spans
+EXPORT_BATCH_SPANS = 512  # in one request to a collector: about 200 KB before compression
+EXPORT_QUEUE_SPANS = 4_096  # waiting for a collector: a few MB of memory
+EXPORT_ATTEMPTS_MAX = 5  # of one batch: about 20 s with the delays between them
+EXPORT_RETRY_SECONDS = 1.0  # before the second attempt; doubled for each further one
+EXPORT_RETRY_SECONDS_MAX = 60.0  # also if a collector asks for more
+EXPORT_STOP_SECONDS = 2.0  # for what waits when the broker stops
+EXPORT_ANSWER_BYTES_MAX = 64 * KIB  # read of a collector's answer
+EXPORT_FILE_BYTES_MAX = 64 * MIB  # then the file is renamed, and a new one begins
 RATE_SECONDS = 5  # window of current rates: stable but recent
 LAG_SURVEY_CPU_SHARE = 0.05  # of one core for summing up the lag of all groups
 
@@ -414,4 +424,5 @@ assert TRACE_RECORDS <= TRACE_OUTBOX_RECORDS <= TRACE_RECORDS_MAX
 assert JOIN_BATCH_SECONDS < GROUP_REBALANCE_SECONDS < REVOCATION_SECONDS < GROUP_STUCK_SECONDS
 assert GROUP_TROUBLE_SECONDS < GROUP_BEHIND_SECONDS < GROUP_STUCK_SECONDS < GROUP_ABANDONED_SECONDS
 assert TRANSACTION_STUCK_SECONDS < TRANSACTION_HUNG_SECONDS < TRANSACTION_SECONDS
+assert EXPORT_BATCH_SPANS <= EXPORT_QUEUE_SPANS
 assert POISON_DELIVERIES_MIN > RETRIES_MAX + 1

@@ -3,6 +3,7 @@
 import logging
 import os
 import socket
+from typing import TYPE_CHECKING
 
 from goqueue import __version__
 from goqueue.api.access import AccessGate
@@ -31,6 +32,9 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import StoreSettings, process_name
 
+if TYPE_CHECKING:
+    from goqueue.runtime.trace_export import TraceExport
+
 
 class BrokerService:
     """The broker of one data directory, and the pipeline of its requests."""
@@ -56,6 +60,7 @@ class BrokerService:
         self.context.check_answers = self.server.check_answers
         self._access_runner: AccessRunner | None = None
         self._audit_file: AuditFile | None = None
+        self._trace_export: TraceExport | None = None
 
     def start(self) -> None:
         """Recover the data directory."""
@@ -66,11 +71,15 @@ class BrokerService:
             self._open_gate(self.context.gate)
         self._lag.start()
         self._sampler.start()
+        if self.config.tracing.export != "none":
+            self._export_traces()
 
     async def stop(self) -> None:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
         await self._sampler.stop()
+        if self._trace_export is not None:
+            await self._trace_export.stop()
         if self._access_runner is not None:
             self._access_runner.stop()
         await self.runtime.stop()
@@ -83,6 +92,12 @@ class BrokerService:
         if path != "none":
             self._audit_file = AuditFile(os.path.abspath(path), broker.audit)
         self._access_runner = AccessRunner(gate.tick, SECURITY_TICK_SECONDS)
+
+    def _export_traces(self) -> None:
+        from goqueue.runtime.trace_export import TraceExport  # noqa: PLC0415 - other brokers start sooner without it
+
+        self._trace_export = TraceExport(self.runtime, self.config.tracing)
+        self.metrics.span_exports = self._trace_export.counts
 
     async def create_first_key(self) -> str | None:
         """Create a key with the role admin if authentication is on and there is none yet; return it."""

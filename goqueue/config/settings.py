@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 from goqueue import limits
 from goqueue.config.problem import Origin
+from goqueue.config.tracing_settings import TracingConfig
 from goqueue.config.value_types import (
     BOOLEAN,
     DURATION,
@@ -23,21 +24,10 @@ from goqueue.config.value_types import (
     SIZE,
     SettingRule,
     SettingValue,
-    ValueType,
     choice,
 )
+from goqueue.config.value_types import setting as _setting
 from goqueue.quantities import quoted
-
-
-def _setting(
-    default: Any,
-    kind: ValueType,
-    sentence: str,
-    bounds: tuple[SettingValue | None, SettingValue | None] = (None, None),
-    *,
-    flag: str | None = None,
-) -> Any:
-    return field(default=default, metadata={"rule": SettingRule(sentence, kind, *bounds, flag)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +314,7 @@ class Config:
     storage: StorageConfig = field(default_factory=StorageConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
+    tracing: TracingConfig = field(default_factory=TracingConfig)
     log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from goqueue.config.trace_targets import parse_trace_target
 from goqueue.quantities import format_duration, format_size, parse_duration, parse_size, quoted
 
 SettingValue = str | int | float  # a bool is an int
@@ -77,6 +78,15 @@ def _parse_origin(text: str) -> str:
     return found[1] if found[2] == _PORTS.get(text.partition(":")[0]) else text
 
 
+def _parse_trace_targets(text: str) -> str:
+    if text.strip() == _NONE:
+        return _NONE
+    items = text.split(",")
+    if len(items) > LIST_ITEMS_MAX:
+        raise ValueError(f"has {len(items):,} items: at most {LIST_ITEMS_MAX}")
+    return ", ".join(dict.fromkeys(str(parse_trace_target(item)) for item in items))
+
+
 def _parse_integer(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= INTEGER_DIGITS_MAX):
         raise ValueError(f"{quoted(text)} is not a whole number")
@@ -127,5 +137,18 @@ DURATION = ValueType("duration", "DURATION", parse_duration, lambda value: forma
 HOST = ValueType("host", "HOST", _parse_host, str)
 HOST_NAMES = ValueType("list of names", "NAME,...", lambda text: _parse_list(text, _parse_host_name), str)
 ORIGINS = ValueType("list of origins", "ORIGIN,...", lambda text: _parse_list(text, _parse_origin), str)
+TRACE_TARGETS = ValueType("list of targets", "TARGET,...", _parse_trace_targets, str)
 INTEGER = ValueType("number", "NUMBER", _parse_integer, str)
 BOOLEAN = ValueType("true or false", "true|false", _parse_switch, lambda value: "true" if value else "false")
+
+
+def setting(
+    default: Any,
+    kind: ValueType,
+    sentence: str,
+    bounds: tuple[SettingValue | None, SettingValue | None] = (None, None),
+    *,
+    flag: str | None = None,
+) -> Any:
+    """Declare a field of a section."""
+    return field(default=default, metadata={"rule": SettingRule(sentence, kind, *bounds, flag)})

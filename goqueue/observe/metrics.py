@@ -31,6 +31,7 @@ from goqueue.observe.state_metrics import (
     limit_label_values,
     name_samples,
 )
+from goqueue.observe.tracing.export_counts import SpanExportCounts, collect_export_counts
 
 MetricKind = Literal["counter", "gauge", "histogram", "info"]
 
@@ -126,6 +127,15 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_transactions_committed": MetricDescription("counter", "Committed transactions."),
     "goqueue_transactions_aborted": MetricDescription("counter", "Aborted transactions by reason.", ("reason",)),
     "goqueue_transaction_seconds": MetricDescription("histogram", "Duration of transactions from begin to end."),
+    "goqueue_trace_spans_exported": MetricDescription(
+        "counter", "Spans that a target of exported traces has taken.", ("target",)
+    ),
+    "goqueue_trace_spans_failed": MetricDescription(
+        "counter", "Spans that a target has refused, or that did not reach it in several attempts.", ("target",)
+    ),
+    "goqueue_trace_spans_dropped": MetricDescription(
+        "counter", "Spans dropped because too many waited for a target.", ("target",)
+    ),
     "goqueue_transaction_held_back_messages": MetricDescription(
         "gauge", "Offsets that readers cannot see behind open transactions.", ("topic", "partition")
     ),
@@ -219,6 +229,8 @@ class Metrics:
         """Set before each scrape."""
         self.transactions = TransactionMetricsInput()
         """Set before each scrape."""
+        self.span_exports: Mapping[str, SpanExportCounts] = {}
+        """Counts by target, which change while spans are exported."""
         self.transaction_seconds = Histogram(TRANSACTION_SECONDS_BOUNDS)
         self.connections = 0
         self.connections_open = 0
@@ -346,6 +358,7 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
             f"goqueue_priority_{name}",
             [((priority,), counts[number]) for priority, counts in metrics.priorities.items()],
         )
+    yield from collect_export_counts(metrics.span_exports)
     free, size = ([], []) if metrics.disk_space is None else ([((), one)] for one in metrics.disk_space)
     yield "goqueue_disk_free_bytes", free
     yield "goqueue_disk_size_bytes", size

@@ -19,6 +19,7 @@ from goqueue.observe.state_metrics import (
     GroupMetricValues,
     TransactionMetricsInput,
 )
+from goqueue.observe.tracing.export_counts import SpanExportCounts
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/metrics.md"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -53,6 +54,7 @@ def busy() -> Metrics:
     metrics.tail_bytes += 20
     metrics.disk_space = 100, 400
     metrics.rebalance_seconds.observe(0.5)
+    metrics.span_exports = {"otlp:http://collector:4318/v1/traces": SpanExportCounts(7, 2, 1)}
     return metrics
 
 

@@ -26,6 +26,8 @@ class TraceRing:
         """Records that were not written, because the disk was too slow."""
         self.on_waiting = Signal[[]]()
         """Called when the first record waits to be written."""
+        self.on_kept = Signal[[TraceRecord]]()
+        """Called with each record that is sampled."""
         self._now_ns = now_ns
         self._kept: deque[TraceRecord] = deque(maxlen=records_max)
         self._others: deque[TraceRecord] = deque(maxlen=records_max)
@@ -74,6 +76,7 @@ class TraceRing:
 
     def _keep(self, record: TraceRecord) -> None:
         self._kept.append(record)
+        self.on_kept.emit(record)
         outbox = self._outbox
         if len(outbox) >= TRACE_OUTBOX_RECORDS:
             self.dropped += 1
