@@ -1,11 +1,12 @@
 """The right that each endpoint needs when authentication is on. Every row of the table has an entry here."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from goqueue.security.rules import CLUSTER, Action, ResourceKind
 
 
-class Permission(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Permission:
     """An action on a resource."""
 
     action: Action | None
@@ -15,15 +16,14 @@ class Permission(NamedTuple):
     """The path parameter that names the resource. None for the cluster, and if the handler finds the names elsewhere:
     it checks them itself with `ApiCall.access`.
     """
+    is_open: bool = field(init=False)
+    is_checked_by_handler: bool = field(init=False)
+    """True if the names of the resources stand in the query or the body."""
 
-    @property
-    def is_open(self) -> bool:
-        return self.kind is None and self.action is None
-
-    @property
-    def is_checked_by_handler(self) -> bool:
-        """True if the names of the resources stand in the query or the body."""
-        return self.action is not None and self.parameter is None and self.kind != CLUSTER
+    def __post_init__(self) -> None:  # once for each row, since every request asks
+        object.__setattr__(self, "is_open", self.kind is None and self.action is None)
+        by_handler = self.action is not None and self.parameter is None and self.kind != CLUSTER
+        object.__setattr__(self, "is_checked_by_handler", by_handler)
 
     @property
     def changes_broker(self) -> bool:
