@@ -25,7 +25,7 @@ from goqueue.broker.core.work import Work
 from goqueue.clock import SystemClock
 from goqueue.config import Config
 from goqueue.config.conflicts import exposure_of
-from goqueue.errors import ConfigInvalid
+from goqueue.errors import CertificateInvalid, ConfigInvalid
 from goqueue.observe.logs import configure_logging
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.runtime import Runtime
@@ -50,7 +50,7 @@ class Daemon:
         """The certificate of the listener; None without TLS."""
         self.service = BrokerService(config, SystemDisk(), SystemClock())
         if self.certificates is not None:
-            self.service.guard.allow(self.certificates.current.names)
+            self.service.use(self.certificates)
         self.runtime, self.server = self.service.runtime, self.service.server
         self.recent_logs = self.service.context.recent_logs
         self.bootstrap_key: str | None = None
@@ -92,8 +92,11 @@ class Daemon:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_tell_of_mistake)
         self.runtime.on_failure.subscribe(self._fail)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
+        # The signal means two things: "reload", and that the terminal of the broker was closed.
+        ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up, ends_with_terminal)
         await self.start()
         gc.freeze()
         gc.set_threshold(_GARBAGE_THRESHOLD)
@@ -104,6 +107,15 @@ class Daemon:
             await self.close()
         if self._has_failed:
             raise RuntimeError("the broker failed: see its log")
+
+    def _hang_up(self, ends_with_terminal: bool) -> None:
+        if ends_with_terminal and not _has_terminal():
+            self.stop()
+        elif self.certificates is None:
+            _log.info("SIGHUP: there is no TLS certificate to reload")
+        else:
+            with suppress(CertificateInvalid):  # it is logged
+                self.certificates.reload()
 
     def _fail(self) -> None:
         self._has_failed = True
@@ -121,6 +133,8 @@ class Daemon:
         await self.server.start(server.host, server.port, uds=uds, fd=fd, tls=tls)
         try:
             self._refuse_exposure()
+            if certificates is not None:
+                certificates.start_watching()
             self.service.start()
             self.bootstrap_key = await self.service.create_first_key()
         except BaseException:
@@ -142,12 +156,22 @@ class Daemon:
 
     async def close(self) -> None:
         """Refuse new work, finish requests in progress, within limits, and write everything."""
+        if self.certificates is not None:
+            self.certificates.stop_watching()
         await self.server.stop(self.config.server.stop_timeout)
         await self.service.stop()
 
     def stop(self) -> None:
         """Stop the broker. Called on the loop's thread by a signal."""
         self._stop.set()
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _certificates(config: Config) -> CertificateStore | None:

@@ -50,6 +50,13 @@ _AUDIT = """Show and verify who changed what, and who was refused.
   goqueue-admin audit export > audit.jsonl
 """
 
+_TLS = """Show the TLS certificate of a broker, and load it again.
+
+\b
+  goqueue-admin tls describe
+  goqueue-admin tls reload
+"""
+
 _HELP = """Operate a GoQueue broker: check its state, and find what needs attention.
 
 \b
@@ -105,6 +112,8 @@ PROGRAM = Program(
         Command("role create", ".access_rules:create_role", "Create a role from rules.", "write"),
         Command("role delete", ".access_rules:delete_role", "Delete a role that no key and no rule has.", "danger"),
         Command("role list", ".access_rules:list_roles", "List the built-in and the custom roles."),
+        Command("tls describe", ".tls:describe", "Show the TLS certificate that a broker uses, and when it expires."),
+        Command("tls reload", ".tls:reload", "Let a broker load its TLS certificate again.", "write"),
     ),
     groups={
         "acl": _ACL,
@@ -114,6 +123,7 @@ PROGRAM = Program(
         "key": _KEY,
         "rebalance": _REBALANCE,
         "role": _ROLE,
+        "tls": _TLS,
     },
     aliases={},
 )

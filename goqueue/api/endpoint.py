@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from msgspec import Struct
 
 from goqueue.api.access import UNRESTRICTED, Access, AccessGate
+from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.message_json import DecompressedMemory
 from goqueue.api.permissions import OPEN, Permission
@@ -132,12 +133,18 @@ class ApiContext:
     """Filled by the daemon's log handler."""
     gate: AccessGate | None = None
     """None if the broker has no authentication."""
+    certificates: CertificateStore | None = None
+    """None if the broker listens without TLS, or another server listens."""
     gatherer: DoctorFactsCollector = field(init=False)
     scraper: MetricsScraper = field(init=False)
 
     def __post_init__(self) -> None:
         self.gatherer = DoctorFactsCollector(
-            self.runtime, self.history, connections_max=self.connections_max, connections_wanted=self.connections_wanted
+            self.runtime,
+            self.history,
+            connections_max=self.connections_max,
+            connections_wanted=self.connections_wanted,
+            tls=lambda: None if self.certificates is None else self.certificates.facts(),
         )
         self.scraper = MetricsScraper(self.runtime, self.metrics)
 

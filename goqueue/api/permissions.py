@@ -64,13 +64,14 @@ PERMISSIONS: dict[str, Permission] = {
         (
             "GET /stats", "GET /stats/history", "GET /doctor", "GET /metrics", "GET /transactions/stats",
             "GET /delay/stats", "GET /rebalance/stats", "GET /reliability/stats", "GET /priority/stats",
+            "GET /admin/tls",
         ),
         _cluster("describe"),
     ),
     **dict.fromkeys(
         ("GET /logs", "GET /operations", "GET /operations/{operation}", "GET /admin/audit"), _cluster("read")
     ),
-    "POST /operations/{operation}/undo": _cluster("write"),
+    **dict.fromkeys(("POST /operations/{operation}/undo", "POST /admin/tls/reload"), _cluster("write")),
     "GET /topics": _TOPICS,
     # A trace id may be of any topic: the handlers show only traces of topics that the key may read.
     "GET /traces/{trace}": _TOPICS,

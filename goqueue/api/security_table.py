@@ -1,11 +1,20 @@
 """The rows of keys, roles, access rules and the audit trail."""
 
 from goqueue import errors
-from goqueue.api import access_rules, audit, keys
+from goqueue.api import access_rules, audit, keys, tls
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.error_responses import UNWRITABLE
 
 _RULE = {"kind": "topic", "pattern": "orders.", "match": "prefix", "actions": ["read", "write"]}
+
+_TLS = {
+    "enabled": True,
+    "certificate": {
+        "path": "/etc/goqueue/tls/server.pem", "names": ["queue.example"], "issuer": "CN=Example authority",
+        "expires_at": "2027-01-01T00:00:00Z", "seconds_left": 2592000.0, "fingerprint": "5f" * 32,
+        "client_auth": "none", "error": None,
+    },
+}  # fmt: skip
 
 SECURITY_ENDPOINTS = (
     Endpoint("GET", "/admin/keys", keys.list_keys, "List API keys, without their secrets"),
@@ -50,6 +59,11 @@ SECURITY_ENDPOINTS = (
     Endpoint(
         "DELETE", "/admin/acls/{rule}", access_rules.delete_rule, "Delete an access rule",
         errors=(errors.RuleNotFound, *UNWRITABLE), answer_example={"deleted": True, "id": 17},
+    ),
+    Endpoint("GET", "/admin/tls", tls.describe, "Describe the TLS certificate in use", answer_example=_TLS),
+    Endpoint(
+        "POST", "/admin/tls/reload", tls.reload, "Load the TLS certificate again; a broken one is not used",
+        errors=(errors.CertificateInvalid,), answer_example=_TLS,
     ),
     Endpoint(
         "GET", "/admin/audit", audit.read, "Read the audit trail: administrative changes and refused requests",

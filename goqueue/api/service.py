@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from goqueue import __version__
 from goqueue.api.access import AccessGate
 from goqueue.api.endpoint import ApiContext, MemberDefaults
+from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.http.server import Server
 from goqueue.api.http.server_state import HttpLimits
@@ -61,6 +62,12 @@ class BrokerService:
         self._access_runner: AccessRunner | None = None
         self._audit_file: AuditFile | None = None
         self._trace_export: TraceExport | None = None
+
+    def use(self, certificates: CertificateStore) -> None:
+        """Take the certificate of the listener: its names are host names of the broker, and operators see its state."""
+        self.context.certificates = certificates
+        self.metrics.tls_expiry_seconds = lambda: certificates.current.expires_ns / NANOSECONDS
+        certificates.on_load(lambda loaded: self.guard.allow(loaded.names))
 
     def start(self) -> None:
         """Recover the data directory."""

@@ -164,3 +164,13 @@ class SecurityAdmin:
     def audit(self, offset: int | None = None, limit: int = 1000) -> ApiRequest[AuditPage]:
         """Return records of the audit trail, the oldest first, from an offset on."""
         return json_request("GET", with_query("/admin/audit", offset=offset, limit=limit), AuditPage)
+
+    @operation
+    def certificate(self) -> ApiRequest[dict[str, Any]]:
+        """Return the TLS certificate of the broker: `enabled`, and its `certificate` with names, expiry and error."""
+        return json_request("GET", "/admin/tls", dict[str, Any])
+
+    @operation
+    def reload_certificate(self) -> ApiRequest[dict[str, Any]]:
+        """Let the broker load its TLS certificate again. A broken one is not used, and raises CertificateInvalid."""
+        return json_request("POST", "/admin/tls/reload", dict[str, Any])

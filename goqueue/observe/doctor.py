@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from goqueue.limits import DOCTOR_FINDINGS_MAX
 from goqueue.observe import broker_findings as broker
 from goqueue.observe import group_findings as groups
+from goqueue.observe import tls_findings as tls
 from goqueue.observe.facts import BrokerFacts
 from goqueue.observe.finding import SEVERITIES, DoctorCheck, Finding, FindingRule
 from goqueue.observe.group_condition import GroupCondition
@@ -41,6 +42,15 @@ def _files(facts: BrokerFacts) -> str:
 def _connections(facts: BrokerFacts) -> str:
     held, most = facts.process.connections, facts.process.connections_max
     return f"{format_count(held)} of {format_count(most)} open throughout the last seconds"
+
+
+_DAY_SECONDS = 86_400
+
+
+def _certificate(facts: BrokerFacts) -> str:
+    if facts.tls is None:
+        return "connections are not encrypted"
+    return f"the certificate is valid for {format_count(int(facts.tls.seconds_left // _DAY_SECONDS), 'more day')}"
 
 
 def _groups(facts: BrokerFacts) -> str:
@@ -86,6 +96,7 @@ CHECKS: tuple[DoctorCheck, ...] = (
     DoctorCheck("in_flight", _in_flight, (broker.in_flight_full,)),
     DoctorCheck("files", _files, (broker.file_limit_near,)),
     DoctorCheck("connections", _connections, (broker.connections_near_limit, broker.connections_lowered)),
+    DoctorCheck("tls", _certificate, (tls.certificate_expiring, tls.certificate_not_loaded)),
     DoctorCheck(
         "clock", "neither behind the newest message nor jumped ahead", (broker.clock_behind, broker.clock_jumped)
     ),

@@ -264,6 +264,8 @@ class BrokerFacts:
     partitions: int = 0
     disk: DiskFacts | None = None
     process: ProcessFacts = field(default_factory=ProcessFacts)
+    tls: TlsFacts | None = None
+    """None if the broker listens without TLS."""
     refused: tuple[str, ...] = ()
     """Logs whose last write failed with a full disk."""
     refusal: str | None = None

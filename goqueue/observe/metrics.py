@@ -58,6 +58,9 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_connections_refused": MetricDescription(
         "counter", "Connections closed before their first request, by reason.", ("reason",)
     ),
+    "goqueue_tls_certificate_expiry_timestamp_seconds": MetricDescription(
+        "gauge", "When the TLS certificate expires, as Unix time; missing without TLS."
+    ),
     "goqueue_messages_published": MetricDescription("counter", "Durably published messages.", ("topic",)),
     "goqueue_bytes_published": MetricDescription("counter", "Durably published bytes, as frames.", ("topic",)),
     "goqueue_messages_read": MetricDescription("counter", "Messages returned to readers.", ("topic",)),
@@ -232,6 +235,8 @@ class Metrics:
         self.span_exports: Mapping[str, SpanExportCounts] = {}
         """Counts by target, which change while spans are exported."""
         self.transaction_seconds = Histogram(TRANSACTION_SECONDS_BOUNDS)
+        self.tls_expiry_seconds: Callable[[], float | None] = lambda: None
+        """Returns the Unix time at which the certificate expires."""
         self.connections = 0
         self.connections_open = 0
         self.connections_limit = 0
@@ -345,6 +350,8 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
         [((path, method, str(status)), n) for path, method, one in endpoints for status, n in one.by_status.items()],
     )
     yield "goqueue_http_request_seconds", [((path, method), one.seconds) for path, method, one in endpoints]
+    expiry = metrics.tls_expiry_seconds()
+    yield "goqueue_tls_certificate_expiry_timestamp_seconds", [] if expiry is None else [((), expiry)]
     yield "goqueue_connections_refused", name_samples(metrics.connections_refused)
     for name in ("messages_published", "bytes_published", "messages_read", "bytes_read"):
         yield f"goqueue_{name}", [((topic,), getattr(counts, name)) for topic, counts in metrics.topics()]

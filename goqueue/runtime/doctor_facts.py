@@ -51,6 +51,7 @@ from goqueue.observe.facts import (
     LostRecords,
     ProcessFacts,
     StartFacts,
+    TlsFacts,
     TransactionFacts,
     UnwritableLog,
 )
@@ -137,11 +138,13 @@ class DoctorFactsCollector:
         *,
         connections_max: int = HTTP_CONNECTIONS,
         connections_wanted: int = HTTP_CONNECTIONS,
+        tls: Callable[[], TlsFacts | None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._history = history
         self._connections_max = connections_max
         self._connections_wanted = connections_wanted
+        self._tls = tls
         self._lock = asyncio.Lock()
         self._begun = 0
         self._facts: tuple[int, BrokerFacts] | None = None
@@ -173,6 +176,7 @@ class DoctorFactsCollector:
             partitions=logs.count,
             disk=disk,
             process=self._process(lately, open_files, logs.newest_ns),
+            tls=self._tls(),
             refused=tuple(runtime.store.refused),
             refusal=runtime.store.refusal,
             shut=tuple(logs.shut),

@@ -49,7 +49,7 @@ def test_notes_are_shown_and_are_no_failure(well: str) -> None:
     assert lines[1].split() == ["note", "dead_letters_waiting", "orders.dlq"]
     assert lines[2] == "  2 dead letters were not redriven"
     assert lines[3].startswith("  hint: `goqueue-cli dlq errors orders` shows why they failed")
-    assert done.err == "1 note; 15 checks, 15 of them ok\n"
+    assert done.err == "1 note; 16 checks, 16 of them ok\n"
 
 
 def test_a_threshold_may_be_lower(well: str) -> None:
@@ -62,7 +62,7 @@ def test_what_is_critical_comes_first_and_ends_with_1(ill: str) -> None:
     assert done.code == 1
     assert done.out.splitlines()[0].split() == ["critical", "partition_fenced", "orders/1"]
     assert "  the partition accepts no messages: log orders/1 is fenced after a failure" in done.out
-    assert done.err.startswith("1 critical, 1 warning; 15 checks, 13 of them ok")
+    assert done.err.startswith("1 critical, 1 warning; 16 checks, 14 of them ok")
 
 
 def test_for_programs_every_finding_has_all_its_fields(ill: str) -> None:
@@ -84,7 +84,7 @@ def test_nothing_wrong_is_an_empty_list_and_a_sentence(tmp_path: Path) -> None:
     with LocalBroker(str(tmp_path / "data")) as local:
         assert admin(local.url, "doctor", "-o", "json").out == "[]\n"
         done = admin(local.url, "doctor")
-        assert (done.code, done.out, done.err) == (0, "", "nothing is wrong as far as 15 checks tell\n")
+        assert (done.code, done.out, done.err) == (0, "", "nothing is wrong as far as 16 checks tell\n")
 
 
 # --- what is seen from here ---

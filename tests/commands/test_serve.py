@@ -1,6 +1,8 @@
 """`goqueue serve` as a real process: its banner, its end, and what it leaves."""
 
 import json
+import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -32,10 +34,21 @@ def test_a_place_that_can_be_no_directory_is_a_matter_of_configuration(tmp_path:
 
 
 def test_it_stops_cleanly_when_its_terminal_is_closed(tmp_path: Path) -> None:
-    with Served("--data-dir", str(tmp_path / "data")) as served:
-        served.process.send_signal(signal.SIGHUP)
-        _, narration = served.process.communicate()
-    assert (served.process.returncode, narration) == (0, "stopped cleanly\n")
+    process, terminal = pty.fork()
+    if not process:
+        os.chdir(ROOT)
+        os.execv(  # noqa: S606
+            sys.executable,
+            [sys.executable, "-m", "goqueue", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")],
+        )
+    shown = b""
+    while b"^C stops" not in shown:
+        shown += os.read(terminal, 4096)
+    os.kill(process, signal.SIGHUP)  # its terminal is there: this is a request to reload
+    while b"no TLS certificate" not in shown:
+        shown += os.read(terminal, 4096)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
     assert (tmp_path / "data/clean").exists()
 
 

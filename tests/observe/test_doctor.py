@@ -29,6 +29,7 @@ from goqueue.observe.facts import (
     PoisonMessage,
     ProcessFacts,
     StartFacts,
+    TlsFacts,
     TransactionFacts,
     UnwritableLog,
 )
@@ -48,6 +49,10 @@ WELL = BrokerFacts(
         loop_seconds=0.001, flush_seconds=0.002, in_flight_bytes_max=256 * MIB, open_files=50, open_files_max=1024,
         connections=3, connections_max=10_000,
     ),
+)  # fmt: skip
+CERTIFICATE = TlsFacts(
+    path="/tls/server.pem", names=("queue.example",), issuer="CN=ours", expires_ns=1_790_000_000 * 10**9,
+    seconds_left=1e9, fingerprint="5f" * 32, client_auth="none",
 )  # fmt: skip
 PLACE = GroupPartitionFacts(
     topic="orders", partition=0, messages=500, ready=500, seconds=600.0, rate=0.0, incoming=0.0, idle_seconds=400.0,
@@ -240,6 +245,27 @@ def test_unclean_start_is_reported_for_a_day() -> None:
 )
 def test_process_thresholds(code: str, field: str, levels: dict[Any, str | None]) -> None:
     assert {value: severity(process(**{field: value}), code) for value in levels} == levels
+
+
+def test_certificate_that_expires_is_found_earlier_and_worse_and_worse() -> None:
+    day = 86_400
+    levels = {
+        30 * day: None,
+        30 * day - 1: "note",
+        7 * day: "note",
+        7 * day - 1: "warning",
+        day - 1: "critical",
+        -1: "critical",
+    }
+    facts = {left: replace(WELL, tls=replace(CERTIFICATE, seconds_left=float(left))) for left in levels}
+    assert {left: severity(one, "certificate_expiring") for left, one in facts.items()} == levels
+    (finding,) = found(facts[day - 1], "certificate_expiring")
+    assert finding.sentence.startswith("the TLS certificate expires in 1d, at 2026-")
+    (finding,) = found(facts[-1], "certificate_expiring")
+    assert finding.sentence.startswith("the TLS certificate expired at 2026-")
+    (finding,) = found(replace(WELL, tls=replace(CERTIFICATE, error="the key is gone")), "certificate_not_loaded")
+    assert finding.severity == "warning"
+    assert finding.sentence.endswith("the former certificate stays in use: the key is gone")
 
 
 def test_connections_lowered_by_the_file_limit_are_a_note() -> None:
@@ -520,6 +546,7 @@ FACTS = st.builds(
         in_flight_bytes=COUNTS, in_flight_bytes_max=st.integers(1, 2**40), open_files=st.none() | COUNTS,
         open_files_max=st.none() | COUNTS, connections=COUNTS, clock_behind_seconds=SECONDS,
     ),
+    tls=st.none() | st.builds(lambda left: replace(CERTIFICATE, seconds_left=left), SECONDS),
     shut=st.lists(SHUT, max_size=40).map(tuple),
     start=st.builds(StartFacts, surveyed=COUNTS, unclaimed=st.lists(NAMES, max_size=3).map(tuple)),
     clock_jump=st.none() | st.builds(
@@ -574,6 +601,7 @@ ILL = BrokerFacts(
         open_files_max=10, connections=10, connections_max=10, connections_wanted=11, clock_behind_seconds=60,
         stall_seconds=40,
     ),
+    tls=replace(CERTIFICATE, seconds_left=0.0, error="the key is gone"),
     refused=("a/3",),
     refusal="the disk is full",
     shut=(UnwritableLog(log="a/0", reason="x"), UnwritableLog(log="a/1", reason="y", is_open=False)),

@@ -9,8 +9,9 @@ from goqueue_admin.dashboard.screens.findings import FindingRoute, finding_advic
 from goqueue_admin.dashboard.screens.routes import Location
 
 _TEXT_ONLY = {
-    "broker_stalled", "clock_behind", "clock_jumped", "connections_lowered", "connections_near_limit",
-    "file_limit_near", "in_flight_full", "log_unclaimed", "loop_slow", "unclean_start",
+    "broker_stalled", "certificate_expiring", "certificate_not_loaded", "clock_behind", "clock_jumped",
+    "connections_lowered", "connections_near_limit", "file_limit_near", "in_flight_full", "log_unclaimed",
+    "loop_slow", "unclean_start",
 }  # fmt: skip
 """Codes about the process and its machine: nothing on a screen would repair them."""
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -154,6 +155,7 @@ class CertificateStore:
         self.error: CertificateInvalid | None = None
         """Why the files as they are now are not in use."""
         self._watch: asyncio.TimerHandle | None = None
+        self._on_load: Callable[[LoadedCertificate], object] = lambda _: None
         if reason := self._not_valid_now(self.current):
             _log.error("%s: clients will refuse it", reason)
 
@@ -183,7 +185,13 @@ class CertificateStore:
             loaded.fingerprint[:16],
             format_time(loaded.expires_ns),
         )
+        self._on_load(loaded)
         return loaded
+
+    def on_load(self, listener: Callable[[LoadedCertificate], object]) -> None:
+        """Call a function with the certificate in use, now and whenever it is replaced."""
+        self._on_load = listener
+        listener(self.current)
 
     def start_watching(self) -> None:
         """Reload whenever a file has changed, until `stop_watching`."""
