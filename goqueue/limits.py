@@ -363,6 +363,7 @@ TRACE_FILE_BYTES = 8 * MIB
 TRACE_FILES_BYTES = 64 * MIB  # of all trace files together: a question that reads all of them takes a second or two
 TRACE_FILES_BYTES_MIN = MIB
 TRACE_FILES_BYTES_MAX = 64 * 1024 * MIB
+TRACE_READ_BYTES = MIB  # of a trace file at once
 TRACE_WRITE_SECONDS = 0.25  # between writes: what a crash can take from the trace files
 TRACE_OUTBOX_RECORDS = 50_000  # waiting to be written; what a disk does not take is dropped and counted
 TRACE_RANGES_MAX = 500  # of one record
@@ -376,6 +377,9 @@ TRACE_EVENTS_MAX = 1_000  # of one trace; what a message that is redelivered for
 TRACE_COPY_SCAN_BYTES = 8 * MIB  # of a target, in which a copy is searched
 TRACE_ID_SCAN_BYTES = 64 * MIB  # of batches with headers, in which a trace id is searched
 TRACE_FOUND_MAX = 100  # messages with the same trace id
+TRACE_LIST_RECORDS = 5_000  # the newest matching ones, from which a list is made
+TRACE_LIST_TRIES = 1_000  # traces that are examined for a list, each for a millisecond or two
+TRACE_STATUSES = 100  # the newest traces, whose statuses are counted
 TRACES = 50  # of a list that does not say how many
 TRACES_MAX = 500
 

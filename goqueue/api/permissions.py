@@ -64,7 +64,7 @@ PERMISSIONS: dict[str, Permission] = {
         (
             "GET /stats", "GET /stats/history", "GET /doctor", "GET /metrics", "GET /transactions/stats",
             "GET /delay/stats", "GET /rebalance/stats", "GET /reliability/stats", "GET /priority/stats",
-            "GET /admin/tls",
+            "GET /admin/tls", "GET /traces/stats",
         ),
         _cluster("describe"),
     ),
@@ -74,7 +74,7 @@ PERMISSIONS: dict[str, Permission] = {
     **dict.fromkeys(("POST /operations/{operation}/undo", "POST /admin/tls/reload"), _cluster("write")),
     "GET /topics": _TOPICS,
     # A trace id may be of any topic: the handlers show only traces of topics that the key may read.
-    "GET /traces/{trace}": _TOPICS,
+    **dict.fromkeys(("GET /traces", "GET /traces/search", "GET /traces/{trace}"), _TOPICS),
     "POST /topics": Permission("create", "topic"),
     **dict.fromkeys(
         (

@@ -1,10 +1,12 @@
 """Traces: what happened to messages."""
 
-from typing import Annotated, Any
+from collections import Counter
+from typing import Annotated, Any, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from goqueue.api.endpoint import ApiCall
+from goqueue.api.fields import GroupName, Offset, PartitionNumber, Time, TopicName
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.tracing.journey import (
     GroupPhase,
@@ -15,12 +17,15 @@ from goqueue.broker.tracing.journey import (
     TraceRelation,
     TraceStatus,
 )
+from goqueue.broker.tracing.listing import TraceListing
 from goqueue.broker.tracing.message_search import trace_id_at
 from goqueue.broker.tracing.records import TraceEventType
+from goqueue.broker.tracing.selection import TraceSelection
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import RequestInvalid, TraceNotFound
-from goqueue.limits import OFFSET_MAX
+from goqueue.limits import OFFSET_MAX, TRACE_STATUSES, TRACES, TRACES_MAX
 from goqueue.quantities import format_time, quoted
+from goqueue.runtime.event_loop import TimeSlices
 from goqueue.wire.trace_context import TRACE_ID_BYTES
 
 _OF_GROUPS = ("group", "member")
@@ -31,6 +36,21 @@ class MessageTraceQuery(Struct, forbid_unknown_fields=True):
     delayed: Annotated[bool, Meta(description="The offset is that of a delayed message, as its publish answered.")] = (
         False
     )
+
+
+class TraceListQuery(Struct, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=TRACES_MAX)] = TRACES
+
+
+class TraceSearchQuery(Struct, forbid_unknown_fields=True, kw_only=True):
+    topic: TopicName | None = None
+    partition: PartitionNumber | None = None
+    offset: Offset | None = None
+    consumer_group: GroupName | None = None
+    start: Annotated[Time | None, Meta(description="Something happened at this time or later.")] = None
+    end: Annotated[Time | None, Meta(description="Something happened before this time.")] = None
+    status: TraceStatus | None = None
+    limit: Annotated[int, Meta(ge=1, le=TRACES_MAX)] = TRACES
 
 
 class TraceEventJson(Struct):
@@ -74,6 +94,80 @@ class TraceResponse(Struct, kw_only=True):
     truncated: Annotated[bool, Meta(description="There are more events than an answer has.")]
     messages: Annotated[list[TracedMessageJson], Meta(description="The message and its copies.")]
     events: Annotated[list[TraceEventJson], Meta(description="In the order of time.")]
+
+
+class ListedTraceJson(TraceResponse, kw_only=True):
+    batch: Annotated[int, Meta(description="The number of messages to which the same happened last.")]
+
+
+class TraceListResponse(Struct):
+    traces: Annotated[list[ListedTraceJson], Meta(description="The newest first.")]
+    complete: Annotated[bool, Meta(description="False if there may be more than could be examined.")]
+
+
+class TraceStatsResponse(Struct, kw_only=True):
+    enabled: bool
+    sampling: Annotated[float, Meta(description="The rate of topics that set none.")]
+    statuses: Annotated[dict[TraceStatus, int], Meta(description=f"Of the newest traces, at most {TRACE_STATUSES}.")]
+    events: Annotated[dict[str, int], Meta(description="Records by event, since the broker started.")]
+    records: Annotated[int, Meta(description="Records in memory.")]
+    sampled_out: Annotated[int, Meta(description="Records that were not kept, since the broker started.")]
+    dropped: Annotated[int, Meta(description="Records that the disk refused or was too slow for.")]
+    file_bytes: int
+    oldest: Annotated[str | None, Meta(description="The oldest record that is known; null if there is none.")]
+
+
+async def browse(call: ApiCall, query: TraceListQuery) -> TraceListResponse:
+    return await _listed(call, TraceSelection(may_read=_may_read(call)), query.limit)
+
+
+async def search(call: ApiCall, query: TraceSearchQuery) -> TraceListResponse:
+    group, access = query.consumer_group, call.access
+    if query.topic is not None:
+        access.require("read", "topic", query.topic)
+    if group is not None and not access.may("describe", "group", group):
+        return TraceListResponse([], complete=True)
+    selection = TraceSelection(
+        query.topic,
+        query.partition,
+        query.offset,
+        group=group,
+        start_ns=query.start,
+        end_ns=query.end,
+        may_read=_may_read(call),
+    )
+    return await _listed(call, selection, query.limit, query.status)
+
+
+async def _listed(
+    call: ApiCall, selection: TraceSelection, limit: int, status: TraceStatus | None = None
+) -> TraceListResponse:
+    tracer, slices = call.runtime.tracer, TimeSlices()
+    listing = TraceListing(tracer.assembler, tracer.store, selection, status=status)
+    found: list[ListedTraceJson] = []
+    while len(found) < limit and (one := await call.runtime.perform(listing.next())) is not None:
+        found.append(ListedTraceJson(batch=one.batch, **structs.asdict(trace_response(call, one.journey))))
+        await slices.rest()
+    return TraceListResponse(found, listing.is_complete)
+
+
+async def stats(call: ApiCall) -> TraceStatsResponse:
+    tracer = call.runtime.tracer
+    ring, files = tracer.ring, tracer.files
+    newest = await _listed(call, TraceSelection(), TRACE_STATUSES)
+    counts = Counter(one.status for one in newest.traces)
+    oldest = [moment for moment in (ring.oldest_ns, files.oldest_ns) if moment is not None]
+    return TraceStatsResponse(
+        enabled=tracer.settings.is_on,
+        sampling=tracer.settings.sampling,
+        statuses={status: counts[status] for status in get_args(TraceStatus)},
+        events=dict(sorted(ring.counts.items())),
+        records=len(ring),
+        sampled_out=ring.sampled_out,
+        dropped=ring.dropped + files.dropped,
+        file_bytes=files.size,
+        oldest=format_time(min(oldest)) if oldest else None,
+    )
 
 
 async def message_trace(call: ApiCall, query: MessageTraceQuery) -> TraceResponse:

@@ -25,3 +25,4 @@ class TopicSettings(GroupSettings, total=False):
     segment_bytes: int | None
     lane_weights: tuple[int, int, int, int, int]
     lane_boost_seconds: float
+    trace_sampling: float | None

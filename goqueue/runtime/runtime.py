@@ -104,8 +104,7 @@ class Runtime:
         self._loop: asyncio.AbstractEventLoop
         self._threads = ThreadPoolExecutor(_READERS, "goqueue-reader")
         self._upkeep: UpkeepRunner
-        self._reported = asyncio.Event()
-        self._stopping = asyncio.Event()
+        self._reported, self._stopping = asyncio.Event(), asyncio.Event()
         self._to_commit: list[Partition] = []
         self._loading: dict[Partition, asyncio.Task[None]] = {}
         self._rolled: set[str] = set()
@@ -136,7 +135,7 @@ class Runtime:
                 self._observe_groups(coordinator)
             self.broker.groups.on_opened.subscribe(self._observe_groups)
             log_transaction_events(self.broker, self.metrics.transaction_seconds)
-            self.tracer = Tracer(self.broker, self.settings.tracing, self.clock.now_ns)
+            self.tracer = Tracer(self.broker, self.disk, path, self.settings.tracing, self.clock.now_ns)
         except BaseException:
             self.store.close()
             raise
@@ -171,6 +170,7 @@ class Runtime:
         try:
             await self._save_notes()
         finally:
+            await self.tracer.stop()
             self.searchers.shutdown()
             self._threads.shutdown()
             self.store.close()

@@ -1,6 +1,8 @@
 """Message tracing of a running broker: the recorder, its memory and its files."""
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from goqueue.broker.broker import Broker
@@ -9,7 +11,9 @@ from goqueue.broker.tracing.recorder import TraceRecorder
 from goqueue.broker.tracing.ring import TraceRing
 from goqueue.broker.tracing.sampling import Sampling
 from goqueue.broker.tracing.selection import TraceStore
-from goqueue.limits import TRACE_FILE_BYTES, TRACE_FILES_BYTES, TRACE_RECORDS
+from goqueue.limits import TRACE_FILE_BYTES, TRACE_FILES_BYTES, TRACE_RECORDS, TRACE_WRITE_SECONDS
+from goqueue.runtime.trace_files import TraceFiles
+from goqueue.storage.disk import Disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +31,55 @@ class TracingSettings:
 class Tracer:
     """Records what happens to messages, and answers questions about it."""
 
-    def __init__(self, broker: Broker, settings: TracingSettings, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, broker: Broker, disk: Disk, directory: str, settings: TracingSettings, now_ns: Callable[[], int]
+    ) -> None:
         self.settings = settings
         self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "goqueue-traces")
         self.sampling = Sampling(self._rate_of)
-        self.ring = TraceRing(settings.records, self.sampling, now_ns)
-        self.store = TraceStore(self.ring)
+        self.files = TraceFiles(disk, directory, settings.file_bytes, settings.files_bytes)
+        has_files = settings.is_on and settings.has_files
+        self.ring = TraceRing(settings.records, self.sampling, now_ns, has_outbox=has_files)
+        self.store = TraceStore(self.ring, self._created_ns, self.files if has_files else None)
         self.assembler = JourneyAssembler(broker, self.store)
+        if has_files:
+            self.files.open()
+            self.ring.on_waiting.subscribe(self._write_soon)
         if settings.is_on:
             TraceRecorder(broker, self.ring, now_ns)
 
-    def _rate_of(self, _: str) -> float:
-        return self.settings.sampling
+    def _rate_of(self, name: str) -> float:
+        topic = self._broker.topics.get(name)
+        rate = None if topic is None else topic.settings.trace_sampling
+        return self.settings.sampling if rate is None else rate
+
+    def _created_ns(self, name: str) -> int | None:
+        topic = self._broker.topics.get(name)
+        return None if topic is None else topic.created_ns
+
+    # --- files ---
+
+    def _write_soon(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(TRACE_WRITE_SECONDS, self._write)
+
+    def _write(self) -> None:
+        self._timer = None
+        if self._writing is not None and not self._writing.done():
+            self._write_soon()  # the disk is slow: the outbox is bounded
+        elif records := self.ring.take():
+            self._writing = self._loop.run_in_executor(self._thread, self.files.write, records)
+
+    async def stop(self) -> None:
+        """Write what waits. Nothing more is recorded."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if records := self.ring.take():
+            self._thread.submit(self.files.write, records)
+        await self._loop.run_in_executor(self._thread, self.files.close)
+        self._thread.shutdown()

@@ -20,7 +20,7 @@ _VERSION_DIGITS_MAX = 9
 _OURS = frozenset(
     {
         "FORMAT", "FORMAT.tmp", "clean", "clean.tmp", "clock", "clock.tmp", "history",
-        "lock", "logs", "reserve", "reserve.tmp", "trash",
+        "lock", "logs", "reserve", "reserve.tmp", "traces", "trash",
     }
 )  # fmt: skip
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")

@@ -5,6 +5,7 @@
     {data}/clean      how each log ended; stands only between a clean stop and the next start
     {data}/clock      how much of the time retention does not believe, while there is something
     {data}/history    rates, latencies and lag of the last days, written by the runtime; storage leaves it alone
+    {data}/traces/…   trace records, written by the runtime like the history
     {data}/logs/…     the logs, at any depth; a directory with segments in it is a log
     {data}/trash/…    deleted logs on their way out
     {data}/reserve    space for the records of deletions, should the disk be full

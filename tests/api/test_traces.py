@@ -42,6 +42,12 @@ def test_trace_follows_a_message_through_delay_retries_dead_letters_and_redrive(
             told(ask(broker.url, "GET", f"/traces/{derived_trace_id('orders', 0, 1).hex()}")),
         ):
             assert other == trace
+    with LocalBroker(str(tmp_path / "data"), **SETTINGS) as broker:
+        assert trace_of(broker.url, 1) == trace
+        assert told(ask(broker.url, "GET", f"/traces/{TRACE}")) == trace
+        told(ask(broker.url, "DELETE", "/topics/orders"))
+        create(broker.url, "orders")
+        assert ask(broker.url, "GET", "/topics/orders/partitions/0/messages/1/trace").code == "trace_not_found"
 
 
 def test_status_of_a_trace_says_what_became_of_the_message(tmp_path: Path) -> None:

@@ -109,6 +109,13 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             gt=0, le=LANE_BOOST_SECONDS_MAX, description="A priority that was passed over for so long goes first."
         ),
     ] = LANE_BOOST_SECONDS
+    trace_sampling: Annotated[
+        Annotated[float, msgspec.Meta(ge=0, le=1)] | None,
+        msgspec.Meta(
+            description="The share of messages that are traced, from 0 to 1; what fails or is slow is traced all the "
+            "same. Null: the broker's setting."
+        ),
+    ] = None
     max_retries: Annotated[
         MaxRetries,
         msgspec.Meta(

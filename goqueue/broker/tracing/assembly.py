@@ -43,6 +43,10 @@ class JourneyAssembler:
         self._store = store
         self._search = MessageSearch(broker)
 
+    def over(self, store: TraceStore) -> "JourneyAssembler":
+        """Return an assembler with the records of another store."""
+        return JourneyAssembler(self._broker, store)
+
     def of_id(self, trace_id: bytes, may_read: MayRead) -> Work[Journey | None]:
         """Return the journey with this trace id; None if no message is known to have it."""
         position = self._search.derived_position(trace_id, may_read)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.tracing.records import PUBLISH_EVENTS, TraceEventType, TraceRecord
 from goqueue.clock import NANOSECONDS
@@ -102,9 +104,14 @@ def events_of(one: TracedMessage, records: list[TraceRecord]) -> list[TraceEvent
     events = _publish_events(one, records)
     settled: set[tuple[str, int]] = set()
     committed: set[str] = set()
+    delivered: dict[str, TraceRecord] = {}
     for record in records:
         if record.event == "publish.persisted":
             continue
+        if record.event == "consume.fetched":
+            delivered[record.group] = record
+        elif record.event in _SETTLING and not record.attempt and not record.reason:
+            record = _with_delivery(record, delivered.get(record.group))  # noqa: PLW2901 - the same, completed
         if record.event == "consume.acked" and not record.attempt and not record.transaction:
             if record.group in committed or any(group == record.group for group, _ in settled):
                 continue  # each commit of an offset covers all messages before it
@@ -124,6 +131,13 @@ def events_of(one: TracedMessage, records: list[TraceRecord]) -> list[TraceEvent
 _SETTLING = frozenset[TraceEventType](
     {"consume.acked", "consume.nacked", "consume.rejected", "consume.dropped", "visibility.timeout", "consume.released"}
 )
+
+
+def _with_delivery(record: TraceRecord, fetched: TraceRecord | None) -> TraceRecord:
+    """Complete the record of a settlement with its delivery, where the broker had restarted between both."""
+    if fetched is None:
+        return record
+    return replace(record, member=fetched.member, attempt=fetched.attempt, since_ns=fetched.time_ns)
 
 
 def _publish_events(one: TracedMessage, records: list[TraceRecord]) -> list[TraceEvent]:

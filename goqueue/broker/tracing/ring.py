@@ -17,7 +17,10 @@ class TraceRing:
     Records that are not sampled wait beside them: if their messages fail later, they are kept.
     """
 
-    def __init__(self, records_max: int, sampling: Sampling, now_ns: Callable[[], int]) -> None:
+    def __init__(
+        self, records_max: int, sampling: Sampling, now_ns: Callable[[], int], *, has_outbox: bool = False
+    ) -> None:
+        """With an outbox, kept records wait there until they are written."""
         self.sampling = sampling
         self.counts: Counter[str] = Counter()
         """Records by event."""
@@ -31,6 +34,7 @@ class TraceRing:
         self._now_ns = now_ns
         self._kept: deque[TraceRecord] = deque(maxlen=records_max)
         self._others: deque[TraceRecord] = deque(maxlen=records_max)
+        self._has_outbox = has_outbox
         self._outbox: list[TraceRecord] = []
         self._second = self._promotions = 0
 
@@ -77,6 +81,8 @@ class TraceRing:
     def _keep(self, record: TraceRecord) -> None:
         self._kept.append(record)
         self.on_kept.emit(record)
+        if not self._has_outbox:
+            return
         outbox = self._outbox
         if len(outbox) >= TRACE_OUTBOX_RECORDS:
             self.dropped += 1

@@ -6,7 +6,8 @@ fails or is slow is kept all the same, with what was recorded of it before.
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from zlib import crc32
+
+import mmh3
 
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.tracing.records import TraceRecord
@@ -20,7 +21,7 @@ Block = tuple[LogRef, int]
 
 def is_block_sampled(ref: LogRef, block: int, rate: float) -> bool:
     name = f"{ref.topic}/{ref.partition}/{int(ref.is_delayed)}/{block}"
-    return crc32(name.encode()) < rate * _WHOLE
+    return mmh3.hash(name, signed=False) < rate * _WHOLE
 
 
 class Sampling:
@@ -71,8 +72,9 @@ class SlowThreshold:
         """Zero until the first sample is complete."""
 
     def is_slow(self, duration_ns: int) -> bool:
+        is_slow = 0 < self.threshold_ns < duration_ns
         self._sample.append(duration_ns)
         if len(self._sample) >= TRACE_SLOW_SAMPLES:
             self.threshold_ns = sorted(self._sample)[-(TRACE_SLOW_SAMPLES // 100)]
             self._sample.clear()
-        return 0 < self.threshold_ns < duration_ns
+        return is_slow

@@ -55,25 +55,36 @@ class TraceArchive(Protocol):
 
 
 class TraceStore:
-    """All records there are: in memory and on disk."""
+    """All records there are: in memory and on disk. Those of deleted topics are left out."""
 
-    def __init__(self, ring: TraceRing, archive: TraceArchive | None = None) -> None:
+    def __init__(
+        self, ring: TraceRing, created_ns: Callable[[str], int | None], archive: TraceArchive | None = None
+    ) -> None:
+        """`created_ns` returns when a topic was created: earlier records are of another one with its name."""
         self.ring = ring
         self.archive = archive
+        self._created_ns = created_ns
+
+    def with_archive(self, archive: TraceArchive) -> "TraceStore":
+        return TraceStore(self.ring, self._created_ns, archive)
 
     def find(self, selection: TraceSelection, most: int) -> Work[list[TraceRecord]]:
         """Return matching records, the newest first."""
         found = [one for one in self.ring.newest() if selection.includes(one)][:most]
         if self.archive is not None and len(found) < most:
             found += yield partial(self.archive.read, selection, most)
-        return newest_first(found)[:most]
+        return newest_first(filter(self._is_current, found))[:most]
 
     def of_message(self, ref: LogRef, offset: int, most: int) -> Work[list[TraceRecord]]:
         """Return the records of one message, in the order of time; also of one that is not sampled."""
         found = self.ring.covering(ref, offset)
         if self.archive is not None:
             found += yield partial(self.archive.read, TraceSelection.of_message(ref, offset), most)
-        return newest_first(found)[:most][::-1]
+        return newest_first(filter(self._is_current, found))[:most][::-1]
+
+    def _is_current(self, record: TraceRecord) -> bool:
+        created_ns = self._created_ns(record.topic)
+        return created_ns is not None and record.time_ns >= created_ns
 
 
 def newest_first(records: Iterable[TraceRecord]) -> list[TraceRecord]:
