@@ -59,6 +59,8 @@ _TRACE = """Show what happened to messages.
 \b
   goqueue-cli trace get orders/0@17
   goqueue-cli trace get 0af7651916cd43dd8448eb211c80319c
+  goqueue-cli trace search --status error --from -1h
+  goqueue-cli trace follow --topic orders
 
 A trace follows a message through redeliveries, delay, dead-letter queue, redrive and transactions.
 """
@@ -150,7 +152,11 @@ _COMMANDS = (
     ),
     Command("topic scale", ".topics.scaling:scale", "Add partitions to topics while they are used.", "danger"),
     Command("topic watch", ".topics.listing:watch_topics", "Watch the topics: their rates and how they grow."),
+    Command("trace follow", ".traces.listing:follow", "Print traces as they change, until ^C."),
     Command("trace get", ".traces.show:get", "Show what happened to messages, as a waterfall."),
+    Command("trace list", ".traces.listing:list_traces", "List traces, the newest first."),
+    Command("trace search", ".traces.listing:search", "Search traces by topic, group, time and status."),
+    Command("trace stats", ".traces.listing:stats", "Show statistics of traces."),
     Command(
         "transaction abort", ".transactions:abort", "Abort open transactions and discard their messages.", "danger"
     ),

@@ -35,6 +35,7 @@ from goqueue.storage.store import StoreSettings, process_name
 
 if TYPE_CHECKING:
     from goqueue.runtime.trace_export import TraceExport
+from goqueue.runtime.tracer import TracingSettings
 
 
 class BrokerService:
@@ -172,6 +173,20 @@ def runtime_settings(config: Config) -> RuntimeSettings:
         config.storage.upkeep_interval,
         group_settings(config),
         config.storage.retention_jump_percent,
+        tracing_settings(config),
+    )
+
+
+def tracing_settings(config: Config) -> TracingSettings:
+    """Return the tracing settings of a configuration."""
+    tracing = config.tracing
+    return TracingSettings(
+        is_on=tracing.enabled,
+        sampling=tracing.sampling,
+        records=tracing.records,
+        has_files=tracing.files,
+        file_bytes=tracing.file_bytes,
+        files_bytes=tracing.files_bytes,
     )
 
 

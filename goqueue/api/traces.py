@@ -125,6 +125,7 @@ async def search(call: ApiCall, query: TraceSearchQuery) -> TraceListResponse:
     group, access = query.consumer_group, call.access
     if query.topic is not None:
         access.require("read", "topic", query.topic)
+        call.runtime.broker.own_topic(query.topic)
     if group is not None and not access.may("describe", "group", group):
         return TraceListResponse([], complete=True)
     selection = TraceSelection(

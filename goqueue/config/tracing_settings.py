@@ -5,12 +5,39 @@ from dataclasses import dataclass
 
 from goqueue import limits
 from goqueue.config.trace_targets import TraceTarget, parse_trace_target
-from goqueue.config.value_types import DURATION, INTEGER, PATH, TRACE_TARGETS, list_items, setting
+from goqueue.config.value_types import BOOLEAN, DURATION, INTEGER, PATH, SHARE, SIZE, TRACE_TARGETS, list_items, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracingConfig:
     """Traces of messages, and where they are exported to."""
+
+    enabled: bool = setting(True, BOOLEAN, "Record what happens to messages.")
+    sampling: float = setting(
+        1.0,
+        SHARE,
+        "Share of messages that are traced, unless the topic sets it; what fails or is slow is traced all the same.",
+        (0.0, 1.0),
+    )
+    records: int = setting(
+        limits.TRACE_RECORDS,
+        INTEGER,
+        "Number of trace records in memory; each is about a range of messages and takes about 400 bytes.",
+        (100, limits.TRACE_RECORDS_MAX),
+    )
+    files: bool = setting(True, BOOLEAN, "Keep trace records in files, in `traces` in the data directory.")
+    file_bytes: int = setting(
+        limits.TRACE_FILE_BYTES,
+        SIZE,
+        "Size at which a new trace file begins, at most half of `files_bytes`.",
+        (64 * limits.KIB, limits.TRACE_FILES_BYTES_MAX),
+    )
+    files_bytes: int = setting(
+        limits.TRACE_FILES_BYTES,
+        SIZE,
+        "Size of all trace files together; beyond it, the oldest is removed.",
+        (limits.TRACE_FILES_BYTES_MIN, limits.TRACE_FILES_BYTES_MAX),
+    )
 
     export: str = setting(
         "none",

@@ -17,6 +17,7 @@ _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[a-z0-9_.-]+))(?::([0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
 """Default ports, which browsers omit."""
+_SHARE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,9})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,12 @@ def _parse_integer(text: str) -> int:
     return int(text)
 
 
+def _parse_share(text: str) -> float:
+    if not _SHARE.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is not a share: write it as in 0.25")
+    return float(text)
+
+
 def _parse_switch(text: str) -> bool:
     try:
         return {"true": True, "false": False}[text.lower()]
@@ -139,6 +146,7 @@ HOST_NAMES = ValueType("list of names", "NAME,...", lambda text: _parse_list(tex
 ORIGINS = ValueType("list of origins", "ORIGIN,...", lambda text: _parse_list(text, _parse_origin), str)
 TRACE_TARGETS = ValueType("list of targets", "TARGET,...", _parse_trace_targets, str)
 INTEGER = ValueType("number", "NUMBER", _parse_integer, str)
+SHARE = ValueType("share", "SHARE", _parse_share, lambda value: f"{value:g}")
 BOOLEAN = ValueType("true or false", "true|false", _parse_switch, lambda value: "true" if value else "false")
 
 

@@ -72,6 +72,46 @@ def test_status_of_a_trace_says_what_became_of_the_message(tmp_path: Path) -> No
         assert ask(url, "GET", "/traces/xyz").code == "request_invalid"
 
 
+def test_traces_are_listed_and_searched_with_the_newest_first(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data"), groups__max_retries="0") as broker:
+        url = broker.url
+        for name in ("orders", "tea"):
+            create(url, name)
+        publish(url, "tea", *"abc", partition=0)
+        publish(url, "orders", "a", partition=0)
+        publish(url, "orders", "b", partition=0)
+        member = Member(url).join()
+        found = member.poll()
+        told(ask(url, "POST", "/messages/reject", {"receipt_handle": found[1]["receipt_handle"]}))
+        places = {"error": ("orders", 1, 1), "pending": ("orders", 0, 2), "completed": ("tea", 0, 3)}
+        for path, expected in {
+            "/traces": ["error", "pending", "completed"],
+            "/traces?limit=1": ["error"],
+            "/traces/search?topic=orders": ["error", "pending"],
+            "/traces/search?topic=orders&partition=0&offset=0": ["pending"],
+            "/traces/search?status=error": ["error"],
+            "/traces/search?consumer_group=billing": ["error", "pending"],
+            "/traces/search?consumer_group=other": [],
+            "/traces/search?start=2100-01-01T00:00:00Z": [],
+            "/traces/search?end=2100-01-01T00:00:00Z&status=completed": ["completed"],
+        }.items():
+            answer = told(ask(url, "GET", path))
+            rows = [(one["status"], one["topic"], one["offset"], one["batch"]) for one in answer["traces"]]
+            assert rows == [(status, *places[status]) for status in expected], path
+            assert answer["complete"]
+        assert ask(url, "GET", "/traces/search?topic=nothing").code == "topic_not_found"
+        stats = told(ask(url, "GET", "/traces/stats"))
+        assert stats["statuses"] == {"completed": 1, "pending": 1, "error": 1}
+        assert {name: stats["events"][name] for name in ("consume.fetched", "consume.rejected", "dlq.routed")} == {
+            "consume.fetched": 1, "consume.rejected": 1, "dlq.routed": 1,
+        }  # fmt: skip
+        told(ask(url, "PATCH", "/admin/topics/tea", {"trace_sampling": 0}))
+        publish(url, "tea", "d", partition=0)
+        assert told(ask(url, "GET", "/traces"))["traces"][0]["topic"] == "orders"
+        late = trace_of(url, 3, "tea")
+        assert (late["sampled"], [one["event_type"] for one in late["events"]]) == (False, LIFE[:3])
+
+
 def test_trace_shows_only_topics_and_groups_that_the_key_may_see(tmp_path: Path) -> None:
     with secured(tmp_path) as broker:
         for name in ("orders", "orders.dlq"):
@@ -93,5 +133,10 @@ def test_trace_shows_only_topics_and_groups_that_the_key_may_see(tmp_path: Path)
         unknown = broker.ask("GET", f"/traces/{'1' * 32}", key=other)
         assert (hidden.status, hidden.code) == (unknown.status, unknown.code) == (404, "trace_not_found")
         assert broker.ask("GET", path, key=other).code == "topic_not_found"
+        assert [one["topic"] for one in broker.ask("GET", "/traces", key=reader).json["traces"]] == ["orders"]
+        assert broker.ask("GET", "/traces", key=other).json["traces"] == []
+        assert broker.ask("GET", "/traces/search?topic=orders", key=other).code == "topic_not_found"
+        assert broker.ask("GET", "/traces/search?consumer_group=billing", key=reader).json["traces"] == []
+        assert broker.ask("GET", "/traces/stats", key=reader).code == "permission_denied"
         for name in ("__consumer_offsets", "__metadata"):
             assert broker.ask("GET", f"/topics/{name}/partitions/0/messages/0/trace").code == "topic_not_found"

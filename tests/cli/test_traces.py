@@ -1,12 +1,13 @@
 """`goqueue-cli trace` against a real broker."""
 
 import json
+import signal
 from pathlib import Path
 
 from goqueue.testing.broker import LocalBroker
 from tests.api.troubled import LIFE, SETTINGS, TRACE, live_troubled_life
-from tests.brokers import create
-from tests.cli.programs import cli
+from tests.brokers import create, publish
+from tests.cli.programs import cli, running
 
 
 def test_trace_get_shows_a_waterfall_of_a_message_and_its_copies(tmp_path: Path) -> None:
@@ -25,5 +26,23 @@ def test_trace_get_shows_a_waterfall_of_a_message_and_its_copies(tmp_path: Path)
         assert "reason=failure 1" in done.out
         (row,) = json.loads(cli(broker.url, "trace", "get", TRACE, "-o", "json").out)
         assert [event["event_type"] for event in row["events"]] == LIFE
+        listed = cli(broker.url, "trace", "list").out.splitlines()
+        assert listed[0].split() == ["TRACE", "STATUS", "MESSAGE", "BATCH", "AGE", "TOOK", "EVENTS", "LAST"]
+        assert (listed[1].split()[:2], len(listed)) == ([TRACE, "completed"], 2)
+        words = ("--topic", "orders", "--group", "billing", "--from", "-1h", "--status", "completed", "-o", "name")
+        assert cli(broker.url, "trace", "search", *words).out == f"{TRACE}\n"
+        assert cli(broker.url, "trace", "search", "--status", "error").err == "there are no such traces\n"
+        assert cli(broker.url, "trace", "stats").out.splitlines()[1].split()[:3] == ["1", "0", "0"]
         assert cli(broker.url, "trace", "get", "orders/0@9").code == 5
         assert cli(broker.url, "trace", "get", "orders").code == 2
+
+
+def test_trace_follow_prints_traces_as_they_change(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    with running(broker.url, "trace", "follow", "--topic", "orders") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().split()[:3] == [b"TRACE", b"STATUS", b"MESSAGE"]
+        publish(broker.url, "orders", "a", "b", partition=0)
+        assert process.stdout.readline().split()[1:4] == [b"completed", b"orders/0@0", b"2"]
+        process.send_signal(signal.SIGINT)
+        process.communicate()
