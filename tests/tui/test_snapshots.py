@@ -15,6 +15,7 @@ from tests.tui.fakes import DOCTOR, FakeClient, dashboard
 from tests.tui.group_fakes import GroupClient
 from tests.tui.pilots import press, text, until
 from tests.tui.screenshots import settle
+from tests.tui.trace_fakes import TraceClient
 from tests.tui.transaction_fakes import TransactionClient
 
 SMALL, USUAL = (80, 24), (160, 48)
@@ -83,6 +84,7 @@ SCREENS = {
     "logs": Screen(GroupClient, Location("logs"), "log fenced"),
     "transactions": Screen(TransactionClient, Location("transactions"), "returns-2"),
     "transaction": Screen(TransactionClient, Location("transaction", ("checkout-eu-7",)), "reminders/2"),
+    "trace": Screen(TraceClient, Location("trace", ("orders/0@17",)), "dlq.redriven"),
 }
 TOPICS = Screen(GroupClient, Location("topics"), "shipments")
 WINDOWS = {
@@ -101,6 +103,9 @@ WINDOWS = {
     ),
     "cancel-all": Screen(
         DelayedClient, Location("delayed"), "21m", ("x", *"key=a", "enter"), "cancel 61 delayed messages? (y)"
+    ),
+    "event": Screen(
+        TraceClient, Location("trace", ("orders/0@17",)), "dlq.redriven", (*["down"] * 4, "enter"), "seconds"
     ),
     "abort": Screen(TransactionClient, Location("transactions"), "returns-2", ("x", *"till", "enter"), "(y)"),
 }

@@ -11,6 +11,7 @@ from goqueue_admin.dashboard.broker.service import TOPICS, BrokerCall, CallResul
 from goqueue_admin.dashboard.screens.base import DashboardScreen
 from goqueue_admin.dashboard.screens.redrive import RedriveDialog
 from goqueue_admin.dashboard.screens.routes import Location
+from goqueue_admin.dashboard.screens.traces import trace_location
 from goqueue_admin.dashboard.screens.windows import dead_letter_window
 from goqueue_admin.dashboard.views import dead_letters as views
 from goqueue_admin.dashboard.views.dead_letters import (
@@ -207,6 +208,7 @@ class TopicDeadLettersScreen(CountedTopicScreen):
         Binding("d", "change", "Send back", id="letters.redrive"),
         Binding("n", "leaf(1)", "Next", id="letters.next"),
         Binding("b", "leaf(-1)", "Page before", show=False, id="letters.before"),
+        Binding("T", "trace", "Trace", show=False, id="letters.trace"),
     ]
 
     def __init__(self, place: Location) -> None:
@@ -284,6 +286,12 @@ class TopicDeadLettersScreen(CountedTopicScreen):
         if letter is not None:
             self.app.push_screen(dead_letter_window(self.topic, letter))
         return None
+
+    def action_trace(self) -> None:
+        """Show what happened to the message under the cursor."""
+        letter = self._letter(self.query_one(RowTable).current_key)
+        if letter is not None:
+            self.dashboard.go(trace_location(self.topic, letter["partition"], letter["offset"]))
 
     def action_change(self) -> None:
         letter = self._letter(self.query_one(RowTable).current_key)

@@ -18,6 +18,7 @@ from goqueue_admin.dashboard.screens.delayed_actions import (
     SelectedDelayedDialog,
 )
 from goqueue_admin.dashboard.screens.routes import Location
+from goqueue_admin.dashboard.screens.traces import trace_location
 from goqueue_admin.dashboard.screens.windows import delayed_message_window
 from goqueue_admin.dashboard.views import delayed as views
 from goqueue_admin.dashboard.views import formats
@@ -141,6 +142,7 @@ class TopicDelayedScreen(DashboardScreen):
         Binding("t", "prompt_time", "Due from a time on", show=False, id="schedule.time"),
         Binding("v", "state", "Pending, delivered, cancelled, expired", show=False, id="schedule.state"),
         Binding("m", "messages", "Messages of the topic", show=False, id="schedule.messages"),
+        Binding("T", "trace", "Trace", show=False, id="schedule.trace"),
         Binding("r", "again", "Refresh", show=False, id="schedule.refresh"),
     ]
 
@@ -301,6 +303,12 @@ class TopicDelayedScreen(DashboardScreen):
         self._search()
         self.dashboard.look(fresh=True)
         self.say("asked again", "muted")
+
+    def action_trace(self) -> None:
+        """Show what happened to the message under the cursor."""
+        line = self.query_one(RowTable).current
+        if line is not None:
+            self.dashboard.go(trace_location(self.topic, *line.place, delayed=True))
 
     def action_messages(self) -> None:
         self.dashboard.go(Location("messages", (self.topic,)))

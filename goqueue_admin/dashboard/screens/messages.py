@@ -23,6 +23,7 @@ from goqueue_admin.dashboard.screens.base import DashboardScreen
 from goqueue_admin.dashboard.screens.dialog import UNREACHABLE_CODES
 from goqueue_admin.dashboard.screens.publish import PublishDialog
 from goqueue_admin.dashboard.screens.routes import Location
+from goqueue_admin.dashboard.screens.traces import trace_location
 from goqueue_admin.dashboard.screens.windows import DetailWindow, value_content
 from goqueue_admin.dashboard.views import formats
 from goqueue_admin.dashboard.views.message import message_facts, one_line_text, render_value
@@ -120,7 +121,10 @@ _PATIENCE_FRAMES = 4
 class MessagesScreen(DashboardScreen):
     """Follows the end of the topic, or pages forward from a chosen time."""
 
-    BINDINGS: ClassVar = [Binding("w", "change('publish')", "Publish", id="messages.publish")]
+    BINDINGS: ClassVar = [
+        Binding("w", "change('publish')", "Publish", id="messages.publish"),
+        Binding("T", "trace", "Trace", show=False, id="messages.trace"),
+    ]
 
     def __init__(self, place: Location) -> None:
         super().__init__(place)
@@ -266,6 +270,12 @@ class MessagesScreen(DashboardScreen):
         """Publish a message."""
         del what
         self.app.push_screen(PublishDialog(self._topic))
+
+    def action_trace(self) -> None:
+        """Show what happened to the message under the cursor."""
+        line = self.query_one(MessageTail).current
+        if line is not None:
+            self.dashboard.go(trace_location(self._topic, line.partition, line.offset))
 
     def action_live(self) -> None:
         self._since_ns = None
