@@ -71,6 +71,7 @@ HTTP_WRITE_BUFFER_BYTES = 64 * KIB  # of answers to one connection, before it ge
 HTTP_CONNECTIONS = 10_000  # some 10 KiB each
 HTTP_CONNECTIONS_MIN = 16  # at any limit of open files: an operator must be able to connect
 HTTP_CONNECTIONS_SPARE = 256  # beyond the limit, to answer that it is reached; further ones are closed
+CERTIFICATE_NAME_CHARACTERS_MAX = 1024  # SPIFFE ids have up to 2,048, and are shorter in practice
 TLS_HANDSHAKE_SECONDS = 5  # from the first packet; two round trips are enough
 TLS_HANDSHAKES = 256  # under way; one more ends the oldest, which a slow client must renew 50 times a second to stay
 TLS_ACCEPTED_AT_ONCE = 64  # before other work goes on

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from goqueue.console import terminal
-from goqueue.console.failure import doing
+from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent, parse_duration_flag
 from goqueue.console.formatting import format_ago, format_names
 from goqueue.console.names import for_each_name, in_table, reject_empty_names
@@ -48,9 +48,16 @@ _KEYS = (
     Column("CREATED", "created_at", format_ago),
     Column("USED", "last_used_at", _optional_ago),
     Column("EXPIRES", "expires_at", lambda text: text or "never"),
+    Column("CERTIFICATE", "certificate", wide=True),
     Column("CREATED-BY", "created_by", wide=True),
     Column("ROTATED", "rotated_at", _optional_ago, wide=True),
     Column("FORMER-UNTIL", "former_valid_until", lambda text: text or "-", wide=True),
+)
+_NEW_CERTIFICATE = (
+    Column("NAME", "name"),
+    Column("ID", "id"),
+    Column("ROLES", "roles", format_names),
+    Column("CERTIFICATE", "certificate"),
 )
 _NEW = (Column("NAME", "name"), Column("ID", "id"), Column("ROLES", "roles", format_names), Column("KEY", "key"))
 
@@ -82,6 +89,12 @@ def create(
     expires: Annotated[
         str | None, typer.Option("--expires", metavar="DURATION", help="Lifetime such as 90d. Default: no limit.")
     ] = None,
+    certificate: Annotated[
+        str | None,
+        typer.Option(
+            "--certificate", metavar="NAME", help="URI:, email: or DNS: name of client certificates that stand for it."
+        ),
+    ] = None,
     *,
     save: _SaveFlag = None,
     session: Session,
@@ -92,14 +105,18 @@ def create(
       goqueue-admin key create billing --role consumer
       goqueue-admin key create ci --role producer --expires 90d
       goqueue-admin key create billing --role consumer --save billing.key
+      goqueue-admin key create billing --role consumer --certificate DNS:billing.example
 
     The built-in roles are admin, operator, producer, consumer and readonly; `goqueue-admin role list` shows all. A key
-    without a role may do what rules allow it (`goqueue-admin acl create`).
+    without a role may do what rules allow it (`goqueue-admin acl create`). With --certificate the key has no secret:
+    clients present a certificate with that subject alternative name.
     """
+    if certificate is not None and save is not None:
+        raise UsageInvalid("a key with --certificate has no secret to save", hint="leave out one of them")
     reject_empty_names(name, noun="key")
     seconds = None if expires is None else parse_duration_flag("--expires", expires)
     with doing(f"create key {name}"), _key_file(save) as file, session.client() as client:
-        made = client.create_api_key(name, role or [], expires_in=seconds)
+        made = client.create_api_key(name, role or [], expires_in=seconds, certificate=certificate)
         _write_new(session, made, file)
 
 
@@ -191,5 +208,8 @@ def _write_new(session: Session, made: "ApiKeyInfo", file: "TextIO | None") -> N
     if file is not None:
         file.write(f"{made.key}\n")
         row["key"] = "saved"
+    if made.certificate is not None:
+        session.write([row], _NEW_CERTIFICATE)
+        return
     session.write([row], _NEW)
     session.note("keep the key: the broker stores only its digest, and shows it never again")

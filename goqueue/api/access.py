@@ -205,7 +205,11 @@ class AccessGate:
 
     def _authenticate(self, request: HttpRequest) -> KeyAccess:
         try:
-            principal = self.authorizer.authenticate(sent_key(request.headers))
+            key = sent_key(request.headers)
+            if key is None and request.certificate is not None:
+                principal = self.authorizer.authenticate_certificate(request.certificate)
+            else:  # a key in the request wins: the certificate may be that of the machine
+                principal = self.authorizer.authenticate(key)
         except Unauthenticated as error:
             self.count_refusal(request, "", "authenticate", "", error)
             raise

@@ -9,12 +9,14 @@ from goqueue.api.endpoint import ApiCall
 from goqueue.api.fields import Duration, Time
 from goqueue.api.problems import invalid
 from goqueue.clock import NANOSECONDS
-from goqueue.limits import KEY_NAME_CHARACTERS_MAX, KEY_ROLES_MAX
+from goqueue.limits import CERTIFICATE_NAME_CHARACTERS_MAX, KEY_NAME_CHARACTERS_MAX, KEY_ROLES_MAX
 from goqueue.quantities import format_time
 from goqueue.security.records import KeyRecord
 
 _YEARS = 10 * 365 * 86_400
 Name = Annotated[str, Meta(min_length=1, max_length=KEY_NAME_CHARACTERS_MAX, description="Of A-Z a-z 0-9 . _ -")]
+
+CertificateName = Annotated[str, Meta(min_length=1, max_length=CERTIFICATE_NAME_CHARACTERS_MAX)]
 
 
 class KeyLifetime(Duration, most=_YEARS):
@@ -30,6 +32,13 @@ class CreateKeyRequest(Struct, forbid_unknown_fields=True, omit_defaults=True, k
     roles: Annotated[list[str], Meta(max_length=KEY_ROLES_MAX, description="Built-in or custom roles.")] = []
     expires_in: Annotated[KeyLifetime | None, Meta(description="Default: it does not expire.")] = None
     expires_at: Time | None = None
+    certificate: Annotated[
+        CertificateName | None,
+        Meta(
+            description="A subject alternative name (`URI:`, `email:` or `DNS:`): client certificates with it stand for"
+            " this key, which has no secret.",
+        ),
+    ] = None
 
 
 class RotateKeyRequest(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -48,11 +57,14 @@ class ApiKeyJson(Struct, kw_only=True):
     expired: bool
     rotated_at: str | None
     former_valid_until: Annotated[str | None, Meta(description="The secret before the rotation, while it is valid.")]
+    certificate: Annotated[str | None, Meta(description="The name of client certificates that stand for it.")]
     last_used_at: Annotated[str | None, Meta(description="Within an hour.")]
 
 
 class NewKeyResponse(ApiKeyJson, kw_only=True):
-    key: Annotated[str, Meta(description="Shown this once: the broker keeps only its digest.")]
+    key: Annotated[
+        str | None, Meta(description="Shown this once: the broker keeps only its digest. Null with a certificate.")
+    ]
 
 
 class KeyListResponse(Struct):
@@ -81,7 +93,9 @@ async def create(call: ApiCall, body: CreateKeyRequest) -> NewKeyResponse:
     expires_ns = None if body.expires_at is None else int(body.expires_at)
     if body.expires_in is not None:
         expires_ns = call.runtime.clock.now_ns() + round(float(body.expires_in) * NANOSECONDS)
-    work = call.runtime.broker.security.create_key(body.name, body.roles, expires_ns, call.access.name)
+    work = call.runtime.broker.security.create_key(
+        body.name, body.roles, expires_ns, call.access.name, body.certificate
+    )
     record, text = await call.runtime.decide(work)
     return NewKeyResponse(**_fields(call, record), key=text)
 
@@ -112,6 +126,7 @@ def _fields(call: ApiCall, key: KeyRecord) -> dict[str, Any]:
         "expired": key.expires_ns is not None and key.expires_ns <= now_ns,
         "rotated_at": _time(key.rotated_ns),
         "former_valid_until": format_time(key.former_until_ns) if is_former_valid else None,
+        "certificate": key.certificate,
         "last_used_at": _time(key.used_ns),
     }
 

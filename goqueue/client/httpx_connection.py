@@ -21,6 +21,7 @@ from goqueue.client.api_request import ApiRequest, ApiResponse, not_a_broker
 from goqueue.client.async_connection import AsyncConnection, reason_of
 from goqueue.client.connection import LEAST_SECONDS, Connection, closed, no_tls, request_error, timed_out, unreachable
 from goqueue.client.response_parser import BODY_BYTES_MAX, ended
+from goqueue.client.tls import is_lasting
 from goqueue.errors import GoQueueError
 
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
@@ -177,7 +178,7 @@ def _response(answer: httpx.Response, address: Address) -> ApiResponse:
 def _translated(error: Exception, address: Address) -> Exception:
     """Return the error of the own connections for one of httpx. Those of the caller's hooks stay as they are."""
     cause = _cause(error)
-    if isinstance(error, httpx.ConnectError) and isinstance(cause, ssl.SSLError):
+    if isinstance(cause, ssl.SSLError) and (isinstance(error, httpx.ConnectError) or is_lasting(cause)):
         return no_tls(address, cause)
     if isinstance(error, _UNSENT):
         return unreachable(address, reason_of(cause) if cause is not None else str(error) or "it took too long")

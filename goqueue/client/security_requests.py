@@ -27,6 +27,8 @@ class ApiKeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     rotated_at: str | None = None
     former_valid_until: str | None = None
     """Until when the secret before the last rotation is valid, while it is."""
+    certificate: str | None = None
+    """The name of client certificates that stand for it; it has no secret then."""
     last_used_at: str | None = None
     """Within an hour."""
     key: str | None = None
@@ -87,10 +89,19 @@ class SecurityAdmin:
 
     @operation
     def create_api_key(
-        self, name: str, roles: Iterable[str] = (), *, expires_in: str | float | None = None
+        self,
+        name: str,
+        roles: Iterable[str] = (),
+        *,
+        expires_in: str | float | None = None,
+        certificate: str | None = None,
     ) -> ApiRequest[ApiKeyInfo]:
-        """Create an API key; the answer has it as `key`, this once. `expires_in` is a duration such as "90d"."""
-        body = {"name": name, "roles": list(roles), "expires_in": expires_in}
+        """Create an API key; the answer has it as `key`, this once. `expires_in` is a duration such as "90d".
+
+        With a `certificate`, such as "DNS:billing.example", client certificates with that subject alternative name
+        stand for the key, which has no secret.
+        """
+        body = {"name": name, "roles": list(roles), "expires_in": expires_in, "certificate": certificate}
         return json_request("POST", "/admin/keys", ApiKeyInfo, body, idempotent=False, unsure_hint=_UNSURE_KEY)
 
     @operation

@@ -53,6 +53,7 @@ def _create(broker: "Broker", name: str, roles: list[str], expires_ns: int | Non
     from goqueue.broker.security.audit import AuditEntry  # noqa: PLC0415
 
     _, text = yield from broker.security.create_key(name, roles, expires_ns, "")
+    assert text is not None, "it belongs to no certificate"
     recorded: Promise[None] = Promise()
     broker.audit.record(AuditEntry("", "goqueue key create", name, "done"), recorded)
     yield from recorded.kept()

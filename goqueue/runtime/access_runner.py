@@ -35,5 +35,6 @@ async def create_bootstrap_key(runtime: Runtime) -> str:
     )
     name = next(one for one in names if security.state.key_named(one) is None)
     _, text = await runtime.decide(security.create_key(name, [ADMIN], None, ""))
+    assert text is not None, "it belongs to no certificate"
     runtime.broker.audit.record(AuditEntry("", "create the first key", name, "done"), lambda _: None)
     return text

@@ -10,6 +10,7 @@ from goqueue.errors import KeyNotFound, RoleNotFound, Unauthenticated
 from goqueue.limits import DECISIONS_CACHED_MAX, VERIFIED_KEYS_MAX
 from goqueue.quantities import format_time, quoted
 from goqueue.security.api_key import KeyText, is_secret, parse_key
+from goqueue.security.client_certificates import ClientCertificate
 from goqueue.security.records import ANYONE, KEY_PRINCIPAL, ROLE_PRINCIPAL, KeyRecord, SecurityState
 from goqueue.security.roles import ROLES
 from goqueue.security.rules import Action, Decision, Grant, ResourceKind, Rule, decide
@@ -53,8 +54,8 @@ class Authorizer:
     def __init__(self, state: SecurityState, now_ns: Callable[[], int]) -> None:
         self._state = state
         self._now_ns = now_ns
-        self.verified: dict[str, Principal] = {}
-        """By the text of the key."""
+        self.verified: dict[str | ClientCertificate, Principal] = {}
+        """By the text of the key, or the certificate."""
 
     def forget(self) -> None:
         self.verified.clear()
@@ -82,11 +83,31 @@ class Authorizer:
         key, valid_until_ns = self._find(parts)
         if valid_until_ns is not None and valid_until_ns <= self._now_ns():
             raise Unauthenticated(f"the API key {quoted(key.name)} expired at {format_time(valid_until_ns)}", hint=_NEW)
+        return self._remember(text, key, valid_until_ns)
+
+    def _remember(self, shown: str | ClientCertificate, key: KeyRecord, valid_until_ns: int | None) -> Principal:
         principal = self.principal_of(key, valid_until_ns)
         if len(self.verified) >= VERIFIED_KEYS_MAX:
             self.verified.clear()
-        self.verified[text] = principal
+        self.verified[shown] = principal
         return principal
+
+    def authenticate_certificate(self, certificate: ClientCertificate) -> Principal:
+        """Return the principal of a client certificate. Raises Unauthenticated."""
+        principal = self.verified.get(certificate)
+        if principal is not None:
+            return principal
+        ids = self._state.certificates
+        key = next((self._state.keys[ids[name]] for name in certificate.names if name in ids), None)
+        if key is None:
+            raise _unknown_certificate(certificate)
+        until_ns = min(certificate.expires_ns, key.expires_ns or certificate.expires_ns)
+        if until_ns <= self._now_ns():
+            raise Unauthenticated(
+                f"the client certificate of {quoted(key.name)} or its API key expired at {format_time(until_ns)}",
+                hint="connect with a new certificate, or ask an administrator for a new key",
+            )
+        return self._remember(certificate, key, until_ns)
 
     def _find(self, parts: KeyText) -> tuple[KeyRecord, int | None]:
         """Return the record of a secret, and until when it is valid."""
@@ -135,3 +156,17 @@ class Authorizer:
                 hint="GET /admin/keys lists them",
             )
         return decide(self._grants(key), action, kind, name)
+
+
+def _unknown_certificate(certificate: ClientCertificate) -> Unauthenticated:
+    if not certificate.names:
+        return Unauthenticated(
+            "the client certificate has no URI, email or DNS name, and its common name does not count",
+            hint="issue one with a subject alternative name",
+        )
+    names = certificate.names[0] if not certificate.names[1:] else f"{certificate.names[0]} and others"
+    return Unauthenticated(
+        f"no API key belongs to the client certificate of {quoted(names)}",
+        hint="an administrator can make one: goqueue-admin key create NAME --role ROLE --certificate "
+        f"{certificate.names[0]}",
+    )

@@ -26,6 +26,8 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     former_digest: str | None = None
     """Of the secret before the last rotation, which is valid until `former_until_ns`."""
     former_until_ns: int = 0
+    certificate: str | None = None
+    """The name of client certificates that stand for this key, which has no secret then; see `client_certificates`."""
     used_ns: int | None = None
     """When it was last used, within an hour."""
 
@@ -101,6 +103,8 @@ class SecurityState:
         """By id."""
         self.names: dict[str, str] = {}
         """The ids of keys by their names."""
+        self.certificates: dict[str, str] = {}
+        """The ids of keys by the names of their certificates."""
         self.roles: dict[str, RoleRecord] = {}
         self.rules: dict[int, AccessRuleRecord] = {}
         self.last_rule = 0
@@ -114,11 +118,15 @@ class SecurityState:
             former = self.keys.pop(record.id, None)
             if former is not None and self.names.get(former.name) == former.id:
                 del self.names[former.name]
+            if former is not None and former.certificate and self.certificates.get(former.certificate) == former.id:
+                del self.certificates[former.certificate]
         if isinstance(record, KeyRevoked):
             return
         if isinstance(record, KeyRecord):
             self.keys[record.id] = record
             self.names[record.name] = record.id
+            if record.certificate is not None:
+                self.certificates[record.certificate] = record.id
         elif isinstance(record, RoleRecord):
             self.roles[record.name] = record
         elif isinstance(record, RoleDeleted):

@@ -9,17 +9,19 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from goqueue.api.http.tls_alerts import ServerContext
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import CertificateInvalid
 from goqueue.limits import TLS_WATCH_SECONDS
 from goqueue.observe.facts import TlsFacts
 from goqueue.quantities import format_time
+from goqueue.security.client_certificates import ClientCertificate, names_in_order
 
 _log = logging.getLogger("goqueue.tls")
 
@@ -87,7 +89,7 @@ def load_certificate(files: TlsFiles) -> LoadedCertificate:
 
 
 def _context(files: TlsFiles) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_COMPRESSION
@@ -239,3 +241,11 @@ def _signature(path: str) -> tuple[int, int, int] | None:
     except (OSError, ValueError):
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def client_certificate(found: Mapping[str, Any]) -> ClientCertificate:
+    """Return what counts of a client's certificate, as `ssl` describes a verified one."""
+    return ClientCertificate(
+        names_in_order(pair for pair in found.get("subjectAltName", ()) if len(pair) == 2),
+        round(ssl.cert_time_to_seconds(found["notAfter"])) * NANOSECONDS,
+    )

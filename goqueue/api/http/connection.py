@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import Any, cast
 
 from goqueue.api.http.bridge import state_of
+from goqueue.api.http.certificates import client_certificate
 from goqueue.api.http.error_responses import INTERNAL_ERROR, error_response
 from goqueue.api.http.message import CONTINUE, ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResponse, encode_response
 from goqueue.api.http.request_reader import ReadPhase, RequestReader
@@ -97,6 +98,8 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_BYTES, 0)
         self._reader = RequestReader(server, _peer_of(transport))
+        if found := transport.get_extra_info("peercert"):
+            self._reader.certificate = client_certificate(found)
         server.open_connections.add(self)
         self._uvicorn_connections.add(self)
         server.observer.connection_opened()

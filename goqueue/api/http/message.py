@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from goqueue.limits import HTTP_COALESCED_BYTES
+from goqueue.security.client_certificates import ClientCertificate
 from goqueue.wire.headers import JSON
 
 
@@ -35,6 +36,8 @@ class HttpRequest:
     """Bytes that count as held until the request is answered."""
     endpoint: Any = None
     """The row of the table that the request was routed to."""
+    certificate: ClientCertificate | None = None
+    """Of the client, verified by TLS."""
     grants: tuple[tuple[str, str], ...] = ()
     """Headers that let a web page read the answer."""
 

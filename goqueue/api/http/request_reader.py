@@ -20,6 +20,7 @@ from goqueue.api.http.message import HttpRequest
 from goqueue.api.http.server_state import ServerState
 from goqueue.errors import GoQueueError, RequestInvalid, RequestTimedOut, RequestTooLarge
 from goqueue.limits import HTTP_SLICE_BYTES
+from goqueue.security.client_certificates import ClientCertificate
 
 
 class ReadPhase(Enum):
@@ -52,8 +53,8 @@ class RequestReader:
 
     __slots__ = (
         "_began_ns", "_body", "_gathered_bytes", "_headers", "_length", "_now_ns", "_parser", "_peer", "_repeats",
-        "_replaying", "_request", "_server", "_step_bytes", "_url", "deadline_ns", "expects_continue", "phase",
-        "refusal", "requests",
+        "_replaying", "_request", "_server", "_step_bytes", "_url", "certificate", "deadline_ns", "expects_continue",
+        "phase", "refusal", "requests",
     )  # fmt: skip
 
     _request: HttpRequest | None
@@ -62,6 +63,8 @@ class RequestReader:
     def __init__(self, server: ServerState, peer: str) -> None:
         self._server = server
         self._peer = peer
+        self.certificate: ClientCertificate | None = None
+        """Of the client; set before the first byte."""
         self._parser = HttpRequestParser(self)
         self._replaying = False
         self._gathered_bytes = 0
@@ -198,6 +201,8 @@ class RequestReader:
             self._began_ns,
             connection,
         )
+        if self.certificate is not None:
+            self._request.certificate = self.certificate
         self.phase = BODY
         if "host" not in headers or "transfer-encoding" in headers or "expect" in headers:
             self._check_framing(parser.get_http_version())

@@ -15,6 +15,7 @@ from contextlib import suppress
 from goqueue.api.http.error_responses import error_response
 from goqueue.api.http.message import encode_response
 from goqueue.api.http.server_state import ServerState
+from goqueue.api.http.tls_alerts import alert_of
 from goqueue.errors import TlsRequired
 from goqueue.limits import HTTP_BACKLOG, TLS_ACCEPTED_AT_ONCE, TLS_HANDSHAKE_SECONDS
 
@@ -26,7 +27,7 @@ _EXHAUSTED_SECONDS = 1.0
 """Until the next attempt to accept, when there are no files left."""
 _LOG_SECONDS = 1.0
 """Failed handshakes are logged once in this time; the metric counts all."""
-_ANSWER_SECONDS = 1.0
+_LAST_SECONDS = 1.0
 _FULL = "handshakes_full"
 
 ContextSource = Callable[[], ssl.SSLContext]
@@ -120,17 +121,23 @@ class TlsListener:
             if first != _HANDSHAKE:
                 await self._end_without_tls(wire, first)
                 return
-            context = self._context()
+            context, kept = self._context(), wire.dup()
         except BaseException:
             wire.close()
             raise
-        await self._loop.connect_accepted_socket(  # which closes the socket, also when it fails
-            self._new_connection,
-            wire,
-            ssl=context,
-            ssl_handshake_timeout=self._server.limits.handshake_seconds,
-            ssl_shutdown_timeout=TLS_HANDSHAKE_SECONDS,
-        )
+        with kept:  # the event loop closes the other one, also when the handshake fails
+            try:
+                await self._loop.connect_accepted_socket(
+                    self._new_connection,
+                    wire,
+                    ssl=context,
+                    ssl_handshake_timeout=self._server.limits.handshake_seconds,
+                    ssl_shutdown_timeout=TLS_HANDSHAKE_SECONDS,
+                )
+            except ssl.SSLError as error:
+                if alert := alert_of(error):
+                    await self._send_last(kept, alert)
+                raise
 
     async def _first_byte(self, wire: socket.socket) -> int | None:
         """Return the first byte without taking it, or None at the end of the connection."""
@@ -153,15 +160,19 @@ class TlsListener:
             await self._answer_plain_http(wire)
 
     async def _answer_plain_http(self, wire: socket.socket) -> None:
-        """Tell a client without TLS what is wrong, and wait for its end, so that no reset destroys the answer."""
+        """Tell a client without TLS what is wrong."""
         server = self._server
         error = TlsRequired("this address speaks TLS, and the request is plain HTTP", hint="write https:// instead")
         answer = encode_response(error_response(error), server.new_id(), "close", server.date, without_body=False)
         assert isinstance(answer, bytes), "it is short"
-        await self._loop.sock_sendall(wire, answer)
-        wire.shutdown(socket.SHUT_WR)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ANSWER_SECONDS):
+        await self._send_last(wire, answer)
+
+    async def _send_last(self, wire: socket.socket, content: bytes) -> None:
+        """Send something, and wait for the end of the client, so that no reset destroys it."""
+        with suppress(OSError):  # a timeout is one of them
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self._loop.sock_sendall(wire, content)
+                wire.shutdown(socket.SHUT_WR)
                 while await self._loop.sock_recv(wire, 65_536):
                     pass
 

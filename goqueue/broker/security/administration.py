@@ -27,6 +27,7 @@ from goqueue.limits import ACCESS_RULES_MAX, KEY_USE_SECONDS, KEYS_MAX, ROLES_MA
 from goqueue.nearest import nearest
 from goqueue.quantities import quoted
 from goqueue.security.api_key import make_key
+from goqueue.security.client_certificates import parse_certificate_name
 from goqueue.security.records import (
     ANYONE,
     KEY_PRINCIPAL,
@@ -81,9 +82,12 @@ class SecurityAdministration:
         return found
 
     def create_key(
-        self, name: str, roles: Iterable[str], expires_ns: int | None, author: str
-    ) -> Work[tuple[KeyRecord, str]]:
-        """Return the record of a new key, and its text, which is kept nowhere."""
+        self, name: str, roles: Iterable[str], expires_ns: int | None, author: str, certificate: str | None = None
+    ) -> Work[tuple[KeyRecord, str | None]]:
+        """Return the record of a new key, and its text, which is kept nowhere.
+
+        A key with the name of a client certificate has no secret, and so no text.
+        """
         chosen = tuple(dict.fromkeys(roles))
         check_name(name, "key", RequestInvalid)
         for role in chosen:
@@ -93,22 +97,47 @@ class SecurityAdministration:
             raise KeyExists(f"there is an API key {quoted(name)}", hint=hint)
         _refuse_full(len(self.state.keys), KEYS_MAX, "API keys")
         self._check_expiry(expires_ns)
+        if certificate is not None:
+            certificate = self._free_certificate(certificate)
         key_id, text, secret_digest = make_key(self._chance)
         record = KeyRecord(
             id=key_id,
             name=name,
-            digest=secret_digest,
+            digest=secret_digest if certificate is None else "",
             roles=chosen,
             created_ns=self.clock.now_ns(),
             created_by=author,
             expires_ns=expires_ns,
+            certificate=certificate,
         )
         yield from self._record([record])
-        return record, text
+        return record, text if certificate is None else None
+
+    def _free_certificate(self, text: str) -> str:
+        """Return the name of a certificate, if it belongs to no key."""
+        try:
+            name = parse_certificate_name(text)
+        except ValueError as error:
+            raise RequestInvalid(
+                str(error), hint="write URI:..., email:... or DNS:..., a subject alternative name", problems=[]
+            ) from None
+        owner = self.state.certificates.get(name)
+        if owner is not None:
+            raise KeyExists(
+                f"the certificate {quoted(name)} belongs to the API key {quoted(self.state.keys[owner].name)}",
+                hint="revoke that key first",
+            )
+        return name
 
     def rotate_key(self, name: str, grace_seconds: float) -> Work[tuple[KeyRecord, str]]:
         """Give a key another secret; the former one stays valid for the grace period."""
         former = self.key(name)
+        if former.certificate is not None:
+            raise RequestInvalid(
+                f"the API key {quoted(former.name)} belongs to a client certificate, and has no secret",
+                hint=f"issue another certificate with the name {former.certificate}: it counts at once",
+                problems=[],
+            )
         _, text, secret_digest = make_key(self._chance, former.id)
         now_ns = self.clock.now_ns()
         has_grace = grace_seconds > 0
