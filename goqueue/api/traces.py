@@ -165,7 +165,7 @@ async def stats(call: ApiCall) -> TraceStatsResponse:
         events=dict(sorted(ring.counts.items())),
         records=len(ring),
         sampled_out=ring.sampled_out,
-        dropped=ring.dropped + files.dropped,
+        dropped=tracer.dropped,
         file_bytes=files.size,
         oldest=format_time(min(oldest)) if oldest else None,
     )

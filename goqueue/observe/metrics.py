@@ -139,6 +139,12 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_trace_spans_dropped": MetricDescription(
         "counter", "Spans dropped because too many waited for a target.", ("target",)
     ),
+    "goqueue_trace_records": MetricDescription("counter", "Trace records by event.", ("event",)),
+    "goqueue_trace_records_sampled_out": MetricDescription("counter", "Trace records that sampling has left out."),
+    "goqueue_trace_records_dropped": MetricDescription(
+        "counter", "Trace records that the disk refused or was too slow for."
+    ),
+    "goqueue_trace_file_bytes": MetricDescription("gauge", "Size of the trace files."),
     "goqueue_transaction_held_back_messages": MetricDescription(
         "gauge", "Offsets that readers cannot see behind open transactions.", ("topic", "partition")
     ),
@@ -234,6 +240,9 @@ class Metrics:
         """Set before each scrape."""
         self.span_exports: Mapping[str, SpanExportCounts] = {}
         """Counts by target, which change while spans are exported."""
+        self.trace_records: Mapping[str, int] = {}
+        """By event; like the next three, set before each scrape."""
+        self.trace_records_sampled_out = self.trace_records_dropped = self.trace_file_bytes = 0
         self.transaction_seconds = Histogram(TRANSACTION_SECONDS_BOUNDS)
         self.tls_expiry_seconds: Callable[[], float | None] = lambda: None
         """Returns the Unix time at which the certificate expires."""
@@ -366,6 +375,9 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
             [((priority,), counts[number]) for priority, counts in metrics.priorities.items()],
         )
     yield from collect_export_counts(metrics.span_exports)
+    yield "goqueue_trace_records", name_samples(metrics.trace_records)
+    for name in ("trace_records_sampled_out", "trace_records_dropped", "trace_file_bytes"):
+        yield f"goqueue_{name}", [((), getattr(metrics, name))]
     free, size = ([], []) if metrics.disk_space is None else ([((), one)] for one in metrics.disk_space)
     yield "goqueue_disk_free_bytes", free
     yield "goqueue_disk_size_bytes", size

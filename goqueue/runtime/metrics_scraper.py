@@ -43,6 +43,9 @@ class MetricsScraper:
             metrics.tail_bytes = runtime.store.resources.tails.held_bytes
             metrics.sync_failures = runtime.store.failures
             metrics.stalls, metrics.stalled_seconds = runtime.stall_detector.stalls, runtime.stall_detector.seconds
+            tracer = runtime.tracer
+            metrics.trace_records, metrics.trace_file_bytes = dict(tracer.ring.counts), tracer.files.size
+            metrics.trace_records_sampled_out, metrics.trace_records_dropped = tracer.ring.sampled_out, tracer.dropped
             metrics.logs_refused = len(runtime.store.refused)
             metrics.logs_fenced = sum(log.fence is not None for log in list(runtime.store.logs.values()))
             metrics.in_flight_limit_bytes = runtime.settings.in_flight_bytes

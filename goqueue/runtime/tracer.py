@@ -63,6 +63,11 @@ class Tracer:
 
     # --- files ---
 
+    @property
+    def dropped(self) -> int:
+        """The number of records that the disk refused or was too slow for."""
+        return self.ring.dropped + self.files.dropped
+
     def _write_soon(self) -> None:
         if self._timer is None:
             self._timer = self._loop.call_later(TRACE_WRITE_SECONDS, self._write)

@@ -54,6 +54,7 @@ def busy() -> Metrics:
     metrics.tail_bytes += 20
     metrics.disk_space = 100, 400
     metrics.rebalance_seconds.observe(0.5)
+    metrics.trace_records = {"consume.acked": 5}
     metrics.span_exports = {"otlp:http://collector:4318/v1/traces": SpanExportCounts(7, 2, 1)}
     return metrics
 
@@ -99,6 +100,7 @@ def test_counters_are_scraped() -> None:
     assert value(metrics, "goqueue_loop_delay_seconds_sum") == 0.25
     assert value(metrics, "goqueue_in_flight_bytes") == 10
     assert value(metrics, "goqueue_tail_bytes") == 20
+    assert value(metrics, "goqueue_trace_records_total", event="consume.acked") == 5
     assert value(metrics, "goqueue_log_size_bytes", topic="orders") == 4096
 
 

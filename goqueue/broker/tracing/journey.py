@@ -101,29 +101,12 @@ class Journey:
 
 def events_of(one: TracedMessage, records: list[TraceRecord]) -> list[TraceEvent]:
     """Return the events of one message from its records, which are in the order of time."""
-    events = _publish_events(one, records)
-    settled: set[tuple[str, int]] = set()
-    committed: set[str] = set()
-    delivered: dict[str, TraceRecord] = {}
-    for record in records:
-        if record.event == "publish.persisted":
+    events, deliveries = _publish_events(one, records), _Deliveries()
+    for record in map(deliveries.follow, records):
+        if record is None or record.event == "publish.persisted":
             continue
-        if record.event == "consume.fetched":
-            delivered[record.group] = record
-        elif record.event in _SETTLING and not record.attempt and not record.reason:
-            record = _with_delivery(record, delivered.get(record.group))  # noqa: PLW2901 - the same, completed
-        if record.event == "consume.acked" and not record.attempt and not record.transaction:
-            if record.group in committed or any(group == record.group for group, _ in settled):
-                continue  # each commit of an offset covers all messages before it
-            committed.add(record.group)
-        key = record.group, record.attempt
-        if record.event == "visibility.extended" and key in settled:
-            continue  # the rest of its lease was extended
-        if record.event in _SETTLING:
-            settled.add(key)
-        time_ns = record.time_ns
-        if record.event == "delay.ready" and one.message is not None:
-            time_ns = one.message.timestamp_ns
+        is_append = record.event == "delay.ready"
+        time_ns = one.message.timestamp_ns if is_append and one.message is not None else record.time_ns
         events.append(TraceEvent(time_ns, record.event, one.ref, one.offset, _details(one, record)))
     return events
 
@@ -131,12 +114,41 @@ def events_of(one: TracedMessage, records: list[TraceRecord]) -> list[TraceEvent
 _SETTLING = frozenset[TraceEventType](
     {"consume.acked", "consume.nacked", "consume.rejected", "consume.dropped", "visibility.timeout", "consume.released"}
 )
+_FINAL = frozenset[TraceEventType]({"consume.acked", "consume.rejected", "consume.dropped"})
 
 
-def _with_delivery(record: TraceRecord, fetched: TraceRecord | None) -> TraceRecord:
-    """Complete the record of a settlement with its delivery, where the broker had restarted between both."""
-    if fetched is None:
+class _Deliveries:
+    """The deliveries of one message to groups, as its records tell them one after the other."""
+
+    def __init__(self) -> None:
+        self._fetched: dict[str, TraceRecord] = {}
+        """The latest delivery to each group."""
+        self._settled: set[tuple[str, int]] = set()
+        """Groups and attempts that have ended."""
+        self._done: set[str] = set()
+        """Groups that have finished with it."""
+
+    def follow(self, record: TraceRecord) -> TraceRecord | None:
+        """Return the record, completed; None if it is not about this message."""
+        group = record.group
+        if record.event == "consume.fetched":
+            self._fetched[group] = record
+            self._done.discard(group)
+        elif record.event == "visibility.extended":
+            return None if (group, record.attempt) in self._settled else record  # the rest of its lease was extended
+        elif record.event in _SETTLING:
+            if record.event == "consume.acked" and record.reason and group in self._done:
+                return None  # each commit of an offset covers all messages before it
+            if not record.attempt and not record.reason and group in self._fetched:
+                record = _with_delivery(record, self._fetched[group])
+            self._settled.add((group, record.attempt))
+            if record.event in _FINAL:
+                self._done.add(group)
         return record
+
+
+def _with_delivery(record: TraceRecord, fetched: TraceRecord) -> TraceRecord:
+    """Complete the record of a settlement with its delivery, where the broker had restarted between both."""
     return replace(record, member=fetched.member, attempt=fetched.attempt, since_ns=fetched.time_ns)
 
 

@@ -53,9 +53,7 @@ _FAILED: dict[SettleCause, tuple[TraceEventType, str]] = {
     "member_gone": ("consume.nacked", _GONE),
     "aborted": ("transaction.aborted", ""),
 }
-_Lease = tuple[str, int, int]
-"""Member, attempt, and when it was given."""
-_NO_LEASE: _Lease = ("", 0, 0)
+_NO_LEASE = ("", 0, 0)
 
 
 class TraceRecorder:
@@ -157,7 +155,8 @@ class _GroupFollower:
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
         self._ring = recorder.ring
-        self._leases: dict[str, _Lease] = {}
+        self._grants: dict[str, LeaseGrant] = {}
+        """The latest leases."""
         self._slow = SlowThreshold()
         self._acked: dict[tuple[str, str, int, TransactionId], list[TraceRecord]] = {}
         """Acks in transactions that have not ended."""
@@ -178,11 +177,11 @@ class _GroupFollower:
             follow(record)
 
     def _granted(self, record: LeasesGranted) -> None:
-        leases = self._leases
+        grants = self._grants
         for grant in record.grants:
-            leases[grant.id] = (grant.member, grant.deliveries, grant.given_ns)
-            if len(leases) > TRACE_LEASES:
-                del leases[next(iter(leases))]
+            grants[grant.id] = grant
+            if len(grants) > TRACE_LEASES:
+                del grants[next(iter(grants))]
             self._ring.add(_fetched(record, grant))
 
     def _settled(self, record: MessagesSettled) -> None:
@@ -228,10 +227,9 @@ class _GroupFollower:
             self._ring.promote(copies)
 
     def _extended(self, record: LeaseExtended) -> None:
-        found = self._leases.get(record.lease)
-        if found is not None:
-            ranges = [(0, 0)]
-            self._add("visibility.extended", record, ranges, record.lease, until_ns=record.until_ns)
+        grant = self._grants.get(record.lease)
+        if grant is not None:
+            self._add("visibility.extended", record, grant.ranges(), record.lease, until_ns=record.until_ns)
 
     def _committed(self, record: OffsetCommitted) -> None:
         if record.group != REDRIVE_GROUP and record.floor:
@@ -276,7 +274,8 @@ class _GroupFollower:
         transaction: str = "",
         always: bool = False,
     ) -> list[TraceRecord]:
-        member, attempt, since_ns = self._leases.get(lease, _NO_LEASE) if lease is not None else _NO_LEASE
+        grant = self._grants.get(lease) if lease is not None else None
+        member, attempt, since_ns = _NO_LEASE if grant is None else (grant.member, grant.deliveries, grant.given_ns)
         now_ns = self._recorder.now_ns()
         if since_ns and event == "consume.acked":
             always = self._slow.is_slow(now_ns - since_ns)

@@ -79,8 +79,9 @@ class TraceStore:
         """Return the records of one message, in the order of time; also of one that is not sampled."""
         found = self.ring.covering(ref, offset)
         if self.archive is not None:
-            found += yield partial(self.archive.read, TraceSelection.of_message(ref, offset), most)
-        return newest_first(filter(self._is_current, found))[:most][::-1]
+            archived: list[TraceRecord] = yield partial(self.archive.read, TraceSelection.of_message(ref, offset), most)
+            found = archived[::-1] + found
+        return sorted(dict.fromkeys(filter(self._is_current, found)), key=_time)[-most:]
 
     def _is_current(self, record: TraceRecord) -> bool:
         created_ns = self._created_ns(record.topic)
