@@ -61,6 +61,10 @@ class TransientError(GoQueueError):
     """The request is correct and may succeed when retried."""
 
 
+class AlertsOff(CallerError):
+    """The broker sends no alerts, because it has no webhook."""
+
+
 class ConfigInvalid(CallerError):
     """The configuration has problems; `details["problems"]` lists all of them."""
 
@@ -266,6 +270,10 @@ class TlsRequired(CallerError):
 
 class TopicExists(CallerError):
     """A topic with this name exists."""
+
+
+class SilenceNotFound(CallerError):
+    """No silence has this number, or its time is over."""
 
 
 class TopicNameInvalid(CallerError):

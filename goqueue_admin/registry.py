@@ -42,6 +42,14 @@ _ROLE = """Show the roles of API keys, and make your own.
   goqueue-admin role create orders-team --rule 'read,write topic:orders.*'
 """
 
+_ALERT = """List, test and silence the alerts that a broker sends itself.
+
+\b
+  goqueue-admin alert list
+  goqueue-admin alert test
+  goqueue-admin alert silence disk_filling --for 2h
+"""
+
 _AUDIT = """Show and verify who changed what, and who was refused.
 
 \b
@@ -82,6 +90,10 @@ PROGRAM = Program(
             ".access_rules:explain",
             "Test whether a key or role may do something, and show which rule decides.",
         ),
+        Command("alert list", ".alerts:list_alerts", "List the alerts that the broker sends itself, the worst first."),
+        Command("alert silence", ".alerts:silence", "Send nothing about some alerts for a time.", "write"),
+        Command("alert test", ".alerts:test", "Send a test message to the webhook.", "write"),
+        Command("alert unsilence", ".alerts:unsilence", "End silences before their time.", "write"),
         Command("audit export", ".audit:export", "Write the audit trail to stdout, one JSON object per line."),
         Command(
             "audit list",
@@ -117,6 +129,7 @@ PROGRAM = Program(
     ),
     groups={
         "acl": _ACL,
+        "alert": _ALERT,
         "audit": _AUDIT,
         "broker": _BROKER,
         "config": CONFIG,

@@ -23,6 +23,7 @@ from goqueue.observe.history import History
 from goqueue.observe.logs import RecentLogs
 from goqueue.observe.metrics import Metrics
 from goqueue.quantities import quoted
+from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.doctor_facts import DoctorFactsCollector
 from goqueue.runtime.metrics_scraper import MetricsScraper
 from goqueue.runtime.runtime import Runtime
@@ -136,6 +137,8 @@ class ApiContext:
     certificates: CertificateStore | None = None
     """None if the broker listens without TLS, or another server listens."""
     gatherer: DoctorFactsCollector = field(init=False)
+    alerts: AlertRunner = field(init=False)
+    """Set by the service."""
     scraper: MetricsScraper = field(init=False)
 
     def __post_init__(self) -> None:

@@ -64,14 +64,20 @@ PERMISSIONS: dict[str, Permission] = {
         (
             "GET /stats", "GET /stats/history", "GET /doctor", "GET /metrics", "GET /transactions/stats",
             "GET /delay/stats", "GET /rebalance/stats", "GET /reliability/stats", "GET /priority/stats",
-            "GET /admin/tls", "GET /traces/stats",
+            "GET /admin/tls", "GET /traces/stats", "GET /admin/alerts",
         ),
         _cluster("describe"),
     ),
     **dict.fromkeys(
         ("GET /logs", "GET /operations", "GET /operations/{operation}", "GET /admin/audit"), _cluster("read")
     ),
-    **dict.fromkeys(("POST /operations/{operation}/undo", "POST /admin/tls/reload"), _cluster("write")),
+    **dict.fromkeys(
+        (
+            "POST /operations/{operation}/undo", "POST /admin/alerts/test", "POST /admin/alerts/silences",
+            "DELETE /admin/alerts/silences/{silence}", "POST /admin/tls/reload",
+        ),
+        _cluster("write"),
+    ),
     "GET /topics": _TOPICS,
     # A trace id may be of any topic: the handlers show only traces of topics that the key may read.
     **dict.fromkeys(("GET /traces", "GET /traces/search", "GET /traces/{trace}"), _TOPICS),

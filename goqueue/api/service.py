@@ -21,14 +21,17 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.config import Config
 from goqueue.config.value_types import list_items
 from goqueue.limits import SECURITY_TICK_SECONDS
+from goqueue.observe.alerts import AlertSettings
 from goqueue.observe.logs import REQUESTS, AccessLog
 from goqueue.observe.metrics import Metrics
 from goqueue.runtime.access_runner import AccessRunner, create_bootstrap_key
+from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.audit_runner import AuditFile
 from goqueue.runtime.doctor_facts import open_files_max
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.history_sampler import HistorySampler
 from goqueue.runtime.runtime import Runtime, RuntimeSettings
+from goqueue.runtime.webhook import Webhook
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import LogSettings
 from goqueue.storage.store import StoreSettings, process_name
@@ -60,6 +63,9 @@ class BrokerService:
         self.server = Server(self.pipeline, limits=limits, observer=observer, clock=clock)
         """Listens if it is started; has the limits and totals of clients also where another server listens."""
         self.context.check_answers = self.server.check_answers
+        self.context.alerts = self._alerts = AlertRunner(
+            self.runtime, self.context.gatherer, alert_settings(config), _webhook(config), config.alerts.interval
+        )
         self._access_runner: AccessRunner | None = None
         self._audit_file: AuditFile | None = None
         self._trace_export: TraceExport | None = None
@@ -81,10 +87,12 @@ class BrokerService:
         self._sampler.start()
         if self.config.tracing.export != "none":
             self._export_traces()
+        self._alerts.start(_source(self.config))
 
     async def stop(self) -> None:
         """Write everything. No request may be in progress any more."""
         self._lag.stop()
+        await self._alerts.stop()
         await self._sampler.stop()
         if self._trace_export is not None:
             await self._trace_export.stop()
@@ -137,6 +145,23 @@ class BrokerService:
             delayed_log = delivery.delays.delayed_log
             sizes[delayed_log.topic] = sizes.get(delayed_log.topic, 0) + delayed_log.log.size
         return sizes
+
+
+def _webhook(config: Config) -> Webhook | None:
+    path = config.alerts.webhook_file
+    return None if path == "none" else Webhook(os.path.abspath(path), config.alerts.format)
+
+
+def _source(config: Config) -> str:
+    """Return the name of this broker in alerts."""
+    port = config.server.port
+    return f"{socket.gethostname()}:{port}" if port else socket.gethostname()
+
+
+def alert_settings(config: Config) -> AlertSettings:
+    """Return the settings of alerts of a configuration."""
+    alerts = config.alerts
+    return AlertSettings(round(alerts.after * NANOSECONDS), round(alerts.repeat * NANOSECONDS), alerts.severity)
 
 
 def _guard(config: Config) -> OriginGuard:

@@ -25,6 +25,7 @@ from goqueue.api import (
     transaction_list,
     transactions,
 )
+from goqueue.api.alert_table import ALERT_ENDPOINTS
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.error_responses import NO_PARTITION, NO_TOPIC, UNREADABLE, UNWRITABLE
 from goqueue.api.permissions import PERMISSIONS
@@ -86,8 +87,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "topics",
         Endpoint("GET", "/topics", topics.list_topics, "List topics", answer_example={"topics": ["orders", "refunds"]}),
         Endpoint(
-            "POST", "/topics", topics.create, "Create a topic", body=topics.CreateTopicRequest,
-            status=201,
+            "POST", "/topics", topics.create, "Create a topic", body=topics.CreateTopicRequest, status=201,
             errors=(*NO_TOPIC, errors.TopicExists, errors.LogExists, *UNWRITABLE),
             example={"name": "orders", "num_partitions": 6, "retention_hours": 72},
             answer_example={"name": "orders", "partitions": 6, "created": True, "operation": 17},
@@ -445,6 +445,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             errors=(*NO_TOPIC, *_NO_GROUP, errors.LogFenced, errors.LogClosed, errors.DiskFailed),
         ),
     ),
-    *_tagged("traces", *TRACE_ENDPOINTS),
+    *_tagged("traces", *TRACE_ENDPOINTS), *_tagged("alerts", *ALERT_ENDPOINTS),
     *_tagged("security", *SECURITY_ENDPOINTS),
 )  # fmt: skip

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from goqueue.client._sync.producer import Deliveries, Delivery, Producer
     from goqueue.client._sync.reader import Reader
     from goqueue.client._sync.transaction import Transaction
+    from goqueue.client.alert_requests import AlertDelivery, AlertInfo, AlertOverview, AlertTest, SilenceInfo
     from goqueue.client.arguments import ConsumerArguments, HandlerArguments, ProducerArguments, WorkerArguments
     from goqueue.client.consumer_core import ConsumerOptions
     from goqueue.client.delivery import Receipt, Stored
@@ -52,14 +53,15 @@ if TYPE_CHECKING:
     from goqueue.client.worker import Worker
 
 __all__ = [
-    "AccessDecision", "AccessRuleInfo", "ApiKeyInfo", "AsyncClient", "AsyncConsumer", "AsyncDeliveries",
-    "AsyncDelivery", "AsyncProducer", "AsyncReader", "AsyncTransaction", "AuditPage", "Batch", "BrokerStats",
-    "Client", "Consumer", "ConsumerArguments", "ConsumerOptions", "DeadLetter", "DeadLetterErrors", "DeadLetters",
-    "DelayedChanges", "DelayedMessage", "DelayedMessages", "Delivered", "Deliveries", "Delivery", "Diagnosis",
-    "Finding", "GroupDelivery", "GroupDetails", "GroupInfo", "GroupSettings", "HandlerArguments", "MemberInfo",
-    "Message", "Nanoseconds", "Offsets", "OffsetsReset", "OperationInfo", "Options", "PartitionInfo",
-    "PartitionLag", "PartitionSegments", "Producer", "ProducerArguments", "Reader", "Receipt", "Redrive",
-    "Refused", "RoleInfo", "ScaledTopic", "ScalingStatus", "SegmentInfo", "Stats", "Stored", "TopicDetails",
+    "AccessDecision", "AccessRuleInfo", "AlertDelivery", "AlertInfo", "AlertOverview", "AlertTest",
+    "ApiKeyInfo", "AsyncClient", "AsyncConsumer", "AsyncDeliveries", "AsyncDelivery", "AsyncProducer",
+    "AsyncReader", "AsyncTransaction", "AuditPage", "Batch", "BrokerStats", "Client", "Consumer",
+    "ConsumerArguments", "ConsumerOptions", "DeadLetter", "DeadLetterErrors", "DeadLetters", "DelayedChanges",
+    "DelayedMessage", "DelayedMessages", "Delivered", "Deliveries", "Delivery", "Diagnosis", "Finding",
+    "GroupDelivery", "GroupDetails", "GroupInfo", "GroupSettings", "HandlerArguments", "MemberInfo", "Message",
+    "Nanoseconds", "Offsets", "OffsetsReset", "OperationInfo", "Options", "PartitionInfo", "PartitionLag",
+    "PartitionSegments", "Producer", "ProducerArguments", "Reader", "Receipt", "Redrive", "Refused", "RoleInfo",
+    "ScaledTopic", "ScalingStatus", "SegmentInfo", "SilenceInfo", "Stats", "Stored", "TopicDetails",
     "TopicInfo", "TopicPartition", "TopicSettings", "Transaction", "TransactionInfo", "UndoResult", "Worker",
     "WorkerArguments",
 ]  # fmt: skip
@@ -76,6 +78,7 @@ _LATER = {
         "_sync.producer": "Deliveries Delivery Producer",
         "_sync.reader": "Reader",
         "_sync.transaction": "Transaction",
+        "alert_requests": "AlertDelivery AlertInfo AlertOverview AlertTest SilenceInfo",
         "arguments": "ConsumerArguments HandlerArguments ProducerArguments WorkerArguments",
         "consumer_core": "ConsumerOptions",
         "delivery": "Receipt Stored",

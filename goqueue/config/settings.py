@@ -284,6 +284,38 @@ class SecurityConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsConfig:
+    """Messages about findings of the doctor to a webhook."""
+
+    webhook_file: str = _setting(
+        "none",
+        PATH,
+        "File whose first line is the address to send alerts to, and whose second line may be a secret: a bearer token,"
+        " or the routing key of PagerDuty. `none` sends nothing.",
+    )
+    format: Literal["json", "slack", "pagerduty"] = _setting(
+        "json",
+        choice("json", "slack", "pagerduty"),
+        "What is sent: generic JSON, or what Slack or PagerDuty (Events API v2) expects.",
+    )
+    severity: Literal["critical", "warning"] = _setting(
+        "warning", choice("critical", "warning"), "Lowest severity of findings that is sent."
+    )
+    interval: float = _setting(
+        limits.ALERT_SECONDS, DURATION, "How often the broker looks for findings when it has a webhook.", (0.1, 3600)
+    )
+    after: float = _setting(
+        limits.ALERT_AFTER_SECONDS,
+        DURATION,
+        "How long a finding must last until it is sent, and be absent until it is resolved.",
+        (0, 24 * 3600),
+    )
+    repeat: float = _setting(
+        limits.ALERT_REPEAT_SECONDS, DURATION, "After which time an alert is sent again.", (1, 7 * 24 * 3600)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """Log lines on stderr."""
 
@@ -315,6 +347,7 @@ class Config:
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     tracing: TracingConfig = field(default_factory=TracingConfig)
+    alerts: AlertsConfig = field(default_factory=AlertsConfig)
     log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 

@@ -56,6 +56,8 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.RoleInUse: NOT_FOUND,
     errors.RoleNotFound: NOT_FOUND,
     errors.RuleNotFound: NOT_FOUND,
+    errors.AlertsOff: NOT_FOUND,
+    errors.SilenceNotFound: NOT_FOUND,
     errors.TopicBusy: NOT_FOUND,
     errors.TopicExists: NOT_FOUND,
     errors.TopicNotFound: NOT_FOUND,

@@ -65,6 +65,7 @@ _COMMAND_HINTS = {
     "key_not_found": "`goqueue-admin key list` shows the API keys",
     "producer_not_found": "`goqueue-cli transaction list --all` shows the transactional ids",
     "role_not_found": "`goqueue-admin role list` shows the roles",
+    "silence_not_found": "`goqueue-admin alert list` shows the silences",
     "rule_not_found": "`goqueue-admin acl list` shows the rules",
 }
 _FALLBACK_HINTS = {

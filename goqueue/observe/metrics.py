@@ -125,6 +125,10 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_priority_wait_seconds": MetricDescription(
         "counter", "Total time from append to lease of the first message of each lease.", ("priority",)
     ),
+    "goqueue_alerts_firing": MetricDescription(
+        "gauge", "Alerts that the broker sends itself, by severity.", ("severity",)
+    ),
+    "goqueue_alert_deliveries": MetricDescription("counter", "Deliveries to the webhook, by outcome.", ("outcome",)),
     "goqueue_transactions_open": MetricDescription("gauge", "Open transactions by state.", ("state",)),
     "goqueue_transaction_oldest_seconds": MetricDescription("gauge", "Age of the oldest open transaction."),
     "goqueue_transactions_committed": MetricDescription("counter", "Committed transactions."),
@@ -236,6 +240,8 @@ class Metrics:
         self.delayed_outcomes: Mapping[str, int] = {}
         self.priorities: Mapping[str, PriorityCounts] = {}
         """Set before each scrape."""
+        self.alerts_firing: Mapping[str, int] = {}
+        self.alert_deliveries = {"delivered": 0, "failed": 0}
         self.transactions = TransactionMetricsInput()
         """Set before each scrape."""
         self.span_exports: Mapping[str, SpanExportCounts] = {}
@@ -368,6 +374,8 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
     yield from metrics.groups.collect()
     yield from metrics.transactions.collect()
     yield "goqueue_delayed_pending_messages", name_samples(limit_label_values(metrics.delayed_pending, OTHER_LABEL))
+    yield "goqueue_alerts_firing", name_samples(metrics.alerts_firing)
+    yield "goqueue_alert_deliveries", name_samples(metrics.alert_deliveries)
     yield "goqueue_delayed_messages", name_samples(metrics.delayed_outcomes)
     for number, name in enumerate(("delivered_messages", "leases", "wait_seconds")):
         yield (

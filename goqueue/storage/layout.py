@@ -19,7 +19,7 @@ FORMAT_VERSION = 1
 _VERSION_DIGITS_MAX = 9
 _OURS = frozenset(
     {
-        "FORMAT", "FORMAT.tmp", "clean", "clean.tmp", "clock", "clock.tmp", "history",
+        "FORMAT", "FORMAT.tmp", "alerts", "alerts.tmp", "clean", "clean.tmp", "clock", "clock.tmp", "history",
         "lock", "logs", "reserve", "reserve.tmp", "traces", "trash",
     }
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from goqueue.client import admin_requests
 from goqueue.client._async import exchange
 from goqueue.client.admin_requests import ANSWER_BYTES, BrokerAdmin, GroupAdmin, TopicAdmin, TopicInfo
+from goqueue.client.alert_requests import AlertAdmin
 from goqueue.client.api_request import ApiRequest, ClientCore
 from goqueue.client.async_connection import AsyncConnection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
@@ -46,6 +47,7 @@ class AsyncClient(
     OperationAdmin,
     SecurityAdmin,
     TraceAdmin,
+    AlertAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of tasks may share it.

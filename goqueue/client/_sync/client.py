@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from goqueue.client import admin_requests
 from goqueue.client._sync import exchange
 from goqueue.client.admin_requests import ANSWER_BYTES, BrokerAdmin, GroupAdmin, TopicAdmin, TopicInfo
+from goqueue.client.alert_requests import AlertAdmin
 from goqueue.client.api_request import ApiRequest, ClientCore
 from goqueue.client.connection import Connection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
@@ -47,6 +48,7 @@ class Client(
     OperationAdmin,
     SecurityAdmin,
     TraceAdmin,
+    AlertAdmin,
     BrokerAdmin,
 ):
     """A client of one broker. Any number of threads may share it.

@@ -93,6 +93,7 @@ ROUTES = (
     Route("rebalances", "rebalances:RebalancesScreen", "How groups were rebalanced.", up="overview", key="f6"),
     Route("logs", "logs:LogsScreen", "The last lines of the broker's log.", up="overview", key="f9"),
     Route("operations", "operations:OperationsScreen", "What operators changed.", up="overview", aliases=("undo",)),
+    Route("alerts", "alerts:AlertsScreen", "Alerts that the broker sends itself.", up="overview"),
     Route("keys", "keys:KeysScreen", "API keys.", up="overview"),
     Route("contexts", "contexts:ContextsScreen", "Other brokers.", up="overview", one="context", aliases=("ctx",)),
     Route("context", "contexts:ContextsScreen", "Connect to the broker of a context.", ("context",), "contexts"),
