@@ -23,6 +23,8 @@ class Alert:
     """With the value, in the templates of Prometheus."""
     finding: str | None = None
     """The code of the doctor that explains it; None if a broker cannot find it itself."""
+    advice: str = ""
+    """What to do, without a finding."""
     fires: Mapping[str, str]
     """Series of the test, in the notation of promtool, one value a minute."""
     quiet: Mapping[str, str]

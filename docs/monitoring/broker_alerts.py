@@ -12,6 +12,7 @@ PROCESS = (
         hold="1m",
         severity="critical",
         summary="{{ $labels.instance }} cannot be scraped",
+        advice="start the broker; its log says why it stopped",
         fires={"up{@}": "1 1 0x60"},
         quiet={"up{@}": "1 0 1x60"},
         says="queue:8080 cannot be scraped",
@@ -100,6 +101,53 @@ PROCESS = (
         fires={"process_open_fds{@}": "900x60", "process_max_fds{@}": "1000x60"},
         quiet={"process_open_fds{@}": "100x60", "process_max_fds{@}": "1000x60"},
         says="90% of the files that queue:8080 may open are open",
+    ),
+    Alert(
+        name="CertificateExpires",
+        when="the TLS certificate expires in less than 7 days",
+        expr="goqueue_tls_certificate_expiry_timestamp_seconds - time() < 7 * 86400",
+        hold="1h",
+        severity="warning",
+        summary="the certificate of {{ $labels.instance }} expires in {{ $value | humanizeDuration }}",
+        finding="certificate_expiring",
+        fires={"goqueue_tls_certificate_expiry_timestamp_seconds{@}": "432000x180"},
+        quiet={"goqueue_tls_certificate_expiry_timestamp_seconds{@}": "8640000x180"},
+        at="2h",
+        says="the certificate of queue:8080 expires in 4d 22h 0m 0s",
+    ),
+    Alert(
+        name="CertificateExpiresNow",
+        when="the TLS certificate expires in less than a day, or has expired",
+        expr="goqueue_tls_certificate_expiry_timestamp_seconds - time() < 86400",
+        hold="5m",
+        severity="critical",
+        summary="the certificate of {{ $labels.instance }} expires in {{ $value | humanizeDuration }}",
+        finding="certificate_expiring",
+        fires={"goqueue_tls_certificate_expiry_timestamp_seconds{@}": "43200x60"},
+        quiet={"goqueue_tls_certificate_expiry_timestamp_seconds{@}": "864000x60"},
+        says="the certificate of queue:8080 expires in 11h 30m 0s",
+    ),
+    Alert(
+        name="AlertsNotDelivered",
+        when="the webhook of the broker's own alerts has accepted none of the deliveries of ten minutes",
+        expr=(
+            'increase(goqueue_alert_deliveries_total{outcome="failed"}[10m]) > 0 unless on (job, instance) '
+            'increase(goqueue_alert_deliveries_total{outcome="delivered"}[10m]) > 0'
+        ),
+        hold="10m",
+        severity="warning",
+        summary="{{ $value | humanize }} deliveries of {{ $labels.instance }} to its webhook failed within 10 minutes",
+        fires={
+            'goqueue_alert_deliveries_total{@, outcome="failed"}': "0+1x60",
+            'goqueue_alert_deliveries_total{@, outcome="delivered"}': "3x60",
+        },
+        quiet={
+            'goqueue_alert_deliveries_total{@, outcome="failed"}': "0+1x60",
+            'goqueue_alert_deliveries_total{@, outcome="delivered"}': "0+1x60",
+        },
+        says="10 deliveries of queue:8080 to its webhook failed within 10 minutes",
+        labels={"outcome": "failed"},
+        advice="`goqueue-admin alert list` says why",
     ),
 )
 

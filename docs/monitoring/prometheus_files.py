@@ -88,5 +88,5 @@ def renewed_page(page: str) -> str:
 
 def _finding(alert: Alert) -> str:
     if alert.finding is None:
-        return "start the broker; its log says why it stopped"
+        return alert.advice
     return f"[`{alert.finding}`](doctor.md#{alert.finding})"

@@ -24,14 +24,15 @@ RULES = yaml.safe_load((ROOT / "configs/prometheus/rules/goqueue.yml").read_text
 TESTS = yaml.safe_load((ROOT / "configs/prometheus/tests/alerts.yml").read_text())
 WHERE = {"job": "goqueue", "instance": "demo"}
 ANYTHING = {"$__rate_interval": "5m", CHOSEN: 'job="goqueue", instance="demo"', "$topic": ".*", "$group": ".*"}
-MISSING_IN_DEMO = {
+Labels = dict[str, str]
+
+MISSING_IN_DEMO: dict[str, Labels] = {
     "goqueue_connections_refused_total": {"reason": "too_many"},
+    "goqueue_tls_certificate_expiry_timestamp_seconds": {},
     "goqueue_transaction_held_back_messages": {"topic": "invoices", "partition": "0"},
 }
 """Series that appear when something goes wrong."""
 FAILED = {"endpoint": "/topics/{topic}/messages", "method": "POST", "status": "503"}
-
-Labels = dict[str, str]
 
 
 @cache
@@ -145,7 +146,7 @@ def test_every_alert_is_whole() -> None:
     alerts = [rule for rule in rules() if "alert" in rule]
     assert len({rule["alert"] for rule in alerts}) == len(alerts)
     for rule in alerts:
-        assert re.fullmatch(r"\d+m", rule["for"])
+        assert re.fullmatch(r"\d+[mh]", rule["for"])
         assert rule["labels"]["severity"] in ("critical", "warning")
         notes = rule["annotations"]
         assert "$value" in notes["summary"] or rule["alert"] == "NodeDown"
