@@ -45,6 +45,7 @@ SHOTS = {
     "group": Shot(Location("group", ("statistics",)), (120, 32)),
     "errors": Shot(Location("errors", ("payments.dlq",)), (120, 9)),
     "schedule": Shot(Location("schedule", ("reminders",)), (120, 32)),
+    "trace": Shot(Location("trace", ("payments.dlq/0@0",)), (120, 24)),
     "priorities": Shot(Location("topic", ("tickets",)), (120, 14)),
     "transactions": Shot(Location("transactions"), (120, 14)),
 }

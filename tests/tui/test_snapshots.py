@@ -84,6 +84,7 @@ SCREENS = {
     "logs": Screen(GroupClient, Location("logs"), "log fenced"),
     "transactions": Screen(TransactionClient, Location("transactions"), "returns-2"),
     "transaction": Screen(TransactionClient, Location("transaction", ("checkout-eu-7",)), "reminders/2"),
+    "traces": Screen(TraceClient, Location("traces"), "transaction.aborted"),
     "trace": Screen(TraceClient, Location("trace", ("orders/0@17",)), "dlq.redriven"),
 }
 TOPICS = Screen(GroupClient, Location("topics"), "shipments")

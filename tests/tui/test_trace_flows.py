@@ -8,6 +8,28 @@ from tests.tui.pilots import press, see, shown, table, text, until
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
+async def test_traces_are_listed_searched_and_opened(broker: LocalBroker) -> None:
+    with Client(broker.url) as client:
+        for topic in ("orders", "payments"):
+            client.create_topic(topic, partitions=1)
+            client.publish(topic, "one")
+        with client.consumer("billing", ["orders"], start="earliest", until_idle="0.3s") as consumer:
+            next(iter(consumer)).reject("no such order")
+    async with shown(broker.url, Location("traces"), size=(160, 40)) as pilot:
+        await see(pilot, "orders/0@0", "payments/0@0", "error ", "completed ", "records in memory")
+        await press(pilot, "v")
+        await until(pilot, lambda: {one["status"] for one in table(pilot.app).records} == {"error"})
+        await press(pilot, "slash", *"payments from=-1h", "enter")
+        await until(pilot, lambda: [one["topic"] for one in table(pilot.app).records] == ["payments"])
+        await see(pilot, "/payments from=-1h")
+        await press(pilot, "slash", *" colour=red", "enter")
+        await see(pilot, "'colour=red' is not a condition")
+        await press(pilot, "enter")
+        await see(pilot, "completed trace", "publish.persisted")
+        await press(pilot, "escape")
+        await see(pilot, "records in memory")
+
+
 async def test_trace_of_a_message_is_a_waterfall(broker: LocalBroker) -> None:
     with Client(broker.url) as client:
         client.create_topic("orders", partitions=1)

@@ -30,7 +30,8 @@ def names(kind: str) -> Sequence[str]:
         ("me pay 2", Location("messages", ("payments", "2"))),
         ("dlq pay", Location("errors", ("payments.dlq",))),
         ("letters ord", Location("letters", ("orders.dlq",))),
-        ("tr", Location("transactions")),
+        ("transa", Location("transactions")),
+        ("trace orders/0@17", Location("trace", ("orders/0@17",))),
         ("transactions till-1", Location("transaction", ("till-1",))),
         ("group not-known-yet", Location("group", ("not-known-yet",))),
         ("context prod", Location("context", ("production",))),
@@ -44,7 +45,7 @@ def test_short_text_is_resolved_when_only_one_name_fits(text: str, place: Locati
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("t", "t is short for topics, transactions"),
+        ("t", "t is short for topics, transactions, traces"),
         ("gr ship", "'ship' is short for shipping-eu, shipping-us"),
         ("group", "write it as :group GROUP"),
         ("overview orders", "write it as :overview"),

@@ -50,7 +50,7 @@ def lease(attempt: int) -> dict[str, Any]:
     return {"group": "billing", "member": _MEMBER, "attempt": attempt}
 
 
-TRACE = {
+TRACE: dict[str, Any] = {
     "trace_id": TRACE_ID,
     "topic": "orders",
     "partition": 0,
@@ -87,12 +87,44 @@ TRACE = {
 }
 
 
+def listed(offset: int, status: str, batch: int, last: dict[str, Any]) -> Trace:
+    trace_id = f"{offset:032x}"
+    times = {"end": last["timestamp"], "duration": 2.48 / (offset % 7 + 1), "events": [*TRACE["events"][:3], last]}
+    return Trace({**TRACE, "trace_id": trace_id, "offset": offset, "status": status, "batch": batch, **times})
+
+
+LISTED = [
+    listed(31, "pending", 1000, event(2900, "consume.fetched")),
+    listed(17, "completed", 1, event(2480, "consume.acked")),
+    listed(12, "error", 1, event(1791, "dlq.routed")),
+    listed(10, "completed", 250, event(900, "transaction.committed")),
+    listed(4, "error", 3, event(400, "transaction.aborted")),
+]
+STATS: dict[str, Any] = {
+    "enabled": True,
+    "sampling": 0.1,
+    "statuses": {"completed": 91, "pending": 7, "error": 2},
+    "events": {},
+    "records": 10_000,
+    "sampled_out": 12_345,
+    "dropped": 0,
+    "file_bytes": 23_456_789,
+    "oldest": "2025-12-31T20:00:00Z",
+}
+
+
 class TraceClient(GroupClient):
     """A client of a broker that knows one trace."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.answers |= {"trace": lambda _: Trace(TRACE), "message_trace": self._message_trace}
+        self.answers |= {
+            "trace": lambda _: Trace(TRACE),
+            "message_trace": self._message_trace,
+            "traces": lambda _: LISTED,
+            "search_traces": lambda **options: [one for one in LISTED if one.status == options["status"]],
+            "trace_stats": lambda: STATS,
+        }
 
     def _message_trace(self, topic: str, partition: int, offset: int, *, delayed: bool) -> Trace:
         assert (topic, partition, offset, delayed) == ("orders", 0, 17, False)
