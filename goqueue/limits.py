@@ -74,6 +74,7 @@ HTTP_CONNECTIONS_SPARE = 256  # beyond the limit, to answer that it is reached; 
 CERTIFICATE_NAME_CHARACTERS_MAX = 1024  # SPIFFE ids have up to 2,048, and are shorter in practice
 TLS_HANDSHAKE_SECONDS = 5  # from the first packet; two round trips are enough
 TLS_HANDSHAKES = 256  # under way; one more ends the oldest, which a slow client must renew 50 times a second to stay
+TLS_HANDSHAKE_FILES = 2  # of one under way
 TLS_ACCEPTED_AT_ONCE = 64  # before other work goes on
 TLS_WATCH_SECONDS = 5  # between two looks at the files
 TLS_EXPIRY_NOTE_SECONDS = 30 * 86_400  # the doctor's severities

@@ -20,7 +20,7 @@ from goqueue.broker.groups.retries import DeliveryPolicy
 from goqueue.clock import NANOSECONDS, Clock
 from goqueue.config import Config
 from goqueue.config.value_types import list_items
-from goqueue.limits import SECURITY_TICK_SECONDS
+from goqueue.limits import SECURITY_TICK_SECONDS, TLS_HANDSHAKES
 from goqueue.observe.alerts import AlertSettings
 from goqueue.observe.logs import REQUESTS, AccessLog
 from goqueue.observe.metrics import Metrics
@@ -177,6 +177,7 @@ def _limits(config: Config) -> HttpLimits:
         idle_seconds=server.idle_timeout,
         connections=server.connections,
         bodies_bytes=max(server.in_flight_bytes, server.request_bytes),
+        handshakes=0 if config.tls.cert == "none" else TLS_HANDSHAKES,
     )
 
 

@@ -49,10 +49,11 @@ class HttpLimits:
     handshake_seconds: float = limits.TLS_HANDSHAKE_SECONDS
 
     def within(self, files_max: int | None) -> Self:
-        """Return these limits with no more connections than open files are left after those of storage."""
+        """Return these limits with no more connections than files are left after those of storage and handshakes."""
         if files_max is None:
             return self
-        left = max(files_max - limits.STORAGE_FILES_MAX, limits.HTTP_CONNECTIONS_MIN)
+        taken = limits.STORAGE_FILES_MAX + limits.TLS_HANDSHAKE_FILES * self.handshakes
+        left = max(files_max - taken, limits.HTTP_CONNECTIONS_MIN)
         spare = min(self.connections_spare, left // 8)
         return replace(self, connections=min(self.connections, left - spare), connections_spare=spare)
 
