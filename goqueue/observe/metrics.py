@@ -6,8 +6,7 @@ lock. A scrape copies all numbers on the loop; any thread may render the copy.
 What must stay true: every metric is in `METRICS`, counters only grow, and each label has a bounded number of values.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +21,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from goqueue.observe.histogram import Histogram, PublishHistogram
 from goqueue.observe.state_metrics import (
     LABEL_VALUES_MAX,
     OTHER_LABEL,
@@ -158,44 +158,6 @@ METRICS: Mapping[str, MetricDescription] = {
 PriorityCounts = tuple[int, int, float]
 """Delivered messages, leases, and seconds that the first message of each lease waited."""
 
-_SECONDS = (
-    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
-    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
-)
-
-
-class Histogram:
-    """A histogram of durations. Bounds are inclusive upper bounds, as in Prometheus."""
-
-    __slots__ = ("bounds", "counts", "sum")
-
-    def __init__(self, bounds: tuple[float, ...] = _SECONDS) -> None:
-        assert list(bounds) == sorted(set(bounds)), "bounds must increase"
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.sum += seconds
-
-    def observe_many(self, counts: Sequence[int], seconds: float) -> None:
-        """Add a number per bucket, and the sum of their durations."""
-        self.counts = [known + more for known, more in zip(self.counts, counts, strict=True)]
-        self.sum += seconds
-
-    @property
-    def count(self) -> int:
-        return sum(self.counts)
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return cumulative buckets, as Prometheus expects them."""
-        total, buckets = 0, []
-        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
-            total += count
-            buckets.append((bound, float(total)))
-        return buckets
-
 
 @dataclass(slots=True)
 class TopicCounts:
@@ -256,7 +218,7 @@ class Metrics:
         self.connections_open = 0
         self.connections_limit = 0
         self.connections_refused: dict[str, int] = {}
-        self.publish_seconds = Histogram()
+        self.publish_seconds = PublishHistogram()
         self.fetch_seconds = Histogram()
         self.flush_seconds = Histogram()
         self.sync_failures = 0
@@ -410,7 +372,7 @@ def _families(metrics: Metrics) -> Iterator[Metric]:
             histogram = HistogramMetricFamily(name, described.help, labels=described.labels)
             for labels, measured in samples:
                 assert isinstance(measured, Histogram)
-                histogram.add_metric(labels, measured.buckets(), measured.sum)
+                histogram.add_metric(labels, measured.exposed_buckets(), measured.sum)
             yield histogram
             continue
         kind = CounterMetricFamily if described.kind == "counter" else GaugeMetricFamily

@@ -17,8 +17,8 @@ from goqueue.broker.transactions.registry import duration_seconds
 from goqueue.broker.transactions.shards import TransactionShard
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import GoQueueError
+from goqueue.observe.histogram import Histogram
 from goqueue.observe.logs import fields
-from goqueue.observe.metrics import Histogram
 from goqueue.quantities import format_count, format_duration
 
 _group_log = logging.getLogger("goqueue.groups")

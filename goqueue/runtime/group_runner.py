@@ -12,7 +12,7 @@ from goqueue.broker.groups.sessions import MemberSession
 from goqueue.broker.groups.shards import GroupShards
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerStopping, GenerationStale
-from goqueue.observe.metrics import Histogram
+from goqueue.observe.histogram import Histogram
 from goqueue.runtime.deferred import Deferred
 from goqueue.runtime.runner import Runner, ShardRunners, Shell, completed_within, resolve
 

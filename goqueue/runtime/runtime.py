@@ -84,9 +84,7 @@ class Runtime:
     """One running broker. Call `start` and `stop` on the loop that owns it."""
 
     def __init__(self, disk: Disk, clock: Clock, metrics: Metrics, settings: RuntimeSettings | None = None) -> None:
-        self.disk = disk
-        self.clock = clock
-        self.metrics = metrics
+        self.disk, self.clock, self.metrics = disk, clock, metrics
         self.settings = settings or RuntimeSettings()
         self.in_flight_bytes = 0
         self.began_ns = clock.monotonic_ns()
@@ -289,7 +287,7 @@ class Runtime:
         self, partition: Partition, frames: list[bytes], size: int, level: CommitLevel = CommitLevel.COMMITTED
     ) -> Deferred[Placement]:
         """Publish small frames, in one append with others of the same turn of the loop."""
-        answer, done = self.accept(partition.topic, len(frames), size)
+        answer, done = self.accept(partition, len(frames), size)
         if partition.offer(frames, done, level):
             if not self._to_commit:
                 self.turn.follow(self._commit)
@@ -310,7 +308,7 @@ class Runtime:
         level: CommitLevel = CommitLevel.COMMITTED,
     ) -> Deferred[Placement]:
         """Publish a batch of frames; the returned deferred is done when they have reached the level."""
-        answer, done = self.accept(partition.topic, 0, len(content))
+        answer, done = self.accept(partition, 0, len(content))
         try:
             now_ns = self.clock.now_ns() if partition.is_delayed else None
             frames, mark = await self.admitted(content, message_bytes_max, now_ns)
@@ -343,7 +341,7 @@ class Runtime:
             return frames, await self._loop.run_in_executor(self._threads, check)
         return frames, check()
 
-    def accept(self, topic: str, count: int, size: int) -> tuple[Deferred[Placement], PublishCallback]:
+    def accept(self, partition: Partition, count: int, size: int) -> tuple[Deferred[Placement], PublishCallback]:
         """Count bytes in flight until their result; refuse more than the limit."""
         self.refuse_while_stopping()
         if self.in_flight_bytes + size > self.settings.in_flight_bytes and self.in_flight_bytes:
@@ -354,14 +352,16 @@ class Runtime:
             )
         self.in_flight_bytes += size
         answer: Deferred[Placement] = Deferred()
-        counts, began = self.metrics.topic(topic), self.clock.monotonic_ns()
+        counts, began = self.metrics.topic(partition.topic), self.clock.monotonic_ns()
 
         def done(result: Placement | GoQueueError) -> None:
             self.in_flight_bytes -= size
             if isinstance(result, Placement):
                 counts.messages_published += count or result.next_offset - result.first_offset
                 counts.bytes_published += size
-                self.metrics.publish_seconds.observe((self.clock.monotonic_ns() - began) / NANOSECONDS)
+                took_ns, place = self.clock.monotonic_ns() - began, (partition.topic, partition.number)
+                first = None if partition.is_delayed else (*place, result.first_offset, result.time_ns)
+                self.metrics.publish_seconds.observe_batch(took_ns / NANOSECONDS, first)
             answer.resolve(result)
 
         return answer, done

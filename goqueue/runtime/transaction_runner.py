@@ -32,7 +32,7 @@ class PublishingShell(Shell, Protocol):
 
     clock: Clock
 
-    def accept(self, topic: str, count: int, size: int) -> tuple[Deferred[Placement], PublishCallback]: ...
+    def accept(self, partition: Partition, count: int, size: int) -> tuple[Deferred[Placement], PublishCallback]: ...
 
     async def admitted(
         self,
@@ -144,7 +144,7 @@ class TransactionRunner:
         routing: Routing | None = None,
     ) -> Deferred[Placement]:
         """Publish a batch to a partition that the transaction has enlisted."""
-        answer, done = self._shell.accept(partition.topic, 0, len(content))
+        answer, done = self._shell.accept(partition, 0, len(content))
         now_ns = self._shell.clock.now_ns() if partition.is_delayed else None
         try:
             frames, mark = await self._shell.admitted(content, message_bytes_max, now_ns, is_transactional=True)
@@ -162,7 +162,7 @@ class TransactionRunner:
         self, whose: TransactionId, partition: Partition, frames: list[bytes], sequence: int | None = None
     ) -> Deferred[Placement]:
         """Publish valid frames without a mark; they get one with this or the next sequence."""
-        answer, done = self._shell.accept(partition.topic, len(frames), sum(map(len, frames)))
+        answer, done = self._shell.accept(partition, len(frames), sum(map(len, frames)))
         try:
             await self._shell.load_producers(partition)
             self._transactions.of_transaction(whose).ongoing(whose)

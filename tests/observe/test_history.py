@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.limits import RATE_SECONDS
+from goqueue.observe.histogram import Histogram
 from goqueue.observe.history import History, HistorySample, TopicRates, percentile, sample_topic
 from goqueue.observe.history_row import SERIES
-from goqueue.observe.metrics import Histogram, Metrics, TopicCounts
+from goqueue.observe.metrics import Metrics, TopicCounts
 
 BOUNDS = (0.001, 0.01, 0.1)
 

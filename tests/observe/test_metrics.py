@@ -11,7 +11,8 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from goqueue.observe.metrics import METRICS, Histogram, Metrics
+from goqueue.observe.histogram import Histogram
+from goqueue.observe.metrics import METRICS, Metrics
 from goqueue.observe.state_metrics import (
     LABEL_VALUES_MAX,
     OTHER_LABEL,
@@ -20,6 +21,7 @@ from goqueue.observe.state_metrics import (
     TransactionMetricsInput,
 )
 from goqueue.observe.tracing.export_counts import SpanExportCounts
+from goqueue.wire.trace_context import derived_trace_id
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/metrics.md"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -178,6 +180,21 @@ def test_scraped_labels_match_the_metric_table() -> None:
     for family in parse_openmetrics(text.decode()):  # type: ignore[no-untyped-call]
         for sample in family.samples if family.name in METRICS else ():
             assert set(sample.labels) - {"le"} == set(METRICS[family.name].labels)
+
+
+def test_publish_buckets_have_the_trace_of_their_last_message() -> None:
+    metrics = Metrics("0")
+    for offset in (7, 8):
+        metrics.publish_seconds.observe_batch(0.002, ("orders", 3, offset, 5_500_000_000))
+    metrics.publish_seconds.observe_batch(9.0, None)
+    text, _ = metrics.scrape().render(OPENMETRICS)
+    families = parse_openmetrics(text.decode())  # type: ignore[no-untyped-call]
+    samples = next(family.samples for family in families if family.name == "goqueue_publish_seconds")
+    found = {sample.labels.get("le"): sample.exemplar for sample in samples if sample.exemplar}
+    assert list(found) == ["0.0025"]
+    assert found["0.0025"].labels == {"trace_id": derived_trace_id("orders", 3, 8).hex()}
+    assert (found["0.0025"].value, float(found["0.0025"].timestamp)) == (0.002, 5.5)
+    assert "trace_id" not in metrics.scrape().render()[0].decode()
 
 
 def test_topic_label_is_escaped() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.limits import HISTORY_SECONDS
+from goqueue.observe.histogram import Histogram
 from goqueue.observe.history import History, HistorySample
-from goqueue.observe.metrics import Histogram
 from goqueue.runtime.doctor_facts import RecentRates, growth, recent_rates
 
 
