@@ -48,6 +48,8 @@ STEPS: dict[str, tuple[str, dict[str, str]]] = {
     "skew": ("skew", {}),
     "summary": ("summary", {}),
     "timeline": ("timeline", {"bucket": "1h", "by": "topic"}),
+    "traces": ("traces", {"by": "member"}),
+    "slowest": ("traces", {"slowest": "3"}),
     "usage": ("usage", {"by_header": "tenant", "per": "day"}),
     "verify": ("verify", {"index": "true"}),
 }
@@ -139,7 +141,7 @@ WRONG = {
 }
 SENTENCES = """\
 steps.a.inspect: 'sumary' is no inspection: did you mean summary? there are compaction, dlq, forecast, gaps, keys, \
-lag, latency, sizes, skew, summary, timeline, usage, verify
+lag, latency, sizes, skew, summary, timeline, traces, usage, verify
 steps.b.biggest: cannot be combined with histogram (keep one of histogram, biggest)
 steps.c.histogram: 'whole' is not one of frame, value, key, headers
 steps.c.biggest: '1001' is too large: the maximum is 1,000

@@ -107,7 +107,7 @@ skip_damage, isolation)
 7:10: steps.input: is a name that is taken: 'input' (give it another one)
 7:16: steps.input.sql: '${foo}' has no value: give it with --set foo=…
 8:16: steps.x.inspect: 'sumary' is no inspection: did you mean summary? there are compaction, dlq, forecast, gaps, \
-keys, lag, latency, sizes, skew, summary, timeline, usage, verify
+keys, lag, latency, sizes, skew, summary, timeline, traces, usage, verify
 9:3: steps.y: is an inspection, which needs an end to what it looks at (a stream has steps of SQL)
 9:33: steps.y.buckt: is not an option of timeline (did you mean bucket? there are bucket, by)
 10:3: steps.z: has none of sql, inspect (give one of them)

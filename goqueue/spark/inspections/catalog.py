@@ -36,7 +36,7 @@ from goqueue.spark.inspections.inspection import (
     read_time,
     switch,
 )
-from goqueue.spark.inspections.log_catalog import COMPACTION, FORECAST, GAPS, SUMMARY, VERIFY
+from goqueue.spark.inspections.log_catalog import COMPACTION, FORECAST, GAPS, SUMMARY, TRACES, VERIFY
 
 _LOSS_SOON_SECONDS = 24 * 3600
 _TOPIC, _PARTITION = Field("topic", TEXT), Field("partition", INT32)
@@ -380,6 +380,6 @@ USAGE = Inspection(
 INSPECTIONS: dict[str, Inspection] = {
     one.name: one
     for one in (
-        COMPACTION, DLQ, FORECAST, GAPS, KEYS, LAG, LATENCY, SIZES, SKEW, SUMMARY, TIMELINE, USAGE, VERIFY
+        COMPACTION, DLQ, FORECAST, GAPS, KEYS, LAG, LATENCY, SIZES, SKEW, SUMMARY, TIMELINE, TRACES, USAGE, VERIFY
     )
 }  # fmt: skip

@@ -9,6 +9,7 @@ from goqueue.spark.inspections.inspection import (
     INT,
     INT32,
     KEY,
+    SECONDS,
     SHARE,
     SIZE,
     TEXT,
@@ -18,6 +19,7 @@ from goqueue.spark.inspections.inspection import (
     Inspection,
     Option,
     OptionConflict,
+    choice,
     names,
     number,
     read_size,
@@ -227,6 +229,48 @@ SUMMARY = Inspection(
     names(
         "topic partition messages bytes segments offsets first_time last_time damages tombstones without_key "
         "uncommitted"
+    ),
+)
+
+
+TRACES = Inspection(
+    "traces",
+    "Measure how long storing and handling take, and count what fails and why.",
+    """
+    \b
+      goqueue spark-inspect traces ./goqueue-data
+      goqueue spark-inspect traces ./goqueue-data orders --by reason --from -24h
+      goqueue spark-inspect traces ./goqueue-data --slowest 20 -o json
+
+    It reads the trace files of a data directory, also while a broker writes them. An event with a duration is
+    `publish.persisted` (from the append until it is committed), or one that ends a delivery, such as `consume.acked`.
+    Percentiles count each message, and are accurate to 0.1 %. Only what is sampled is there; --slowest names messages
+    as `goqueue-cli trace get` takes them.
+    """,
+    "goqueue.spark.inspections.traces:inspect",
+    (
+        _TOPIC,
+        Field("group", TEXT),
+        Field("event", TEXT),
+        Field("reason", TEXT),
+        Field("member", TEXT),
+        Field("messages", COUNT),
+        Field("records", COUNT, wide=True),
+        *(Field(f"{name}_seconds", SECONDS, name.upper()) for name in ("p50", "p90", "p99", "max")),
+        Field("first_time", TIME, "FIRST", wide=True),
+        Field("last_time", TIME, "LAST", format="millisecond"),
+        _PARTITION,
+        Field("first", INT, "FIRST OFFSET"),
+        Field("end", INT),
+        Field("attempt", INT),
+        Field("seconds", SECONDS, "TOOK"),
+        Field("message", TEXT, is_stored=False),
+    ),
+    names("topic group event messages p50_seconds p90_seconds p99_seconds max_seconds last_time records first_time"),
+    (
+        choice("by", ("event", "reason", "member"), "What is counted by, besides topic, group and event.", "event"),
+        number("slowest", 1000, "List the slowest batches instead."),
+        number("top", 100_000, "Maximum number of rows.", 100),
     ),
 )
 
