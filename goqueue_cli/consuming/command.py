@@ -21,7 +21,7 @@ from goqueue.limits import OFFSET_MAX as LIMIT_MAX
 from goqueue.quantities import format_count
 
 if TYPE_CHECKING:
-    from goqueue.client import Client
+    from goqueue.client import Client, Message
     from goqueue_cli.consuming.output import MessageOutput
     from goqueue_cli.consuming.topic_reading import TopicReading
 
@@ -50,6 +50,9 @@ class ReadFlags:
             "--isolation", metavar="LEVEL", help="read_uncommitted includes messages of open and aborted transactions."
         ),
     ] = "read_committed"
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show what happened to each message below it, as `trace get` does.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ def consume(  # noqa: PLR0913 - flags, each given by name
       goqueue-cli consume orders --from -1h --to now -o jsonl
       goqueue-cli consume orders --where 'json.total>40' --where key=customer-4
       goqueue-cli consume orders --group billing --until-idle 5s
+      goqueue-cli consume orders --last 1 --trace
       goqueue-cli consume orders --format '%T %k %h{source} %v\\n'
 
     A format has %t topic, %p partition, %o offset, %k key, %v value, %h{name} header, %T time, %P priority,
@@ -120,7 +124,10 @@ def consume(  # noqa: PLR0913 - flags, each given by name
         return
     _check_without_group(member)
     options = _reader_options(start, reading) | {"skip_damage": skip_damage}
-    _read(topic, options, reading.last, limit, _output(text, session, leased=False), session)
+    if reading.trace and not session.for_people:
+        hint = "`goqueue-cli trace get -o json` prints traces for programs"
+        raise UsageInvalid(f"--trace and --output {session.output} exclude each other", hint=hint)
+    _read(topic, options, reading, limit, _output(text, session, leased=False), session)
 
 
 def _output(text: str | None, session: Session, *, leased: bool) -> "MessageOutput":
@@ -179,7 +186,7 @@ def _reader_options(start: str | None, reading: ReadFlags) -> dict[str, Any]:
 
 
 def _read(
-    topic: str, options: dict[str, Any], last: int | None, limit: int | None, output: "MessageOutput", session: Session
+    topic: str, options: dict[str, Any], flags: ReadFlags, limit: int | None, output: "MessageOutput", session: Session
 ) -> None:
     from goqueue_cli.consuming.topic_reading import TopicReading, limited  # noqa: PLC0415
 
@@ -193,8 +200,12 @@ def _read(
         ):
             reading = TopicReading(client, topic, options, _retry_seconds(session))
             with _search_status(reading, output):
-                for messages in limited(reading.all() if last is None else reading.last(last), limit):
-                    output.put(messages)
+                chosen = reading.all() if flags.last is None else reading.last(flags.last)
+                for messages in limited(chosen, limit):
+                    if flags.trace:
+                        _put_with_traces(client, topic, messages, output, session)
+                    else:
+                        output.put(messages)
             if limit is None and options["until"] is None and options["isolation"] == "read_committed":
                 held_back = reading.held_back()
     except KeyboardInterrupt:
@@ -210,6 +221,16 @@ def _read(
             f"{format_count(held_back, 'message')} held back by open transactions; `goqueue-cli transaction list "
             f"--topic {topic}` shows which"
         )
+
+
+def _put_with_traces(
+    client: "Client", topic: str, messages: "list[Message]", output: "MessageOutput", session: Session
+) -> None:
+    from goqueue_cli.traces.show import write_waterfall  # noqa: PLC0415 - for this flag alone
+
+    for message in messages:
+        output.put([message])
+        write_waterfall(dict(client.message_trace(topic, message.partition, message.offset)), session)
 
 
 def _exit_interrupted(output: "MessageOutput", more: str = "") -> NoReturn:
@@ -267,6 +288,7 @@ def _member_options(start: str | None, reading: ReadFlags, member: MemberFlags) 
             "--to": reading.until,
             "--last": reading.last,
             "--where": reading.where,
+            "--trace": reading.trace or None,
             "--isolation": reading.isolation if reading.isolation != "read_committed" else None,
         },
         "{flag} cannot be used with --group: a member receives what the group has not finished",

@@ -26,6 +26,10 @@ def test_trace_get_shows_a_waterfall_of_a_message_and_its_copies(tmp_path: Path)
         assert "reason=failure 1" in done.out
         (row,) = json.loads(cli(broker.url, "trace", "get", TRACE, "-o", "json").out)
         assert [event["event_type"] for event in row["events"]] == LIFE
+        traced = cli(broker.url, "consume", "orders", "--last", "1", "--trace")
+        assert traced.out == f"tea\n{done.out}"
+        assert cli(broker.url, "consume", "orders", "--trace", "-o", "json").code == 2
+        assert cli(broker.url, "consume", "orders", "--trace", "--group", "other").code == 2
         listed = cli(broker.url, "trace", "list").out.splitlines()
         assert listed[0].split() == ["TRACE", "STATUS", "MESSAGE", "BATCH", "AGE", "TOOK", "EVENTS", "LAST"]
         assert (listed[1].split()[:2], len(listed)) == ([TRACE, "completed"], 2)
