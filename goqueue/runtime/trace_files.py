@@ -7,6 +7,7 @@ is counted and forgotten; tracing is no obstacle for messages.
 """
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from threading import Lock
 
@@ -172,9 +173,8 @@ class TraceFiles:
 
     def _matching(self, file: TraceFile, selection: TraceSelection) -> list[TraceRecord]:
         index = TraceFile(file.number, file.size, is_indexed=True) if file.ranges is None else None
-        needle = b"" if index is not None else _needle(selection)
         found: list[TraceRecord] = []
-        for line in self._lines(file, needle):
+        for line in self._lines(file, None if index is not None else selection):
             record = decode_line(line)
             if record is None:
                 continue
@@ -186,8 +186,8 @@ class TraceFiles:
             file.oldest_ns, file.newest_ns, file.ranges = index.oldest_ns, index.newest_ns, index.ranges
         return found
 
-    def _lines(self, file: TraceFile, needle: bytes) -> Iterator[bytes]:
-        """Yield whole lines with the needle in them."""
+    def _lines(self, file: TraceFile, selection: TraceSelection | None) -> Iterator[bytes]:
+        """Yield whole lines; with a selection, those that may match."""
         opened = self._disk.open(self._path(file.number), "read")
         try:
             position, rest, size = 0, b"", file.size
@@ -199,25 +199,23 @@ class TraceFiles:
                 position += count
                 content = rest + bytes(buffer[:count])
                 whole, _, rest = content.rpartition(b"\n")
-                yield from whole.split(b"\n") if not needle else _lines_with(whole, needle)
+                yield from whole.split(b"\n") if selection is None else _likely_lines(whole, selection)
         finally:
             opened.close()
 
 
-def _lines_with(content: bytes, needle: bytes) -> Iterator[bytes]:
-    at = content.find(needle)
-    while at >= 0:
-        start, end = content.rfind(b"\n", 0, at) + 1, content.find(b"\n", at)
-        yield content[start : end if end >= 0 else len(content)]
-        at = content.find(needle, end) if end >= 0 else -1
-
-
-def _needle(selection: TraceSelection) -> bytes:
-    """Return the bytes that the lines of a topic or partition have."""
+def _likely_lines(content: bytes, selection: TraceSelection) -> Iterator[bytes]:
+    """Yield the lines of a topic, partition and offset. Decoding all others would take several times longer."""
     if selection.topic is None:
-        return b""
-    partition = "" if selection.partition is None else f'"partition":{selection.partition},'
-    return f'"topic":"{selection.topic}",{partition}'.encode()
+        yield from content.split(b"\n")
+        return
+    partition = r"\d+" if selection.partition is None else selection.partition
+    fields = rf'"topic":"{re.escape(selection.topic)}","partition":{partition},"first":(\d+),"end":(\d+)'
+    offset = selection.offset
+    for found in re.finditer(fields.encode(), content):
+        if offset is None or int(found[1]) <= offset < int(found[2]):
+            end = content.find(b"\n", found.end())
+            yield content[content.rfind(b"\n", 0, found.start()) + 1 : end if end >= 0 else len(content)]
 
 
 def _number_in(name: str) -> int | None:

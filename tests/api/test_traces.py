@@ -1,18 +1,13 @@
 """Traces over HTTP: what happened to messages, and what a key sees of it."""
 
 from pathlib import Path
-from typing import Any
 
 from goqueue.testing.broker import LocalBroker
 from goqueue.wire.trace_context import derived_trace_id
 from tests.api.keys import secured
 from tests.api.members import Member, told
-from tests.api.troubled import LIFE, SETTINGS, SPAN, TRACE, live_troubled_life
+from tests.api.troubled import LIFE, SETTINGS, SPAN, TRACE, live_troubled_life, trace_of
 from tests.brokers import ask, create, publish
-
-
-def trace_of(url: str, offset: int, topic: str = "orders", query: str = "") -> Any:
-    return told(ask(url, "GET", f"/topics/{topic}/partitions/0/messages/{offset}/trace{query}"))
 
 
 def test_trace_follows_a_message_through_delay_retries_dead_letters_and_redrive(tmp_path: Path) -> None:

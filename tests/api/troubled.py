@@ -1,5 +1,7 @@
 """A message with a troubled life: delayed, retried twice, given up, redriven and acknowledged at last."""
 
+from typing import Any
+
 from goqueue.testing.broker import LocalBroker
 from tests.api.members import PATIENCE, Member, told
 from tests.brokers import ask
@@ -34,3 +36,8 @@ def live_troubled_life(broker: LocalBroker, topic: str = "orders") -> None:
 
 def settle(url: str, verb: str, receipt: str, **more: str) -> None:
     told(ask(url, "POST", f"/messages/{verb}", {"receipt_handle": receipt, **more}))
+
+
+def trace_of(url: str, offset: int, topic: str = "orders", query: str = "") -> Any:
+    """Return the trace of a message in the first partition."""
+    return told(ask(url, "GET", f"/topics/{topic}/partitions/0/messages/{offset}/trace{query}"))

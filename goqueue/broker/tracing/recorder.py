@@ -3,6 +3,7 @@
 Records are made when something is durable, so no trace tells what a crash or a full disk took back.
 """
 
+import re
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -44,6 +45,9 @@ from goqueue.storage.transaction_marker import TransactionMarker
 from goqueue.wire.sections import PRODUCER_HEADER_BYTES
 
 _HEADER_BYTES_MIN = len(frame.NO_HEADERS) + PRODUCER_HEADER_BYTES
+_SAMPLED = re.compile(
+    rb"traceparent..[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][13579bdf]", re.DOTALL | re.IGNORECASE
+)
 _GONE = "its consumer is gone"
 _FAILED: dict[SettleCause, tuple[TraceEventType, str]] = {
     "": ("consume.nacked", ""),
@@ -97,14 +101,17 @@ class _PartitionFollower:
     def __init__(self, recorder: TraceRecorder, partition: Partition) -> None:
         self._recorder = recorder
         self._ref = LogRef(partition.topic, partition.number)
-        self._pending: list[tuple[int, int, int, bool]] = []
-        """First offset, end, append time and whether there are headers of appends that are not committed."""
+        self._pending: list[tuple[int, int, int, bool, bool]] = []
+        """Appends that are not committed: first offset, end, append time, whether there are headers, and whether one of
+        them asks to be traced."""
 
     def appended(self, frames: Frames, appended: AppendResult) -> None:
         pending = self._pending
         while pending and pending[-1][1] > appended.first_offset:
             pending.pop()  # the disk refused it, and its offsets are given out again
-        pending.append((*appended, _has_headers(frames)))
+        has_headers = _has_headers(frames)
+        is_asked = has_headers and not self._recorder.ring.sampling.is_full(self._ref.topic) and _is_asked(frames)
+        pending.append((*appended, has_headers, is_asked))
 
     def committed(self, end: int) -> None:
         pending = self._pending
@@ -113,17 +120,16 @@ class _PartitionFollower:
             count += 1
         if not count:
             return
-        first, _, since_ns, _ = pending[0]
-        end = pending[count - 1][1]
-        has_headers = any(one[3] for one in pending[:count])
+        first, since_ns, end = pending[0][0], pending[0][2], pending[count - 1][1]
+        has_headers, is_asked = any(one[3] for one in pending[:count]), any(one[4] for one in pending[:count])
         del pending[:count]
         recorder, (topic, partition, _) = self._recorder, self._ref
         now_ns = recorder.now_ns()
         record = TraceRecord(
             "publish.persisted", topic, partition, first, end, now_ns, since_ns=since_ns, headers=has_headers
         )
-        always = recorder.slow_publishes.is_slow(now_ns - since_ns) or self._ref in recorder.copy_targets
-        recorder.ring.add(record, always=always)
+        is_slow = recorder.slow_publishes.is_slow(now_ns - since_ns)
+        recorder.ring.add(record, always=is_slow or is_asked or self._ref in recorder.copy_targets)
 
     def ended(self, markers: list[TransactionMarker]) -> None:
         now_ns = self._recorder.now_ns()
@@ -147,6 +153,11 @@ def _has_headers(frames: Frames) -> bool:
         if size != _HEADER_BYTES_MIN:
             return True
     return len(at) > 1 and bool((buffer[at[1:] + frame.AT_FLAGS] & frame.HAS_HEADERS).any())
+
+
+def _is_asked(frames: Frames) -> bool:
+    """Return whether a message has a `traceparent` with the flag that it is sampled."""
+    return _SAMPLED.search(frames.buffer.data) is not None
 
 
 class _GroupFollower:
@@ -359,7 +370,10 @@ class _DelayFollower:
             to_end=end,
         )
         delayed = TraceRecord("delay.ready", self._topic, self._partition, first, end, 0, delayed=True)
-        always = not self._ring.sampling.is_full(self._topic) and self._ring.sampling.keeps(delayed)
+        sampling = self._ring.sampling
+        always = not sampling.is_full(self._topic) and (sampling.keeps(delayed) or sampling.keeps(ready))
+        if always:
+            self._ring.promote(delayed)
         self._ring.add(ready, always=always)
 
     def _add(
