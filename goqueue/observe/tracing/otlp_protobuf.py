@@ -7,6 +7,7 @@ are the field numbers of `opentelemetry/proto/trace/v1/trace.proto`.
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from goqueue.observe.tracing.span import SPAN_KINDS, Attributes, AttributeValue, Span, SpanEvent, SpanLink
 
@@ -55,8 +56,13 @@ def _link(link: SpanLink) -> bytes:
 
 
 def _attributes(field: int, attributes: Attributes) -> bytes:
-    pairs = (_text(1, name) + _nested(2, _value(value)) for name, value in attributes.items())
+    pairs = (_name(name) + _nested(2, _value(value)) for name, value in attributes.items())
     return b"".join(_nested(field, pair) for pair in pairs)
+
+
+@lru_cache(maxsize=1024)
+def _name(name: str) -> bytes:
+    return _text(1, name)
 
 
 def _value(value: AttributeValue) -> bytes:
@@ -103,6 +109,7 @@ def _utf8(text: str) -> bytes:
     return text.encode(errors="replace")  # half a surrogate pair would make the whole export invalid
 
 
+@cache
 def _tag(field: int, kind: int) -> bytes:
     return _varint(field << 3 | kind)
 
