@@ -113,7 +113,7 @@ def silence(
     """Send nothing about some alerts for a time.
 
     \b
-      goqueue-admin alert silence disk_filling --for 2h --reason 'the disk is being replaced'
+      goqueue-admin alert silence disk_filling --for 2h --reason 'new disk'
       goqueue-admin alert silence group_stuck --subject 'batch-*' --for 1d
       goqueue-admin alert silence '*'
 

@@ -105,7 +105,7 @@ def create(
       goqueue-admin key create billing --role consumer
       goqueue-admin key create ci --role producer --expires 90d
       goqueue-admin key create billing --role consumer --save billing.key
-      goqueue-admin key create billing --role consumer --certificate DNS:billing.example
+      goqueue-admin key create app --role consumer --certificate DNS:app.example
 
     The built-in roles are admin, operator, producer, consumer and readonly; `goqueue-admin role list` shows all. A key
     without a role may do what rules allow it (`goqueue-admin acl create`). With --certificate the key has no secret:

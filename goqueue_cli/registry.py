@@ -155,7 +155,7 @@ _COMMANDS = (
     Command("trace follow", ".traces.listing:follow", "Print traces as they change, until ^C."),
     Command("trace get", ".traces.show:get", "Show what happened to messages, as a waterfall."),
     Command("trace list", ".traces.listing:list_traces", "List traces, the newest first."),
-    Command("trace search", ".traces.listing:search", "Search traces by topic, group, time and status."),
+    Command("trace search", ".traces.listing:search", "Search traces, the newest first."),
     Command("trace stats", ".traces.listing:stats", "Show statistics of traces."),
     Command(
         "transaction abort", ".transactions:abort", "Abort open transactions and discard their messages.", "danger"
