@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from goqueue.wire.trace_context import TRACEPARENT, TraceContext, trace_headers
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import SpanContext
+    from opentelemetry.trace import SpanContext, TraceState
 
     from goqueue.client.leased_message import Delivered
     from goqueue.client.message_encoding import Headers
@@ -64,9 +64,24 @@ def span_context(found: TraceContext | None) -> "SpanContext | None":
         int.from_bytes(found.span_id, "big"),
         is_remote=True,
         trace_flags=trace.TraceFlags(found.flags),
-        trace_state=trace.TraceState.from_header([found.state]) if found.state else None,
+        trace_state=_trace_state(trace, found.state) if found.state else None,
     )
     return context
+
+
+def _trace_state(trace: Any, text: str) -> "TraceState":
+    """Return a state that is passed on as it came, though OpenTelemetry may not know the form of its keys."""
+    state: TraceState = trace.TraceState.from_header([text])
+    if state.to_header() != text:
+        state = _kept_state(trace)()
+        state.to_header = lambda: text  # type: ignore[method-assign]
+    return state
+
+
+@cache
+def _kept_state(trace: Any) -> "type[TraceState]":
+    """Return the class of states that count as present, though they show no members."""
+    return type("KeptTraceState", (trace.TraceState,), {"__bool__": lambda _: True})
 
 
 def processing(message: "Delivered") -> AbstractContextManager[object]:

@@ -111,6 +111,9 @@ def test_handler_runs_in_the_trace_of_its_message_and_hands_it_on(
                 producer.send(source, str(number)).result(30)
                 expected.append(context_of(span))
         producer.send(source, "no trace").result(30)
+        state = "rojo@1@2=x,t@=1"  # valid, though OpenTelemetry does not read it
+        producer.send(source, "state", headers={"traceparent": FOREIGN, "tracestate": state}).result(30)
+        expected.append((bytes.fromhex(FOREIGN[3:35]), bytes.fromhex(FOREIGN[36:52])))
         seen = []
 
         def handle(message: Delivered) -> bytes | None:
@@ -118,10 +121,12 @@ def test_handler_runs_in_the_trace_of_its_message_and_hands_it_on(
             return message.value
 
         run(client.consumer(group, [source], start="earliest", until_idle="0.2s"), producer, target, handle)
-    assert seen == [*expected, (bytes(16), bytes(8))]
+    assert seen == [*expected[:3], (bytes(16), bytes(8)), expected[3]]
     with client.reader(target) as reader:
         contexts = [message.trace_context for message in reader]
-    assert [found and (found.trace_id, found.span_id) for found in contexts] == [*expected, None]
+    found = [one and (one.trace_id, one.span_id) for one in contexts]
+    assert found == [*expected[:3], None, expected[3]]
+    assert [one.state for one in contexts if one is not None] == ["", "", "", state]
 
 
 def test_instrumented_clients_make_spans_with_links(
