@@ -53,6 +53,8 @@ class Tracer:
             TraceRecorder(broker, self.ring, now_ns)
 
     def _rate_of(self, name: str) -> float:
+        if not self.settings.is_on:
+            return 0.0
         topic = self._broker.topics.get(name)
         rate = None if topic is None else topic.settings.trace_sampling
         return self.settings.sampling if rate is None else rate

@@ -49,6 +49,16 @@ def test_trace_has_what_a_consumer_produces_in_a_transaction(broker: LocalBroker
     aborted = trace_of(url, 1)
     assert (aborted["status"], aborted["messages"][1]["state"]) == ("error", "aborted")
     assert events(aborted)[-1] == ("invoices", "transaction.aborted")
+    assert [one["trace_id"] for one in told(ask(url, "GET", "/traces"))["traces"]] == [OTHER, TRACE]
+
+
+def test_trace_id_is_found_behind_many_newer_batches_with_headers(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    publish(broker.url, "orders", "first", partition=0, headers=sent(TRACE))
+    for number in range(150):
+        publish(broker.url, "orders", "x" * 20_000, partition=0, headers=sent(f"{number:032x}".replace("0", "f")))
+    trace = told(ask(broker.url, "GET", f"/traces/{TRACE}"))
+    assert [(one["offset"], one["relation"]) for one in trace["messages"]] == [(0, "start")]
 
 
 def test_trace_of_a_delayed_message_ends_where_it_is_cancelled(broker: LocalBroker) -> None:

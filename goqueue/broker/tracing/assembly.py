@@ -38,14 +38,16 @@ _BATCHES_MAX = 10_000
 
 
 class JourneyAssembler:
-    def __init__(self, broker: Broker, store: TraceStore) -> None:
+    def __init__(self, broker: Broker, store: TraceStore, *, follows_ids: bool = True) -> None:
+        """With `follows_ids`, a journey has other messages with the same id in their `traceparent`."""
+        self._follows_ids = follows_ids
         self._broker = broker
         self._store = store
         self._search = MessageSearch(broker)
 
     def over(self, store: TraceStore) -> "JourneyAssembler":
-        """Return an assembler with the records of another store."""
-        return JourneyAssembler(self._broker, store)
+        """Return an assembler for lists, with the records of another store. It does not search logs for ids."""
+        return JourneyAssembler(self._broker, store, follows_ids=False)
 
     def of_id(self, trace_id: bytes, may_read: MayRead) -> Work[Journey | None]:
         """Return the journey with this trace id; None if no message is known to have it."""
@@ -66,7 +68,7 @@ class JourneyAssembler:
         context = yield from self._gather(start, messages, events, may_read)
         if not events:
             return None
-        if context is not None:
+        if context is not None and self._follows_ids:
             others = yield from self._with_trace_id(context.trace_id, may_read)
             for position in reversed(others):
                 if position not in messages and len(messages) < TRACE_HOPS_MAX:
@@ -90,7 +92,7 @@ class JourneyAssembler:
     def _with_trace_id(self, trace_id: bytes, may_read: MayRead) -> Work[list[Position]]:
         """Return messages whose headers have this id, the newest batch first."""
         batches = yield from self._store.find(TraceSelection(has_headers=True, may_read=may_read), _BATCHES_MAX)
-        return (yield from self._search.with_trace_id(trace_id, iter(batches)))
+        return (yield from self._search.with_trace_id(trace_id, batches))
 
     # --- backwards ---
 

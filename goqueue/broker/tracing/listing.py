@@ -51,6 +51,7 @@ class TraceListing:
         self._status = status
         self._records: Iterator[TraceRecord] | None = None
         self._seen: set[Position] = set()
+        self._listed: set[bytes] = set()
         self._tries = TRACE_LIST_TRIES
         self.is_complete = True
         """False if there may be more than was examined."""
@@ -74,7 +75,8 @@ class TraceListing:
             if journey is None:
                 continue
             self._seen.update((one.ref, one.offset) for one in journey.messages)
-            if self._status is None or journey.status == self._status:
+            if journey.trace_id not in self._listed and self._status in (None, journey.status):
+                self._listed.add(journey.trace_id)
                 return ListedTrace(journey, record.messages)
         return None
 
@@ -82,8 +84,7 @@ class TraceListing:
         """Read the newest records once; journeys are assembled from these, without further reads of files."""
         records = yield from self._store.find(self._selection, TRACE_LIST_RECORDS)
         self.is_complete = len(records) < TRACE_LIST_RECORDS
-        if self._store.archive is not None:
-            everything = TraceSelection(topic=self._selection.topic, may_read=self._selection.may_read)
-            near = yield from self._store.find(everything, TRACE_LIST_RECORDS)
-            self._assembler = self._assembler.over(self._store.with_archive(FoundRecords(near + records)))
+        everything = TraceSelection(topic=self._selection.topic, may_read=self._selection.may_read)
+        near = yield from self._store.find(everything, TRACE_LIST_RECORDS)
+        self._assembler = self._assembler.over(self._store.with_archive(FoundRecords(near + records)))
         self._records = iter(records)

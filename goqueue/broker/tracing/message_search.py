@@ -1,9 +1,9 @@
 """Finds messages in logs for a trace: by position, copies by their origin, and messages by their trace id."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from goqueue.storage.frame import StoredMessage
 from goqueue.wire.trace_context import derived_trace_id, log_hash, offset_of, read_trace_context
 
 _DIGITS_MAX = 19
+_log_hash = lru_cache(maxsize=65_536)(log_hash)
 
 Position = tuple[LogRef, int]
 """A log and an offset."""
@@ -151,7 +152,7 @@ class MessageSearch:
             for partition in topic.partitions:
                 for is_delayed in (False, True):
                     ref = LogRef(topic.name, partition.number, is_delayed)
-                    if trace_id[:8] == log_hash(log_label(ref), ref.partition):
+                    if trace_id[:8] == _log_hash(log_label(ref), ref.partition):
                         return self._existing(ref, offset_of(trace_id))
         return None
 
@@ -159,36 +160,47 @@ class MessageSearch:
         partition = self.partition(ref)
         return (ref, offset) if partition is not None and 0 <= offset < partition.high_watermark else None
 
-    def with_trace_id(self, trace_id: bytes, batches: Iterator[TraceRecord]) -> Work[list[Position]]:
+    def with_trace_id(self, trace_id: bytes, batches: Iterable[TraceRecord]) -> Work[list[Position]]:
         """Return messages with this id in their `traceparent`, among batches that have headers.
 
-        A bounded number of bytes is read, so batches come newest first.
+        The newest parts of the logs are read first, and a bounded number of bytes.
         """
-        needle = re.compile(re.escape(trace_id.hex().encode()), re.IGNORECASE)
         found: dict[Position, None] = {}
         left = TRACE_ID_SCAN_BYTES
-        for batch in batches:
-            partition, offset = self.partition(batch.ref), batch.first
+        for ref, offset, end in self._parts(batches):
+            partition = self.partition(ref)
             while partition is not None and left > 0 and len(found) < TRACE_FOUND_MAX:
-                offset = max(offset, partition.earliest)
-                if offset >= min(batch.end, partition.high_watermark):
+                offset = max(offset, partition.earliest)  # noqa: PLW2901 - the next offset to read
+                if offset >= min(end, partition.high_watermark):
                     break
                 try:
                     read = yield from partition.read_uncommitted(offset, READ_BYTES, skip_damage=True)
                 except GoQueueError:
                     break
-                left -= read.size
-                offsets: list[int] = yield partial(_with_id, list(read.buffers), needle, trace_id, batch.end)
-                found.update(dict.fromkeys((batch.ref, one) for one in offsets))
+                offsets: list[int] = yield partial(_with_id, list(read.buffers), trace_id, end)
+                found.update(dict.fromkeys((ref, one) for one in offsets))
                 if read.next_offset <= offset:
                     break
-                offset = read.next_offset
+                left, offset = left - read.size, read.next_offset  # noqa: PLW2901 - as above
         return list(found)[:TRACE_FOUND_MAX]
 
+    def _parts(self, batches: Iterable[TraceRecord]) -> list[tuple[LogRef, int, int]]:
+        """Return parts of logs that have these batches, the newest first: small batches are read together."""
+        newest: dict[tuple[LogRef, int, int], int] = {}
+        for batch in batches:
+            partition = self.partition(batch.ref)
+            if partition is not None:
+                step = max(1, READ_BYTES // partition.message_bytes)
+                for first in range(batch.first - batch.first % step, batch.end, step):
+                    part = batch.ref, first, first + step
+                    newest[part] = max(newest.get(part, 0), batch.time_ns)
+        return sorted(newest, key=lambda part: newest[part], reverse=True)
 
-def _with_id(buffers: list[memoryview], needle: re.Pattern[bytes], trace_id: bytes, end: int) -> list[int]:
+
+def _with_id(buffers: list[memoryview], trace_id: bytes, end: int) -> list[int]:
     """Return the offsets below `end` of messages whose `traceparent` has this id."""
     offsets: list[int] = []
+    needle = re.compile(trace_id.hex().encode())
     for buffer in buffers:
         hits = [match.start() for match in needle.finditer(buffer)]
         if not hits:

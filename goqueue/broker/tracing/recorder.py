@@ -109,6 +109,8 @@ class _PartitionFollower:
         pending = self._pending
         while pending and pending[-1][1] > appended.first_offset:
             pending.pop()  # the disk refused it, and its offsets are given out again
+        if frames.buffer[int(frames.positions[0]) + frame.AT_FLAGS] & frame.CONTROL:
+            return  # no messages: control records are appended alone
         has_headers = _has_headers(frames)
         is_asked = has_headers and not self._recorder.ring.sampling.is_full(self._ref.topic) and _is_asked(frames)
         pending.append((*appended, has_headers, is_asked))
