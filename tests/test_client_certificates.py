@@ -21,7 +21,16 @@ from goqueue.errors import (
     TopicNotFound,
     Unauthenticated,
 )
-from goqueue.security.client_certificates import names_in_order, parse_certificate_name
+from goqueue.security.authorizer import Authorizer
+from goqueue.security.client_certificates import ClientCertificate, names_in_order, parse_certificate_name
+from goqueue.security.records import (
+    KeyRecord,
+    KeyRevoked,
+    SecurityState,
+    decode_security_record,
+    encode_security_record,
+)
+from goqueue.storage import frame
 from tests.api.keys import eventually, secured
 from tests.cli.programs import cli
 
@@ -181,3 +190,24 @@ def test_name_of_a_certificate_is_recognized_or_refused(text: str, name: str | N
 def test_names_of_a_certificate_count_in_a_fixed_order() -> None:
     found = [("DNS", "B"), ("IP Address", "::1"), ("email", "a@B"), ("URI", "x:2"), ("URI", "x:1"), ("DNS", "A")]
     assert names_in_order(found) == ("URI:x:2", "URI:x:1", "email:a@b", "DNS:b", "DNS:a")
+
+
+def test_certificate_or_its_key_that_expires_first_decides() -> None:
+    state = SecurityState()
+    state.apply(KeyRecord(id="1", name="a", digest="", certificate="DNS:a", expires_ns=2_000))
+    state.apply(KeyRecord(id="2", name="b", digest="", certificate="URI:b"))
+    now_ns = 1_000
+    authorizer = Authorizer(state, lambda: now_ns)
+    principal = authorizer.authenticate_certificate(ClientCertificate(("DNS:x", "DNS:a"), 3_000))
+    assert (principal.name, principal.valid_until_ns) == ("key:a", 2_000)
+    assert authorizer.authenticate_certificate(ClientCertificate(("URI:b", "DNS:a"), 1_500)).name == "key:b"
+    now_ns = 1_500
+    authorizer.forget_expired()
+    with pytest.raises(Unauthenticated, match="expired"):
+        authorizer.authenticate_certificate(ClientCertificate(("URI:b", "DNS:a"), 1_500))
+    with pytest.raises(Unauthenticated, match="has no URI, email or DNS name"):
+        authorizer.authenticate_certificate(ClientCertificate((), 1_500))
+    state.apply(KeyRevoked("2"))
+    assert state.certificates == {"DNS:a": "1"}
+    stored = [encode_security_record(one) for one in state.records()]
+    assert [decode_security_record(frame.decode(one, 0)) for one in stored] == list(state.records())

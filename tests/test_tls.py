@@ -1,6 +1,8 @@
 """TLS from the listener to every kind of client."""
 
 import asyncio
+import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from goqueue.errors import BrokerUnreachable, CertificateInvalid, RequestInvalid
 from goqueue.spark.reading.options import read_options
 from goqueue.testing.broker import LocalBroker
 from tests.api.keys import eventually
-from tests.cli.programs import cli
+from tests.cli.programs import ROOT, cli, environment
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +160,29 @@ def test_unusable_files_are_refused_at_the_start(files: Path, tmp_path: Path, ce
     assert not (tmp_path / "data").exists()
 
 
+def test_socket_file_and_inherited_listener_speak_tls_too(files: Path, tmp_path: Path) -> None:
+    trust = ssl.create_default_context(cafile=files / "ca.pem")
+    settings = {"tls__cert": str(files / "server.pem"), "tls__key": str(files / "server.key")}
+
+    def status(plain: socket.socket) -> bytes:
+        with trust.wrap_socket(plain, server_hostname="localhost") as encrypted:
+            encrypted.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            return encrypted.recv(12)
+
+    path = str(tmp_path / "socket")
+    with LocalBroker(str(tmp_path / "a"), server__uds=path, **settings) as broker:
+        assert broker.url == f"unix:{path} (TLS)"
+        plain = socket.socket(socket.AF_UNIX)
+        plain.connect(path)
+        assert status(plain) == b"HTTP/1.1 200"
+    assert not Path(path).exists()
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        LocalBroker(str(tmp_path / "b"), server__fd=str(listener.fileno()), **settings).start().stop()
+        with LocalBroker(str(tmp_path / "b"), server__fd=str(listener.fileno()), **settings) as broker:
+            assert broker.url == f"https://127.0.0.1:{listener.getsockname()[1]}"
+            assert status(socket.create_connection(listener.getsockname())) == b"HTTP/1.1 200"
+
+
 def test_cert_dev_makes_files_for_their_owner_and_keeps_the_authority(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "goqueue", "cert", "dev", "--dir", "tls", "--host", "queue.example"]
     first, second = (
@@ -173,6 +198,23 @@ def test_cert_dev_makes_files_for_their_owner_and_keeps_the_authority(tmp_path: 
     (tmp_path / "tls/ca.key").write_text("")
     refused = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 2)
+
+
+def test_recipe_of_the_page_leads_to_tls_and_keys(tmp_path: Path) -> None:
+    page = (ROOT / "docs/security.md").read_text()
+    recipe = page.partition("## From nothing to TLS and keys")[2].partition("```sh\n")[2].partition("```")[0]
+    assert recipe.count("\n") == 5
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = str(found.getsockname()[1])
+    started = "2> log & trap 'kill %1; wait' EXIT; until grep -q 'C stops' log; do kill -0 %1; done"
+    script = recipe.replace("--host 0.0.0.0", "--host 127.0.0.1").replace("8080", port).replace(" &\n", f" {started}\n")
+    words = environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}", GOQUEUE_SERVER_PORT=port)
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1 message published to orders" in done.stderr + done.stdout
+    kept = [tmp_path / name for name in ("admin.key", "billing.key", "tls/server.key")]
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
 
 
 def contents(directory: Path) -> dict[str, bytes]:
