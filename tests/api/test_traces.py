@@ -45,6 +45,18 @@ def test_trace_follows_a_message_through_delay_retries_dead_letters_and_redrive(
         assert ask(broker.url, "GET", "/topics/orders/partitions/0/messages/1/trace").code == "trace_not_found"
 
 
+def test_failed_message_is_traced_completely_though_sampling_leaves_it_out(tmp_path: Path) -> None:
+    settings = SETTINGS | {"tracing__sampling": "0"}
+    with LocalBroker(str(tmp_path / "data"), **settings) as broker:
+        create(broker.url, "orders")
+        live_troubled_life(broker, flags="00")
+        trace = trace_of(broker.url, 1)
+    with LocalBroker(str(tmp_path / "data"), **settings) as broker:
+        again = trace_of(broker.url, 1)
+        assert [event["event_type"] for event in again["events"]] == LIFE
+        assert again["events"] == trace["events"]
+
+
 def test_status_of_a_trace_says_what_became_of_the_message(tmp_path: Path) -> None:
     with LocalBroker(str(tmp_path / "data"), groups__max_retries="0") as broker:
         url = broker.url

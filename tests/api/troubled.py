@@ -19,10 +19,10 @@ LIFE = [
 ]  # fmt: skip
 
 
-def live_troubled_life(broker: LocalBroker, topic: str = "orders") -> None:
+def live_troubled_life(broker: LocalBroker, topic: str = "orders", flags: str = "01") -> None:
     """Publish one message to a topic, and do all of this with it; it is at offset 1 at the end."""
     url = broker.url
-    headers = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "till=3"}
+    headers = {"traceparent": f"00-{TRACE}-{SPAN}-{flags}", "tracestate": "till=3"}
     message = {"value": "tea", "key": "k", "delay": "50ms", "headers": headers}
     told(ask(url, "POST", f"/topics/{topic}/messages", {"messages": [message]}))
     member = Member(url, topics=[topic]).join()

@@ -34,7 +34,7 @@ from goqueue.broker.groups.records import (
     TransactionAcked,
     TransactionAcksEnded,
 )
-from goqueue.broker.tracing.records import Ranges, TraceEventType, TraceRecord, as_runs, in_parts
+from goqueue.broker.tracing.records import Ranges, TraceEventType, TraceRecord, as_runs, delayed_part, in_parts
 from goqueue.broker.tracing.ring import TraceRing
 from goqueue.broker.tracing.sampling import SlowThreshold
 from goqueue.limits import TRACE_LEASES
@@ -371,7 +371,7 @@ class _DelayFollower:
             to_offset=first,
             to_end=end,
         )
-        delayed = TraceRecord("delay.ready", self._topic, self._partition, first, end, 0, delayed=True)
+        delayed = delayed_part(ready)
         sampling = self._ring.sampling
         always = not sampling.is_full(self._topic) and (sampling.keeps(delayed) or sampling.keeps(ready))
         if always:

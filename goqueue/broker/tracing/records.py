@@ -113,6 +113,11 @@ class TraceRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.first < end and first < self.end
 
 
+def delayed_part(ready: TraceRecord) -> TraceRecord:
+    """Return a record about the same messages in the delayed log."""
+    return TraceRecord(ready.event, ready.topic, ready.partition, ready.to_offset, ready.to_end, 0, delayed=True)
+
+
 Ranges = Sequence[tuple[int, int]]
 
 

@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 from goqueue.broker.core.partition_ref import LogRef
-from goqueue.broker.tracing.records import TraceRecord
+from goqueue.broker.tracing.records import TraceRecord, delayed_part
 from goqueue.broker.tracing.sampling import Sampling
 from goqueue.clock import NANOSECONDS
 from goqueue.events import Signal
@@ -70,6 +70,8 @@ class TraceRing:
         self.sampled_out -= len(found)
         for one in found:
             self._keep(one)
+            if one.event == "delay.ready":
+                self.promote(delayed_part(one))
 
     def _may_search(self) -> bool:
         second = self._now_ns() // NANOSECONDS
