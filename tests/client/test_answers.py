@@ -17,10 +17,11 @@ from goqueue.api import (
     scaling,
     stats,
     topics,
+    traces,
     transaction_list,
 )
 from goqueue.broker.core.delivery_settings import DeliverySettings
-from goqueue.client import Client, answers
+from goqueue.client import Client, answers, trace_requests
 from goqueue.client.answers import Answer
 from goqueue.testing.broker import LocalBroker
 
@@ -50,6 +51,10 @@ SENT: dict[type[Answer], type[msgspec.Struct]] = {
     answers.RedriveResult: dead_letters.RedriveResultJson,
     answers.ScaledTopic: scaling.ScaleTopicResponse,
     answers.ScalingStatus: scaling.ScalingStatusResponse,
+    trace_requests.Trace: traces.ListedTraceJson,
+    trace_requests.TraceEvent: traces.TraceEventJson,
+    trace_requests.TraceStats: traces.TraceStatsResponse,
+    trace_requests.TracedMessage: traces.TracedMessageJson,
     answers.TransactionInfo: transaction_list.TransactionResponse,
     answers.TransactionPartition: transaction_list.TransactionPartitionJson,
     answers.WaitingGroup: scaling.WaitingGroupJson,
