@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from goqueue.observe.histogram import Histogram, PublishHistogram
+from goqueue.observe.histogram import Bucket, Histogram, PublishHistogram
 from goqueue.observe.state_metrics import (
     LABEL_VALUES_MAX,
     OTHER_LABEL,
@@ -289,7 +289,7 @@ class Metrics:
         return peak
 
     def scrape(self) -> "Scrape":
-        return Scrape(_families(self))
+        return Scrape(self)
 
     def endpoints(self) -> Iterator[tuple[str, str, EndpointCounts]]:
         for (method, template), counts in self._endpoints.items():
@@ -302,13 +302,16 @@ class Metrics:
 
 
 class Scrape(Collector):
-    """A copy of all metrics at one moment. Any thread may render it."""
+    """A copy of all metrics at one moment. Any thread may render it, which takes most of the time."""
 
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = list(families)
+    def __init__(self, metrics: Metrics) -> None:
+        self._version = metrics.version
+        self._samples = [(name, _copied(samples)) for name, samples in _collect(metrics)]
 
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": self._version})
+        for name, samples in self._samples:
+            yield _family(name, samples)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Return the exposition and its content type: OpenMetrics if `accept` allows it."""
@@ -364,20 +367,25 @@ _UNLABELED = (
 """Metrics that are attributes of `Metrics`."""
 
 
-def _families(metrics: Metrics) -> Iterator[Metric]:
-    yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": metrics.version})
-    for name, samples in _collect(metrics):
-        described = METRICS[name]
-        if described.kind == "histogram":
-            histogram = HistogramMetricFamily(name, described.help, labels=described.labels)
-            for labels, measured in samples:
-                assert isinstance(measured, Histogram)
-                histogram.add_metric(labels, measured.exposed_buckets(), measured.sum)
-            yield histogram
-            continue
-        kind = CounterMetricFamily if described.kind == "counter" else GaugeMetricFamily
-        family = kind(name, described.help, labels=described.labels)
-        for labels, number in samples:
-            assert not isinstance(number, Histogram)
-            family.add_metric(labels, number)
-        yield family
+Sample = tuple[tuple[str, ...], float | tuple[list[Bucket], float]]
+"""Label values, and a number, or the buckets and the sum of a histogram."""
+
+
+def _copied(samples: Iterable[tuple[tuple[str, ...], float | Histogram]]) -> list[Sample]:
+    return [
+        (labels, (value.exposed_buckets(), value.sum) if isinstance(value, Histogram) else value)
+        for labels, value in samples
+    ]
+
+
+def _family(name: str, samples: Iterable[Sample]) -> Metric:
+    described = METRICS[name]
+    histogram = HistogramMetricFamily(name, described.help, labels=described.labels)
+    kind = CounterMetricFamily if described.kind == "counter" else GaugeMetricFamily
+    family = kind(name, described.help, labels=described.labels)
+    for labels, value in samples:
+        if isinstance(value, tuple):
+            histogram.add_metric(labels, *value)
+        else:
+            family.add_metric(labels, value)
+    return histogram if described.kind == "histogram" else family
