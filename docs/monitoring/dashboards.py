@@ -400,7 +400,24 @@ REQUESTS = Dashboard(
                 ),
             ),
         ),
+        Row(
+            "Traces",
+            (
+                Panel("Trace records", {"{{event}}": rate("goqueue_trace_records_total", "event")}, "ops"),
+                Panel(
+                    "Left out",
+                    {
+                        "sampled out": rate("goqueue_trace_records_sampled_out_total"),
+                        "dropped": rate("goqueue_trace_records_dropped_total"),
+                        "not exported to {{target}}": rate("goqueue_trace_spans_dropped_total", "target"),
+                    },
+                    "ops",
+                ),
+                Panel("Trace files", {"{{instance}}": "goqueue_trace_file_bytes{@}"}, "bytes"),
+            ),
+        ),
     ),
 )
+
 
 DASHBOARDS = (OVERVIEW, TOPICS, GROUPS, DELIVERY, STORAGE, REQUESTS)
