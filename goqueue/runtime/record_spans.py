@@ -1,10 +1,10 @@
 """Spans made of trace records: one for each batch of messages to which the same happened.
 
 A batch whose messages were all sent by the same span is below that span, in its trace. Any other batch is a trace of
-its own, whose id is derived from its first message, with a link to the sender of each message: none is privileged.
+its own, whose id is derived from its first message, with a link to each span that sent messages: none is privileged.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from goqueue.broker.tracing.message_search import log_label, trace_id_at
@@ -44,10 +44,21 @@ _OPERATIONS: Mapping[TraceEventType, _Operation] = {
 
 
 class SentMessage(NamedTuple):
-    """A message of a batch, with the span that sent it."""
+    """The first message of a batch that a span has sent, and that span."""
 
     offset: int
     context: TraceContext
+
+
+class Senders(NamedTuple):
+    """The different spans that sent the messages of a batch."""
+
+    found: tuple[SentMessage, ...]
+    is_common: bool
+    """True if one span has sent them all."""
+
+
+NO_SENDERS = Senders((), is_common=False)
 
 
 def is_exported(record: TraceRecord) -> bool:
@@ -55,12 +66,11 @@ def is_exported(record: TraceRecord) -> bool:
     return record.event in _OPERATIONS and not (record.event == "consume.acked" and record.reason)
 
 
-def span_of(record: TraceRecord, senders: Sequence[SentMessage]) -> Span:
-    """Return the span of a record. `senders` are the first of its messages that have a trace context."""
+def span_of(record: TraceRecord, senders: Senders) -> Span:
     operation = _OPERATIONS[record.event]
     label = log_label(record.ref)
     role = f"{record.event}/{record.group}/{record.transaction}"
-    one = _common_sender(record, senders)
+    one = senders.found[0].context if senders.is_common else None
     is_error = record.event in ERROR_EVENTS
     return Span(
         trace_id=one.trace_id if one is not None else trace_id_at(record.ref, record.first),
@@ -74,17 +84,10 @@ def span_of(record: TraceRecord, senders: Sequence[SentMessage]) -> Span:
         status_message=record.reason if is_error else "",
         attributes=_attributes(record, operation),
         events=(SpanEvent(name=record.event, time_ns=record.time_ns),),
-        links=() if one is not None else tuple(map(_link, senders)),
+        links=() if one is not None else tuple(map(_link, senders.found)),
         flags=one.flags if one is not None else 0,
         trace_state=one.state if one is not None else "",
     )
-
-
-def _common_sender(record: TraceRecord, senders: Sequence[SentMessage]) -> TraceContext | None:
-    """Return the span that sent all messages, if it is one and the same."""
-    if len(senders) != record.messages or len({one.context for one in senders}) != 1:
-        return None
-    return senders[0].context
 
 
 def _link(one: SentMessage) -> SpanLink:

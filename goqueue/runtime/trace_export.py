@@ -7,7 +7,7 @@ other. Records that come faster than that are dropped, the oldest first, and cou
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,16 +22,18 @@ from goqueue.errors import GoQueueError
 from goqueue.limits import (
     EXPORT_BATCH_SPANS,
     EXPORT_GATHER_SECONDS,
+    EXPORT_MESSAGES_EXAMINED,
+    EXPORT_READ_BYTES,
     EXPORT_RECORDS_MAX,
     EXPORT_STOP_SECONDS,
-    READ_BYTES,
 )
 from goqueue.observe.tracing.export_counts import SpanExportCounts
-from goqueue.runtime.record_spans import SentMessage, is_exported, span_of
+from goqueue.runtime.record_spans import NO_SENDERS, Senders, SentMessage, is_exported, span_of
 from goqueue.runtime.span_exporter import SpanExporter, stop_exporters
 from goqueue.runtime.span_targets import open_target, read_headers
 from goqueue.storage import frame
-from goqueue.wire.trace_context import LINKS_MAX, read_trace_context
+from goqueue.storage.frame import StoredMessage
+from goqueue.wire.trace_context import LINKS_MAX, TraceContext, read_trace_context
 
 if TYPE_CHECKING:
     from goqueue.runtime.runtime import Runtime
@@ -86,8 +88,7 @@ class TraceExport:
             return
         if len(self._records) >= EXPORT_RECORDS_MAX:
             self._records.popleft()
-            for one in self._exporters:
-                one.counts.dropped += 1
+            self._drop(1)
         self._records.append(record)
         if self._timer is None and self._task is None:
             self._timer = self._loop.call_later(EXPORT_GATHER_SECONDS, self._begin)
@@ -97,37 +98,43 @@ class TraceExport:
         self._task = self._loop.create_task(self._export())
         self._task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, _: asyncio.Task[None]) -> None:
         self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("traces could not be exported", exc_info=error)
 
     async def _export(self) -> None:
         while self._records:
             batch = [self._records.popleft() for _ in range(min(len(self._records), EXPORT_BATCH_SPANS))]
-            senders = [await self._runtime.perform(self._senders(one)) for one in batch]
-            await self._loop.run_in_executor(None, self._offer, batch, senders)
+            try:
+                senders = [await self._runtime.perform(self._senders(one)) for one in batch]
+                await self._loop.run_in_executor(None, self._offer, batch, senders)
+            except Exception:  # an error here must stop neither the exports nor the end of the broker
+                self._drop(len(batch))
+                _log.exception("%d trace records could not be exported", len(batch))
 
-    def _offer(self, batch: list[TraceRecord], senders: list[list[SentMessage]]) -> None:
+    def _drop(self, records: int) -> None:
+        for one in self._exporters:
+            one.counts.dropped += records
+
+    def _offer(self, batch: list[TraceRecord], senders: list[Senders]) -> None:
         spans = list(map(span_of, batch, senders))
         for one in self._exporters:
             one.offer(spans)
 
     # --- senders ---
 
-    def _senders(self, record: TraceRecord) -> Work[list[SentMessage]]:
-        """Return the first messages of a record that have a trace context."""
+    def _senders(self, record: TraceRecord) -> Work[Senders]:
+        """Return the spans that sent the first messages of a record."""
         partition = self._search.partition(record.ref)
         if partition is None or not self._may_have_headers(record):
-            return []
+            return NO_SENDERS
         offset = max(record.first, partition.earliest)
         if offset >= min(record.end, partition.high_watermark):
-            return []
+            return NO_SENDERS
         try:
-            read = yield from partition.read_uncommitted(offset, READ_BYTES, skip_damage=True)
-        except GoQueueError:
-            return []
-        found: list[SentMessage] = yield partial(_contexts, list(read.buffers), record)
+            read = yield from partition.read_uncommitted(offset, EXPORT_READ_BYTES, skip_damage=True)
+            found: Senders = yield partial(_find_senders, list(read.buffers), record)
+        except GoQueueError:  # its messages were removed, or are damaged
+            return NO_SENDERS
         return found
 
     def _may_have_headers(self, record: TraceRecord) -> bool:
@@ -146,15 +153,25 @@ class TraceExport:
         return True
 
 
-def _contexts(buffers: list[memoryview], record: TraceRecord) -> list[SentMessage]:
-    found: list[SentMessage] = []
+def _find_senders(buffers: list[memoryview], record: TraceRecord) -> Senders:
+    found: dict[TraceContext, SentMessage] = {}
+    examined = with_context = 0
+    for message in _messages(buffers, record):
+        examined += 1
+        context = read_trace_context(message.headers) if message.headers else None
+        if context is not None:
+            with_context += 1
+            found.setdefault(context, SentMessage(message.offset, context))
+        if examined == EXPORT_MESSAGES_EXAMINED or len(found) == LINKS_MAX:
+            break
+    return Senders(tuple(found.values()), is_common=len(found) == 1 and with_context == examined)
+
+
+def _messages(buffers: list[memoryview], record: TraceRecord) -> Iterator[StoredMessage]:
     for buffer in buffers:
         for at in frame.walk(buffer):
             message = frame.decode(buffer, at)
-            if message.offset >= record.end or len(found) == LINKS_MAX:
-                return found
-            if message.headers and not message.flags & frame.CONTROL and record.covers(message.offset):
-                context = read_trace_context(message.headers)
-                if context is not None:
-                    found.append(SentMessage(message.offset, context))
-    return found
+            if message.offset >= record.end:
+                return
+            if not message.flags & frame.CONTROL and record.covers(message.offset):
+                yield message

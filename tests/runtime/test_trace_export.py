@@ -29,9 +29,11 @@ def test_broker_exports_a_span_for_each_batch(tmp_path: Path) -> None:
     targets = f"file:{path}, otlp:http://127.0.0.1:1, jaeger:udp://127.0.0.1:9"
     with LocalBroker(str(tmp_path / "data"), tracing__export=targets) as broker, Client(broker.url) as client:
         client.create_topic("orders", partitions=1)
+        client.create_topic("bulk", partitions=1)
         with client.producer() as producer:
             producer.send("orders", b"one", headers={"traceparent": PARENT, "tracestate": "a=1"}).result(30)
             producer.send_many("orders", [b"two", b"three"]).result(30)
+            producer.send_many("bulk", [b"x"] * 300, headers={"traceparent": PARENT}).result(30)
             other = PARENT.replace(TRACE, "f" * 32)
             first = producer.send("orders", b"four", headers={"traceparent": PARENT})
             producer.send("orders", b"five", headers={"traceparent": other}).result(30)
@@ -52,7 +54,13 @@ def test_broker_exports_a_span_for_each_batch(tmp_path: Path) -> None:
     by_name: dict[str, list[dict[str, Any]]] = {}
     for span in spans:
         by_name.setdefault(span["name"], []).append(span)
-    assert by_name.keys() == {"publish orders", "deliver orders", "dead_letter orders", "publish orders.dlq"}
+    assert by_name.keys() == {
+        "publish bulk",
+        "publish orders",
+        "deliver orders",
+        "dead_letter orders",
+        "publish orders.dlq",
+    }
     single, two, *both = by_name["publish orders"]
     assert (single["traceId"], single["parentSpanId"], single["traceState"]) == (TRACE, SPAN, "a=1")
     assert single["attributes"] == {
@@ -72,6 +80,9 @@ def test_broker_exports_a_span_for_each_batch(tmp_path: Path) -> None:
         assert {(link["traceId"], link["spanId"]) for link in both[0]["links"]} == senders
     else:
         assert {(span["traceId"], span["parentSpanId"]) for span in both} == senders
+    bulk = by_name["publish bulk"]
+    assert sum(int(span["attributes"]["messaging.batch.message_count"]) for span in bulk) == 300
+    assert {(span["traceId"], span["parentSpanId"]) for span in bulk} == {(TRACE, SPAN)}, "one span sent them all"
     delivered = by_name["deliver orders"]
     assert {span["attributes"]["messaging.consumer.group.name"] for span in delivered} == {"billing"}
     [rejected] = [span for span in delivered if span["status"]["code"] == 2]
