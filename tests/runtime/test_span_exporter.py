@@ -155,7 +155,7 @@ def test_hostile_collector_delays_neither_offers_nor_the_end(answer: Callable[[s
     assert exporter.counts.exported == 0
 
 
-def test_refused_connection_is_retried_once_there_is_a_collector() -> None:
+def test_end_does_not_wait_for_the_delay_between_two_attempts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     target = open_target(parse_trace_target(f"otlp:http://127.0.0.1:{port}"), "1", timeout=SECONDS, headers={})
