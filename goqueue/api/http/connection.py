@@ -20,6 +20,7 @@ from goqueue.api.http.certificates import client_certificate
 from goqueue.api.http.error_responses import INTERNAL_ERROR, error_response
 from goqueue.api.http.message import CONTINUE, ENDS_WITH_ITS_CLIENT, HttpRequest, HttpResponse, encode_response
 from goqueue.api.http.request_reader import ReadPhase, RequestReader
+from goqueue.api.http.sockets import has_unsent
 from goqueue.clock import NANOSECONDS
 from goqueue.errors import BrokerOverloaded
 from goqueue.limits import HTTP_SLICE_BYTES, HTTP_WRITE_BUFFER_BYTES
@@ -45,6 +46,8 @@ TRANSITIONS: dict[ConnectionState, frozenset[ConnectionState]] = {
 
 PendingResponse = asyncio.Future[HttpResponse] | Deferred[HttpResponse]
 
+FAREWELL_NS = NANOSECONDS
+"""For a client to answer the end of TLS."""
 NEVER_NS = 2**63
 """The deadline while the client waits for the server."""
 
@@ -53,8 +56,8 @@ class HttpConnection(asyncio.Protocol):
     """The connection of one client, owned by its transport."""
 
     __slots__ = (
-        "_answer_bytes", "_answering", "_discarded_bytes", "_half_closed", "_loop", "_monotonic_ns", "_paused",
-        "_pending", "_pipelined", "_reader", "_server", "_state", "_transport", "_unread", "_unsent_bytes",
+        "_answer_bytes", "_answering", "_discarded_bytes", "_half_closed", "_is_encrypted", "_loop", "_monotonic_ns",
+        "_paused", "_pending", "_pipelined", "_reader", "_server", "_state", "_transport", "_unread", "_unsent_bytes",
         "_uvicorn_connections", "_writable", "deadline_ns",
     )  # fmt: skip
 
@@ -98,6 +101,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_BYTES, 0)
         self._reader = RequestReader(server, _peer_of(transport))
+        self._is_encrypted = transport.get_extra_info("sslcontext") is not None
         if found := transport.get_extra_info("peercert"):
             self._reader.certificate = client_certificate(found)
         server.open_connections.add(self)
@@ -165,7 +169,10 @@ class HttpConnection(asyncio.Protocol):
 
     def expire(self, now_ns: int) -> None:
         """Handle a deadline that has passed."""
-        if self._state is not OPEN:
+        if self._state is CLOSING and self._is_encrypted and has_unsent(self._transport):
+            self._is_encrypted = False  # the next deadline is the last
+            self.deadline_ns = now_ns + self._server.write_ns
+        elif self._state is not OPEN:
             self.abort()
         elif not self._writable:
             self._check_slow_reader(now_ns)
@@ -400,8 +407,12 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _close(self) -> None:
-        """Close as soon as the client has read what is written."""
-        self._enter(CLOSING, self._monotonic_ns() + self._server.write_ns)
+        """Close as soon as the client has read what is written.
+
+        With TLS the event loop then waits for the client to say that it closes as well, which idle ones do not.
+        """
+        patience_ns = FAREWELL_NS if self._is_encrypted else self._server.write_ns
+        self._enter(CLOSING, self._monotonic_ns() + patience_ns)
         self._transport.close()
 
     def _enter(self, state: ConnectionState, deadline_ns: int) -> None:

@@ -2,9 +2,11 @@
 
 import asyncio
 import errno
+import fcntl
 import os
 import socket
 import stat
+import termios
 from contextlib import suppress
 
 from goqueue.errors import AddressUnavailable
@@ -88,6 +90,19 @@ def inherited(descriptor: int) -> socket.socket:
             hint="the supervisor passes it; with systemd, the first is number 3",
         ) from error
     return listener
+
+
+def has_unsent(transport: asyncio.Transport) -> bool:
+    """Return whether the client has not received everything.
+
+    With TLS the transport does not count what it has encrypted; but as long as there is some, the kernel is full.
+    """
+    if transport.get_write_buffer_size():
+        return True
+    unsent = bytearray(4)
+    with suppress(OSError, ValueError):
+        fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, unsent)
+    return any(unsent)
 
 
 def _unavailable(host: str, port: int, error: Exception) -> AddressUnavailable:

@@ -17,7 +17,7 @@ from goqueue.api.http.message import encode_response
 from goqueue.api.http.server_state import ServerState
 from goqueue.api.http.tls_alerts import alert_of
 from goqueue.errors import TlsRequired
-from goqueue.limits import HTTP_BACKLOG, TLS_ACCEPTED_AT_ONCE, TLS_HANDSHAKE_SECONDS
+from goqueue.limits import HTTP_BACKLOG, TLS_ACCEPTED_AT_ONCE
 
 _log = logging.getLogger("goqueue.tls")
 
@@ -132,7 +132,7 @@ class TlsListener:
                     wire,
                     ssl=context,
                     ssl_handshake_timeout=self._server.limits.handshake_seconds,
-                    ssl_shutdown_timeout=TLS_HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=self._server.limits.write_seconds + _LAST_SECONDS,  # ours comes first
                 )
             except ssl.SSLError as error:
                 if alert := alert_of(error):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from goqueue.api.http.certificates import TlsFiles, load_certificate
+from goqueue.api.http.connection import ConnectionState
+from goqueue.api.http.message import HttpResponse
 from tests.api.http.serving import Client, HeldHandler, RunningServer, echo, on_a_loop, request, serving, until
 from tests.api.http.test_refusals import MALFORMED
 
@@ -136,6 +139,46 @@ async def test_stop_ends_handshakes_under_way() -> None:
         await until(lambda: running.server._listeners[0]._handshakes)  # type: ignore[index, union-attr]
         await running.server.stop(0)
         assert await ended(silent) == b""
+
+
+@on_a_loop
+async def test_stop_does_not_wait_for_the_farewell_of_idle_clients() -> None:
+    async with serving_tls(write_seconds=1000) as running:
+        idle = await running.client(ssl=THEIRS)
+        await until(lambda: running.server.connections == 1)
+        idle.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        stop = asyncio.create_task(running.server.stop(1000))
+        await until(lambda: running.connections()[0]._state is ConnectionState.CLOSING)
+        running.pass_time(1.5)
+        await stop
+        assert running.server.connections == 0
+
+
+@on_a_loop
+async def test_large_answer_before_the_end_of_a_connection_arrives_whole() -> None:
+    large = bytes(8 << 20)
+    async with serving_tls(lambda _: HttpResponse(200, [memoryview(large), b"end"])) as running:
+        client = await running.client(ssl=THEIRS)
+        client.send(request("GET", "/", None, "connection: close"))
+        assert (await client.answer()).body == large + b"end"
+        assert await client.rest() == b""
+
+
+@on_a_loop
+async def test_slow_reader_gets_all_before_the_end_of_its_connection() -> None:
+    large = bytes(8 << 20)
+    async with serving_tls(lambda _: HttpResponse(200, [memoryview(large), b"end"])) as running:
+        wire = socket.socket()
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        wire.connect(running.address)
+        wire.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=wire, ssl=THEIRS, server_hostname="127.0.0.1", limit=1024)
+        writer.write(request("GET", "/", None, "connection: close"))
+        await until(running.connections)
+        await until(lambda: running.connections()[0]._state is ConnectionState.CLOSING)
+        running.pass_time(1.5)
+        assert (await reader.read()).endswith(b"end")
+        writer.close()
 
 
 @on_a_loop
