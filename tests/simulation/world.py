@@ -28,6 +28,7 @@ from goqueue.storage.store import Store
 from goqueue.testing.clock import ManualClock
 from goqueue.testing.disk import Crashed, FaultyDisk, Keep
 from tests.simulation.task import Task
+from tests.simulation.traces import TraceWatch
 from tests.simulation.traffic import Actions, Traffic
 from tests.storage.stores import open_store
 
@@ -95,7 +96,7 @@ class World:
         self.counts: Counter[str] = Counter()
         """How often each thing happened, to see that a simulation does something."""
         self.story: list[str] = []
-        self.traffic = [kind(self) for kind in mix.traffic]
+        self.traffic = [kind(self) for kind in (*mix.traffic, TraceWatch)]
         self.start()
         actions = self._environment()
         for one in self.traffic:

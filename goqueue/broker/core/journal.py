@@ -20,6 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from goqueue.broker.core.partition import Partition
 from goqueue.broker.core.work import Promise
 from goqueue.errors import GoQueueError
+from goqueue.events import Signal
 from goqueue.limits import SNAPSHOT_RECORDS
 from goqueue.storage import frame, scan
 from goqueue.storage.compaction import load_progress
@@ -101,6 +102,8 @@ class Journal(Generic[Record]):
         self._snapshot_offset = 0
         self._snapshots = snapshots
         self._on_durable = on_durable
+        self.on_kept = Signal[[Record]]()
+        """Called with each record of this owner once it is durable, and never with one that is only read again."""
         self._pending: list[_RecordBatch[Record]] = []
         """Batches that are being written."""
         self._gathered: _RecordBatch[Record] = _RecordBatch()
@@ -292,6 +295,7 @@ class Journal(Generic[Record]):
         for offset, record in enumerate(pending.records, pending.first_offset):
             self._durable.apply(record)
             self._on_durable(record, offset)
+            self.on_kept.emit(record)
         self._durable_end = pending.next_offset
         if self._snapshots and self._durable_end - self._snapshot_offset >= SNAPSHOT_RECORDS:
             self.snapshot()

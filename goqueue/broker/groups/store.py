@@ -84,8 +84,6 @@ class GroupLog:
         self._parts_from: dict[GroupLogKey, int] = {}
         """The offset of the first part of snapshots whose last part has not been written."""
         self._rewritten_bytes = 0
-        self.on_durable = Signal[[GroupRecord]]()
-        """Called with each record that is durable."""
         self.affected_groups: list[str] = []
         """Groups that lost records at the last start."""
         self.journal: Journal[GroupRecord] = Journal(
@@ -132,7 +130,6 @@ class GroupLog:
 
     def _note(self, record: GroupRecord, offset: int) -> None:
         """Remember where complete records are; called by the journal for each durable record."""
-        self.on_durable.emit(record)
         if isinstance(record, Group):
             self._complete_at[record.group] = offset
         elif isinstance(record, CursorOpened):

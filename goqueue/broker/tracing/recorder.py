@@ -87,7 +87,7 @@ class TraceRecorder:
             partition.on_ended.subscribe(follower.ended)
 
     def _follow_groups(self, coordinator: GroupCoordinator) -> None:
-        coordinator.store.group_log.on_durable.subscribe(_GroupFollower(self).durable)
+        coordinator.journal.on_kept.subscribe(_GroupFollower(self).durable)
 
     def _follow_delays(self, delivery: PartitionDelivery) -> None:
         follower = _DelayFollower(self, delivery.delays)
