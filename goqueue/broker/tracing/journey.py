@@ -134,6 +134,7 @@ class _Deliveries:
         if record.event == "consume.fetched":
             self._fetched[group] = record
             self._done.discard(group)
+            self._settled.discard((group, record.attempt))  # as after a reset of the group
         elif record.event == "visibility.extended":
             return None if (group, record.attempt) in self._settled else record  # the rest of its lease was extended
         elif record.event in _SETTLING:
@@ -141,6 +142,8 @@ class _Deliveries:
                 return None  # each commit of an offset covers all messages before it
             if not record.attempt and not record.reason and group in self._fetched:
                 record = _with_delivery(record, self._fetched[group])
+            if record.attempt and (group, record.attempt) in self._settled:
+                return None  # an ack in a lane may name what was settled before
             self._settled.add((group, record.attempt))
             if record.event in _FINAL:
                 self._done.add(group)

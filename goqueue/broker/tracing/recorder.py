@@ -13,6 +13,7 @@ from goqueue.broker.core.names import is_internal
 from goqueue.broker.core.open_transactions import TransactionId
 from goqueue.broker.core.partition import Partition, Placement
 from goqueue.broker.core.partition_ref import LogRef
+from goqueue.broker.core.ranges import RangeMap
 from goqueue.broker.delay.delayed_messages import DelayedMessages
 from goqueue.broker.delay.delivery import PartitionDelivery
 from goqueue.broker.delay.records import DelayedLogEntries, DelayedRescheduled, DelayedSettled
@@ -292,8 +293,10 @@ class _GroupFollower:
         now_ns = self._recorder.now_ns()
         if since_ns and event == "consume.acked":
             always = self._slow.is_slow(now_ns - since_ns)
+        if grant is not None and grant.runs:
+            ranges = _within_lease(grant, ranges)
         made = []
-        for part in in_parts(ranges):
+        for part in in_parts(ranges) if ranges else ():
             first, end, runs = as_runs(part)
             one = TraceRecord(
                 event,
@@ -314,6 +317,12 @@ class _GroupFollower:
             self._ring.add(one, always=always)
             made.append(one)
         return made
+
+
+def _within_lease(grant: LeaseGrant, ranges: Ranges) -> Ranges:
+    """Return the parts of ranges that are in a lease: an ack may name what lies between its messages."""
+    leased = RangeMap[bool].of(*grant.edges(), True)
+    return [(one, other) for first, end in ranges for one, other, _ in leased.within(first, end)]
 
 
 def _fetched(record: LeasesGranted, grant: LeaseGrant) -> TraceRecord:

@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.broker.tracing.records import TraceRecord, as_runs, decode_line, encode_lines, in_parts
+from goqueue.broker.core.partition_ref import LogRef
+from goqueue.broker.tracing.journey import TracedMessage, events_of
+from goqueue.broker.tracing.records import TraceEventType, TraceRecord, as_runs, decode_line, encode_lines, in_parts
 from goqueue.limits import TRACE_RANGES_MAX
 
 
@@ -27,3 +29,13 @@ def test_torn_and_foreign_lines_are_skipped() -> None:
     for line in (whole[:-1], b"", b"{}", b"\xff\x00", whole.replace(b"consume.acked", b"consume.eaten")):
         assert decode_line(line) is None
     assert decode_line(whole[:-1] + b',"added":1}') is not None
+
+
+def test_ack_that_names_a_rejected_message_is_no_event_of_it() -> None:
+    one = TracedMessage(LogRef("orders", 0), 3, "start")
+    names: list[TraceEventType] = ["consume.fetched", "consume.rejected", "consume.acked"]
+    records = [
+        TraceRecord(event, "orders", 0, 3, 5, time_ns, group="billing", attempt=1)
+        for time_ns, event in enumerate(names, start=1)
+    ]
+    assert [found.event for found in events_of(one, records)] == ["consume.fetched", "consume.rejected"]
