@@ -6,12 +6,14 @@ from goqueue.api.endpoint import Endpoint
 from goqueue.api.table import ENDPOINTS
 from goqueue.testing.broker import LocalBroker
 from goqueue.wire.headers import FRAMES
+from goqueue.wire.trace_context import derived_trace_id
 from tests.api.members import Member
 from tests.api.wire import fetch, raw
 from tests.brokers import ask, create, publish
 
 _OF_KEYS = {"/admin/keys/{key}", "/admin/acls/test"}  # a broker without authentication has no keys
 READABLE = [row for row in ENDPOINTS if row.method == "GET" and row.path not in _OF_KEYS]
+_TRACE = derived_trace_id("t", 0, 0).hex()
 
 
 def path_of(row: Endpoint, member: str) -> str:
@@ -22,7 +24,7 @@ def path_of(row: Endpoint, member: str) -> str:
         "poll": f"?member_id={member}&timeout=0",
     }
     path = row.path.format(
-        topic="t", partition=0, group="g", segment=0, offset=0, transactional_id="app", operation=1, key="app"
+        topic="t", partition=0, group="g", segment=0, offset=0, transactional_id="app", operation=1, trace=_TRACE
     )
     return path + needed.get(row.path.rpartition("/")[2], "")
 

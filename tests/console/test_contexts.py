@@ -14,9 +14,7 @@ NAMES = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,9}", fullmatch=True)
 TEXTS = (
     st.none() | st.text(min_size=1, max_size=20).filter(str.isprintable) | st.sampled_from(["no", "null", "~", "1e3"])
 )
-CONTEXTS = st.builds(
-    Context, server=TEXTS, api_key=TEXTS, api_key_file=TEXTS, timeout=TEXTS, output=TEXTS, protected=st.booleans()
-)
+CONTEXTS = st.builds(Context, **{name: st.booleans() if name == "protected" else TEXTS for name in Context._fields})
 
 
 def read(path: Path, text: str) -> Contexts:
