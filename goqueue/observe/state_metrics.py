@@ -51,8 +51,8 @@ class GroupMetricValues:
     in_flight: int = 0
     lag: Mapping[str, int] = field(default_factory=dict)
     """By topic."""
-    lost: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    """By topic and partition; only partitions with a loss."""
+    lost: Mapping[tuple[str, int, int], int] = field(default_factory=dict)
+    """By topic, partition and creation time of the topic; only partitions with a loss."""
     settled: int = 0
     """Messages finished since startup. Falls when a topic is deleted."""
 
@@ -80,7 +80,7 @@ class GroupMetrics:
         self._settled: Counter[str] = Counter()
         """By group label."""
         self._settled_before: dict[str, int] = {}
-        self._seen: dict[tuple[str, tuple[str, int]], int] = {}
+        self._seen: dict[tuple[str, tuple[str, int, int]], int] = {}
 
     def collect(self) -> Iterator[tuple[str, Samples]]:
         numbers = self.numbers
@@ -114,11 +114,10 @@ class GroupMetrics:
         return name if name in self._named else OTHER_LABEL
 
     def _count_lost(self, groups: Mapping[str, GroupMetricValues]) -> None:
-        """Add new losses. The count of a partition restarts at 0 when its topic is created again."""
+        """Add new losses. A count falls when the group skips removed messages before it has polled."""
         lost = {(name, partition): count for name, group in groups.items() for partition, count in group.lost.items()}
         for key, count in lost.items():
-            before = self._seen.get(key, 0)
-            self._lost[self._label(key[0])] += count - before if count >= before else count
+            self._lost[self._label(key[0])] += max(0, count - self._seen.get(key, 0))
         self._seen = lost
 
     def _count_settled(self, groups: Mapping[str, GroupMetricValues]) -> None:

@@ -171,7 +171,7 @@ class _GroupFactsCollector:
 
 def _losses(cursor: Cursor, partition: Partition) -> Iterator[LostMessages]:
     """Yield recorded losses and removed messages that the group has not reached."""
-    unseen = max(0, partition.earliest - max(cursor.unread, cursor.floor))
+    unseen = cursor.lost_before(partition.earliest)
     if cursor.lost or unseen:
         yield LostMessages(
             topic=cursor.topic, partition=cursor.partition, messages=cursor.lost + unseen, is_continuing=bool(unseen)

@@ -16,7 +16,7 @@ from goqueue.observe.state_metrics import (
     TransactionMetricsInput,
 )
 from goqueue.runtime.event_loop import TimeSlices
-from goqueue.runtime.group_survey import GroupSnapshot, walk_groups
+from goqueue.runtime.group_survey import CursorLag, GroupSnapshot, walk_groups
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage.frame import PRIORITIES
 
@@ -83,9 +83,17 @@ def _group_metrics(broker: Broker, found: GroupSnapshot) -> GroupMetricValues:
         len(found.group.members),
         sum(one.cursor.leased for one in found.cursors),
         dict(lag),
-        {one.cursor.ref: one.cursor.lost for one in found.cursors if one.cursor.lost},
+        {(*one.cursor.ref, one.cursor.topic_ns): lost for one in found.cursors if (lost := _lost(one))},
         sum(lags.settled_total(found.group.group, one.cursor.ref) for one in found.cursors),
     )
+
+
+def _lost(one: CursorLag) -> int:
+    """Return recorded losses, and those that the group's next poll will record, because it may not poll for long."""
+    cursor = one.cursor
+    if one.topic is None:
+        return cursor.lost
+    return cursor.lost + cursor.lost_before(one.topic.partition(cursor.partition).earliest)
 
 
 def _state(broker: Broker, group: Group) -> GroupStateLabel:

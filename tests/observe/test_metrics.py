@@ -30,7 +30,10 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 def busy() -> Metrics:
     """Metrics of a broker to which everything has happened once."""
     groups = GroupMetricsInput(
-        {"billing": GroupMetricValues("stable", 2, 5, {"orders": 7}, {("orders", 0): 3})}, {"acked": 11}, {"join": 4}, 1
+        {"billing": GroupMetricValues("stable", 2, 5, {"orders": 7}, {("orders", 0, 1): 3})},
+        {"acked": 11},
+        {"join": 4},
+        1,
     )
     metrics = Metrics("1.2.3", log_sizes=lambda: {"orders": 4096})
     metrics.groups.numbers = groups

@@ -31,8 +31,8 @@ class Groups:
         return self.scrape()["goqueue_group_lost_messages"].get((group,))
 
 
-def losing(count: int, topic: str = "orders") -> GroupMetricValues:
-    return GroupMetricValues("stable", lost={(topic, 0): count} if count else {})
+def losing(count: int, topic: str = "orders", created_ns: int = 1) -> GroupMetricValues:
+    return GroupMetricValues("stable", lost={(topic, 0, created_ns): count} if count else {})
 
 
 def many(count: int, one: GroupMetricValues) -> dict[str, GroupMetricValues]:
@@ -49,7 +49,9 @@ def test_groups_are_counted_by_state() -> None:
 
 
 def test_groups_beyond_the_limit_are_summed() -> None:
-    groups = Groups(**many(LABEL_VALUES_MAX + 3, GroupMetricValues("stable", 2, 5, {"orders": 7}, {("orders", 1): 1})))
+    groups = Groups(
+        **many(LABEL_VALUES_MAX + 3, GroupMetricValues("stable", 2, 5, {"orders": 7}, {("orders", 1, 1): 1}))
+    )
     found = groups.scrape()
     assert found["goqueue_groups"]["stable",] == LABEL_VALUES_MAX + 3
     for name, each in (
@@ -98,6 +100,22 @@ def test_losses_of_a_deleted_topic_are_kept() -> None:
     assert groups.lost("billing") == 7
 
 
+def test_losses_of_a_recreated_topic_are_added() -> None:
+    groups = Groups(billing=losing(5))
+    groups.scrape()
+    groups.now = {"billing": losing(2, created_ns=2)}
+    assert groups.lost("billing") == 7
+
+
+def test_losses_are_kept_when_the_group_skips_them() -> None:
+    groups = Groups(billing=losing(5))
+    groups.scrape()
+    groups.now = {"billing": losing(2)}
+    assert groups.lost("billing") == 5
+    groups.now = {"billing": losing(4)}
+    assert groups.lost("billing") == 7
+
+
 def test_recreated_group_starts_with_its_own_losses() -> None:
     groups = Groups(billing=losing(5))
     groups.scrape()
@@ -112,7 +130,7 @@ def test_loss_counter_never_decreases(seen: list[tuple[int, int]]) -> None:
     groups = Groups()
     before = 0.0
     for first, second in seen:
-        lost = {place: count for place, count in ((("a", 0), first), (("b", 1), second)) if count}
+        lost = {place: count for place, count in ((("a", 0, 1), first), (("b", 1, 1), second)) if count}
         groups.now = {"billing": GroupMetricValues("stable", lost=lost)}
         after = groups.lost("billing")
         assert after is not None

@@ -50,8 +50,19 @@ def test_messages_lost_to_retention_are_counted() -> None:
     member = team.join()
     team.expire()
     team.publish("d")
+    created_ns = team.cursor().topic_ns
+    assert one(team).lost == {(*ORDERS, created_ns): 3}
     team.poll(member)
-    assert one(team).lost == {ORDERS: 3}
+    assert one(team).lost == {(*ORDERS, created_ns): 3}
+
+
+def test_messages_removed_before_the_group_existed_are_not_lost() -> None:
+    team = Team()
+    team.publish("a", "b", "c")
+    team.expire()
+    team.publish("d")
+    team.join()
+    assert one(team).lost == {}
 
 
 def test_group_state_is_stable_rebalancing_or_empty() -> None:

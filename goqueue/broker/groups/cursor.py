@@ -99,6 +99,16 @@ class Cursor:
         """The first offset that may not have been delivered."""
         return min(self.heads) if self.heads is not None else self.position
 
+    def lost_before(self, earliest: int) -> int:
+        """Return how many messages before this offset, the earliest one that is left, the group has lost.
+
+        Those in leases were delivered. Lanes of removed messages are not known any more, so what was settled behind
+        the first head counts as lost as well.
+        """
+        reached = max(self.unread, self.floor)
+        delivered = sum(end - first for first, end in self.open_from(reached, earliest))
+        return max(0, earliest - reached - delivered) + self.waiting.count_within(0, earliest)
+
     def is_settled(
         self, first: int, end: int, lane: int | None = None, transaction_id: TransactionId | None = None
     ) -> bool:

@@ -189,7 +189,7 @@ class LagReader(GroupRules):
             cursor.waiting.count,
             cursor.moving.count,
             cursor.transactional.count,
-            cursor.lost,
+            cursor.lost + cursor.lost_before(view.earliest),
             meter.rate(now_ns) if meter is not None else 0.0,
             known[ref],
             self.idle_seconds(name, ref),

@@ -272,14 +272,7 @@ class Poll:
         return in_flight + count <= group.members[self.member].in_flight_max
 
     def skip_removed(self, ref: PartitionRef, partition: Partition) -> None:
-        """Commit up to the earliest offset: retention has removed the messages before it. Count the lost ones.
-
-        Their lanes are not known any more, so what was settled behind the first head counts as lost as well.
-        """
-        cursor = self.store.cursors(self.name)[ref]
+        """Commit up to the earliest offset: retention has removed the messages before it. Count the lost ones."""
         earliest = partition.earliest
-        reached = max(cursor.unread, cursor.floor)
-        delivered = sum(end - first for first, end in cursor.open_from(reached, earliest))
-        undelivered = max(0, earliest - reached - delivered)
-        waiting = cursor.waiting.count_within(0, earliest)
-        self.store.record(self.name, [OffsetCommitted(self.name, *ref, floor=earliest, lost=undelivered + waiting)])
+        lost = self.store.cursors(self.name)[ref].lost_before(earliest)
+        self.store.record(self.name, [OffsetCommitted(self.name, *ref, floor=earliest, lost=lost)])
