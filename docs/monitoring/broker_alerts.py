@@ -166,7 +166,7 @@ STORAGE = (
     ),
     Alert(
         name="FsyncErrors",
-        when="a write or a sync failed within the last quarter of an hour",
+        when="a write or a sync failed within the last quarter of an hour; a full disk does not count",
         expr="increase(goqueue_sync_failures_total[15m]) > 0",
         hold="0m",
         severity="critical",

@@ -24,10 +24,10 @@ from goqueue.limits import SECURITY_TICK_SECONDS, TLS_HANDSHAKES
 from goqueue.observe.alerts import AlertSettings
 from goqueue.observe.logs import REQUESTS, AccessLog
 from goqueue.observe.metrics import Metrics
+from goqueue.observe.process_metrics import open_files_max
 from goqueue.runtime.access_runner import AccessRunner, create_bootstrap_key
 from goqueue.runtime.alert_runner import AlertRunner
 from goqueue.runtime.audit_runner import AuditFile
-from goqueue.runtime.doctor_facts import open_files_max
 from goqueue.runtime.event_loop import LoopLatencyMeter
 from goqueue.runtime.history_sampler import HistorySampler
 from goqueue.runtime.runtime import Runtime, RuntimeSettings

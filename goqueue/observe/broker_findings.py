@@ -265,7 +265,7 @@ def sync_failed(facts: BrokerFacts) -> FindingStream:
             "the device",
             f"{format_count(count, 'write or sync', 'writes or syncs')} failed since the broker started; the affected "
             "requests were answered with an error",
-            "check the kernel log (`dmesg`), the device, and whether its file system was full",
+            "check the kernel log (`dmesg`) and the device",
             {"failures": count},
         )
 

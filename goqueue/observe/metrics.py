@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -22,6 +22,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from goqueue.observe.histogram import Bucket, Histogram, PublishHistogram
+from goqueue.observe.process_metrics import PROCESS_METRICS
 from goqueue.observe.state_metrics import (
     LABEL_VALUES_MAX,
     OTHER_LABEL,
@@ -52,7 +53,7 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_http_request_seconds": MetricDescription(
         "histogram", "Time from the first byte of a request to the last byte of its answer.", ("endpoint", "method")
     ),
-    "goqueue_connections_open": MetricDescription("gauge", "Open connections."),
+    "goqueue_connections_open": MetricDescription("gauge", "Open connections, without refused ones."),
     "goqueue_connections_limit": MetricDescription("gauge", "Maximum number of open connections."),
     "goqueue_connections": MetricDescription("counter", "Accepted connections."),
     "goqueue_connections_refused": MetricDescription(
@@ -73,7 +74,8 @@ METRICS: Mapping[str, MetricDescription] = {
         "histogram", "Duration of flushes: writing and syncing once. The count is the number of flushes."
     ),
     "goqueue_sync_failures": MetricDescription(
-        "counter", "Failed writes and syncs. Any value above 0 needs an operator."
+        "counter",
+        "Failed writes and syncs, without writes refused by a full disk. Any value above 0 needs an operator.",
     ),
     "goqueue_logs_refused": MetricDescription(
         "gauge", "Logs whose last write failed, usually because the disk is full. Fenced logs are not counted."
@@ -317,7 +319,7 @@ class Scrape(Collector):
         """Return the exposition and its content type: OpenMetrics if `accept` allows it."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
-        ProcessCollector(registry=registry)
+        registry.register(PROCESS_METRICS)
         encode, content_type = choose_encoder(accept)
         return encode(registry), content_type
 

@@ -5,7 +5,6 @@ all of it together.
 """
 
 import asyncio
-import os
 import resource
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,12 +55,12 @@ from goqueue.observe.facts import (
     UnwritableLog,
 )
 from goqueue.observe.history import History
+from goqueue.observe.process_metrics import open_files, open_files_max
 from goqueue.runtime.event_loop import TimeSlices
 from goqueue.runtime.group_facts import group_facts
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage.segment_scan import Damage
 
-_DESCRIPTORS = "/proc/self/fd"
 _STATM = Path("/proc/self/statm")
 _UNIT = 1 if sys.platform == "darwin" else 1024  # of what getrusage says
 _HUNG_NS = round(TRANSACTION_HUNG_SECONDS * NANOSECONDS)
@@ -163,7 +162,7 @@ class DoctorFactsCollector:
         runtime, slices = self._runtime, TimeSlices()
         lately = recent_rates(self._history)
         disk = await self._perform(partial(self._disk_facts, lately.disk_growth))
-        open_files = await self._perform(_open_files)
+        used_files = await self._perform(open_files)
         logs, late = _LogFacts(runtime), list[DelayedFacts]()
         for topic, partition in runtime.broker.partitions():
             await slices.rest()
@@ -175,7 +174,7 @@ class DoctorFactsCollector:
             uptime_seconds=(runtime.clock.monotonic_ns() - runtime.began_ns) / NANOSECONDS,
             partitions=logs.count,
             disk=disk,
-            process=self._process(lately, open_files, logs.newest_ns),
+            process=self._process(lately, used_files, logs.newest_ns),
             tls=self._tls(),
             refused=tuple(runtime.store.refused),
             refusal=runtime.store.refusal,
@@ -200,7 +199,7 @@ class DoctorFactsCollector:
             return DiskFacts(path, space.total_bytes, space.used_bytes, space.free_bytes, growth)
         return None
 
-    def _process(self, lately: RecentRates, open_files: int | None, newest_ns: int) -> ProcessFacts:
+    def _process(self, lately: RecentRates, used_files: int | None, newest_ns: int) -> ProcessFacts:
         runtime = self._runtime
         behind = (newest_ns - runtime.clock.now_ns()) / NANOSECONDS
         return ProcessFacts(
@@ -210,7 +209,7 @@ class DoctorFactsCollector:
             sync_failures=runtime.store.failures,
             in_flight_bytes=lately.in_flight_bytes,
             in_flight_bytes_max=runtime.settings.in_flight_bytes,
-            open_files=open_files,
+            open_files=used_files,
             open_files_max=open_files_max(),
             connections=lately.connections,
             connections_max=self._connections_max,
@@ -229,17 +228,6 @@ class DoctorFactsCollector:
 
 def _alone(job: Job) -> Work[Any]:
     return (yield job)
-
-
-def _open_files() -> int | None:
-    with suppress(OSError):
-        return len(os.listdir(_DESCRIPTORS)) - 1  # one is the listing's own
-    return None
-
-
-def open_files_max() -> int | None:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return None if most == resource.RLIM_INFINITY else most
 
 
 def memory_bytes() -> int:

@@ -24,6 +24,7 @@ from goqueue.clock import NANOSECONDS, Clock
 from goqueue.errors import (
     DiskFailed,
     DiskFull,
+    FilesExhausted,
     GoQueueError,
     LogClosed,
     LogExists,
@@ -74,7 +75,7 @@ class Store:
         self.unopened: dict[str, GoQueueError] = {}
         """The logs that could not be opened or are gone, and why: the others go on without them."""
         self.failures = 0
-        """Writes and syncs that the disk has refused."""
+        """Failed writes and syncs, without clean refusals for lack of space or of files."""
         self.refused: dict[str, GoQueueError] = {}
         """The logs whose last write the disk refused, and why; those that are fenced are not among them."""
         self.reserve = ReservedSpace(disk, path)
@@ -288,7 +289,8 @@ class Store:
 
     def _note_refusal(self, log: Log, outcome: WriteResult) -> None:
         """Record whether the log's last write was refused; a fenced log is not among the refused."""
-        self.failures += outcome.failure is not None
+        has_no_room = isinstance(outcome.failure, (DiskFull, FilesExhausted)) and not outcome.fenced
+        self.failures += outcome.failure is not None and not has_no_room
         if outcome.failure is not None and not outcome.fenced and not log.is_closed:
             self.refused[log.name] = outcome.failure
         elif outcome.failure is not None or outcome.written is not None:

@@ -93,9 +93,12 @@ def test_full_disk_is_reported_until_space_is_free(disk: FaultyDisk) -> None:
         assert ready.json["message"] == "publishing is refused: the disk is full"
         assert ready.json["checks"]["storage"]["status"] == "fail"
         assert ask(local.url, "GET", "/health").json["status"] == "degraded"
-        assert "goqueue_logs_refused 1.0" in ask(local.url, "GET", "/metrics").body.decode()
+        scraped = ask(local.url, "GET", "/metrics").body.decode()
+        assert "goqueue_logs_refused 1.0" in scraped
+        assert "goqueue_sync_failures_total 0.0" in scraped
         codes = [finding["code"] for finding in ask(local.url, "GET", "/doctor").json["findings"]]
         assert "writes_refused" in codes
+        assert "sync_failed" not in codes
         disk.capacity_bytes = None
         until(local.url, lambda: ask(local.url, "GET", "/health").json["status"] == "ok")
         assert ask(local.url, "GET", "/readyz").json["status"] == "pass"

@@ -56,13 +56,15 @@ class HttpConnection(asyncio.Protocol):
     """The connection of one client, owned by its transport."""
 
     __slots__ = (
-        "_answer_bytes", "_answering", "_discarded_bytes", "_half_closed", "_is_encrypted", "_loop", "_monotonic_ns",
-        "_paused", "_pending", "_pipelined", "_reader", "_server", "_state", "_transport", "_unread", "_unsent_bytes",
-        "_uvicorn_connections", "_writable", "deadline_ns",
+        "_answer_bytes", "_answering", "_discarded_bytes", "_half_closed", "_is_counted", "_is_encrypted", "_loop",
+        "_monotonic_ns", "_paused", "_pending", "_pipelined", "_reader", "_server", "_state", "_transport", "_unread",
+        "_unsent_bytes", "_uvicorn_connections", "_writable", "deadline_ns",
     )  # fmt: skip
 
     _reader: RequestReader
     _transport: asyncio.Transport
+    _is_counted: bool
+    """False while it is refused, because there are too many."""
     _answering: HttpRequest
 
     def __init__(
@@ -106,8 +108,10 @@ class HttpConnection(asyncio.Protocol):
             self._reader.certificate = client_certificate(found)
         server.open_connections.add(self)
         self._uvicorn_connections.add(self)
-        server.observer.connection_opened()
         count = len(server.open_connections)
+        self._is_counted = count <= limits.connections
+        if self._is_counted:
+            server.observer.connection_opened()
         if count > limits.connections + limits.connections_spare:
             server.observer.refused(BrokerOverloaded.code)
             self.abort()
@@ -151,7 +155,8 @@ class HttpConnection(asyncio.Protocol):
             server.orphaned.add(self._pending)
         server.open_connections.discard(self)
         self._uvicorn_connections.discard(self)
-        server.observer.connection_closed()
+        if self._is_counted:
+            server.observer.connection_closed()
         server.notify_if_empty()
 
     def pause_writing(self) -> None:

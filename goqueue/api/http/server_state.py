@@ -61,7 +61,9 @@ class HttpLimits:
 class ServerObserver(Protocol):
     """Listener of a server. Must be quick and must not raise."""
 
-    def connection_opened(self) -> None: ...
+    def connection_opened(self) -> None:
+        """Called for accepted connections, not for those above the limit."""
+        ...
 
     def connection_closed(self) -> None: ...
 

@@ -303,10 +303,13 @@ async def test_connections_above_the_limit_are_refused_and_far_above_it_aborted(
         assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "broker_overloaded", "1")
         cut = await running.client()
         assert await cut.rest() == b""
+        seen = running.seen
+        assert (seen.opened, seen.closed, seen.refusals) == (2, 0, ["broker_overloaded", "broker_overloaded"])
         assert (await served[0].asks(request())).status == 200
         await told.close()
         await served[1].close()
         await until(lambda: running.server.connections == 1)
+        assert (seen.opened, seen.closed) == (2, 1)
         assert (await (await running.client()).asks(request())).status == 200
 
 
