@@ -171,6 +171,18 @@ DELIVERY = (
         says="delayed messages on queue:8080 are 59.7s late (p99)",
     ),
     Alert(
+        name="DelayedMessagesOverdue",
+        when="a delayed message is pending 30 s after it was due, mostly because the disk is full",
+        expr="goqueue_delayed_overdue_seconds > 30",
+        hold="1m",
+        severity="warning",
+        summary="a delayed message on {{ $labels.instance }} is overdue by {{ $value | humanizeDuration }}",
+        finding="delayed_late",
+        fires={"goqueue_delayed_overdue_seconds{@}": "0+60x60"},
+        quiet={"goqueue_delayed_overdue_seconds{@}": "0 5 0x60"},
+        says="a delayed message on queue:8080 is overdue by 30m 0s",
+    ),
+    Alert(
         name="TransactionOpenLong",
         when="a transaction is open for more than two minutes, and readers wait behind it",
         expr="goqueue_transaction_oldest_seconds > 120",

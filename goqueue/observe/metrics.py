@@ -114,6 +114,9 @@ METRICS: Mapping[str, MetricDescription] = {
         "counter", "Rebalances in which a member did not revoke its partitions in time."
     ),
     "goqueue_delayed_pending_messages": MetricDescription("gauge", "Delayed messages that are pending.", ("topic",)),
+    "goqueue_delayed_overdue_seconds": MetricDescription(
+        "gauge", "How long ago the oldest pending delayed message was due; 0 if none is overdue."
+    ),
     "goqueue_delayed_messages": MetricDescription(
         "counter", "Delayed messages that are no longer pending, by outcome.", ("outcome",)
     ),
@@ -200,6 +203,7 @@ class Metrics:
         self.rebalance_seconds = Histogram()
         self.delayed_late_seconds = Histogram()
         self.delayed_pending: Mapping[str, int] = {}
+        self.delayed_overdue_seconds = 0.0
         """By topic; like `delayed_outcomes`, set before each scrape."""
         self.delayed_outcomes: Mapping[str, int] = {}
         self.priorities: Mapping[str, PriorityCounts] = {}
@@ -364,7 +368,7 @@ _UNLABELED = (
     *("connections", "sync_failures", "stalls", "stalled_seconds", "connections_open", "loop_lag_seconds"),
     *("connections_limit", "in_flight_bytes", "in_flight_limit_bytes", "logs_refused", "logs_fenced", "tail_bytes"),
     *("publish_seconds", "fetch_seconds", "flush_seconds", "loop_delay_seconds"),
-    *("rebalance_seconds", "delayed_late_seconds", "transaction_seconds"),
+    *("rebalance_seconds", "delayed_late_seconds", "delayed_overdue_seconds", "transaction_seconds"),
 )
 """Metrics that are attributes of `Metrics`."""
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 
 from goqueue.broker.broker import Broker
+from goqueue.broker.delay.queries import summarize_delays
 from goqueue.broker.groups.records import Group
 from goqueue.broker.transactions.records import OPEN
 from goqueue.broker.transactions.refusals import REASONS
@@ -36,6 +37,7 @@ class MetricsScraper:
             metrics.groups.numbers = await collect_group_metrics(runtime.broker)
             metrics.transactions = await collect_transaction_metrics(runtime.broker)
             metrics.delayed_pending = runtime.broker.delay_scheduler.pending()
+            metrics.delayed_overdue_seconds = await collect_overdue_seconds(runtime)
             metrics.delayed_outcomes = dict(runtime.broker.delay_scheduler.outcomes)
             totals = zip(PRIORITIES, runtime.broker.groups.totals.deliveries.totals, strict=True)
             metrics.priorities = {name: (one.messages, one.leases, one.waited_seconds) for name, one in totals}
@@ -102,6 +104,22 @@ def _state(broker: Broker, group: Group) -> GroupStateLabel:
     membership = broker.groups.of(group.group).membership
     is_settled = group.phase != "pending_revoke" and membership.is_assignment_delivered(group)
     return "stable" if is_settled else "rebalancing"
+
+
+async def collect_overdue_seconds(runtime: Runtime) -> float:
+    """Return how long ago the oldest pending delayed message was due, 0 if none is overdue."""
+    slices, now_ns = TimeSlices(), runtime.clock.now_ns()
+    oldest_ns = now_ns
+    for delivery in runtime.broker.delay_scheduler.deliveries():
+        await slices.rest()
+        delays = delivery.delays
+        is_waiting = delivery.next_ns is None or delivery.next_ns > now_ns
+        if is_waiting and not delays.delivering:  # most schedules have nothing due, and may be long
+            continue
+        found = await runtime.perform(summarize_delays([delays], now_ns))
+        if found.next_due_ns is not None:
+            oldest_ns = min(oldest_ns, found.next_due_ns)
+    return (now_ns - oldest_ns) / NANOSECONDS
 
 
 async def collect_transaction_metrics(broker: Broker) -> TransactionMetricsInput:

@@ -16,6 +16,7 @@ from goqueue.broker.delay.delayed_messages import DelayedMessages
 from goqueue.clock import NANOSECONDS, Clock, SystemClock
 from goqueue.limits import MIB
 from goqueue.observe.metrics import Metrics
+from goqueue.runtime.metrics_scraper import collect_overdue_seconds
 from goqueue.runtime.runtime import Runtime
 from goqueue.storage import frame
 from goqueue.storage.flusher import FlushMode
@@ -149,6 +150,23 @@ def test_runner_retries_a_refused_delivery() -> None:
         assert await scene.arrived(1) == [b"a"]
 
     play(story)
+
+
+def test_message_that_cannot_be_delivered_is_overdue() -> None:
+    clock = WallClock()
+
+    async def story(scene: Scene) -> None:
+        await scene.schedule(b"a", 5)
+        assert await collect_overdue_seconds(scene.runtime) == 0
+        scene.disk.fail("write", errno.ENOSPC, times="forever")
+        clock.jump(100)
+        assert 90 < await collect_overdue_seconds(scene.runtime) < 200
+        scene.disk.end_faults()
+        await scene.arrived(1)
+        await scene.told()
+        assert await collect_overdue_seconds(scene.runtime) == 0
+
+    play(story, clock)
 
 
 def test_message_due_during_downtime_is_delivered_at_start() -> None:
