@@ -305,6 +305,7 @@ EXPORT_MESSAGES_EXAMINED = 128  # of a record, for these spans: more would slow 
 EXPORT_RECORDS_MAX = 20_000  # that wait to become spans
 EXPORT_BATCH_SPANS = 512  # in one request to a collector: about 200 KB before compression
 EXPORT_QUEUE_SPANS = 4_096  # waiting for a collector: a few MB of memory
+EXPORT_QUEUE_SNAPSHOTS = 1  # of metrics, waiting for a collector: only the newest is of use
 EXPORT_ATTEMPTS_MAX = 5  # of one batch: about 20 s with the delays between them
 EXPORT_RETRY_SECONDS = 1.0  # before the second attempt; doubled for each further one
 EXPORT_RETRY_SECONDS_MAX = 60.0  # also if a collector asks for more

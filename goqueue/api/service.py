@@ -1,5 +1,6 @@
 """One broker with everything that answers requests, without a server: started and stopped on a running event loop."""
 
+import asyncio
 import logging
 import os
 import socket
@@ -37,6 +38,7 @@ from goqueue.storage.log import LogSettings
 from goqueue.storage.store import StoreSettings, process_name
 
 if TYPE_CHECKING:
+    from goqueue.runtime.metrics_export import MetricsExport
     from goqueue.runtime.trace_export import TraceExport
 from goqueue.runtime.tracer import TracingSettings
 
@@ -46,6 +48,8 @@ class BrokerService:
 
     def __init__(self, config: Config, disk: Disk, clock: Clock) -> None:
         self.config = config
+        self._clock = clock
+        self._started_ns = clock.now_ns()
         self.metrics = Metrics(__version__, log_sizes=self._log_sizes)
         self.runtime = Runtime(disk, clock, self.metrics, runtime_settings(config))
         self._sampler = HistorySampler(self.runtime, self.metrics)
@@ -69,6 +73,7 @@ class BrokerService:
         self._access_runner: AccessRunner | None = None
         self._audit_file: AuditFile | None = None
         self._trace_export: TraceExport | None = None
+        self._metrics_export: MetricsExport | None = None
 
     def use(self, certificates: CertificateStore) -> None:
         """Take the certificate of the listener: its names are host names of the broker, and operators see its state."""
@@ -87,6 +92,8 @@ class BrokerService:
         self._sampler.start()
         if self.config.tracing.export != "none":
             self._export_traces()
+        if self.config.metrics.export != "none":
+            self._export_metrics()
         self._alerts.start(_source(self.config))
 
     async def stop(self) -> None:
@@ -94,8 +101,8 @@ class BrokerService:
         self._lag.stop()
         await self._alerts.stop()
         await self._sampler.stop()
-        if self._trace_export is not None:
-            await self._trace_export.stop()
+        exports = (self._trace_export, self._metrics_export)
+        await asyncio.gather(*(export.stop() for export in exports if export is not None))
         if self._access_runner is not None:
             self._access_runner.stop()
         await self.runtime.stop()
@@ -112,8 +119,16 @@ class BrokerService:
     def _export_traces(self) -> None:
         from goqueue.runtime.trace_export import TraceExport  # noqa: PLC0415 - other brokers start sooner without it
 
-        self._trace_export = TraceExport(self.runtime, self.config.tracing)
+        self._trace_export = TraceExport(self.runtime, self.config.tracing, _source(self.config))
         self.metrics.span_exports = self._trace_export.counts
+
+    def _export_metrics(self) -> None:
+        from goqueue.runtime.metrics_export import MetricsExport  # noqa: PLC0415 - as above
+
+        self._metrics_export = MetricsExport(
+            self.context.scraper, self.config.metrics, _source(self.config), self._clock.now_ns, self._started_ns
+        )
+        self.metrics.metric_exports = self._metrics_export.counts
 
     async def create_first_key(self) -> str | None:
         """Create a key with the role admin if authentication is on and there is none yet; return it."""
@@ -153,7 +168,7 @@ def _webhook(config: Config) -> Webhook | None:
 
 
 def _source(config: Config) -> str:
-    """Return the name of this broker in alerts."""
+    """Return the name of this broker in alerts and exports."""
     port = config.server.port
     return f"{socket.gethostname()}:{port}" if port else socket.gethostname()
 

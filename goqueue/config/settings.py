@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, cast
 
 from goqueue import limits
+from goqueue.config.metrics_settings import MetricsConfig
 from goqueue.config.problem import Origin
 from goqueue.config.tracing_settings import TracingConfig
 from goqueue.config.value_types import (
@@ -347,6 +348,7 @@ class Config:
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     tracing: TracingConfig = field(default_factory=TracingConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
     alerts: AlertsConfig = field(default_factory=AlertsConfig)
     log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)

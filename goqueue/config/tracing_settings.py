@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from goqueue import limits
-from goqueue.config.trace_targets import TraceTarget, parse_trace_target
+from goqueue.config.export_targets import ExportTarget, parse_trace_target
 from goqueue.config.value_types import BOOLEAN, DURATION, INTEGER, PATH, SHARE, SIZE, TRACE_TARGETS, list_items, setting
 
 
@@ -64,5 +64,5 @@ class TracingConfig:
     )
 
     @property
-    def export_targets(self) -> Sequence[TraceTarget]:
+    def export_targets(self) -> Sequence[ExportTarget]:
         return [parse_trace_target(text) for text in list_items(self.export)]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from goqueue.config.trace_targets import parse_trace_target
+from goqueue.config.export_targets import ExportTarget, parse_metrics_target, parse_trace_target
 from goqueue.quantities import format_duration, format_size, parse_duration, parse_size, quoted
 
 SettingValue = str | int | float  # a bool is an int
@@ -79,13 +79,13 @@ def _parse_origin(text: str) -> str:
     return found[1] if found[2] == _PORTS.get(text.partition(":")[0]) else text
 
 
-def _parse_trace_targets(text: str) -> str:
+def _parse_targets(text: str, parse_target: Callable[[str], ExportTarget]) -> str:
     if text.strip() == _NONE:
         return _NONE
     items = text.split(",")
     if len(items) > LIST_ITEMS_MAX:
         raise ValueError(f"has {len(items):,} items: at most {LIST_ITEMS_MAX}")
-    return ", ".join(dict.fromkeys(str(parse_trace_target(item)) for item in items))
+    return ", ".join(dict.fromkeys(str(parse_target(item)) for item in items))
 
 
 def _parse_integer(text: str) -> int:
@@ -144,7 +144,10 @@ DURATION = ValueType("duration", "DURATION", parse_duration, lambda value: forma
 HOST = ValueType("host", "HOST", _parse_host, str)
 HOST_NAMES = ValueType("list of names", "NAME,...", lambda text: _parse_list(text, _parse_host_name), str)
 ORIGINS = ValueType("list of origins", "ORIGIN,...", lambda text: _parse_list(text, _parse_origin), str)
-TRACE_TARGETS = ValueType("list of targets", "TARGET,...", _parse_trace_targets, str)
+TRACE_TARGETS = ValueType("list of targets", "TARGET,...", lambda text: _parse_targets(text, parse_trace_target), str)
+METRICS_TARGETS = ValueType(
+    "list of targets", "TARGET,...", lambda text: _parse_targets(text, parse_metrics_target), str
+)
 INTEGER = ValueType("number", "NUMBER", _parse_integer, str)
 SHARE = ValueType("share", "SHARE", _parse_share, lambda value: f"{value:g}")
 BOOLEAN = ValueType("true or false", "true|false", _parse_switch, lambda value: "true" if value else "false")

@@ -6,7 +6,7 @@ lock. A scrape copies all numbers on the loop; any thread may render the copy.
 What must stay true: every metric is in `METRICS`, counters only grow, and each label has a bounded number of values.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,6 +21,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from goqueue.observe.export_counts import ExportCounts, collect_export_counts
 from goqueue.observe.histogram import Bucket, Histogram, PublishHistogram
 from goqueue.observe.process_metrics import PROCESS_METRICS
 from goqueue.observe.state_metrics import (
@@ -32,7 +33,6 @@ from goqueue.observe.state_metrics import (
     limit_label_values,
     name_samples,
 )
-from goqueue.observe.tracing.export_counts import SpanExportCounts, collect_export_counts
 
 MetricKind = Literal["counter", "gauge", "histogram", "info"]
 
@@ -148,6 +148,17 @@ METRICS: Mapping[str, MetricDescription] = {
     "goqueue_trace_spans_dropped": MetricDescription(
         "counter", "Spans dropped because too many waited for a target.", ("target",)
     ),
+    "goqueue_metric_snapshots_exported": MetricDescription(
+        "counter", "Snapshots of all metrics that a target of exported metrics has taken.", ("target",)
+    ),
+    "goqueue_metric_snapshots_failed": MetricDescription(
+        "counter",
+        "Snapshots that a target has refused in whole or in part, or that did not reach it in several attempts.",
+        ("target",),
+    ),
+    "goqueue_metric_snapshots_dropped": MetricDescription(
+        "counter", "Snapshots dropped because a newer one waited for a target.", ("target",)
+    ),
     "goqueue_trace_records": MetricDescription("counter", "Trace records by event.", ("event",)),
     "goqueue_trace_records_sampled_out": MetricDescription("counter", "Trace records that sampling has left out."),
     "goqueue_trace_records_dropped": MetricDescription(
@@ -212,8 +223,9 @@ class Metrics:
         self.alert_deliveries = {"delivered": 0, "failed": 0}
         self.transactions = TransactionMetricsInput()
         """Set before each scrape."""
-        self.span_exports: Mapping[str, SpanExportCounts] = {}
-        """Counts by target, which change while spans are exported."""
+        self.span_exports: Mapping[str, ExportCounts] = {}
+        self.metric_exports: Mapping[str, ExportCounts] = {}
+        """Counts by target, which change while spans and metrics are exported."""
         self.trace_records: Mapping[str, int] = {}
         """By event; like the next three, set before each scrape."""
         self.trace_records_sampled_out = self.trace_records_dropped = self.trace_file_bytes = 0
@@ -307,16 +319,22 @@ class Metrics:
             yield OTHER_LABEL, self._others
 
 
+Sample = tuple[tuple[str, ...], float | tuple[list[Bucket], float]]
+"""Label values, and a number, or the buckets and the sum of a histogram."""
+
+
 class Scrape(Collector):
     """A copy of all metrics at one moment. Any thread may render it, which takes most of the time."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._version = metrics.version
-        self._samples = [(name, _copied(samples)) for name, samples in _collect(metrics)]
+        self.version = metrics.version
+        self.samples: Sequence[tuple[str, Sequence[Sample]]] = [
+            (name, _copied(samples)) for name, samples in _collect(metrics)
+        ]
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": self._version})
-        for name, samples in self._samples:
+        yield InfoMetricFamily("goqueue_build", METRICS["goqueue_build"].help, {"version": self.version})
+        for name, samples in self.samples:
             yield _family(name, samples)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
@@ -353,7 +371,8 @@ def _collect(metrics: Metrics) -> Iterator[tuple[str, Iterable[tuple[tuple[str, 
             f"goqueue_priority_{name}",
             [((priority,), counts[number]) for priority, counts in metrics.priorities.items()],
         )
-    yield from collect_export_counts(metrics.span_exports)
+    yield from collect_export_counts("goqueue_trace_spans", metrics.span_exports)
+    yield from collect_export_counts("goqueue_metric_snapshots", metrics.metric_exports)
     yield "goqueue_trace_records", name_samples(metrics.trace_records)
     for name in ("trace_records_sampled_out", "trace_records_dropped", "trace_file_bytes"):
         yield f"goqueue_{name}", [((), getattr(metrics, name))]
@@ -371,10 +390,6 @@ _UNLABELED = (
     *("rebalance_seconds", "delayed_late_seconds", "delayed_overdue_seconds", "transaction_seconds"),
 )
 """Metrics that are attributes of `Metrics`."""
-
-
-Sample = tuple[tuple[str, ...], float | tuple[list[Bucket], float]]
-"""Label values, and a number, or the buckets and the sum of a histogram."""
 
 
 def _copied(samples: Iterable[tuple[tuple[str, ...], float | Histogram]]) -> list[Sample]:

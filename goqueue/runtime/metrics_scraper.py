@@ -1,4 +1,4 @@
-"""Collects the metrics of groups and transactions, and renders all metrics for a scrape."""
+"""Collects the metrics of groups and transactions, and copies and renders all metrics."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ from goqueue.broker.groups.records import Group
 from goqueue.broker.transactions.records import OPEN
 from goqueue.broker.transactions.refusals import REASONS
 from goqueue.clock import NANOSECONDS
-from goqueue.observe.metrics import Metrics
+from goqueue.observe.metrics import Metrics, Scrape
 from goqueue.observe.state_metrics import (
     GroupMetricsInput,
     GroupMetricValues,
@@ -32,6 +32,11 @@ class MetricsScraper:
 
     async def text(self, accept: str) -> tuple[bytes, str]:
         """Return the current metrics and their content type."""
+        scrape = await self.scrape()
+        return await asyncio.get_running_loop().run_in_executor(None, scrape.render, accept)
+
+    async def scrape(self) -> Scrape:
+        """Copy the current metrics."""
         runtime, metrics = self._runtime, self._metrics
         async with self._lock:
             metrics.groups.numbers = await collect_group_metrics(runtime.broker)
@@ -51,8 +56,7 @@ class MetricsScraper:
             metrics.logs_refused = len(runtime.store.refused)
             metrics.logs_fenced = sum(log.fence is not None for log in list(runtime.store.logs.values()))
             metrics.in_flight_limit_bytes = runtime.settings.in_flight_bytes
-            scrape = metrics.scrape()
-        return await asyncio.get_running_loop().run_in_executor(None, scrape.render, accept)
+            return metrics.scrape()
 
 
 async def collect_group_metrics(broker: Broker) -> GroupMetricsInput:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from goqueue import __version__
 from goqueue.broker.core.partition_ref import LogRef
 from goqueue.broker.core.work import Work
 from goqueue.broker.tracing.message_search import MessageSearch
@@ -27,10 +26,11 @@ from goqueue.limits import (
     EXPORT_RECORDS_MAX,
     EXPORT_STOP_SECONDS,
 )
-from goqueue.observe.tracing.export_counts import SpanExportCounts
+from goqueue.observe.export_counts import ExportCounts
+from goqueue.runtime.exporter import Exporter, stop_exporters
+from goqueue.runtime.otlp_sender import read_headers, service_resource
 from goqueue.runtime.record_spans import NO_SENDERS, Senders, SentMessage, is_exported, span_of
-from goqueue.runtime.span_exporter import SpanExporter, stop_exporters
-from goqueue.runtime.span_targets import open_target, read_headers
+from goqueue.runtime.span_targets import open_target
 from goqueue.storage import frame
 from goqueue.storage.frame import StoredMessage
 from goqueue.wire.trace_context import LINKS_MAX, TraceContext, read_trace_context
@@ -46,9 +46,10 @@ _PUBLISHES_KNOWN = 100
 class TraceExport:
     """The exporters of a running broker."""
 
-    def __init__(self, runtime: "Runtime", settings: TracingConfig) -> None:
-        path = settings.export_headers_file
-        headers = {} if path == "none" else read_headers(path)
+    def __init__(self, runtime: "Runtime", settings: TracingConfig, instance: str) -> None:
+        """`instance` names this broker among others."""
+        resource = service_resource(instance)
+        headers = read_headers(settings.export_headers_file)
         self._runtime = runtime
         self._loop = asyncio.get_running_loop()
         self._search = MessageSearch(runtime.broker)
@@ -57,15 +58,17 @@ class TraceExport:
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._exporters = [
-            SpanExporter(
+            Exporter(
                 str(target),
-                open_target(target, __version__, timeout=settings.export_timeout, headers=headers),
-                queue_spans=settings.export_queue,
+                open_target(target, resource, timeout=settings.export_timeout, headers=headers),
+                subject="traces",
+                queue_max=settings.export_queue,
+                batch_max=EXPORT_BATCH_SPANS,
                 interval=settings.export_interval,
             )
             for target in settings.export_targets
         ]
-        self.counts: Mapping[str, SpanExportCounts] = {one.name: one.counts for one in self._exporters}
+        self.counts: Mapping[str, ExportCounts] = {one.name: one.counts for one in self._exporters}
         """By target."""
         for one in self._exporters:
             one.start()

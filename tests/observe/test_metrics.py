@@ -11,6 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from goqueue.observe.export_counts import ExportCounts
 from goqueue.observe.histogram import Histogram
 from goqueue.observe.metrics import METRICS, Metrics
 from goqueue.observe.state_metrics import (
@@ -20,7 +21,6 @@ from goqueue.observe.state_metrics import (
     GroupMetricValues,
     TransactionMetricsInput,
 )
-from goqueue.observe.tracing.export_counts import SpanExportCounts
 from goqueue.wire.trace_context import derived_trace_id
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs/metrics.md"
@@ -60,7 +60,7 @@ def busy() -> Metrics:
     metrics.disk_space = 100, 400
     metrics.rebalance_seconds.observe(0.5)
     metrics.trace_records = {"consume.acked": 5}
-    metrics.span_exports = {"otlp:http://collector:4318/v1/traces": SpanExportCounts(7, 2, 1)}
+    metrics.span_exports = {"otlp:http://collector:4318/v1/traces": ExportCounts(7, 2, 1)}
     return metrics
 
 

@@ -17,9 +17,10 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtobufSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status, TracesData
 
+from goqueue.observe.otlp import PartialSuccess, decode_partial_success
 from goqueue.observe.tracing.jaeger_thrift import PACKET_BYTES_MAX, encode_packets
 from goqueue.observe.tracing.otlp_json import encode_json_line
-from goqueue.observe.tracing.otlp_protobuf import PartialSuccess, decode_partial_success, encode_export
+from goqueue.observe.tracing.otlp_protobuf import encode_export
 from goqueue.observe.tracing.span import AttributeValue, Span
 from tests.observe.tracing.spans import BARE, FULL, RESOURCE
 

@@ -1,38 +1,31 @@
 """Exports of spans to real files, sockets and collectors, among them collectors that behave badly."""
 
-import gzip
 import io
 import json
 import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Queue
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
-    ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 
-from goqueue.config.trace_targets import TraceTarget, parse_trace_target
+from goqueue import __version__
+from goqueue.config.export_targets import ExportTarget, parse_metrics_target, parse_trace_target
 from goqueue.errors import ConfigInvalid
 from goqueue.limits import EXPORT_BATCH_SPANS
 from goqueue.observe.tracing.otlp_json import encode_json_line
 from goqueue.observe.tracing.span import Span
-from goqueue.runtime.span_exporter import SpanExporter, stop_exporters
-from goqueue.runtime.span_targets import FileTarget, open_target, read_headers
-
-SECONDS = 10.0
-Answer = tuple[int, Mapping[str, str], bytes]
-OK: Answer = (200, {}, b"")
+from goqueue.runtime.exporter import Exporter, stop_exporters
+from goqueue.runtime.otlp_sender import read_headers
+from goqueue.runtime.span_targets import FileTarget, open_target
+from tests.runtime.collectors import OK, SECONDS, Answer, collecting
 
 
 def spans(count: int, first: int = 0) -> list[Span]:
@@ -42,64 +35,25 @@ def spans(count: int, first: int = 0) -> list[Span]:
     ]
 
 
-@dataclass
-class Collector:
-    """A collector that gives prepared answers, then accepts everything."""
-
-    port: int
-    answers: list[Answer]
-    requests: Queue[tuple[Mapping[str, str], list[str]]] = field(default_factory=Queue)
-
-    def names(self) -> list[str]:
-        return self.requests.get(timeout=SECONDS)[1]
-
-    @property
-    def target(self) -> TraceTarget:
-        return parse_trace_target(f"otlp:http://127.0.0.1:{self.port}")
-
-
-@contextmanager
-def collecting(*answers: Answer) -> Iterator[Collector]:
-    collector = Collector(0, list(answers))
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            assert self.path == "/v1/traces"
-            body = gzip.decompress(self.rfile.read(int(self.headers["content-length"])))
-            decoded = ExportTraceServiceRequest.FromString(body).resource_spans[0].scope_spans[0].spans
-            status, headers, content = collector.answers.pop(0) if collector.answers else OK
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-            told = {name.lower(): value for name, value in self.headers.items()}
-            collector.requests.put((told, [one.name for one in decoded]))
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        collector.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield collector
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-@contextmanager
-def exporting(
-    target: TraceTarget, *, queue_spans: int = 10_000, headers: Mapping[str, str] | None = None
-) -> Iterator[SpanExporter]:
-    opened = open_target(target, "1.2.3", timeout=SECONDS, headers=headers or {})
-    exporter = SpanExporter(str(target), opened, queue_spans=queue_spans, interval=0.01)
+def started(
+    target: ExportTarget, *, interval: float, queue_max: int = 10_000, headers: Mapping[str, str] | None = None
+) -> Exporter[Span]:
+    opened = open_target(target, {"service.name": "goqueue"}, timeout=SECONDS, headers=headers or {})
+    exporter = Exporter(
+        str(target),
+        opened,
+        subject="traces",
+        queue_max=queue_max,
+        batch_max=EXPORT_BATCH_SPANS,
+        interval=interval,
+    )
     exporter.start()
+    return exporter
+
+
+@contextmanager
+def exporting(target: ExportTarget, *, headers: Mapping[str, str] | None = None) -> Iterator[Exporter[Span]]:
+    exporter = started(target, interval=0.01, headers=headers)
     try:
         yield exporter
     finally:
@@ -114,7 +68,7 @@ def test_collector_gets_batches_and_refused_spans_are_counted() -> None:
     answers: tuple[Answer, ...] = ((503, retry, b""), (429, retry, b""), OK, (200, {}, partial), (400, {}, b"no"), OK)
     with collecting(*answers) as collector, exporting(collector.target, headers={"x-team": "a"}) as exporter:
         exporter.offer(spans(3))
-        headers, names = collector.requests.get(timeout=SECONDS)
+        headers, names = collector.next_spans()
         assert (headers["content-type"], headers["x-team"]) == ("application/x-protobuf", "a")
         assert [names, collector.names(), collector.names()] == [["0", "1", "2"]] * 3, "503 and 429 are retried"
         exporter.offer(spans(4, 10))
@@ -139,11 +93,8 @@ def test_collector_gets_batches_and_refused_spans_are_counted() -> None:
 )
 def test_hostile_collector_delays_neither_offers_nor_the_end(answer: Callable[[socket.socket], None]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        target = open_target(
-            parse_trace_target(f"otlp:http://127.0.0.1:{listener.getsockname()[1]}"), "1", timeout=SECONDS, headers={}
-        )
-        exporter = SpanExporter("hostile", target, queue_spans=1000, interval=0.0)
-        exporter.start()
+        target = parse_trace_target(f"otlp:http://127.0.0.1:{listener.getsockname()[1]}")
+        exporter = started(target, interval=0.0, queue_max=1000)
         exporter.offer(spans(1))
         connection, _ = listener.accept()
         with connection:
@@ -158,9 +109,7 @@ def test_hostile_collector_delays_neither_offers_nor_the_end(answer: Callable[[s
 def test_end_does_not_wait_for_the_delay_between_two_attempts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    target = open_target(parse_trace_target(f"otlp:http://127.0.0.1:{port}"), "1", timeout=SECONDS, headers={})
-    exporter = SpanExporter("dead", target, queue_spans=1000, interval=0.0)
-    exporter.start()
+    exporter = started(parse_trace_target(f"otlp:http://127.0.0.1:{port}"), interval=0.0)
     exporter.offer(spans(7))
     stop_exporters([exporter], SECONDS)  # ends the delay between two attempts
     assert (exporter.counts.exported, exporter.counts.failed) == (0, 7)
@@ -169,10 +118,10 @@ def test_end_does_not_wait_for_the_delay_between_two_attempts() -> None:
 def test_spans_become_lines_of_a_file_that_is_renamed_when_it_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = encode_json_line(spans(1), {}, "goqueue", "1")
+    line = encode_json_line(spans(1), {}, "goqueue", __version__)
     monkeypatch.setattr("goqueue.runtime.span_targets.EXPORT_FILE_BYTES_MAX", 2 * len(line))
     path = tmp_path / "new" / "spans.jsonl"
-    target = FileTarget(str(path), {}, "1")
+    target = FileTarget(str(path), {})
     for number in range(4):
         assert target.send(spans(1, number)) == (0, "")
     older, newer = Path(f"{path}.1").read_text().splitlines(), path.read_text().splitlines()
@@ -191,8 +140,8 @@ def test_agent_gets_packets_and_standard_output_gets_lines() -> None:
         assert exporter.counts.exported == 2
     program = (
         "from goqueue.runtime.span_targets import StdoutTarget\n"
-        "from tests.runtime.test_span_exporter import spans\n"
-        "StdoutTarget({}, '1').send(spans(1000))"
+        "from tests.runtime.test_exporter import spans\n"
+        "StdoutTarget({}).send(spans(1000))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, env={**os.environ, "PYTHONPATH": "."}
@@ -216,6 +165,15 @@ def test_agent_gets_packets_and_standard_output_gets_lines() -> None:
 def test_target_is_read_from_its_text(text: str, target: tuple[str, str]) -> None:
     assert parse_trace_target(text) == target
     assert parse_trace_target(str(parse_trace_target(text))) == target
+
+
+def test_target_of_metrics_is_a_collector() -> None:
+    assert str(parse_metrics_target("otlp:http://c:4318")) == "otlp:http://c:4318/v1/metrics"
+    assert str(parse_metrics_target("otlp:https://c/team?a=b")) == "otlp:https://c/team?a=b"
+    for text in ("", "stdout", "file:x", "jaeger:http://c", "otlp:udp://c", "otlp:http://user:secret@c"):
+        with pytest.raises(ValueError, match=r"target of metrics|collector") as refused:
+            parse_metrics_target(text)
+        assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Sends spans to targets, to each in a thread of its own: a slow, dead or hostile one delays nothing else.
+"""Sends what is exported to targets, to each in a thread of its own: a slow, dead or hostile one delays nothing else.
 
-Spans wait in a bounded queue. When it is full, the oldest are dropped and counted. Nothing waits for an export: the end
-of the broker gives it a moment, then leaves the thread alone, which ends with the process.
+Spans and snapshots of metrics wait in a bounded queue. When it is full, the oldest are dropped and counted. Nothing
+waits for an export: the end of the broker gives it a moment, then leaves the thread alone, which ends with the process.
 """
 
 import logging
@@ -10,32 +10,57 @@ from collections import deque
 from collections.abc import Sequence
 from threading import Condition, Thread
 from time import monotonic
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from goqueue.limits import (
     EXPORT_ATTEMPTS_MAX,
-    EXPORT_BATCH_SPANS,
     EXPORT_RETRY_SECONDS,
     EXPORT_RETRY_SECONDS_MAX,
     EXPORT_STOP_SECONDS,
 )
-from goqueue.observe.tracing.export_counts import SpanExportCounts
-from goqueue.observe.tracing.span import Span
-from goqueue.runtime.span_targets import ExportFailed, SpanTarget
+from goqueue.observe.export_counts import ExportCounts
+from goqueue.runtime.otlp_sender import ExportFailed
 
-_log = logging.getLogger("goqueue.tracing")
 _chance = random.SystemRandom()
+Item = TypeVar("Item")
+Taken_contra = TypeVar("Taken_contra", contravariant=True)
 
 
-class SpanExporter:
+class Destination(Protocol[Taken_contra]):
+    """Takes batches of spans, or snapshots of metrics. Used by the one thread of its exporter, and may block that."""
+
+    def send(self, batch: Sequence[Taken_contra]) -> tuple[int, str]:
+        """Send a batch; return the number of items that were refused, and why. Raises ExportFailed and OSError."""
+
+    def close(self) -> None: ...
+
+
+class Exporter(Generic[Item]):
     """The queue and the thread of one target."""
 
-    def __init__(self, name: str, target: SpanTarget, *, queue_spans: int, interval: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: Destination[Item],
+        *,
+        subject: Literal["traces", "metrics"],
+        queue_max: int,
+        batch_max: int,
+        interval: float,
+        sends_newest: bool = False,
+    ) -> None:
+        """With `sends_newest`, a batch is given up as soon as a newer one waits, instead of being sent again."""
         self.name = name
-        self.counts = SpanExportCounts()
+        self.counts = ExportCounts()
         self._target = target
+        self._subject = subject
+        self._items = "spans" if subject == "traces" else "snapshots"
+        self._log = logging.getLogger("goqueue.tracing" if subject == "traces" else "goqueue.metrics")
+        self._queue: deque[Item] = deque()
+        self._queue_max = queue_max
+        self._batch_max = batch_max
         self._interval = interval
-        self._queue: deque[Span] = deque()
-        self._queue_spans = queue_spans
+        self._sends_newest = sends_newest
         self._changed = Condition()
         self._is_stopping = False
         self._is_failing = False
@@ -44,17 +69,17 @@ class SpanExporter:
     def start(self) -> None:
         self._thread.start()
 
-    def offer(self, spans: Sequence[Span]) -> None:
-        """Take spans to be sent. Never waits: the oldest make room."""
+    def offer(self, items: Sequence[Item]) -> None:
+        """Take items to be sent. Never waits: the oldest make room."""
         with self._changed:
             queue = self._queue
             was = len(queue)
-            queue.extend(spans)
-            excess = len(queue) - self._queue_spans
+            queue.extend(items)
+            excess = len(queue) - self._queue_max
             for _ in range(excess):
                 queue.popleft()
             self.counts.dropped += max(0, excess)
-            if was < EXPORT_BATCH_SPANS <= len(queue) or not was:
+            if was < self._batch_max <= len(queue) or not was:
                 self._changed.notify()
 
     def end(self) -> None:
@@ -67,7 +92,7 @@ class SpanExporter:
         """Wait until the thread has ended. What it has not sent by then is lost."""
         self._thread.join(seconds)
         if self._thread.is_alive():
-            _log.warning("the traces of the last moments did not reach %s in time", self.name)
+            self._log.warning("the %s of the last moments did not reach %s in time", self._subject, self.name)
 
     def _run(self) -> None:
         while batch := self._next_batch():
@@ -75,21 +100,21 @@ class SpanExporter:
                 self._deliver(batch)
             except Exception:
                 self.counts.failed += len(batch)
-                _log.exception("%d spans could not be exported to %s", len(batch), self.name)
+                self._log.exception("%d %s could not be exported to %s", len(batch), self._items, self.name)
         self._target.close()
 
-    def _next_batch(self) -> list[Span]:
+    def _next_batch(self) -> list[Item]:
         """Wait for a full batch, or for the interval after the first span; nothing ends the thread."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_stopping)
             self._changed.wait_for(lambda: self._is_full or self._is_stopping, self._interval)
-            return [self._queue.popleft() for _ in range(min(len(self._queue), EXPORT_BATCH_SPANS))]
+            return [self._queue.popleft() for _ in range(min(len(self._queue), self._batch_max))]
 
     @property
     def _is_full(self) -> bool:
-        return len(self._queue) >= EXPORT_BATCH_SPANS
+        return len(self._queue) >= self._batch_max
 
-    def _deliver(self, batch: list[Span]) -> None:
+    def _deliver(self, batch: list[Item]) -> None:
         for attempt in range(1, EXPORT_ATTEMPTS_MAX + 1):
             try:
                 refused, reason = self._target.send(batch)
@@ -98,6 +123,9 @@ class SpanExporter:
                 self._note_failure(error)
                 if is_last or self._paused(_delay(attempt, getattr(error, "retry_after", None))):
                     self.counts.failed += len(batch)
+                    return
+                if self._sends_newest and self._queue:
+                    self.counts.dropped += len(batch)
                     return
             else:
                 self._note_success(len(batch) - refused, refused, reason)
@@ -113,7 +141,7 @@ class SpanExporter:
 
     def _note_failure(self, error: Exception) -> None:
         if not self._is_failing:
-            _log.warning("traces do not reach %s: %s", self.name, error)
+            self._log.warning("%s do not reach %s: %s", self._subject, self.name, error)
         self._is_failing = True
 
     def _note_success(self, taken: int, refused: int, reason: str) -> None:
@@ -121,13 +149,16 @@ class SpanExporter:
         self.counts.failed += refused
         if self._is_failing:
             counts = self.counts
-            _log.info("traces reach %s again; lost were %d spans", self.name, counts.failed + counts.dropped)
+            lost = counts.failed + counts.dropped
+            self._log.info("%s reach %s again; lost were %d %s", self._subject, self.name, lost, self._items)
         self._is_failing = False
         if refused or reason:
-            _log.warning("%s refused %d spans: %s", self.name, refused, reason[:200])
+            self._log.warning(
+                "%s refused %d of %d %s: %s", self.name, refused, taken + refused, self._items, reason[:200]
+            )
 
 
-def stop_exporters(exporters: Sequence[SpanExporter], seconds: float = EXPORT_STOP_SECONDS) -> None:
+def stop_exporters(exporters: Sequence[Exporter[Any]], seconds: float = EXPORT_STOP_SECONDS) -> None:
     """End all threads, within `seconds` together."""
     for one in exporters:
         one.end()

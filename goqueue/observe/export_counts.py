@@ -1,12 +1,12 @@
-"""Counts of exported spans, for the metrics."""
+"""Counts of what is exported, for the metrics."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class SpanExportCounts:
-    """Counts of spans for one target. Its thread alone changes the first two."""
+class ExportCounts:
+    """Counts of spans, or of snapshots of metrics, for one target. Its thread alone changes the first two."""
 
     exported: int = 0
     failed: int = 0
@@ -16,8 +16,9 @@ class SpanExportCounts:
 
 
 def collect_export_counts(
-    counts: Mapping[str, SpanExportCounts],
+    prefix: str,
+    counts: Mapping[str, ExportCounts],
 ) -> Iterator[tuple[str, list[tuple[tuple[str, ...], float]]]]:
     """Yield the metrics of exports, with a sample for each target."""
     for name in ("exported", "failed", "dropped"):
-        yield f"goqueue_trace_spans_{name}", [((target,), getattr(one, name)) for target, one in counts.items()]
+        yield f"{prefix}_{name}", [((target,), getattr(one, name)) for target, one in counts.items()]
