@@ -90,7 +90,8 @@ class Webhook:
         self._thread = threading.Thread(target=run, name="goqueue-webhook", daemon=True)
         self._thread.start()
         try:
-            problem = await asyncio.wait_for(answer, ALERT_SEND_SECONDS)
+            async with asyncio.timeout(ALERT_SEND_SECONDS):  # wait_for swallows a cancellation if the answer is there
+                problem = await answer
         except TimeoutError:
             raise WebhookError(f"the webhook did not answer within {format_duration(ALERT_SEND_SECONDS)}") from None
         if problem is not None:
