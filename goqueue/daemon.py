@@ -12,8 +12,8 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, TextIO, TypeVar
 
 import uvloop
 
@@ -55,6 +55,8 @@ class Daemon:
         self.recent_logs = self.service.context.recent_logs
         self.bootstrap_key: str | None = None
         """The first key of the role admin, if this start has made it."""
+        self.key_file: Callable[[], AbstractContextManager[TextIO | None]] = nullcontext
+        """Opens the file for the first key, before it is made: a key that cannot be written is not made."""
         self._has_failed = False
         self._stop: asyncio.Event
 
@@ -136,10 +138,17 @@ class Daemon:
             if certificates is not None:
                 certificates.start_watching()
             self.service.start()
-            self.bootstrap_key = await self.service.create_first_key()
+            if self.service.lacks_admin_key:
+                await self._create_first_key()
         except BaseException:
             await self.server.stop(0)
             raise
+
+    async def _create_first_key(self) -> None:
+        with self.key_file() as file:
+            self.bootstrap_key = await self.service.create_first_key()
+            if file is not None:
+                file.write(f"{self.bootstrap_key}\n")
 
     def _refuse_exposure(self) -> None:
         """Refuse an inherited listener that other machines reach: the settings do not have its address."""

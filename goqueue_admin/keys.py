@@ -1,7 +1,6 @@
 """`goqueue-admin key`: create, list, rotate and revoke API keys."""
 
-import os
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,13 +9,13 @@ from goqueue.console import terminal
 from goqueue.console.failure import UsageInvalid, doing
 from goqueue.console.flags import Consent, parse_duration_flag
 from goqueue.console.formatting import format_ago, format_names
+from goqueue.console.key_file import new_key_file
 from goqueue.console.names import for_each_name, in_table, reject_empty_names
 from goqueue.console.rows import Column, struct_to_row
 from goqueue.console.session import Session, require_confirmation, session_flags
-from goqueue.errors import PathInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from typing import TextIO
 
     from goqueue.client import ApiKeyInfo, Client
@@ -184,23 +183,8 @@ def _row(key: "ApiKeyInfo") -> dict[str, Any]:
     return {**row, "state": _state(row)}
 
 
-@contextmanager
-def _key_file(name: str | None) -> "Iterator[TextIO | None]":
-    """Create the file before the key is made, so that it is not lost; remove it if there is no key."""
-    if name is None:
-        yield None
-        return
-    path = os.path.expanduser(name)
-    try:
-        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii")
-    except OSError as error:
-        raise PathInvalid(f"{name} cannot be created: {error.strerror}", hint="--save names a new file") from None
-    with file:
-        try:
-            yield file
-        except BaseException:
-            os.unlink(path)
-            raise
+def _key_file(name: str | None) -> "AbstractContextManager[TextIO | None]":
+    return nullcontext() if name is None else new_key_file(name, "--save")
 
 
 def _write_new(session: Session, made: "ApiKeyInfo", file: "TextIO | None") -> None:

@@ -191,6 +191,7 @@ def test_cert_dev_makes_files_for_their_owner_and_keeps_the_authority(tmp_path: 
     )
     assert "--tls-cert tls/server.pem --tls-key tls/server.key" in first[0].stdout
     assert "GOQUEUE_SERVER=https://queue.example:8080" in first[0].stdout
+    assert ["made an authority" in one.stderr for one, _ in (first, second)] == [True, False]
     assert first[1]["ca.pem"] == second[1]["ca.pem"]
     assert first[1]["server.pem"] != second[1]["server.pem"]
     assert len(first[1]) == 6

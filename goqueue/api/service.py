@@ -130,12 +130,14 @@ class BrokerService:
         )
         self.metrics.metric_exports = self._metrics_export.counts
 
+    @property
+    def lacks_admin_key(self) -> bool:
+        security = self.runtime.broker.security
+        return self.context.gate is not None and not security.has_admin and security.journal.log.obstacle is None
+
     async def create_first_key(self) -> str | None:
         """Create a key with the role admin if authentication is on and there is none yet; return it."""
-        security = self.runtime.broker.security
-        if self.context.gate is None or security.has_admin or security.journal.log.obstacle is not None:
-            return None
-        return await create_bootstrap_key(self.runtime)
+        return await create_bootstrap_key(self.runtime) if self.lacks_admin_key else None
 
     def _context(self) -> ApiContext:
         config = self.config

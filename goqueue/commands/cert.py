@@ -53,6 +53,7 @@ def dev(
     production: its key lies in a file.
     """
     place = Path(directory)
+    had_authority = (place / "ca.pem").exists()
     try:
         make_dev_certificates(place, host or (), client, days)
     except OSError as error:
@@ -62,10 +63,13 @@ def dev(
         ) from None
     names = {name: shlex.quote(str(place / name)) for name in ("ca.pem", "server.pem", "server.key", "client.pem")}
     shown = (host or _LOCAL)[0]
-    serve = f"goqueue serve --auth --tls-cert {names['server.pem']} --tls-key {names['server.key']}"
-    terminal.say(f"made an authority, a server and a client certificate in {directory}, for {days} days; next:")
+    files = f"--admin-key-file admin.key --tls-cert {names['server.pem']} --tls-key {names['server.key']}"
+    serve = f"goqueue serve --auth {files}"
+    certificates = "a server and a client certificate"
+    made = f"{certificates} of the authority" if had_authority else f"an authority, {certificates}"
+    terminal.say(f"made {made} in {directory}, for {days} days; next:")
     terminal.write(
-        f"{serve}{' --host 0.0.0.0' if host else ''} > admin.key\n"
+        f"{serve}{' --host 0.0.0.0' if host else ''}\n"
         f"export GOQUEUE_SERVER=https://{f'[{shown}]' if ':' in shown else shown}:{PORT} "
         f"GOQUEUE_CA_FILE={names['ca.pem']} GOQUEUE_API_KEY_FILE=admin.key\n"
         "goqueue-cli topic create orders\n"

@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from goqueue.clock import NANOSECONDS
 from goqueue.config import load
 from goqueue.console import terminal
 from goqueue.console.flags import parse_duration_flag
+from goqueue.console.key_file import new_key_file
 
 if TYPE_CHECKING:
     from goqueue.broker.broker import Broker
@@ -28,11 +30,17 @@ def create(
         str | None, typer.Option("--data-dir", metavar="PATH", help="Data directory of the broker.")
     ] = None,
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings.")] = None,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            "--save", metavar="FILE", help="Write the key to a new or empty file for its owner alone, not to stdout."
+        ),
+    ] = None,
 ) -> None:
     """Create an API key while the broker is stopped, and print it this once.
 
     \b
-      goqueue key create admin --role admin --data-dir ./goqueue-data > admin.key
+      goqueue key create admin --role admin --data-dir ./goqueue-data --save admin.key
 
     This is the way back when no key with the role admin is left. While the broker runs, `goqueue-admin key create` does
     the same.
@@ -42,8 +50,12 @@ def create(
     settings = load(config, os.environ, {"data_dir": data_dir})
     lifetime = None if expires is None else parse_duration_flag("--expires", expires)
     expires_ns = None if lifetime is None else time.time_ns() + round(lifetime * NANOSECONDS)
-    text = change_offline(settings, lambda broker: _create(broker, name, role or [], expires_ns))
-    terminal.write(f"{text}\n")
+    with nullcontext() if save is None else new_key_file(save, "--save", may_be_empty=True) as file:
+        text = change_offline(settings, lambda broker: _create(broker, name, role or [], expires_ns))
+        if file is None:
+            terminal.write(f"{text}\n")
+        else:
+            file.write(f"{text}\n")
     terminal.say("keep the key: only its digest is stored, and it is shown never again")
 
 

@@ -2,7 +2,10 @@
 
 import logging
 import os
+import shlex
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +16,8 @@ from goqueue.clock import NANOSECONDS
 from goqueue.commands.setting_flags import setting_flags
 from goqueue.config import load
 from goqueue.console import terminal
+from goqueue.console.failure import UsageInvalid
+from goqueue.console.key_file import has_content, new_key_file
 from goqueue.errors import PathInvalid
 from goqueue.limits import STORAGE_FILES_MAX
 from goqueue.quantities import format_count, format_duration, format_size, format_time
@@ -22,6 +27,16 @@ if TYPE_CHECKING:
     from goqueue.storage.store import Store
 
 
+_KeyFileFlag = Annotated[
+    str | None,
+    typer.Option(
+        "--admin-key-file",
+        metavar="FILE",
+        help="Write the first API key to this file, and do not print it. A key in the file stays. Needs --auth.",
+    ),
+]
+
+
 @setting_flags
 def serve(
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="YAML file with settings.")] = None,
@@ -29,6 +44,7 @@ def serve(
     auth: Annotated[
         bool, typer.Option("--auth", help="Require API keys, as --security-authentication keys does.")
     ] = False,
+    admin_key_file: _KeyFileFlag = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let other machines use the broker without authentication or TLS.")
     ] = False,
@@ -40,12 +56,13 @@ def serve(
       goqueue serve
       goqueue serve --data-dir /var/lib/goqueue --port 9000
       goqueue serve --config goqueue.yaml --storage-flush interval
-      goqueue serve --auth > admin.key
+      goqueue serve --auth --admin-key-file admin.key
       goqueue serve --tls-cert tls/server.pem --tls-key tls/server.key
 
     Without a configuration it listens on 127.0.0.1:8080, keeps its data in ./goqueue-data and syncs every
     message before it is answered. `goqueue config template` writes a file to start from. The first start
-    with --auth prints an API key with the role admin on stdout, this once.
+    with --auth makes an API key with the role admin, which --admin-key-file keeps; without it the key is printed on
+    stdout, this once.
     """
     began = time.monotonic()
     from goqueue.daemon import Daemon  # noqa: PLC0415 - not for --help and completion
@@ -55,21 +72,37 @@ def serve(
     if insecure:
         flags["security.insecure"] = flags["security.insecure"] or "true"
     settings = load(config, os.environ, flags)
+    if admin_key_file is not None and settings.security.authentication != "keys":
+        raise UsageInvalid("--admin-key-file is given, and the broker needs no API keys", hint="add --auth")
     say = terminal.say if settings.log.format == "text" else _log_line
 
     def started(daemon: "Daemon") -> None:
         for line in banner(daemon, time.monotonic() - began):
             say(line)
-        if daemon.bootstrap_key is not None:
+        if admin_key_file is not None:
+            _report_key_file(daemon, admin_key_file, say)
+        elif daemon.bootstrap_key is not None:
             say("API key     the first one, with the role admin, follows on stdout: keep it, it is shown this once")
             terminal.write(f"{daemon.bootstrap_key}\n")
-            daemon.bootstrap_key = None
+        daemon.bootstrap_key = None
 
     try:
-        Daemon(settings).run(started, lambda: say("stopped cleanly"))
+        daemon = Daemon(settings)
+        if admin_key_file is not None:
+            daemon.key_file = partial(new_key_file, admin_key_file, "--admin-key-file", may_be_empty=True)
+        daemon.run(started, lambda: say("stopped cleanly"))
     except PathInvalid as error:
         error.hint = "`--data-dir DIR` names a directory; it is created if possible"
         raise
+
+
+def _report_key_file(daemon: "Daemon", name: str, say: Callable[[str], None]) -> None:
+    if daemon.bootstrap_key is not None:
+        say(f"API key     the first one, with the role admin, is in {name}: keep it, it is stored nowhere else")
+    elif not has_content(os.path.expanduser(name)):
+        remedy = f"goqueue key create NAME --role admin --data-dir {shlex.quote(str(daemon.store.path))} --save {name}"
+        say(f"API key     {name} has none, and the first key was made before; make another one while the broker is")
+        say(f"            stopped: `{remedy}`")
 
 
 def _log_line(text: str) -> None:

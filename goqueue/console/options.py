@@ -70,10 +70,14 @@ def _from_file(name: str) -> str:
         reason = getattr(error, "strerror", None) or error
         raise PathInvalid(f"the API key in {name} cannot be read: {reason}", hint=_FILE_HINT) from None
     if not text:
-        raise PathInvalid(f"{name} is empty, and must contain the API key", hint=_FILE_HINT)
+        raise PathInvalid(f"{name} is empty, and must contain the API key", hint=_EMPTY_HINT)
     return text
 
 
+_EMPTY_HINT = (
+    "write the key there again; if it is lost, make another one while the broker is stopped: "
+    "`goqueue key create NAME --role admin --data-dir DIR --save FILE`"
+)
 _FILE_HINT = "--api-key-file takes the file with the key, or - for stdin"
 
 

@@ -35,6 +35,40 @@ def test_first_start_prints_a_key_on_stdout_and_nowhere_else(tmp_path: Path, for
     assert key.rpartition("_")[2] not in said
 
 
+def test_first_key_file_survives_repeated_starts_and_keeps_foreign_keys(tmp_path: Path) -> None:
+    file = tmp_path / "admin.key"
+    file.write_text("another broker's key\n")
+
+    def serve(*, is_refused: bool = False) -> tuple[int, str, str]:
+        words = ["serve", "--auth", "--port", "0", "--admin-key-file", str(file), "--data-dir", str(tmp_path / "data")]
+        served = Program([*_GOQUEUE, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert served.stderr is not None and served.stdout is not None  # noqa: PT018
+        said = ""
+        if not is_refused:
+            said = "".join(iter(served.stderr.readline, "^C stops\n"))
+            served.send_signal(signal.SIGTERM)
+        said += served.stderr.read()  # `communicate` would lose what is buffered
+        return served.wait(), served.stdout.read(), said
+
+    code, out, said = serve(is_refused=True)
+    assert (code, out, file.read_text()) == (2, "", "another broker's key\n")
+    assert "admin.key cannot be created: File exists" in said
+    file.write_text("")  # as `>` of a start that was refused leaves it
+    file.chmod(0o644)
+    starts = [(serve(), file.read_text()) for _ in range(2)]
+    assert parse_key(starts[0][1].strip()) is not None
+    assert starts[0][1] == starts[1][1]
+    assert {(code, out) for (code, out, _), _ in starts} == {(0, "")}
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "is in" in starts[0][0][2]
+    file.write_text("")
+    assert "goqueue key create NAME --role admin --data-dir" in serve()[2]
+    assert file.read_text() == ""
+    made = _key("rescue", "--role", "admin", "--data-dir", str(tmp_path / "data"), "--save", str(file))
+    assert (made.returncode, made.stdout) == (0, "")
+    assert parse_key(file.read_text().strip()) is not None
+
+
 def test_key_made_while_the_broker_is_stopped_is_accepted_by_it(tmp_path: Path) -> None:
     with secured(tmp_path) as broker:
         broker.local.stop()

@@ -28,5 +28,6 @@ def test_a_file_without_a_key_is_told_by_its_name(tmp_path: Path, content: bytes
     file = tmp_path / "key"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(PathInvalid, match=str(file)):
+    with pytest.raises(PathInvalid, match=str(file)) as refusal:
         Secret(file=str(file)).read()
+    assert ("goqueue key create" in (refusal.value.hint or "")) == (content in {b"", b"\n"})

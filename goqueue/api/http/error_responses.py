@@ -27,7 +27,7 @@ _STATUS: dict[type[GoQueueError], int] = {
             errors.AlertsOff,
             errors.DeadLetterFinal, errors.DelayedAmbiguous, errors.DelayedNotPending, errors.GenerationStale,
             errors.GroupFull, errors.GroupMismatch, errors.GroupNotEmpty, errors.KeyExists, errors.KeysWouldMove,
-            errors.LastAdministrator, errors.LeaseExpired,
+            errors.CertificateInvalid, errors.LastAdministrator, errors.LeaseExpired,
             errors.LogExists, errors.MemberUnknown, errors.OperationNotUndoable, errors.OperationOutdated,
             errors.PartitionCountStale, errors.PartitionNotOwned, errors.ProducerFenced, errors.RoleExists,
             errors.RoleInUse, errors.SequenceOutOfOrder,
