@@ -388,6 +388,7 @@ TRACE_PROMOTIONS_SECOND = 50  # searches for the earlier records of messages tha
 TRACE_HOPS_MAX = 50  # copies of one message in its journey
 TRACE_EVENTS_MAX = 1_000  # of one trace; what a message that is redelivered for hours has more is left out
 TRACE_COPY_SCAN_BYTES = 8 * MIB  # of a target, in which a copy is searched
+TRACE_LOST_SCAN_BYTES = 64 * MIB  # of logs, for copies of which no record is left: of a trace or of a list
 TRACE_ID_SCAN_BYTES = 256 * MIB  # of batches with headers, in which a trace id is searched
 TRACE_FOUND_MAX = 100  # messages with the same trace id
 TRACE_LIST_RECORDS = 5_000  # the newest matching ones, from which a list is made

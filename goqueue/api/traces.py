@@ -144,7 +144,7 @@ async def _listed(
     call: ApiCall, selection: TraceSelection, limit: int, status: TraceStatus | None = None
 ) -> TraceListResponse:
     tracer, slices = call.runtime.tracer, TimeSlices()
-    listing = TraceListing(tracer.assembler, tracer.store, selection, status=status)
+    listing = TraceListing(tracer.assembler(), tracer.store, selection, status=status)
     found: list[ListedTraceJson] = []
     while len(found) < limit and (one := await call.runtime.perform(listing.next())) is not None:
         found.append(ListedTraceJson(batch=one.batch, **structs.asdict(trace_response(call, one.journey))))
@@ -177,7 +177,7 @@ async def message_trace(call: ApiCall, query: MessageTraceQuery) -> TraceRespons
     offset = _offset(call.parameters["offset"])
     ref = LogRef(topic.name, partition.number, query.delayed)
     may_read = _may_read(call)
-    journey = await call.runtime.perform(call.runtime.tracer.assembler.of_message(ref, offset, may_read))
+    journey = await call.runtime.perform(call.runtime.tracer.assembler().of_message(ref, offset, may_read))
     if journey is None:
         raise TraceNotFound(
             f"nothing is known of a {'delayed ' if query.delayed else ''}message {offset} in partition"
@@ -189,7 +189,7 @@ async def message_trace(call: ApiCall, query: MessageTraceQuery) -> TraceRespons
 
 async def trace(call: ApiCall) -> TraceResponse:
     trace_id = _trace_id(call.parameters["trace"])
-    journey = await call.runtime.perform(call.runtime.tracer.assembler.of_id(trace_id, _may_read(call)))
+    journey = await call.runtime.perform(call.runtime.tracer.assembler().of_id(trace_id, _may_read(call)))
     if journey is None:
         raise TraceNotFound(
             f"there is no trace {trace_id.hex()}",

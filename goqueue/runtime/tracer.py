@@ -45,12 +45,15 @@ class Tracer:
         has_files = settings.is_on and settings.has_files
         self.ring = TraceRing(settings.records, self.sampling, now_ns, has_outbox=has_files)
         self.store = TraceStore(self.ring, self._created_ns, self.files if has_files else None)
-        self.assembler = JourneyAssembler(broker, self.store)
         if has_files:
             self.files.open()
             self.ring.on_waiting.subscribe(self._write_soon)
         if settings.is_on:
             TraceRecorder(broker, self.ring, now_ns)
+
+    def assembler(self) -> JourneyAssembler:
+        """Return an assembler for one question."""
+        return JourneyAssembler(self._broker, self.store)
 
     def _rate_of(self, name: str) -> float:
         if not self.settings.is_on:

@@ -1,5 +1,6 @@
 """Traces over HTTP: what happened to messages, and what a key sees of it."""
 
+import shutil
 from pathlib import Path
 
 from goqueue.testing.broker import LocalBroker
@@ -147,3 +148,41 @@ def test_trace_shows_only_topics_and_groups_that_the_key_may_see(tmp_path: Path)
         assert broker.ask("GET", "/traces/stats", key=reader).code == "permission_denied"
         for name in ("__consumer_offsets", "__metadata"):
             assert broker.ask("GET", f"/topics/{name}/partitions/0/messages/0/trace").code == "topic_not_found"
+
+
+def test_trace_says_what_became_of_a_message_whose_records_are_gone(tmp_path: Path) -> None:
+    data, settings = tmp_path / "data", {"groups__max_retries": "0"}
+    with LocalBroker(str(data), **settings) as broker:
+        url = broker.url
+        create(url, "orders")
+        publish(url, "orders", "a", "b", "c", partition=0)
+        first, second, third = Member(url).join().poll()
+        told(ask(url, "POST", "/messages/reject", {"receipt_handle": first["receipt_handle"]}))
+        told(ask(url, "POST", "/topics/orders/redrive", {}))
+        told(ask(url, "POST", "/messages/reject", {"receipt_handle": second["receipt_handle"]}))
+        told(ask(url, "POST", "/messages/ack", {"receipt_handle": third["receipt_handle"]}))
+    for records in ("kept", "removed"):
+        if records == "removed":
+            shutil.rmtree(data / "traces")
+        with LocalBroker(str(data), **settings) as broker:
+            url = broker.url
+            redriven, dead = trace_of(url, 0), trace_of(url, 1)
+            assert (trace_of(url, 0, "orders.dlq"), trace_of(url, 3)) == (redriven, redriven)
+            assert trace_of(url, 1, "orders.dlq") == dead
+            assert [
+                [(one["topic"], one["offset"], one["relation"]) for one in trace["messages"]]
+                for trace in (redriven, dead, trace_of(url, 2))
+            ] == [
+                [("orders", 0, "start"), ("orders.dlq", 0, "dead_letter"), ("orders", 3, "redriven")],
+                [("orders", 1, "start"), ("orders.dlq", 1, "dead_letter")],
+                [("orders", 2, "start")],
+            ]
+            assert [trace_of(url, offset)["status"] for offset in range(4)] == [
+                "completed", "error", "completed", "completed",
+            ]  # fmt: skip
+            assert dead["messages"][0]["groups"] == {"billing": "settled"}
+            expected = {} if records == "removed" else {0: "completed", 1: "error", 2: "completed"}
+            for query in ("", "?topic=orders", "?topic=orders.dlq", "?consumer_group=billing"):
+                rows = told(ask(url, "GET", f"/traces/search{query}"))["traces"]
+                assert rows or records == "removed"
+                assert {one["offset"]: one["status"] for one in rows}.items() <= expected.items(), query

@@ -53,12 +53,15 @@ class TracedMessage:
     """The groups to which it was delivered."""
     copies: list["TracedMessage"] = field(default_factory=list)
     is_dropped: bool = False
+    is_dead_letter: bool = False
+    is_redriven: bool = False
+    """A dead letter that has left its queue, even where its copy is not found."""
 
     @property
     def status(self) -> TraceStatus:
         if self.is_dropped or self.phase in ("aborted", "expired"):
             return "error"
-        if self.relation == "dead_letter" and not self.copies:
+        if self.is_dead_letter and not self.is_redriven and not self.copies:
             return "error"
         is_open = self.phase in ("scheduled", "in_transaction") or any(one != "settled" for one in self.groups.values())
         return "pending" if is_open else "completed"

@@ -8,7 +8,7 @@ from goqueue.broker.tracing.assembly import JourneyAssembler
 from goqueue.broker.tracing.journey import Journey, TraceStatus
 from goqueue.broker.tracing.message_search import Position
 from goqueue.broker.tracing.records import TraceRecord
-from goqueue.broker.tracing.selection import TraceSelection, TraceStore
+from goqueue.broker.tracing.selection import TraceSelection, TraceStore, newest_first
 from goqueue.limits import TRACE_LIST_RECORDS, TRACE_LIST_TRIES
 
 
@@ -84,7 +84,12 @@ class TraceListing:
         """Read the newest records once; journeys are assembled from these, without further reads of files."""
         records = yield from self._store.find(self._selection, TRACE_LIST_RECORDS)
         self.is_complete = len(records) < TRACE_LIST_RECORDS
-        everything = TraceSelection(topic=self._selection.topic, may_read=self._selection.may_read)
-        near = yield from self._store.find(everything, TRACE_LIST_RECORDS)
-        self._assembler = self._assembler.over(self._store.with_archive(FoundRecords(near + records)))
+        may_read = self._selection.may_read
+        near = yield from self._store.find(TraceSelection(may_read=may_read), TRACE_LIST_RECORDS)
+        if self._selection.topic is not None:  # copies are in other topics, but its own records reach further back
+            near += yield from self._store.find(
+                TraceSelection(topic=self._selection.topic, may_read=may_read), TRACE_LIST_RECORDS
+            )
+        everything = newest_first(near + records)
+        self._assembler = self._assembler.over(self._store.with_archive(FoundRecords(everything)))
         self._records = iter(records)

@@ -1,7 +1,7 @@
 """Finds messages in logs for a trace: by position, copies by their origin, and messages by their trace id."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -100,6 +100,32 @@ class MessageSearch:
             return next((at for origin, at in find_origins(buffer, prefix) if origin == offset), None)
 
         return (yield from self._first(target, since, OFFSET_MAX, TRACE_COPY_SCAN_BYTES, find))
+
+    def moved_copies(
+        self, ref: LogRef, offset: int, target: LogRef, time_ns: int, bytes_max: int
+    ) -> Work[tuple[list[int], int]]:
+        """Return the offsets of all copies in a target, of any group, and how many bytes were examined.
+
+        The target is searched from a time on. This finds copies of which no record is left.
+        """
+        partition = self.partition(target)
+        found: list[int] = []
+        examined = 0
+        if partition is None:
+            return found, examined
+        needle = f"/{ref.topic}/{ref.partition}/{offset}".encode()
+
+        def find(buffer: memoryview) -> None:
+            nonlocal examined
+            examined += len(buffer)
+            for message in _containing(buffer, needle):
+                origin = origin_of(target, message)
+                if origin is not None and (origin.ref, origin.offset) == (ref, offset):
+                    found.append(message.offset)
+
+        since = yield from partition.offset_for_time(time_ns)
+        yield from self._first(target, since, OFFSET_MAX, bytes_max, find)
+        return found, examined
 
     def delivered_at(self, ref: LogRef, offset: int, first: int, end: int) -> Work[int | None]:
         """Return where in a range of the topic a delayed message is."""
@@ -200,15 +226,17 @@ class MessageSearch:
 def _with_id(buffers: list[memoryview], trace_id: bytes, end: int) -> list[int]:
     """Return the offsets below `end` of messages whose `traceparent` has this id."""
     offsets: list[int] = []
-    needle = re.compile(trace_id.hex().encode())
-    for buffer in buffers:
-        hits = [match.start() for match in needle.finditer(buffer)]
-        if not hits:
-            continue
+    for message in (one for buffer in buffers for one in _containing(buffer, trace_id.hex().encode())):
+        context = read_trace_context(message.headers)
+        if context is not None and context.trace_id == trace_id and message.offset < end:
+            offsets.append(message.offset)
+    return offsets
+
+
+def _containing(buffer: memoryview, needle: bytes) -> Iterator[StoredMessage]:
+    """Yield the messages with these bytes, without decoding others."""
+    hits = [match.start() for match in re.finditer(re.escape(needle), buffer)]
+    if hits:
         positions = scan.walk(buffer).positions
         rows = np.unique(np.searchsorted(positions, hits, side="right") - 1).tolist()
-        for message in (frame.decode(buffer, int(positions[row])) for row in rows if row >= 0):
-            context = read_trace_context(message.headers)
-            if context is not None and context.trace_id == trace_id and message.offset < end:
-                offsets.append(message.offset)
-    return offsets
+        yield from (frame.decode(buffer, int(positions[row])) for row in rows if row >= 0)
