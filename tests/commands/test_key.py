@@ -47,8 +47,8 @@ def test_first_key_file_survives_repeated_starts_and_keeps_foreign_keys(tmp_path
         if not is_refused:
             said = "".join(iter(served.stderr.readline, "^C stops\n"))
             served.send_signal(signal.SIGTERM)
-        said += served.stderr.read()  # `communicate` would lose what is buffered
-        return served.wait(), served.stdout.read(), said
+        with served.stdout, served.stderr:  # `communicate` would lose what is buffered
+            return served.wait(), served.stdout.read(), said + served.stderr.read()
 
     code, out, said = serve(is_refused=True)
     assert (code, out, file.read_text()) == (2, "", "another broker's key\n")
