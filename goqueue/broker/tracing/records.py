@@ -101,6 +101,11 @@ class TraceRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def duration_ns(self) -> int:
         return max(0, self.time_ns - self.since_ns) if self.since_ns else 0
 
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        edges = list(accumulate(self.runs or (self.end - self.first,), initial=self.first))
+        return list(zip(edges[::2], edges[1::2], strict=True))
+
     def covers(self, offset: int) -> bool:
         if not self.first <= offset < self.end:
             return False
@@ -109,8 +114,14 @@ class TraceRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         edges = list(accumulate(self.runs, initial=self.first))
         return bisect_right(edges, offset) % 2 == 1
 
-    def overlaps(self, first: int, end: int) -> bool:
-        return self.first < end and first < self.end
+    def overlaps(self, other: "TraceRecord") -> bool:
+        """Return whether both are about some of the same messages of a log."""
+        if self.first >= other.end or other.first >= self.end:
+            return False
+        if not self.runs and not other.runs:
+            return True
+        ours, theirs = self.ranges, other.ranges
+        return any(first < stop and start < end for first, end in ours for start, stop in theirs)
 
 
 def delayed_part(ready: TraceRecord) -> TraceRecord:

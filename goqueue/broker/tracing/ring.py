@@ -59,8 +59,8 @@ class TraceRing:
         """Keep what was and will be recorded of these messages."""
         if not self.sampling.keep(record) or not self._may_search():
             return
-        ref, first, end = record.ref, record.first, record.end
-        found = [one for one in self._others if one.ref == ref and one.overlaps(first, end)]
+        ref = record.ref
+        found = [one for one in self._others if one.overlaps(record) and one.ref == ref]
         if not found:
             return
         chosen = set(map(id, found))

@@ -1,7 +1,7 @@
 """Sampling: which messages are traced.
 
 Decided by position, so that all records of a message are kept or none: a block of offsets is sampled or not. What
-fails or is slow is kept all the same, with what was recorded of it before.
+fails or is slow is kept all the same, with what was recorded of it before, but not its neighbors in the block.
 """
 
 from collections import deque
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 import mmh3
 
 from goqueue.broker.core.partition_ref import LogRef
+from goqueue.broker.core.ranges import RangeMap
 from goqueue.broker.tracing.records import TraceRecord
-from goqueue.limits import TRACE_BLOCK_OFFSETS, TRACE_KEPT_BLOCKS, TRACE_SLOW_SAMPLES
+from goqueue.limits import TRACE_BLOCK_OFFSETS, TRACE_KEPT_RANGES, TRACE_SLOW_SAMPLES
 
 _WHOLE = 2**32
 _BLOCKS_AT_ONCE = 64
@@ -30,7 +31,11 @@ class Sampling:
     def __init__(self, rate_of: Callable[[str], float]) -> None:
         self._rate_of = rate_of
         """Returns the sampling rate of a topic."""
-        self._kept: dict[Block, None] = {}
+        self._kept: dict[LogRef, RangeMap[int]] = {}
+        """Offsets that are kept though their block is not sampled, with the number of the promotion."""
+        self._promotions: deque[tuple[LogRef, int, int, int]] = deque()
+        """The oldest first."""
+        self._number = 0
 
     def is_full(self, topic: str) -> bool:
         return self._rate_of(topic) >= 1.0
@@ -39,22 +44,37 @@ class Sampling:
         rate = self._rate_of(record.topic)
         if rate >= 1.0:
             return True
-        return any(one in self._kept or is_block_sampled(*one, rate) for one in blocks_of(record))
+        return self._is_promoted(record) or any(is_block_sampled(*one, rate) for one in blocks_of(record))
 
     def keeps_message(self, ref: LogRef, offset: int) -> bool:
-        block = ref, offset // TRACE_BLOCK_OFFSETS
-        return block in self._kept or is_block_sampled(*block, self._rate_of(ref.topic))
+        is_promoted = ref in self._kept and offset in self._kept[ref]
+        return is_promoted or is_block_sampled(ref, offset // TRACE_BLOCK_OFFSETS, self._rate_of(ref.topic))
+
+    def _is_promoted(self, record: TraceRecord) -> bool:
+        kept = self._kept.get(record.ref)
+        return kept is not None and any(any(kept.within(first, end)) for first, end in record.ranges)
 
     def keep(self, record: TraceRecord) -> bool:
         """Keep what is recorded of these messages from now on. Return False if that was so already."""
         added = False
-        for block in blocks_of(record):
-            if block not in self._kept:
+        kept = self._kept.setdefault(record.ref, RangeMap())
+        for first, end in record.ranges:
+            if not kept.covers(first, end):
                 added = True
-                self._kept[block] = None
-                if len(self._kept) > TRACE_KEPT_BLOCKS:
-                    del self._kept[next(iter(self._kept))]
+                self._number += 1
+                kept.set(first, end, self._number)
+                self._promotions.append((record.ref, first, end, self._number))
+        while len(self._promotions) > TRACE_KEPT_RANGES:
+            self._forget(*self._promotions.popleft())
         return added
+
+    def _forget(self, ref: LogRef, first: int, end: int, number: int) -> None:
+        """Forget a promotion, except where a later one is about the same messages."""
+        kept = self._kept[ref]
+        for start, stop in [(start, stop) for start, stop, one in kept.within(first, end) if one == number]:
+            kept.cut(start, stop)
+        if not kept:
+            del self._kept[ref]
 
 
 def blocks_of(record: TraceRecord) -> Iterator[Block]:

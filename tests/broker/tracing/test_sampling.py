@@ -5,7 +5,7 @@ from goqueue.broker.tracing.records import TraceEventType, TraceRecord
 from goqueue.broker.tracing.ring import TraceRing
 from goqueue.broker.tracing.sampling import Sampling, SlowThreshold
 from goqueue.limits import TRACE_BLOCK_OFFSETS as BLOCK
-from goqueue.limits import TRACE_SLOW_SAMPLES
+from goqueue.limits import TRACE_KEPT_RANGES, TRACE_SLOW_SAMPLES
 
 REF = LogRef("orders", 0)
 
@@ -50,6 +50,37 @@ def test_failed_messages_are_kept_with_what_was_recorded_before() -> None:
     assert events == [("publish.persisted", 0), ("consume.fetched", 0), ("consume.nacked", 3), ("consume.acked", 3)]
     assert ring.sampled_out == 2
     assert [one.event for one in ring.covering(REF, BLOCK + 1)] == ["publish.persisted", "consume.fetched"]
+
+
+def test_neighbors_of_a_message_that_is_kept_are_left_out() -> None:
+    ring = ring_with(0.0)
+    for offset in range(BLOCK):
+        ring.add(record("publish.persisted", offset, offset + 1), always=offset == 100)
+        ring.add(record("consume.fetched", offset, offset + 1))
+    gaps = TraceRecord("consume.nacked", "orders", 0, 200, 401, 1, runs=(1, 199, 1))
+    ring.add(gaps, always=True)
+    ring.add(record("consume.acked", 300, 301))
+    ring.add(record("consume.acked", 400, 401))
+    ring.add(TraceRecord("consume.acked", "orders", 0, 99, 102, 1, runs=(1, 1, 1)))
+    kept = sorted((one.first, one.event) for one in ring.take())
+    assert kept == [
+        (100, "consume.fetched"), (100, "publish.persisted"),
+        (200, "consume.fetched"), (200, "consume.nacked"), (200, "publish.persisted"),
+        (400, "consume.acked"), (400, "consume.fetched"), (400, "publish.persisted"),
+    ]  # fmt: skip
+    assert [offset for offset in range(BLOCK) if ring.sampling.keeps_message(REF, offset)] == [100, 200, 400]
+
+
+def test_oldest_kept_messages_are_forgotten_first() -> None:
+    sampling = Sampling(lambda _: 0.0)
+    assert sampling.keep(record("consume.nacked", 0, 10))
+    assert not sampling.keep(record("consume.nacked", 3, 4))
+    for number in range(TRACE_KEPT_RANGES - 1):
+        assert sampling.keep(record("consume.nacked", 100 + 2 * number, 101 + 2 * number))
+    assert sampling.keeps_message(REF, 9)
+    sampling.keep(record("consume.nacked", 8, 12))
+    kept = [offset for offset in range(14) if sampling.keeps_message(REF, offset)]
+    assert (kept, sampling.keeps_message(REF, 100)) == ([8, 9, 10, 11], True)
 
 
 def test_ring_keeps_the_latest_records() -> None:
