@@ -149,6 +149,25 @@ PROCESS = (
         labels={"outcome": "failed"},
         advice="`goqueue-admin alert list` says why",
     ),
+    Alert(
+        name="TracesNotExported",
+        when="spans did not reach a target of `tracing.export`, or were dropped before it",
+        expr="increase(goqueue_trace_spans_failed_total[5m]) + increase(goqueue_trace_spans_dropped_total[5m]) > 0",
+        hold="10m",
+        severity="warning",
+        summary="{{ $value | humanize }} spans of {{ $labels.instance }} missed {{ $labels.target }} within 5 minutes",
+        fires={
+            'goqueue_trace_spans_failed_total{@, target="otlp"}': "0+30x60",
+            'goqueue_trace_spans_dropped_total{@, target="otlp"}': "0+10x60",
+        },
+        quiet={
+            'goqueue_trace_spans_failed_total{@, target="otlp"}': "9x60",
+            'goqueue_trace_spans_dropped_total{@, target="otlp"}': "9x60",
+        },
+        says="200 spans of queue:8080 missed otlp within 5 minutes",
+        labels={"target": "otlp"},
+        advice="the log of the broker says why",
+    ),
 )
 
 STORAGE = (

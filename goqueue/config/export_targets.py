@@ -63,7 +63,9 @@ def _url(address: str, schemes: tuple[str, ...], path: str, forms: str) -> str:
     if url.scheme not in schemes or not url.hostname or not address.isprintable() or " " in address:
         raise ValueError(f"{quoted(address)} is not the URL of a collector: write {forms}")
     if url.username is not None or url.password is not None:
-        raise ValueError("the URL of a collector has a password: write it into the file of export_headers_file")
+        raise ValueError(
+            "the URL of a collector has a password: write it as a header in the file of export_headers_file"
+        )
     if url.fragment or (url.scheme == "udp" and (url.path.strip("/") or url.query)):
         raise ValueError(f"{quoted(address)} has more than a collector needs: write {forms}")
     if url.scheme == "udp":

@@ -63,6 +63,7 @@ class AlertRunner:
         self._interval = interval
         self._source = ""
         self._stored = b""
+        self._logged_problem = ""
         self._path: str
         self._task: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -118,6 +119,7 @@ class AlertRunner:
         if not due:
             if self.delivery.failures:
                 self.delivery = DeliveryStatus(self.delivery.delivered_ns)
+                self._logged_problem = ""
             return
         try:
             await self._deliver(webhook, due)
@@ -127,18 +129,22 @@ class AlertRunner:
         with suppress(GoQueueError):
             await self._store()
 
-    async def _deliver(self, webhook: Webhook, notifications: Sequence[Notification]) -> None:
+    async def _deliver(self, webhook: Webhook, notifications: Sequence[Notification], *, is_test: bool = False) -> None:
         counts = self._runtime.metrics.alert_deliveries
         async with self._sending:
             try:
                 await webhook.deliver(partial(webhook_bodies, webhook.kind, tuple(notifications), self._source))
             except WebhookError as error:
                 counts["failed"] += 1
-                if str(error) != self.delivery.problem:
+                if is_test:
+                    _log.warning("the test alert could not be sent: %s", error)
+                elif str(error) != self._logged_problem:
                     _log.warning("alerts could not be sent and are tried again: %s", error)
+                    self._logged_problem = str(error)
                 self.delivery = self.delivery._replace(failures=self.delivery.failures + 1, problem=str(error))
                 raise
             counts["delivered"] += 1
+            self._logged_problem = ""
             self.delivery = DeliveryStatus(self._runtime.clock.now_ns())
 
     async def test(self, sent_by: str) -> str | None:
@@ -149,7 +155,8 @@ class AlertRunner:
                 hint="set alerts.webhook_file to a file with the webhook's address, and restart the broker",
             )
         try:
-            await self._deliver(self.webhook, [test_notification(self._runtime.clock.now_ns(), sent_by)])
+            notification = test_notification(self._runtime.clock.now_ns(), sent_by)
+            await self._deliver(self.webhook, [notification], is_test=True)
         except WebhookError as error:
             return str(error)
         return None

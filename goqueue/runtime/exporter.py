@@ -21,6 +21,9 @@ from goqueue.limits import (
 from goqueue.observe.export_counts import ExportCounts
 from goqueue.runtime.otlp_sender import ExportFailed
 
+_REASONS_LOGGED = 10
+"""Different reasons that are logged until the target takes something again."""
+_REASON_CHARACTERS = 200
 _chance = random.SystemRandom()
 Item = TypeVar("Item")
 Taken_contra = TypeVar("Taken_contra", contravariant=True)
@@ -63,7 +66,8 @@ class Exporter(Generic[Item]):
         self._sends_newest = sends_newest
         self._changed = Condition()
         self._is_stopping = False
-        self._is_failing = False
+        self._reasons: set[str] = set()
+        """Why the target has failed since the last success, as far as it was logged."""
         self._thread = Thread(target=self._run, name=f"goqueue-export-{name}", daemon=True)
 
     def start(self) -> None:
@@ -140,21 +144,27 @@ class Exporter(Generic[Item]):
             return self._is_stopping
 
     def _note_failure(self, error: Exception) -> None:
-        if not self._is_failing:
-            self._log.warning("%s do not reach %s: %s", self._subject, self.name, error)
-        self._is_failing = True
+        reason = str(error)[:_REASON_CHARACTERS]
+        if reason not in self._reasons and len(self._reasons) < _REASONS_LOGGED:
+            self._log.warning("%s do not reach %s: %s", self._subject, self.name, reason)
+            self._reasons.add(reason)
 
     def _note_success(self, taken: int, refused: int, reason: str) -> None:
         self.counts.exported += taken
         self.counts.failed += refused
-        if self._is_failing:
+        if self._reasons:
             counts = self.counts
             lost = counts.failed + counts.dropped
             self._log.info("%s reach %s again; lost were %d %s", self._subject, self.name, lost, self._items)
-        self._is_failing = False
+        self._reasons.clear()
         if refused or reason:
             self._log.warning(
-                "%s refused %d of %d %s: %s", self.name, refused, taken + refused, self._items, reason[:200]
+                "%s refused %d of %d %s: %s",
+                self.name,
+                refused,
+                taken + refused,
+                self._items,
+                reason[:_REASON_CHARACTERS],
             )
 
 

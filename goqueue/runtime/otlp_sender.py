@@ -13,6 +13,7 @@ from goqueue import __version__
 from goqueue.errors import ConfigInvalid
 from goqueue.limits import EXPORT_ANSWER_BYTES_MAX
 from goqueue.observe.otlp import PartialSuccess, decode_partial_success
+from goqueue.runtime.transport_failure import describe_transport_failure
 
 if TYPE_CHECKING:
     import httpx
@@ -48,7 +49,8 @@ def read_headers(path: str) -> Mapping[str, str]:
     try:
         lines = Path(path).read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigInvalid(f"the headers for collectors cannot be read from {path}: {error}", problems=()) from None
+        reason = error.strerror if isinstance(error, OSError) else "it has characters that a header cannot have"
+        raise ConfigInvalid(f"the headers for collectors cannot be read from {path}: {reason}", problems=()) from None
     headers = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -90,7 +92,7 @@ class OtlpSender:
             with self._client.stream("POST", self._url, content=body, headers=self._headers) as response:
                 answer = _read_answer(response.iter_raw(4096), time.monotonic() + self._timeout)
         except httpx.TransportError as error:
-            raise ExportFailed(str(error) or type(error).__name__, is_retryable=True) from None
+            raise ExportFailed(describe_transport_failure(error, self._timeout), is_retryable=True) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ExportFailed(str(error) or type(error).__name__, is_retryable=False) from None
         if response.is_success:

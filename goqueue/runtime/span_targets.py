@@ -8,10 +8,12 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from goqueue import __version__
 from goqueue.config.export_targets import ExportTarget
+from goqueue.errors import ConfigInvalid
 from goqueue.limits import EXPORT_FILE_BYTES_MAX
 from goqueue.observe.tracing.jaeger_thrift import encode_packets
 from goqueue.observe.tracing.otlp_json import encode_json_line
@@ -41,14 +43,26 @@ class FileTarget:
     def __init__(self, path: str, resource: Mapping[str, str]) -> None:
         self._path = Path(path)
         self._resource = resource
+        try:
+            self._open(os.O_NONBLOCK).close()  # a pipe without a reader delays no start
+        except OSError as error:
+            raise ConfigInvalid(
+                f"tracing.export names the file {path}, which cannot be written: {error.strerror}",
+                hint="file:PATH names a file that the broker may write",
+                problems=(),
+            ) from None
+
+    def _open(self, more: int = 0) -> BinaryIO:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | more
+        return os.fdopen(os.open(self._path, flags, 0o600), "ab")
 
     def send(self, spans: Sequence[Span]) -> tuple[int, str]:
         line = encode_json_line(spans, self._resource, SERVICE, __version__)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             if self._path.stat().st_size + len(line) > EXPORT_FILE_BYTES_MAX:
                 self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-        with self._path.open("ab") as file:
+        with self._open() as file:
             file.write(line)
         return 0, ""
 

@@ -17,6 +17,7 @@ from goqueue.errors import ConfigInvalid
 from goqueue.limits import ALERT_SEND_SECONDS, ALERT_STEP_SECONDS, KIB
 from goqueue.observe.alert_messages import WebhookFormat
 from goqueue.quantities import format_duration
+from goqueue.runtime.transport_failure import describe_transport_failure
 
 _FILE_BYTES_MAX = 64 * KIB
 _LINES_MAX = 2
@@ -106,7 +107,7 @@ class Webhook:
         try:
             return _post(target, bodies(target.secret), uses_bearer=self.kind != "pagerduty")
         except Exception as error:  # whatever a library raises may name the address
-            return f"the webhook could not be reached: {type(error).__name__}"
+            return f"the webhook could not be reached: {describe_transport_failure(error, ALERT_STEP_SECONDS)}"
 
 
 def _resolve(answer: "asyncio.Future[str | None]", problem: str | None) -> None:

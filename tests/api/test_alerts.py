@@ -113,13 +113,20 @@ def test_silence_lasts_over_a_restart_and_ends_when_it_is_told_to(tmp_path: Path
         assert again.code == "silence_not_found"
 
 
-def test_test_message_is_delivered_or_says_why_not(tmp_path: Path, webhook: Receiver) -> None:
+def test_test_message_is_delivered_or_says_why_not(
+    tmp_path: Path, webhook: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
     with sending(tmp_path, webhook, secret="k3y", alerts__format="pagerduty") as broker:  # noqa: S106
         assert ask(broker.url, "POST", "/admin/alerts/test").json == {"delivered": True, "problem": None}
         assert webhook.next()["routing_key"] == "k3y"
         (tmp_path / "webhook").write_text("http://127.0.0.1:1/s3cret\nk3y\n")
         failed = ask(broker.url, "POST", "/admin/alerts/test").json
-        assert failed == {"delivered": False, "problem": "the webhook could not be reached: ConnectError"}
+        assert failed == {"delivered": False, "problem": "the webhook could not be reached: connection refused"}
+        (tmp_path / "webhook").write_text("http://nowhere.invalid/s3cret\nk3y\n")
+        failed = ask(broker.url, "POST", "/admin/alerts/test").json
+        assert failed == {"delivered": False, "problem": "the webhook could not be reached: unknown host"}
+    assert "the test alert could not be sent: the webhook could not be reached: connection refused" in caplog.text
+    assert "tried again" not in caplog.text
 
 
 def test_broker_without_a_webhook_says_so(broker: LocalBroker) -> None:

@@ -29,6 +29,7 @@ Labels = dict[str, str]
 MISSING_IN_DEMO: dict[str, Labels] = {
     "goqueue_connections_refused_total": {"reason": "too_many"},
     "goqueue_trace_spans_dropped_total": {"target": "otlp"},
+    "goqueue_trace_spans_failed_total": {"target": "otlp"},
     "goqueue_tls_certificate_expiry_timestamp_seconds": {},
     "goqueue_transaction_held_back_messages": {"topic": "invoices", "partition": "0"},
 }

@@ -60,7 +60,7 @@ def exporting(target: ExportTarget, *, headers: Mapping[str, str] | None = None)
         stop_exporters([exporter], SECONDS)
 
 
-def test_collector_gets_batches_and_refused_spans_are_counted() -> None:
+def test_collector_gets_batches_and_refused_spans_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     partial = ExportTraceServiceResponse(
         partial_success=ExportTracePartialSuccess(rejected_spans=2, error_message="too old")
     ).SerializeToString()
@@ -80,6 +80,8 @@ def test_collector_gets_batches_and_refused_spans_are_counted() -> None:
     assert collector.requests.empty()
     counts = exporter.counts
     assert (counts.exported, counts.failed, counts.dropped) == (3 + 2 + EXPORT_BATCH_SPANS + 1, 2 + 5, 0)
+    for reason in ("503 Service Unavailable", "429 Too Many Requests", "400 Bad Request"):
+        assert caplog.text.count(f"do not reach {exporter.name}: the answer is {reason}") == 1
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,9 @@ def test_spans_become_lines_of_a_file_that_is_renamed_when_it_is_large(
     older, newer = Path(f"{path}.1").read_text().splitlines(), path.read_text().splitlines()
     names = [json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"] for line in (*older, *newer)]
     assert names == ["0", "1", "2", "3"]
+    assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}
+    with pytest.raises(ConfigInvalid, match="which cannot be written: Is a directory"):
+        FileTarget(str(tmp_path), {})
 
 
 def test_agent_gets_packets_and_standard_output_gets_lines() -> None:
@@ -207,5 +212,5 @@ def test_headers_are_read_from_a_file(tmp_path: Path) -> None:
     path.write_text("Authorization\n")
     with pytest.raises(ConfigInvalid, match="line 1"):
         read_headers(str(path))
-    with pytest.raises(ConfigInvalid, match="cannot be read"):
+    with pytest.raises(ConfigInvalid, match=r"cannot be read from .*missing: No such file or directory$"):
         read_headers(str(tmp_path / "missing"))
