@@ -91,7 +91,7 @@ class TraceResponse(Struct, kw_only=True):
     ]
     parent_span_id: Annotated[str | None, Meta(description="The span that sent it, from its `traceparent`.")]
     tracestate: str
-    truncated: Annotated[bool, Meta(description="There are more events than an answer has.")]
+    truncated: Annotated[bool, Meta(description="There are more messages or events than an answer has.")]
     messages: Annotated[list[TracedMessageJson], Meta(description="The message and its copies.")]
     events: Annotated[list[TraceEventJson], Meta(description="In the order of time.")]
 

@@ -84,7 +84,8 @@ def write_waterfall(row: Row, session: Session) -> None:
     terminal.write("\n")
     session.write(waterfall_rows(row, _BAR_CELLS), COLUMNS)
     if row["truncated"]:
-        session.note(f"the first {format_count(len(row['events']), 'event')}: there are more")
+        messages, events = format_count(len(row["messages"]), "message"), format_count(len(row["events"]), "event")
+        session.note(f"{messages} and {events}: there are more")
     if not row["sampled"]:
         session.note("the message is not sampled: some of its events may be missing")
 

@@ -5,8 +5,8 @@ import signal
 from pathlib import Path
 
 from goqueue.testing.broker import LocalBroker
-from tests.api.troubled import LIFE, SETTINGS, TRACE, live_troubled_life
-from tests.brokers import create, publish
+from tests.api.troubled import LIFE, SETTINGS, SPAN, TRACE, live_troubled_life
+from tests.brokers import ask, create, publish
 from tests.cli.programs import cli, running
 
 
@@ -50,3 +50,18 @@ def test_trace_follow_prints_traces_as_they_change(broker: LocalBroker) -> None:
         assert process.stdout.readline().split()[1:4] == [b"completed", b"orders/0@0", b"2"]
         process.send_signal(signal.SIGINT)
         process.communicate()
+
+
+def test_trace_get_says_that_there_are_more_messages_with_its_id(broker: LocalBroker) -> None:
+    create(broker.url, "orders")
+    for number in range(3):
+        publish(
+            broker.url, "orders", *[str(number)] * 27, partition=0, headers={"traceparent": f"00-{TRACE}-{SPAN}-01"}
+        )
+    for asked, first in ((TRACE, 0), ("orders/0@60", 60)):
+        shown = [cli(broker.url, "trace", "get", asked) for _ in range(2)]
+        assert shown[0].out == shown[1].out
+        assert f"  0  orders/0@{first}  start" in shown[0].out
+        assert "50 messages and 150 events: there are more" in shown[0].err
+    trace = ask(broker.url, "GET", "/topics/orders/partitions/0/messages/0/trace").json
+    assert (trace["truncated"], len({one["offset"] for one in trace["messages"]})) == (True, 50)

@@ -49,6 +49,7 @@ class JourneyAssembler:
         self._broker = broker
         self._store = store
         self._search = MessageSearch(broker)
+        self._is_truncated = False
         self._bytes_left = TRACE_LOST_SCAN_BYTES
         """Of logs that may still be searched for copies of which no record is left."""
 
@@ -61,11 +62,12 @@ class JourneyAssembler:
         position = self._search.derived_position(trace_id, may_read)
         if position is None:
             found = yield from self._with_trace_id(trace_id, may_read)
-            position = found[-1] if found else None
+            position = found[0] if found else None
         return None if position is None else (yield from self.of_message(*position, may_read))
 
     def of_message(self, ref: LogRef, offset: int, may_read: MayRead) -> Work[Journey | None]:
         """Return the journey of a message; None if nothing is known of it."""
+        self._is_truncated = False
         path = yield from self._path(ref, offset, may_read)
         start = path[0]
         messages: dict[Position, TracedMessage] = {}
@@ -75,14 +77,18 @@ class JourneyAssembler:
             return None
         if context is not None and self._follows_ids:
             others = yield from self._with_trace_id(context.trace_id, may_read)
-            for position in reversed(others):
-                if position not in messages and len(messages) < TRACE_HOPS_MAX:
+            for position in others:
+                if position in messages:
+                    continue
+                if len(messages) < TRACE_HOPS_MAX:
                     others_path = yield from self._path(*position, may_read)
                     other = others_path[0]
                     if (other.ref, other.offset) not in messages:
                         other.relation = "same_trace"
                         yield from self._gather(others_path, messages, events, may_read)
-        ordered, is_truncated = in_order(events)
+                else:
+                    self._is_truncated = True
+        ordered, has_more_events = in_order(events)
         is_sampled = any(self._store.ring.sampling.keeps_message(one.ref, one.offset) for one in messages.values())
         trace_id = context.trace_id if context is not None else trace_id_at(start.ref, start.offset)
         return Journey(
@@ -92,7 +98,7 @@ class JourneyAssembler:
             is_sampled,
             parent_span=None if context is None else context.span_id,
             state="" if context is None else context.state,
-            is_truncated=is_truncated,
+            is_truncated=has_more_events or self._is_truncated,
         )
 
     def _with_trace_id(self, trace_id: bytes, may_read: MayRead) -> Work[list[Position]]:
@@ -152,6 +158,7 @@ class JourneyAssembler:
             one.copies += copies
             waiting += copies
             events += events_of(one, records)
+        self._is_truncated |= any((one.ref, one.offset) not in messages for one in waiting)
         return context
 
     def _copies(self, one: TracedMessage, records: list[TraceRecord], may_read: MayRead) -> Work[list[TracedMessage]]:

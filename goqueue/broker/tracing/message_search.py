@@ -187,11 +187,11 @@ class MessageSearch:
         return (ref, offset) if partition is not None and 0 <= offset < partition.high_watermark else None
 
     def with_trace_id(self, trace_id: bytes, batches: Iterable[TraceRecord]) -> Work[list[Position]]:
-        """Return messages with this id in their `traceparent`, among batches that have headers.
+        """Return messages with this id in their `traceparent`, among batches that have headers, the oldest first.
 
         The newest parts of the logs are read first, and a bounded number of bytes.
         """
-        found: dict[Position, None] = {}
+        found: dict[Position, int] = {}
         left = TRACE_ID_SCAN_BYTES
         for ref, offset, end in self._parts(batches):
             partition = self.partition(ref)
@@ -203,12 +203,12 @@ class MessageSearch:
                     read = yield from partition.read_uncommitted(offset, READ_BYTES, skip_damage=True)
                 except GoQueueError:
                     break
-                offsets: list[int] = yield partial(_with_id, list(read.buffers), trace_id, end)
-                found.update(dict.fromkeys((ref, one) for one in offsets))
+                times: dict[int, int] = yield partial(_with_id, list(read.buffers), trace_id, end)
+                found.update(((ref, one), time_ns) for one, time_ns in times.items())
                 if read.next_offset <= offset:
                     break
                 left, offset = left - read.size, read.next_offset  # noqa: PLW2901 - as above
-        return list(found)[:TRACE_FOUND_MAX]
+        return sorted(found, key=lambda position: (found[position], position))
 
     def _parts(self, batches: Iterable[TraceRecord]) -> list[tuple[LogRef, int, int]]:
         """Return parts of logs that have these batches, the newest first: small batches are read together."""
@@ -223,14 +223,14 @@ class MessageSearch:
         return sorted(newest, key=lambda part: newest[part], reverse=True)
 
 
-def _with_id(buffers: list[memoryview], trace_id: bytes, end: int) -> list[int]:
-    """Return the offsets below `end` of messages whose `traceparent` has this id."""
-    offsets: list[int] = []
+def _with_id(buffers: list[memoryview], trace_id: bytes, end: int) -> dict[int, int]:
+    """Return the offsets below `end` of messages whose `traceparent` has this id, and their times."""
+    times: dict[int, int] = {}
     for message in (one for buffer in buffers for one in _containing(buffer, trace_id.hex().encode())):
         context = read_trace_context(message.headers)
         if context is not None and context.trace_id == trace_id and message.offset < end:
-            offsets.append(message.offset)
-    return offsets
+            times[message.offset] = message.timestamp_ns
+    return times
 
 
 def _containing(buffer: memoryview, needle: bytes) -> Iterator[StoredMessage]:

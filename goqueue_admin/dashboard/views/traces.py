@@ -165,7 +165,7 @@ def trace_numbers(trace: TraceJson) -> list[LabeledNumber]:
         _counted(len(trace["messages"]), "message"),
     ]
     if trace["truncated"]:
-        told.append(LabeledNumber("cut", "there are more events", "warn"))
+        told.append(LabeledNumber("cut", "there is more", "warn"))
     if not trace["sampled"]:
         told.append(LabeledNumber("not sampled", "events may be missing", "warn"))
     return told
