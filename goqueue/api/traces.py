@@ -110,7 +110,7 @@ class TraceStatsResponse(Struct, kw_only=True):
     sampling: Annotated[float, Meta(description="The rate of topics that set none.")]
     statuses: Annotated[dict[TraceStatus, int], Meta(description=f"Of the newest traces, at most {TRACE_STATUSES}.")]
     events: Annotated[dict[str, int], Meta(description="Records by event, since the broker started.")]
-    records: Annotated[int, Meta(description="Records in memory.")]
+    records: Annotated[int, Meta(description="Records in memory, since the broker started.")]
     sampled_out: Annotated[int, Meta(description="Records that were not kept, since the broker started.")]
     dropped: Annotated[int, Meta(description="Records that the disk refused or was too slow for.")]
     file_bytes: int
@@ -177,12 +177,13 @@ async def message_trace(call: ApiCall, query: MessageTraceQuery) -> TraceRespons
     offset = _offset(call.parameters["offset"])
     ref = LogRef(topic.name, partition.number, query.delayed)
     may_read = _may_read(call)
-    journey = await call.runtime.perform(call.runtime.tracer.assembler().of_message(ref, offset, may_read))
+    assembler = call.runtime.tracer.assembler()
+    journey = await call.runtime.perform(assembler.of_message(ref, offset, may_read))
     if journey is None:
         raise TraceNotFound(
             f"nothing is known of a {'delayed ' if query.delayed else ''}message {offset} in partition"
             f" {partition.number} of {quoted(topic.name)}",
-            hint=f"the partition has the offsets {partition.earliest} to {partition.high_watermark - 1}",
+            hint=await call.runtime.perform(assembler.explain_absence(ref, offset)),
         )
     return trace_response(call, journey)
 

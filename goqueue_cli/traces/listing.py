@@ -176,8 +176,8 @@ def stats(*, session: Session) -> None:
       goqueue-cli trace stats
       goqueue-cli trace stats -o json
 
-    Statuses are those of the newest traces. SAMPLED-OUT counts records that were not kept, DROPPED those that the disk
-    refused or was too slow for.
+    Statuses are those of the newest traces. RECORDS counts those in memory, since the broker started. SAMPLED-OUT
+    counts records that were not kept, DROPPED those that the disk refused or was too slow for.
     """
     with doing("show statistics of traces"), session.client() as client:
         found = dict(client.trace_stats())

@@ -42,6 +42,8 @@ def test_trace_has_what_a_consumer_produces_in_a_transaction(broker: LocalBroker
         ("orders", "transaction.committed"),
         ("invoices", "transaction.committed"),
     }
+    marker = ask(url, "GET", "/topics/invoices/partitions/0/messages/1/trace")
+    assert (marker.status, marker.json["hint"]) == (404, "offset 1 is the marker of a transaction's end, not a message")
     publish(url, "orders", "milk", partition=0, headers=sent(OTHER))
     app.begin()
     app.put("invoices", headers=sent(OTHER))
@@ -64,7 +66,12 @@ def test_trace_id_is_found_behind_many_newer_batches_with_headers(broker: LocalB
 def test_trace_of_a_delayed_message_ends_where_it_is_cancelled(broker: LocalBroker) -> None:
     url = broker.url
     create(url, "orders")
+    unknown = [f"/topics/orders/partitions/0/messages/7/trace?delayed={text}" for text in ("true", "false")]
     publish(url, "orders", "a", delay="1h")
+    assert [ask(url, "GET", one).json["hint"] for one in unknown] == [
+        "the delayed log of the partition has the offsets 0 to 0",
+        "the partition has no messages",
+    ]
     scheduled = trace_of(url, 0, query="?delayed=true")
     assert (scheduled["status"], scheduled["messages"][0]["state"]) == ("pending", "scheduled")
     told(ask(url, "PATCH", "/topics/orders/delayed/0/0", {"delay": "2h"}))

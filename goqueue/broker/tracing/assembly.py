@@ -106,6 +106,10 @@ class JourneyAssembler:
         batches = yield from self._store.find(TraceSelection(has_headers=True, may_read=may_read), _BATCHES_MAX)
         return (yield from self._search.with_trace_id(trace_id, batches))
 
+    def explain_absence(self, ref: LogRef, offset: int) -> Work[str]:
+        """Return why nothing is known of a message, for people."""
+        return self._search.explain_absence(ref, offset)
+
     # --- backwards ---
 
     def _path(self, ref: LogRef, offset: int, may_read: MayRead) -> Work[list[TracedMessage]]:

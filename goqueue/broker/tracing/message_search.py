@@ -79,6 +79,11 @@ class MessageSearch:
 
     def read(self, ref: LogRef, offset: int) -> Work[StoredMessage | None]:
         """Return a message; None if it is not there any more, or is damaged."""
+        record = yield from self._record(ref, offset)
+        return None if record is None or record.flags & frame.CONTROL else record
+
+    def _record(self, ref: LogRef, offset: int) -> Work[StoredMessage | None]:
+        """Return a message or a control record."""
         partition = self.partition(ref)
         if partition is None or not partition.earliest <= offset < partition.high_watermark:
             return None
@@ -87,8 +92,20 @@ class MessageSearch:
         except OffsetOutOfRange:
             return None
         message = frame.decode(read.buffers[0]) if read.buffers else None
-        is_there = message is not None and message.offset == offset and not message.flags & frame.CONTROL
-        return message if is_there else None
+        return message if message is not None and message.offset == offset else None
+
+    def explain_absence(self, ref: LogRef, offset: int) -> Work[str]:
+        """Return why there is no message at an offset, for people."""
+        partition = self.partition(ref)
+        name = "delayed log of the partition" if ref.is_delayed else "partition"
+        if partition is None or partition.earliest >= partition.high_watermark:
+            return f"the {name} has no messages"
+        record = yield from self._record(ref, offset)
+        if record is not None and record.flags & frame.CONTROL:
+            is_marker = record.flags & frame.TRANSACTIONAL and not ref.is_delayed
+            kind = "the marker of a transaction's end" if is_marker else "a record of the broker"
+            return f"offset {offset} is {kind}, not a message"
+        return f"the {name} has the offsets {partition.earliest} to {partition.high_watermark - 1}"
 
     # --- copies ---
 
