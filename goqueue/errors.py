@@ -256,6 +256,10 @@ class RuleNotFound(CallerError):
     """No access rule has this id."""
 
 
+class SchemaInvalid(CallerError):
+    """The text is not a schema of its format; `details` has the `path` and the `reason`."""
+
+
 class SegmentNotFound(CallerError):
     """No segment begins at this offset any more, or it was replaced."""
 
@@ -350,6 +354,10 @@ class PathInvalid(OperatorError):
 
 class RangeDamaged(OperatorError):
     """Stored bytes were changed or lost; `details` has the file, byte range and offsets."""
+
+
+class SchemasUnavailable(OperatorError):
+    """The packages that read schemas of a format are not installed."""
 
 
 class SparkFailed(OperatorError):

@@ -73,6 +73,7 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.runtime",
         "goqueue.broker",
         "goqueue.wire",
+        "goqueue.schemas",
         "goqueue.cluster",
         "goqueue.security",
         "goqueue.observe",
@@ -116,12 +117,13 @@ HOUSE: dict[str, tuple[str, ...]] = {
         "goqueue.broker.transactions.records",
         "goqueue.storage",
     ),
-    "goqueue.broker": ("goqueue.wire", "goqueue.security", "goqueue.storage"),
+    "goqueue.broker": ("goqueue.wire", "goqueue.schemas", "goqueue.security", "goqueue.storage"),
     "goqueue.cluster": ("goqueue.storage",),
     "goqueue.security": ("goqueue.storage",),
     "goqueue.observe": ("goqueue.wire", "goqueue.storage"),
     "goqueue.backup": ("goqueue.storage",),
-    "goqueue.client": ("goqueue.wire", "goqueue.storage.frame"),
+    "goqueue.client": ("goqueue.wire", "goqueue.schemas", "goqueue.storage.frame"),
+    "goqueue.schemas": (),
     "goqueue.wire": (),
     "goqueue.storage": (),
 }
@@ -182,6 +184,9 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pyarrow": ("goqueue.spark", "goqueue.sql", "goqueue.commands"),
     "pyspark": ("goqueue.spark",),
     "opentelemetry": ("goqueue.client",),
+    "jsonschema_rs": ("goqueue.schemas",),
+    "fastavro": ("goqueue.schemas",),
+    "google": ("goqueue.schemas",),
     "grpc": ("goqueue.observe",),
     "starlette": ("goqueue.api",),
     "uvicorn": ("goqueue.api",),
@@ -195,7 +200,7 @@ BOUNDED = {"pandas"}
 TYPES = {"typing-extensions"}
 
 # Cores decide by what they are handed: no clock, no chance, no network, no log of their own.
-CORES = ("goqueue.broker", "goqueue.cluster", "goqueue.security", "goqueue.storage")
+CORES = ("goqueue.broker", "goqueue.cluster", "goqueue.schemas", "goqueue.security", "goqueue.storage")
 SHELLS = ("goqueue.storage.disk", "goqueue.storage.flusher")
 OUTSIDE_WORLD = {"asyncio", "datetime", "logging", "random", "secrets", "select", "socket", "time", "uuid"}
 
@@ -217,6 +222,7 @@ LOADS_WITHOUT: dict[str, tuple[str, ...]] = {
     "goqueue.wire.trace_context": ("numpy", "asyncio", "crc32c", "dataclasses"),
     "goqueue.wire.leases": ("numpy", "asyncio", "crc32c", "dataclasses"),
     "goqueue.storage.frame": ("numpy", "asyncio"),
+    "goqueue.schemas.formats": ("numpy", "asyncio", "jsonschema_rs", "fastavro", "google"),
     "goqueue.client": ("numpy", "pyspark", "opentelemetry", "goqueue.broker", "goqueue.daemon"),
     "goqueue.console.session": ("numpy", "rich", "asyncio", "goqueue.client"),
     "goqueue.commands.main": ("numpy", "pydantic", "pyspark", "goqueue.daemon", "starlette", "uvicorn"),

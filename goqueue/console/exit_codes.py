@@ -24,6 +24,7 @@ _CODES: dict[type[errors.GoQueueError], int] = {
     errors.PathInvalid: USAGE,
     errors.QueryTooLarge: USAGE,
     errors.RequestInvalid: USAGE,
+    errors.SchemasUnavailable: USAGE,
     errors.SparkUnavailable: USAGE,
     errors.SqlUnavailable: USAGE,
     errors.TopicNameInvalid: USAGE,

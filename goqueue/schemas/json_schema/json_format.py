@@ -1,0 +1,222 @@
+"""JSON Schema as a format: parsing, compatibility, payloads."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any, cast
+
+import jsonschema_rs
+import msgspec
+
+from goqueue import limits
+from goqueue.schemas.json_schema.containment import Containment
+from goqueue.schemas.json_schema.document import (
+    ADDRESSES,
+    DRAFTS,
+    REFERENCES,
+    JsonDocument,
+    Subschema,
+    escaped,
+    joined,
+    read_json,
+    root_subschema,
+    subschemas,
+)
+from goqueue.schemas.json_schema.evaluation import compiled
+from goqueue.schemas.json_schema.facts import keywords
+from goqueue.schemas.schema_format import (
+    ROOT,
+    Incompatibility,
+    ParsedSchema,
+    PayloadProblem,
+    SchemaKind,
+    SchemaReference,
+    all_references,
+    schema_error,
+)
+
+REASON_LENGTH_MAX = 300
+"""Characters: reasons quote values, which can be long."""
+
+
+@dataclass(frozen=True, eq=False)
+class JsonSchema(ParsedSchema):
+    """A document of JSON Schema with all that it refers to."""
+
+    document: JsonDocument = field(kw_only=True, repr=False)
+    registry: jsonschema_rs.Registry | None = field(kw_only=True, repr=False)
+
+    @property
+    def value(self) -> Any:
+        return self.document.root.value
+
+    @cached_property
+    def normalized_text(self) -> str:
+        return _text(self.value, sort_keys=True)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The title, which naming strategies take for the record's name."""
+        title = self.value.get("title") if isinstance(self.value, dict) else None
+        return (title,) if isinstance(title, str) and title else ()
+
+
+class JsonFormat:
+    """Rules of JSON Schema, drafts 4, 6, 7, 2019-09 and 2020-12."""
+
+    kind = SchemaKind.JSON
+
+    def parse(self, text: str, references: Sequence[SchemaReference] = ()) -> JsonSchema:
+        value = read_json(text)
+        document = JsonDocument(root_subschema(value))
+        _check_meta(value, document.root.draft)
+        document.add(document.root)
+        resources = _add_references(document, references)
+        _check_references(document)
+        _check_cycles(document)
+        registry = jsonschema_rs.Registry(resources, draft=_library_draft(document)) if resources else None
+        schema = JsonSchema(SchemaKind.JSON, _text(value), tuple(references), document=document, registry=registry)
+        _compile(schema)
+        return schema
+
+    def incompatibilities(self, reader: ParsedSchema, writer: ParsedSchema) -> list[Incompatibility]:
+        if reader.fingerprint == writer.fingerprint:
+            return []
+        return Containment(cast("JsonSchema", reader).document, cast("JsonSchema", writer).document).problems()
+
+    def validator(self, schema: ParsedSchema) -> "JsonValidator":
+        return JsonValidator(_compile(cast("JsonSchema", schema)))
+
+
+class JsonValidator:
+    """Validates payloads of JSON."""
+
+    def __init__(self, compiled_schema: jsonschema_rs.Validator) -> None:
+        self._decode = msgspec.json.Decoder().decode
+        self._is_valid = compiled_schema.is_valid
+        self._errors = compiled_schema.iter_errors
+
+    def problems(self, payload: bytes) -> list[PayloadProblem]:
+        try:
+            value = self._decode(payload)
+            if self._is_valid(value):
+                return []
+            errors = islice(self._errors(value), limits.PAYLOAD_PROBLEMS_MAX)
+            return [PayloadProblem(_pointer(error.instance_path), _shortened(error.message)) for error in errors]
+        except msgspec.DecodeError as error:
+            return [PayloadProblem("", f"not JSON: {error}")]
+        except (RecursionError, ValueError) as error:
+            return [PayloadProblem("", _shortened(str(error)))]
+
+
+def _pointer(path: Sequence[str | int]) -> str:
+    return "".join(f"/{escaped(name)}" for name in path)
+
+
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= REASON_LENGTH_MAX else f"{reason[:REASON_LENGTH_MAX]}…"
+
+
+def _text(value: Any, *, sort_keys: bool = False) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+
+
+def _check_meta(value: Any, draft: int) -> None:
+    """Check that keywords have values that they can have."""
+    if not isinstance(value, dict):
+        return
+    try:
+        jsonschema_rs.meta.validate({**value, "$schema": ADDRESSES[draft]})
+    except ValueError as error:
+        path = getattr(error, "instance_path", ())
+        raise schema_error(ROOT + _pointer(path), _shortened(getattr(error, "message", str(error)))) from None
+
+
+def _add_references(document: JsonDocument, references: Sequence[SchemaReference]) -> list[tuple[str, Any]]:
+    """Index the schemas that are referred to by name, and return the addresses that lead to them."""
+    found: dict[str, Any] = {}
+    addresses = {document.root.address}
+    needed = all_references(references)
+    for reference in needed:
+        schema = reference.schema
+        if not isinstance(schema, JsonSchema):
+            raise schema_error(ROOT, f"the reference {reference.name!r} is a schema of {schema.kind}")
+        addresses.add(root_subschema(schema.value, joined(document.root.address, reference.name)).address)
+    for reference in needed:
+        schema = cast("JsonSchema", reference.schema)
+        for base in addresses:
+            alias = joined(base, reference.name)
+            root = root_subschema(schema.value, alias)
+            document.add(root)
+            document.resources.setdefault(alias, root)
+            found.setdefault(alias, schema.value)
+    found.pop(document.root.address, None)
+    return list(found.items())
+
+
+def _check_references(document: JsonDocument) -> None:
+    for part in subschemas(document.root):
+        if not isinstance(part.value, dict):
+            continue
+        for keyword in REFERENCES:
+            reference = part.value.get(keyword)
+            if not isinstance(reference, str) or reference.rstrip("#") in DRAFTS:
+                continue
+            if document.resolve(reference, part) is None:
+                raise schema_error(
+                    f"{part.pointer}/{keyword}",
+                    f"{reference!r} leads to no schema; addresses are never fetched",
+                    hint="add the schema to the references under this name",
+                )
+
+
+def _check_cycles(document: JsonDocument) -> None:
+    """Refuse references that lead back to themselves for the same value: evaluation would never end."""
+    is_done: dict[int, bool] = {}
+    stack = [(part, False) for part in subschemas(document.root) if isinstance(part.value, dict)]
+    while stack:
+        part, is_left = stack.pop()
+        if is_left:
+            is_done[id(part.value)] = True
+        elif id(part.value) not in is_done:
+            is_done[id(part.value)] = False
+            stack.append((part, True))
+            for needed in _for_same_value(part, document):
+                if is_done.get(id(needed.value)) is False:
+                    raise schema_error(part.pointer, "the reference leads back to itself for the same value")
+                stack.append((needed, False))
+
+
+def _for_same_value(part: Subschema, document: JsonDocument) -> list[Subschema]:
+    """Return the schemas that are evaluated for the same value."""
+    stated = keywords(part)
+    found = [part.child(name) for name in ("not", "if", "then", "else") if name in stated]
+    for name in ("allOf", "anyOf", "oneOf"):
+        found += [part.child(name, index) for index in range(len(stated.get(name, ())))]
+    for name in ("dependencies", "dependentSchemas"):
+        found += [part.child(name, key) for key in stated.get(name, ())]
+    for name in REFERENCES:
+        if isinstance(stated.get(name), str) and (target := document.resolve(stated[name], part)) is not None:
+            found.append(target)
+    return [one for one in found if isinstance(one.value, dict)]
+
+
+def _library_draft(document: JsonDocument) -> int:
+    drafts = {
+        4: jsonschema_rs.Draft4,
+        6: jsonschema_rs.Draft6,
+        7: jsonschema_rs.Draft7,
+        2019: jsonschema_rs.Draft201909,
+        2020: jsonschema_rs.Draft202012,
+    }
+    return drafts[document.root.draft]
+
+
+def _compile(schema: JsonSchema) -> jsonschema_rs.Validator:
+    try:
+        return compiled(schema.value, schema.document.root.draft, schema.registry)
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        path = getattr(error, "instance_path", ())
+        raise schema_error(ROOT + _pointer(path), _shortened(getattr(error, "message", str(error)))) from None
