@@ -28,12 +28,12 @@ def items(check: Comparison, facts: Facts, part: Subschema, path: str) -> Proble
             continue
         place = _place(part, index) if index < len(prefix) else rest_path
         item = _item(facts, layouts, index)
-        for problem in check.compare(item, wanted, f"{path}/{place}"):
+        for problem in check.compare_inner(item, wanted, f"{path}/{place}"):
             yield _explained(problem, f"{path}/{place}", index)
         if item.is_impossible:
             return  # the array ends before this item
     if rest is not None and (longest is None or mentioned < longest):
-        yield from check.compare(_item(facts, layouts, mentioned), rest, f"{path}/{rest_path}")
+        yield from check.compare_inner(_item(facts, layouts, mentioned), rest, f"{path}/{rest_path}")
 
 
 def _explained(problem: Incompatibility, place: str, index: int) -> Incompatibility:

@@ -41,7 +41,9 @@ class Containment:
         self.reader = reader
         self.writer = writer
         self._left = limits.SCHEMA_COMPARISONS_MAX
-        self._open: dict[Pair, int] = {}
+        self._open: dict[Pair, tuple[int, int]] = {}  # with their depths, and levels of nested values
+        self._level = 0
+        self._is_cut = False  # a pair was met again for the same value, which proves nothing
         self._assumed = _NEVER  # the outermost open pair that was assumed to hold
         self._held: set[Pair] = set()
         self._failed: dict[Pair, tuple[str, list[Incompatibility]]] = {}
@@ -64,9 +66,21 @@ class Containment:
         if pair in self._failed:
             return _moved(*self._failed[pair], path)
         if pair in self._open:
-            self._assumed = min(self._assumed, self._open[pair])
+            depth, level = self._open[pair]
+            if level == self._level:
+                self._is_cut = True
+                return [Incompatibility(path, "this depends on itself for the same value")]
+            self._assumed = min(self._assumed, depth)
             return []
         return self._compare_new(pair, facts, reader, path)
+
+    def compare_inner(self, facts: Facts, reader: Subschema, path: str) -> list[Incompatibility]:
+        """Compare what is inside a value: an item, a property, or its name."""
+        self._level += 1
+        try:
+            return self.compare(facts, reader, path)
+        finally:
+            self._level -= 1
 
     def contains(self, facts: Facts, reader: Subschema) -> bool:
         return not self.compare(facts, reader, ROOT)
@@ -77,18 +91,20 @@ class Containment:
         if self._left < 0 or depth > limits.SCHEMA_COMPARISON_DEPTH_MAX:
             raise TooManyComparisons
         self._kept.append(facts)
-        self._open[pair] = depth
+        self._open[pair] = (depth, self._level)
         outer, self._assumed = self._assumed, _NEVER
+        was_cut, self._is_cut = self._is_cut, False
         try:
             parts = conjuncts(reader, self.reader)
             found = [problem for part in parts for problem in self._compare_part(facts, part, path)]
         finally:
             del self._open[pair]
-        if found:
+        if found and not self._is_cut:
             self._failed[pair] = (path, found)
-        elif self._assumed >= depth:  # true whatever the pairs around it turn out to be
+        elif not found and self._assumed >= depth:  # true whatever the pairs around it turn out to be
             self._held.add(pair)
         self._assumed = min(outer, self._assumed if self._assumed < depth else _NEVER)
+        self._is_cut = was_cut or (self._is_cut and bool(found))
         return found
 
     def _compare_part(self, facts: Facts, part: Subschema, path: str) -> list[Incompatibility]:

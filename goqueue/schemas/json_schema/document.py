@@ -1,13 +1,12 @@
 """Documents of JSON Schema: reading, limits, identifiers, references inside the document and to other documents."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from goqueue import limits
-from goqueue.schemas.schema_format import ROOT, check_text, schema_error
+from goqueue.schemas.json_text import escaped
+from goqueue.schemas.schema_format import ROOT, schema_error
 
 BASE = "json-schema:///"
 """The address of a document that has no `$id`, as in the validator's library."""
@@ -61,10 +60,6 @@ def joined(address: str, reference: str) -> str:
         return reference
     _, _, found = urljoin(f"http://{rest or '/'}", reference).partition("://")
     return f"{scheme}://{found}"
-
-
-def escaped(name: str | int) -> str:
-    return str(name).replace("~", "~0").replace("/", "~1")
 
 
 def entered(value: Any, address: str, pointer: str, draft: int) -> Subschema:
@@ -173,58 +168,6 @@ def _children(part: Subschema) -> Iterator[Subschema]:
             yield from (part.child(keyword, index) for index in range(len(value)))
         elif keyword in IN_PLACE:
             yield part.child(keyword)
-
-
-def read_json(text: str) -> Any:
-    """Decode a schema's text within the limits. Numbers that Python cannot hold and repeated keys are refused."""
-    check_text(text)
-    try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise schema_error(ROOT, f"more than {limits.SCHEMA_DEPTH_MAX} levels deep") from None
-    except json.JSONDecodeError as error:
-        raise schema_error(ROOT, f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
-    except ValueError as error:
-        raise schema_error(ROOT, f"not JSON: {error}") from None
-    _check_size(value)
-    return value
-
-
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        repeated = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {repeated!r} is repeated")
-    return found
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is not a number of JSON")
-
-
-def _check_size(value: Any) -> None:
-    """Walk without recursion, so that no depth can exhaust the stack."""
-    nodes = 0
-    level = [(ROOT, value)]
-    depth = 0
-    while level:
-        nodes += len(level)
-        if nodes > limits.SCHEMA_NODES_MAX:
-            raise schema_error(ROOT, f"more than {limits.SCHEMA_NODES_MAX:,} keywords and values")
-        if depth > limits.SCHEMA_DEPTH_MAX:
-            raise schema_error(level[0][0], f"more than {limits.SCHEMA_DEPTH_MAX} levels deep")
-        level = [child for path, node in level for child in _members(path, node)]
-        depth += 1
-
-
-def _members(path: str, node: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(node, float) and node in {float("inf"), float("-inf")}:
-        raise schema_error(path, "a number is too large")
-    if isinstance(node, dict):
-        yield from ((f"{path}/{escaped(name)}", member) for name, member in node.items())
-    elif isinstance(node, list):
-        yield from ((f"{path}/{index}", member) for index, member in enumerate(node))
 
 
 def root_subschema(value: Any, address: str = BASE) -> Subschema:

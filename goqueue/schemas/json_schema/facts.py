@@ -67,16 +67,20 @@ def is_static(part: Subschema, keyword: str, document: JsonDocument) -> bool:
 class Facts:
     """The conjunction of some schemas of the writer's document."""
 
-    def __init__(self, parts: Iterable[Subschema], document: JsonDocument) -> None:
+    def __init__(
+        self, parts: Iterable[Subschema], document: JsonDocument, *, expanded: Iterable[Subschema] = ()
+    ) -> None:
+        """Take the conjunction of `parts`, and of those whose own conjuncts are among the expanded ones already."""
         self.document = document
-        found = {id(one.value): one for part in parts for one in conjuncts(part, document)}
+        found = {id(one.value): one for one in expanded}
+        found |= {id(one.value): one for part in parts for one in conjuncts(part, document)}
         self.parts = list(found.values())
         self.key = frozenset(found)
         self.types = self._types()
         self.is_impossible = not self.types or any(_is_false(part) for part in self.parts)
 
     def with_parts(self, *parts: Subschema) -> "Facts":
-        return Facts([*self.parts, *parts], self.document)
+        return Facts(parts, self.document, expanded=self.parts)
 
     def with_type(self, name: str) -> "Facts":
         return self.with_parts(Subschema(_OF_TYPE[name], "", "", 0))
@@ -85,7 +89,7 @@ class Facts:
         """Return facts in which one part lacks some keywords: their alternatives are being looked at one by one."""
         names_dropped = frozenset(("allOf", *IN_CONJUNCTION, *names))
         others = [one for one in self.parts if one is not part]
-        return Facts([*others, self.document.without(part, names_dropped)], self.document)
+        return Facts((), self.document, expanded=[*others, self.document.without(part, names_dropped)])
 
     def splits(self) -> Iterator[list["Facts"]]:
         """Yield ways to divide the values into shares: by branches, by conditions, by types."""

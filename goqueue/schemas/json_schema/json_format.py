@@ -1,6 +1,5 @@
 """JSON Schema as a format: parsing, compatibility, payloads."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,14 +17,13 @@ from goqueue.schemas.json_schema.document import (
     REFERENCES,
     JsonDocument,
     Subschema,
-    escaped,
     joined,
-    read_json,
     root_subschema,
     subschemas,
 )
 from goqueue.schemas.json_schema.evaluation import compiled
 from goqueue.schemas.json_schema.facts import keywords
+from goqueue.schemas.json_text import compact_json, escaped, read_json
 from goqueue.schemas.schema_format import (
     ROOT,
     Incompatibility,
@@ -54,7 +52,7 @@ class JsonSchema(ParsedSchema):
 
     @cached_property
     def normalized_text(self) -> str:
-        return _text(self.value, sort_keys=True)
+        return compact_json(self.value, sort_keys=True)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +75,9 @@ class JsonFormat:
         _check_references(document)
         _check_cycles(document)
         registry = jsonschema_rs.Registry(resources, draft=_library_draft(document)) if resources else None
-        schema = JsonSchema(SchemaKind.JSON, _text(value), tuple(references), document=document, registry=registry)
+        schema = JsonSchema(
+            SchemaKind.JSON, compact_json(value), tuple(references), document=document, registry=registry
+        )
         _compile(schema)
         return schema
 
@@ -117,10 +117,6 @@ def _pointer(path: Sequence[str | int]) -> str:
 
 def _shortened(reason: str) -> str:
     return reason if len(reason) <= REASON_LENGTH_MAX else f"{reason[:REASON_LENGTH_MAX]}…"
-
-
-def _text(value: Any, *, sort_keys: bool = False) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
 
 
 def _check_meta(value: Any, draft: int) -> None:

@@ -5,10 +5,11 @@ from typing import Any
 
 from goqueue.schemas.json_schema.array_rules import EVALUATORS
 from goqueue.schemas.json_schema.comparison import Comparison
-from goqueue.schemas.json_schema.document import Subschema, escaped
+from goqueue.schemas.json_schema.document import Subschema
 from goqueue.schemas.json_schema.evaluation import matches
 from goqueue.schemas.json_schema.facts import Facts, conjuncts, keywords
 from goqueue.schemas.json_schema.value_rules import count_limit
+from goqueue.schemas.json_text import escaped
 from goqueue.schemas.schema_format import Incompatibility
 
 Problems = Iterator[Incompatibility]
@@ -25,7 +26,7 @@ def properties(check: Comparison, facts: Facts, part: Subschema, path: str) -> P
         wanted = _schemas_for(part, name)
         known = property_facts(facts, name)
         for schema, place in wanted:
-            found = check.compare(known, schema, f"{path}/{place}")
+            found = check.compare_inner(known, schema, f"{path}/{place}")
             if found and not any(name in _table(one, "properties") for one in facts.parts) and name in own:
                 yield _added(facts, f"{path}/{place}")
             elif found and name not in own:
@@ -65,15 +66,15 @@ def other_properties(check: Comparison, facts: Facts, part: Subschema, path: str
         else:  # its names may match any pattern of the writer, or none
             known = [others, *(_pattern_facts(facts, one) for one in _patterns(facts))]
         for one in known:
-            if found := check.compare(one, schema, place):
+            if found := check.compare_inner(one, schema, place):
                 yield from found
                 break
     if rest is None:
         return
     for pattern in _patterns(facts):
         if pattern not in own:
-            yield from check.compare(_pattern_facts(facts, pattern), rest, f"{path}/{rest_name}")
-    found = check.compare(others, rest, f"{path}/{rest_name}")
+            yield from check.compare_inner(_pattern_facts(facts, pattern), rest, f"{path}/{rest_name}")
+    found = check.compare_inner(others, rest, f"{path}/{rest_name}")
     is_closed = any(problem.path == f"{path}/{rest_name}" for problem in found)
     if is_closed:
         found = [Incompatibility(f"{path}/{rest_name}", "the reader refuses other properties, the writer allows them")]
@@ -120,7 +121,7 @@ def property_names(check: Comparison, facts: Facts, part: Subschema, path: str) 
         return
     stated = [one.child("propertyNames") for one in facts.holders("propertyNames") if one.draft >= 6]
     known = Facts([STRING, *stated], facts.document)
-    yield from check.compare(known, part.child("propertyNames"), f"{path}/propertyNames")
+    yield from check.compare_inner(known, part.child("propertyNames"), f"{path}/propertyNames")
 
 
 def dependencies(check: Comparison, facts: Facts, part: Subschema, path: str) -> Problems:
