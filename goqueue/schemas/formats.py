@@ -11,6 +11,7 @@ from goqueue.schemas.schema_format import SchemaFormat, SchemaKind
 _MODULES = {
     SchemaKind.AVRO: ("goqueue.schemas.avro.avro_format", "AvroFormat", "json"),
     SchemaKind.JSON: ("goqueue.schemas.json_schema.json_format", "JsonFormat", "jsonschema_rs"),
+    SchemaKind.PROTOBUF: ("goqueue.schemas.protobuf.protobuf_format", "ProtobufFormat", "google.protobuf"),
 }
 
 

@@ -12,7 +12,7 @@ from goqueue.schemas.schema_format import ParsedSchema, SchemaKind
 AVRO = schema_format(SchemaKind.AVRO)
 
 
-@pytest.mark.parametrize("kind", [SchemaKind.AVRO, SchemaKind.JSON])
+@pytest.mark.parametrize("kind", SchemaKind)
 def test_format_is_found_by_its_kind(kind: SchemaKind) -> None:
     assert schema_format(kind).kind is kind
 
