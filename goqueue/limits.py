@@ -397,19 +397,6 @@ TRACE_STATUSES = 100  # the newest traces, whose statuses are counted
 TRACES = 50  # of a list that does not say how many
 TRACES_MAX = 500
 
-# --- schemas ---
-SCHEMA_BYTES_MAX = MIB  # of a schema's text; large ones in use have some 100 KiB
-SCHEMA_DEPTH_MAX = 100  # of nested types, so that no recursion reaches Python's limit of 1,000 frames
-SCHEMA_NODES_MAX = 50_000  # types, fields and keywords together: each costs memory in every cache
-SCHEMA_REFERENCES_MAX = 200  # schemas that one needs, those of its references included
-SCHEMA_COMPARISONS_MAX = 20_000  # pairs of types in one check: nested choices multiply; about 0.5 s
-SCHEMA_COMPARISON_DEPTH_MAX = 60  # nested comparisons, each of which takes about 10 frames of Python
-SCHEMA_INCOMPATIBILITIES_MAX = 100  # reported for one pair of schemas
-PAYLOAD_PROBLEMS_MAX = 20  # reported for one message
-PAYLOAD_DEPTH_MAX = 100  # of nested values: Protobuf's parsers use the same
-PATTERN_BYTES_MAX = MIB  # of one compiled regular expression
-PATTERN_STEPS_MAX = 10_000  # of backtracking in one regular expression: about a millisecond
-
 # --- names ---
 LOG_NAME_BYTES_MAX = 255  # of one part; the file systems' own limit
 LOG_DEPTH_MAX = 4  # parts of a name: topic, partition, and a log that belongs to a partition

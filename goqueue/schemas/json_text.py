@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.schema_format import ROOT, check_text, schema_error
 
 

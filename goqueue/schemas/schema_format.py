@@ -7,8 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from goqueue import limits
 from goqueue.errors import SchemaInvalid
+from goqueue.schemas import limits
 
 ROOT = "#"
 """The path of the whole schema; paths of parts continue it: `#/properties/id`, `#/Order/lines`, `#/Order.total`."""

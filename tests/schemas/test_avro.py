@@ -7,8 +7,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from goqueue import limits
 from goqueue.errors import SchemaInvalid
+from goqueue.schemas import limits
 from goqueue.schemas.avro.avro_format import AvroFormat, AvroSchema
 from goqueue.schemas.schema_format import SchemaReference
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from goqueue import limits
 from goqueue.errors import SchemaInvalid
+from goqueue.schemas import limits
 from goqueue.schemas.formats import schema_format
 from goqueue.schemas.json_schema.json_format import JsonFormat
 from goqueue.schemas.schema_format import ParsedSchema, SchemaKind, SchemaReference
@@ -125,6 +125,18 @@ def test_payload_problems_name_path_and_reason_and_are_bounded() -> None:
     assert all(len(problem.reason) < 400 for problem in problems)
     for broken in (b"", b"{", b"\xff", b"[" * 1_000_000, b'{"id":1}x'):
         assert validator.problems(broken)[0].path == ""
+
+
+def test_payload_with_very_many_problems_is_refused_without_listing_them() -> None:
+    validator = JSON.validator(parsed({"anyOf": [{"items": INTEGER}, {"items": {"type": "boolean"}}]}))
+    for count in (10, 1_000, 100_000):
+        assert 1 <= len(validator.problems(json.dumps(["x"] * count).encode())) <= limits.PAYLOAD_PROBLEMS_MAX
+
+
+def test_alternatives_that_multiply_by_references_are_refused() -> None:
+    definitions: Any = {f"d{level}": {"anyOf": [{"$ref": f"#/definitions/d{level + 1}"}] * 2} for level in range(30)}
+    with pytest.raises(SchemaInvalid, match="schemas apply to one value"):
+        parsed({"$ref": "#/definitions/d0", "definitions": {**definitions, "d30": INTEGER}})
 
 
 def test_pattern_that_backtracks_without_end_is_stopped() -> None:

@@ -7,7 +7,8 @@ that nest without end are refused, where a library in C exhausts the stack and e
 
 from collections.abc import Callable
 
-from goqueue import limits
+from goqueue.schemas import limits
+from goqueue.schemas.avro.quick_check import Doubt, quick_check
 from goqueue.schemas.avro.types import AvroType
 from goqueue.schemas.schema_format import PayloadProblem
 
@@ -30,9 +31,16 @@ class AvroValidator:
     """Validates payloads in Avro's binary encoding. The first problem ends a payload: nothing after it can be read."""
 
     def __init__(self, root: AvroType) -> None:
-        self._step = _Compiler().step(root)
+        compiler = _Compiler()
+        self._step = compiler.step(root)
+        self._is_surely_valid = quick_check(root, compiler.step)
 
     def problems(self, payload: bytes) -> list[PayloadProblem]:
+        try:
+            if self._is_surely_valid is not None and self._is_surely_valid(payload):
+                return []
+        except (IndexError, Doubt, _Mismatch):
+            pass
         try:
             end = self._step(payload, 0)
         except _Mismatch as mismatch:

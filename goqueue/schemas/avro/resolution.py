@@ -4,7 +4,7 @@ As in Avro's library for Java, names are compared without their namespaces, and 
 types that read the same bytes as different values are incompatible, where that library looks at the bytes only.
 """
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.avro.types import NO_DEFAULT, AvroType
 from goqueue.schemas.schema_format import ROOT, Incompatibility
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.schema_format import ROOT, schema_error
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})

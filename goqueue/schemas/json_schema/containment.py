@@ -14,7 +14,7 @@ other.
 
 from collections.abc import Iterable
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.json_schema import array_rules, choice_rules, object_rules, value_rules
 from goqueue.schemas.json_schema.document import JsonDocument, Subschema
 from goqueue.schemas.json_schema.evaluation import accepts

@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.json_schema.document import REFERENCES, Subschema, subschemas
 from goqueue.schemas.json_schema.facts import keywords, same_value
 

@@ -3,40 +3,33 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import Any, cast
 
 import jsonschema_rs
-import msgspec
 
-from goqueue import limits
 from goqueue.schemas.json_schema.containment import Containment
 from goqueue.schemas.json_schema.document import (
     ADDRESSES,
     DRAFTS,
     REFERENCES,
     JsonDocument,
-    Subschema,
     joined,
     root_subschema,
     subschemas,
 )
 from goqueue.schemas.json_schema.evaluation import compiled
-from goqueue.schemas.json_schema.facts import keywords
-from goqueue.schemas.json_text import compact_json, escaped, read_json
+from goqueue.schemas.json_schema.payloads import JsonValidator, pointer, shortened
+from goqueue.schemas.json_schema.width import evaluation_width
+from goqueue.schemas.json_text import compact_json, read_json
 from goqueue.schemas.schema_format import (
     ROOT,
     Incompatibility,
     ParsedSchema,
-    PayloadProblem,
     SchemaKind,
     SchemaReference,
     all_references,
     schema_error,
 )
-
-REASON_LENGTH_MAX = 300
-"""Characters: reasons quote values, which can be long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +38,8 @@ class JsonSchema(ParsedSchema):
 
     document: JsonDocument = field(kw_only=True, repr=False)
     registry: jsonschema_rs.Registry | None = field(kw_only=True, repr=False)
+    width: int = field(kw_only=True, repr=False)
+    """The number of schemas that one value is compared with at most."""
 
     @property
     def value(self) -> Any:
@@ -73,10 +68,15 @@ class JsonFormat:
         document.add(document.root)
         resources = _add_references(document, references)
         _check_references(document)
-        _check_cycles(document)
+        width = evaluation_width(document)
         registry = jsonschema_rs.Registry(resources, draft=_library_draft(document)) if resources else None
         schema = JsonSchema(
-            SchemaKind.JSON, compact_json(value), tuple(references), document=document, registry=registry
+            SchemaKind.JSON,
+            compact_json(value),
+            tuple(references),
+            document=document,
+            registry=registry,
+            width=width,
         )
         _compile(schema)
         return schema
@@ -86,37 +86,9 @@ class JsonFormat:
             return []
         return Containment(cast("JsonSchema", reader).document, cast("JsonSchema", writer).document).problems()
 
-    def validator(self, schema: ParsedSchema) -> "JsonValidator":
-        return JsonValidator(_compile(cast("JsonSchema", schema)))
-
-
-class JsonValidator:
-    """Validates payloads of JSON."""
-
-    def __init__(self, compiled_schema: jsonschema_rs.Validator) -> None:
-        self._decode = msgspec.json.Decoder().decode
-        self._is_valid = compiled_schema.is_valid
-        self._errors = compiled_schema.iter_errors
-
-    def problems(self, payload: bytes) -> list[PayloadProblem]:
-        try:
-            value = self._decode(payload)
-            if self._is_valid(value):
-                return []
-            errors = islice(self._errors(value), limits.PAYLOAD_PROBLEMS_MAX)
-            return [PayloadProblem(_pointer(error.instance_path), _shortened(error.message)) for error in errors]
-        except msgspec.DecodeError as error:
-            return [PayloadProblem("", f"not JSON: {error}")]
-        except (RecursionError, ValueError) as error:
-            return [PayloadProblem("", _shortened(str(error)))]
-
-
-def _pointer(path: Sequence[str | int]) -> str:
-    return "".join(f"/{escaped(name)}" for name in path)
-
-
-def _shortened(reason: str) -> str:
-    return reason if len(reason) <= REASON_LENGTH_MAX else f"{reason[:REASON_LENGTH_MAX]}…"
+    def validator(self, schema: ParsedSchema) -> JsonValidator:
+        document = cast("JsonSchema", schema)
+        return JsonValidator(_compile(document), document.width)
 
 
 def _check_meta(value: Any, draft: int) -> None:
@@ -127,7 +99,7 @@ def _check_meta(value: Any, draft: int) -> None:
         jsonschema_rs.meta.validate({**value, "$schema": ADDRESSES[draft]})
     except ValueError as error:
         path = getattr(error, "instance_path", ())
-        raise schema_error(ROOT + _pointer(path), _shortened(getattr(error, "message", str(error)))) from None
+        raise schema_error(ROOT + pointer(path), shortened(getattr(error, "message", str(error)))) from None
 
 
 def _add_references(document: JsonDocument, references: Sequence[SchemaReference]) -> list[tuple[str, Any]]:
@@ -168,37 +140,6 @@ def _check_references(document: JsonDocument) -> None:
                 )
 
 
-def _check_cycles(document: JsonDocument) -> None:
-    """Refuse references that lead back to themselves for the same value: evaluation would never end."""
-    is_done: dict[int, bool] = {}
-    stack = [(part, False) for part in subschemas(document.root) if isinstance(part.value, dict)]
-    while stack:
-        part, is_left = stack.pop()
-        if is_left:
-            is_done[id(part.value)] = True
-        elif id(part.value) not in is_done:
-            is_done[id(part.value)] = False
-            stack.append((part, True))
-            for needed in _for_same_value(part, document):
-                if is_done.get(id(needed.value)) is False:
-                    raise schema_error(part.pointer, "the reference leads back to itself for the same value")
-                stack.append((needed, False))
-
-
-def _for_same_value(part: Subschema, document: JsonDocument) -> list[Subschema]:
-    """Return the schemas that are evaluated for the same value."""
-    stated = keywords(part)
-    found = [part.child(name) for name in ("not", "if", "then", "else") if name in stated]
-    for name in ("allOf", "anyOf", "oneOf"):
-        found += [part.child(name, index) for index in range(len(stated.get(name, ())))]
-    for name in ("dependencies", "dependentSchemas"):
-        found += [part.child(name, key) for key in stated.get(name, ())]
-    for name in REFERENCES:
-        if isinstance(stated.get(name), str) and (target := document.resolve(stated[name], part)) is not None:
-            found.append(target)
-    return [one for one in found if isinstance(one.value, dict)]
-
-
 def _library_draft(document: JsonDocument) -> int:
     drafts = {
         4: jsonschema_rs.Draft4,
@@ -215,4 +156,4 @@ def _compile(schema: JsonSchema) -> jsonschema_rs.Validator:
         return compiled(schema.value, schema.document.root.draft, schema.registry)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         path = getattr(error, "instance_path", ())
-        raise schema_error(ROOT + _pointer(path), _shortened(getattr(error, "message", str(error)))) from None
+        raise schema_error(ROOT + pointer(path), shortened(getattr(error, "message", str(error)))) from None

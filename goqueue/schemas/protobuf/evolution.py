@@ -7,7 +7,7 @@ with bytes. A number may not become repeated, since packed numbers would be read
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.protobuf.linker import declarations
 from goqueue.schemas.schema_format import ROOT, Incompatibility
 

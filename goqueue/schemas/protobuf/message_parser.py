@@ -4,7 +4,7 @@ from typing import Any
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, UninterpretedOption
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.protobuf.enum_parser import FIELD_MAX, number_range, read_enum, read_reserved
 from goqueue.schemas.protobuf.option_parser import read_inline_options, read_option_statement
 from goqueue.schemas.protobuf.tokens import TokenReader

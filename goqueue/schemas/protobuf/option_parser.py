@@ -5,7 +5,7 @@ from typing import Any
 
 from google.protobuf.descriptor_pb2 import UninterpretedOption
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.protobuf.tokens import TokenReader, whole_number
 
 Take = Callable[[UninterpretedOption], bool]

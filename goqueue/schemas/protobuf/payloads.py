@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.schema_format import PayloadProblem
 
 INDEXES_MAX = limits.SCHEMA_DEPTH_MAX

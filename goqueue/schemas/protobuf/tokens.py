@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple, NoReturn
 
-from goqueue import limits
+from goqueue.schemas import limits
 from goqueue.schemas.schema_format import ROOT, schema_error
 
 _TOKEN = re.compile(
