@@ -265,5 +265,40 @@ def test_comparison_of_nested_alternatives_ends_within_the_limits() -> None:
     assert reasons(tree(7, 0), tree(7, 1)) != []
 
 
+def test_long_chains_of_definitions_and_many_kinds_of_events_are_compared() -> None:
+    def chain(length: int, least: int) -> Any:
+        def choice(index: int) -> Any:
+            return {"anyOf": [{"$ref": f"#/definitions/d{index % length}"}, {"type": "null"}]}
+
+        definitions = {
+            f"d{index}": {"properties": {"a": choice(3 * index + 1), "b": choice(index + 1)}, "minProperties": least}
+            for index in range(length)
+        }
+        return {"definitions": definitions, "$ref": "#/definitions/d0"}
+
+    def events(count: int, longest: int) -> Any:
+        return {
+            "oneOf": [
+                {
+                    "type": "object",
+                    "required": ["kind"],
+                    "properties": {"kind": {"const": f"e{number}"}, **{f"p{part}": text(longest) for part in range(8)}},
+                    "additionalProperties": False,
+                }
+                for number in range(count)
+            ]
+        }
+
+    def text(longest: int) -> Any:
+        return {"type": "string", "maxLength": longest}
+
+    assert reasons(chain(100, 0), chain(100, 1)) == []
+    assert reasons(chain(100, 1), chain(100, 0)) != []
+    assert reasons(events(50, 6), events(50, 5)) == []
+    assert reasons(events(49, 5), events(50, 5)) == [
+        "#/oneOf: no branch accepts all that the writer allows: branch 49 of the writer has no counterpart"
+    ]
+
+
 def test_format_is_found_by_kind() -> None:
     assert schema_format(SchemaKind.JSON).parse("true").kind is SchemaKind.JSON

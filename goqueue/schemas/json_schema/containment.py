@@ -1,37 +1,49 @@
 """Containment: is each value that the writer's schema accepts also accepted by the reader's?
 
 Each keyword of the reader must follow from the facts of the writer (`facts.py`). Where nothing follows, alternatives
-of the writer are looked at one by one: branches of `anyOf` and `oneOf`, `then` and `else`, types, listed values. A pair
-that is met again inside itself is assumed to hold: values are finite, so a proof by the next level down is a proof.
+of the writer are looked at one by one: branches of `anyOf` and `oneOf`, `then` and `else`, types, listed values.
+
+What is inside a value, an item or a property, is a pair of its own: facts of the writer and a schema of the reader.
+All pairs are taken to hold until one is found not to; then those that relied on it are compared again. Values are
+finite, so what still holds at the end is true, also for schemas that refer to themselves.
 
 The rules for properties and items follow from this. They are those of open, closed and partially open content models:
 a property that is added to an open model may be present with any value in earlier data, so it must accept all.
 Two rules are as registries of other vendors have them, and weaker than validation: a property that becomes required
 may be missing in earlier data if it has a default, and the branches of the reader's `oneOf` are taken to exclude each
-other.
-`format` and annotations have no influence.
+other. `format` and annotations have no influence.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from goqueue.schemas import limits
 from goqueue.schemas.json_schema import array_rules, choice_rules, object_rules, value_rules
 from goqueue.schemas.json_schema.document import JsonDocument, Subschema
 from goqueue.schemas.json_schema.evaluation import accepts
-from goqueue.schemas.json_schema.facts import IN_CONJUNCTION, Facts, conjuncts, is_static, keywords
+from goqueue.schemas.json_schema.facts import IN_CONJUNCTION, Facts, conjuncts, is_static, keywords, may_hold
 from goqueue.schemas.schema_format import ROOT, Incompatibility
 
 RULES = (*value_rules.RULES, *array_rules.RULES, *object_rules.RULES, *choice_rules.RULES)
 VALUES_SPLIT_MAX = 64
 """Of an enumeration that is looked at value by value."""
 _ALONE = frozenset(IN_CONJUNCTION)
-_NEVER = limits.SCHEMA_COMPARISON_DEPTH_MAX + 2
 
-Pair = tuple[frozenset[int], int]
+Key = tuple[frozenset[int], int]
 
 
 class TooManyComparisons(Exception):
     """The schemas cannot be compared within the limits."""
+
+
+@dataclass(eq=False)
+class _Pair:
+    """Facts of the writer and a schema of the reader, with what is known of them. Paths are relative to the pair."""
+
+    facts: Facts
+    reader: Subschema
+    problems: list[Incompatibility] = field(default_factory=list)
+    dependents: "dict[_Pair, None]" = field(default_factory=dict)
 
 
 class Containment:
@@ -41,71 +53,72 @@ class Containment:
         self.reader = reader
         self.writer = writer
         self._left = limits.SCHEMA_COMPARISONS_MAX
-        self._open: dict[Pair, tuple[int, int]] = {}  # with their depths, and levels of nested values
-        self._level = 0
-        self._is_cut = False  # a pair was met again for the same value, which proves nothing
-        self._assumed = _NEVER  # the outermost open pair that was assumed to hold
-        self._held: set[Pair] = set()
-        self._failed: dict[Pair, tuple[str, list[Incompatibility]]] = {}
-        self._kept: list[Facts] = []  # pairs go by identity, so what they identify must stay
+        self._pairs: dict[Key, _Pair] = {}
+        self._waiting: dict[_Pair, None] = {}
+        self._current: _Pair | None = None
+        self._open: set[Key] = set()
+        self._kept: list[Facts] = []  # keys go by identity, so what they identify must stay
 
     def problems(self) -> list[Incompatibility]:
         try:
-            found = self.compare(Facts([self.writer.root], self.writer), self.reader.root, ROOT)
+            found = self._solve(Facts([self.writer.root], self.writer), self.reader.root)
         except TooManyComparisons:
             return [Incompatibility(ROOT, "the schemas nest too many alternatives to be compared within the limits")]
-        return list(dict.fromkeys(found))[: limits.SCHEMA_INCOMPATIBILITIES_MAX]
+        return list(dict.fromkeys(_moved(found, ROOT)))[: limits.SCHEMA_INCOMPATIBILITIES_MAX]
+
+    def _solve(self, facts: Facts, reader: Subschema) -> list[Incompatibility]:
+        """Compare a pair and all that it leads to, until nothing changes."""
+        root = self._pair(facts, reader)
+        while self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            failed = [pair for pair in waiting if not pair.problems and self._evaluate(pair)]
+            for pair in failed:
+                self._waiting.update(dict.fromkeys(one for one in pair.dependents if not one.problems))
+        if root.problems and self._left > 0:
+            self._evaluate(root)  # once more, now that all that it leads to is known
+        return root.problems
+
+    def _evaluate(self, pair: _Pair) -> bool:
+        self._current = pair
+        pair.problems = self.compare(pair.facts, pair.reader, "")
+        return bool(pair.problems)
+
+    def _pair(self, facts: Facts, reader: Subschema) -> _Pair:
+        key = (facts.key, id(reader.value))
+        if key not in self._pairs:
+            self._pairs[key] = _Pair(facts, reader)
+            self._waiting[self._pairs[key]] = None
+        return self._pairs[key]
 
     def compare(self, facts: Facts, reader: Subschema, path: str) -> list[Incompatibility]:
         """Return why values with these facts are not accepted by a schema of the reader."""
         if facts.is_impossible or reader.value is True:
             return []
-        pair = (facts.key, id(reader.value))
-        if pair in self._held:
-            return []
-        if pair in self._failed:
-            return _moved(*self._failed[pair], path)
-        if pair in self._open:
-            depth, level = self._open[pair]
-            if level == self._level:
-                self._is_cut = True
-                return [Incompatibility(path, "this depends on itself for the same value")]
-            self._assumed = min(self._assumed, depth)
-            return []
-        return self._compare_new(pair, facts, reader, path)
+        key = (facts.key, id(reader.value))
+        if key in self._open:
+            return [Incompatibility(path, "this depends on itself for the same value")]
+        self._left -= 1
+        if self._left < 0 or len(self._open) > limits.SCHEMA_COMPARISON_DEPTH_MAX:
+            raise TooManyComparisons
+        self._kept.append(facts)
+        self._open.add(key)
+        try:
+            parts = conjuncts(reader, self.reader)
+            return [problem for part in parts for problem in self._compare_part(facts, part, path)]
+        finally:
+            self._open.discard(key)
 
     def compare_inner(self, facts: Facts, reader: Subschema, path: str) -> list[Incompatibility]:
         """Compare what is inside a value: an item, a property, or its name."""
-        self._level += 1
-        try:
-            return self.compare(facts, reader, path)
-        finally:
-            self._level -= 1
+        if facts.is_impossible or reader.value is True:
+            return []
+        pair = self._pair(facts, reader)
+        if self._current is not None:
+            pair.dependents[self._current] = None
+        return _moved(pair.problems, path)
 
     def contains(self, facts: Facts, reader: Subschema) -> bool:
-        return not self.compare(facts, reader, ROOT)
-
-    def _compare_new(self, pair: Pair, facts: Facts, reader: Subschema, path: str) -> list[Incompatibility]:
-        depth = len(self._open)
-        self._left -= 1
-        if self._left < 0 or depth > limits.SCHEMA_COMPARISON_DEPTH_MAX:
-            raise TooManyComparisons
-        self._kept.append(facts)
-        self._open[pair] = (depth, self._level)
-        outer, self._assumed = self._assumed, _NEVER
-        was_cut, self._is_cut = self._is_cut, False
-        try:
-            parts = conjuncts(reader, self.reader)
-            found = [problem for part in parts for problem in self._compare_part(facts, part, path)]
-        finally:
-            del self._open[pair]
-        if found and not self._is_cut:
-            self._failed[pair] = (path, found)
-        elif not found and self._assumed >= depth:  # true whatever the pairs around it turn out to be
-            self._held.add(pair)
-        self._assumed = min(outer, self._assumed if self._assumed < depth else _NEVER)
-        self._is_cut = was_cut or (self._is_cut and bool(found))
-        return found
+        return may_hold(facts, reader) and not self.compare(facts, reader, ROOT)
 
     def _compare_part(self, facts: Facts, part: Subschema, path: str) -> list[Incompatibility]:
         """Compare with the keywords of one schema of the reader, without its `allOf` and references."""
@@ -139,11 +152,11 @@ class Containment:
         turned = Containment(self.writer, self.reader)
         turned._left, turned._kept = self._left, self._kept
         try:
-            return turned.contains(Facts([excluded], self.reader), refused)
+            return not turned._solve(Facts([excluded], self.reader), refused)
         finally:
             self._left = turned._left
 
 
-def _moved(before: str, problems: list[Incompatibility], path: str) -> list[Incompatibility]:
-    """Return problems that were found at another path."""
-    return [Incompatibility(path + problem.path.removeprefix(before), problem.reason) for problem in problems]
+def _moved(problems: list[Incompatibility], path: str) -> list[Incompatibility]:
+    """Return problems of a pair with their full paths."""
+    return [Incompatibility(path + problem.path, problem.reason) for problem in problems]

@@ -178,3 +178,23 @@ def same_value(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_value, one, other))
     return bool(one == other)
+
+
+def may_hold(facts: Facts, branch: Subschema) -> bool:
+    """Return False for a branch that a property tells apart, which is quicker to see than by comparing all of it."""
+    stated = keywords(branch).get("properties") if "object" in facts.types else None
+    for name, schema in stated.items() if isinstance(stated, dict) else ():
+        allowed = _listed(schema)
+        for part in facts.parts if allowed is not None else ():
+            known = keywords(part).get("properties")
+            values = _listed(known.get(name)) if isinstance(known, dict) else None
+            if values and allowed is not None and name in facts.required():
+                return any(same_value(one, other) for one in values for other in allowed)
+    return True
+
+
+def _listed(schema: Any) -> list[Any] | None:
+    if not isinstance(schema, dict):
+        return None
+    listed = [schema["const"]] if "const" in schema else schema.get("enum")
+    return listed if isinstance(listed, list) and len(listed) <= 8 else None

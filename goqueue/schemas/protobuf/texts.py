@@ -103,7 +103,7 @@ class FileWriter:
         return "" if is_plain and not field.proto3_optional else f"{_LABEL_NAMES[field.label]} "
 
     def _field(self, field: FieldDescriptorProto, nested: Any, *, label: str) -> Lines:
-        special = [f'json_name = "{field.json_name}"'] if field.HasField("json_name") else []
+        special = [f"json_name = {_quoted(field.json_name.encode())}"] if field.HasField("json_name") else []
         if field.HasField("default_value"):
             special.append(f"default = {_default(field)}")
         tail = f"{field.name} = {field.number}{self._inline(field.options, special)}"
