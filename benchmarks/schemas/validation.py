@@ -8,7 +8,7 @@ from benchmarks.storage.stock import Stopwatch
 from goqueue.schemas.formats import schema_format
 from goqueue.schemas.schema_format import SchemaKind
 
-BUDGETS = {SchemaKind.JSON: 100_000, SchemaKind.AVRO: 150_000, SchemaKind.PROTOBUF: 300_000}
+BUDGETS = {SchemaKind.JSON: 100_000, SchemaKind.AVRO: 150_000, SchemaKind.PROTOBUF: 150_000}
 
 
 def _validation(kind: SchemaKind) -> Measurement:

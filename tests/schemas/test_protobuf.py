@@ -149,6 +149,20 @@ def test_imports_are_found_among_references_and_their_public_imports() -> None:
     assert PROTOBUF.incompatibilities(order, order) == []
 
 
+def test_files_of_common_tools_need_no_reference() -> None:
+    text = """syntax = "proto3";
+        import "confluent/meta.proto";
+        import "confluent/type/decimal.proto";
+        import "google/protobuf/wrappers.proto";
+        message A {
+            confluent.type.Decimal price = 1 [(confluent.field_meta) = { params: [{ key: "scale" value: "2" }] }];
+            google.protobuf.StringValue note = 2;
+        }"""
+    schema = PROTOBUF.parse(text)
+    assert "(confluent.field_meta)" in schema.text
+    assert PROTOBUF.validator(schema).problems(b"\x00\x0a\x04\x0a\x02ab\x12\x03\x0a\x01x") == []
+
+
 def test_message_indexes_name_nested_messages() -> None:
     schema = PROTOBUF.parse(
         P3 + "package p; message A { message B { message C { string s = 1; } } int32 a = 1; } message D { }"

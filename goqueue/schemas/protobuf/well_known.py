@@ -17,6 +17,9 @@ from google.protobuf import (
 )
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from goqueue.schemas.protobuf.file_parser import parse_file
+from goqueue.schemas.protobuf.linker import linked
+
 _MODULES = (
     any_pb2,
     api_pb2,
@@ -30,12 +33,19 @@ _MODULES = (
     type_pb2,
     wrappers_pb2,
 )
+_TEXTS = {
+    "confluent/meta.proto": 'syntax = "proto3"; package confluent;',
+    "confluent/type/decimal.proto": """
+        syntax = "proto3"; package confluent.type;
+        message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }""",
+}
+"""Files that schemas made by tools for Kafka import. Only custom options need the first, and those are kept as text."""
 
 
 @cache
 def well_known_files() -> dict[str, FileDescriptorProto]:
-    """Return the files of Protobuf itself by the names that imports use."""
-    found = {}
+    """Return the files of Protobuf itself, and those of common tools, by the names that imports use."""
+    found = {name: linked(parse_file(text), name, ()) for name, text in _TEXTS.items()}
     for module in _MODULES:
         file = FileDescriptorProto()
         module.DESCRIPTOR.CopyToProto(file)
