@@ -134,15 +134,15 @@ class TypeReader:
         return found
 
     def _union(self, value: list[Any], namespace: str, path: str) -> AvroType:
-        branches: list[AvroType] = []
+        branches: dict[str, AvroType] = {}
         for index, one in enumerate(value):
             branch = self.read(one, namespace, f"{path}/{index}")
             if branch.kind == "union":
                 raise schema_error(f"{path}/{index}", "a union may not contain a union directly")
-            if any(branch.title == other.title for other in branches):
+            if branch.title in branches:
                 raise schema_error(f"{path}/{index}", f"the union has {branch.title!r} twice")
-            branches.append(branch)
-        return _with_depth(AvroType("union", inner=tuple(branches)), branches, path)
+            branches[branch.title] = branch
+        return _with_depth(AvroType("union", inner=tuple(branches.values())), branches.values(), path)
 
     def _definition(self, value: dict[str, Any], kind: str, namespace: str, path: str) -> AvroType:
         name = _full_name(value, namespace, path)

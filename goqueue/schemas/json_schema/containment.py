@@ -52,6 +52,7 @@ class Containment:
     def __init__(self, reader: JsonDocument, writer: JsonDocument) -> None:
         self.reader = reader
         self.writer = writer
+        self._is_same_document = reader.root.value == writer.root.value
         self._left = limits.SCHEMA_COMPARISONS_MAX
         self._pairs: dict[Key, _Pair] = {}
         self._waiting: dict[_Pair, None] = {}
@@ -108,6 +109,12 @@ class Containment:
         finally:
             self._open.discard(key)
 
+    def spend(self, patterns: int) -> None:
+        """Count matches of patterns, of which some 50 take as long as a comparison."""
+        self._left -= patterns // 50
+        if self._left < 0:
+            raise TooManyComparisons
+
     def compare_inner(self, facts: Facts, reader: Subschema, path: str) -> list[Incompatibility]:
         """Compare what is inside a value: an item, a property, or its name."""
         if facts.is_impossible or reader.value is True:
@@ -136,11 +143,10 @@ class Containment:
     def _unknown_references(self, facts: Facts, part: Subschema, path: str) -> Iterable[Incompatibility]:
         """Dynamic references that depend on the path of evaluation must be the same in both."""
         stated = keywords(part)
-        is_same_document = self.reader.root.value == self.writer.root.value
         for keyword in ("$recursiveRef", "$dynamicRef"):
             if keyword not in stated or part.draft < 2019 or is_static(part, keyword, self.reader):
                 continue
-            if not (is_same_document and stated[keyword] in facts.stated(keyword)):
+            if not (self._is_same_document and stated[keyword] in facts.stated(keyword)):
                 yield Incompatibility(f"{path}/{keyword}", "dynamic references are compared only within equal schemas")
 
     def each_alternative_fits(self, facts: Facts, part: Subschema) -> bool:

@@ -6,6 +6,7 @@ which can only make the answer "incompatible".
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from goqueue.schemas.json_schema.document import JsonDocument, Subschema
@@ -64,6 +65,10 @@ def is_static(part: Subschema, keyword: str, document: JsonDocument) -> bool:
     return not document.has_dynamic_scope()
 
 
+def _branch(rest: "Facts", part: Subschema, keyword: str, index: int) -> "Facts":
+    return rest.with_parts(part.child(keyword, index))
+
+
 class Facts:
     """The conjunction of some schemas of the writer's document."""
 
@@ -91,13 +96,13 @@ class Facts:
         others = [one for one in self.parts if one is not part]
         return Facts((), self.document, expanded=[*others, self.document.without(part, names_dropped)])
 
-    def splits(self) -> Iterator[list["Facts"]]:
+    def splits(self) -> Iterator[Iterable["Facts"]]:
         """Yield ways to divide the values into shares: by branches, by conditions, by types."""
         for keyword in ("anyOf", "oneOf"):
             for part in self.holders(keyword):
                 rest = self.without(part, keyword)
                 branches = range(len(keywords(part)[keyword]))
-                yield [rest.with_parts(part.child(keyword, index)) for index in branches]
+                yield map(partial(_branch, rest, part, keyword), branches)
         for part in self.holders("if"):
             if part.draft >= 7:
                 rest, stated = self.without(part, "if", "then", "else"), keywords(part)

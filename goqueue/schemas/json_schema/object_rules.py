@@ -22,6 +22,8 @@ def properties(check: Comparison, facts: Facts, part: Subschema, path: str) -> P
         return
     own = _table(part, "properties")
     names = {**own, **{name: None for one in facts.parts for name in _table(one, "properties")}}
+    patterns = len(_patterns(facts)) + len(_table(part, "patternProperties"))
+    check.spend(len(names) * (patterns + len(facts.parts)))
     for name in names:
         wanted = _schemas_for(part, name)
         known = property_facts(facts, name)

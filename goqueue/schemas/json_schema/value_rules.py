@@ -7,7 +7,8 @@ from typing import Any, TypeGuard
 
 from goqueue.schemas.json_schema.comparison import Comparison
 from goqueue.schemas.json_schema.document import Subschema
-from goqueue.schemas.json_schema.facts import Facts, keywords, same_value, stated_types
+from goqueue.schemas.json_schema.facts import Facts, keywords, stated_types
+from goqueue.schemas.json_text import compact_json
 from goqueue.schemas.schema_format import Incompatibility
 
 Problems = Iterator[Incompatibility]
@@ -42,9 +43,18 @@ def listed_values(_: Comparison, facts: Facts, part: Subschema, path: str) -> Pr
             yield Incompatibility(
                 f"{path}/{keyword}", "the reader accepts listed values only, the writer others as well"
             )
-        elif refused := [value for value in values if not any(same_value(value, one) for one in allowed)]:
+            continue
+        known = {_value_key(one) for one in allowed}
+        if refused := [value for value in values if _value_key(value) not in known]:
             shown = ", ".join(repr(value) for value in refused[:3])
             yield Incompatibility(f"{path}/{keyword}", f"the reader does not accept {shown}, the writer does")
+
+
+def _value_key(value: Any) -> str:
+    """Return a text that equal values share: 1 and 1.0, but not true."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return compact_json(value, sort_keys=True)
 
 
 def bounds(_: Comparison, facts: Facts, part: Subschema, path: str) -> Problems:

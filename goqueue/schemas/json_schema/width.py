@@ -18,7 +18,8 @@ def evaluation_width(document: JsonDocument) -> int:
         part, is_left = stack.pop()
         key = id(part.value)
         if is_left:
-            widths[key] = 1 + sum(widths[id(one.value)] for one in _for_same_value(part, document))
+            patterns = len(keywords(part).get("patternProperties", ()))
+            widths[key] = 1 + patterns + sum(widths[id(one.value)] for one in _for_same_value(part, document))
             if widths[key] > limits.SCHEMA_WIDTH_MAX:
                 raise schema_error(part.pointer, f"more than {limits.SCHEMA_WIDTH_MAX:,} schemas apply to one value")
         elif key not in entered:

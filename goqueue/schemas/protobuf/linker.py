@@ -3,6 +3,7 @@
 The result is a `FileDescriptorProto` as the compiler would write it, without custom options.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -103,22 +104,44 @@ def _link_message(message: DescriptorProto, scope: str, table: NameTable, syntax
         _link_enum(enum, full, syntax)
 
 
+class _Ranges:
+    """Ranges of numbers, each without its end."""
+
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(ranges):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def has(self, number: int) -> bool:
+        index = bisect_right(self._starts, number) - 1
+        return index >= 0 and number < self._ends[index]
+
+
 def _check_fields(message: DescriptorProto, full: str) -> None:
     numbers: dict[int, str] = {}
     names: set[str] = set()
+    taken = _Ranges(
+        [
+            *((one.start, one.end) for one in message.reserved_range),
+            *((one.start, one.end) for one in message.extension_range),
+        ]
+    )
+    reserved_names = set(message.reserved_name)
     for field in message.field:
         path = path_of(full, field.name)
         if field.number in numbers:
             raise schema_error(path, f"the number {field.number} is also that of {numbers[field.number]!r}")
         if field.name in names:
             raise schema_error(path, "the name is used twice")
-        if field.name in message.reserved_name:
+        if field.name in reserved_names:
             raise schema_error(path, f"the name {field.name!r} is reserved")
-        taken = [(one.start, one.end) for one in message.reserved_range]
-        taken += [(one.start, one.end) for one in message.extension_range]
-        for start, end in taken:
-            if start <= field.number < end:
-                raise schema_error(path, f"the number {field.number} is reserved, or for extensions")
+        if taken.has(field.number):
+            raise schema_error(path, f"the number {field.number} is reserved, or for extensions")
         numbers[field.number] = field.name
         names.add(field.name)
 
@@ -155,12 +178,12 @@ def _link_enum(enum: EnumDescriptorProto, scope: str, syntax: str) -> None:
         for option in enum.options.uninterpreted_option
     )
     numbers: dict[int, str] = {}
+    taken = _Ranges([(one.start, one.end + 1) for one in enum.reserved_range])
+    reserved_names = set(enum.reserved_name)
     for value in enum.value:
         if value.number in numbers and not may_repeat:
             raise schema_error(path, f"{value.name} and {numbers[value.number]} have the number {value.number}")
-        if value.name in enum.reserved_name or any(
-            kept.start <= value.number <= kept.end for kept in enum.reserved_range
-        ):
+        if value.name in reserved_names or taken.has(value.number):
             raise schema_error(path, f"the name or number of {value.name} is reserved")
         numbers[value.number] = value.name
         _interpret(value, path)

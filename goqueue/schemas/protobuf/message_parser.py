@@ -43,10 +43,7 @@ class MessageParser:
         tokens.expect("{")
         while not tokens.accept("}"):
             self._read_statement(message)
-        for field in message.field:  # fields with presence in proto3 are oneofs of one member, after all others
-            if field.proto3_optional:
-                field.oneof_index = len(message.oneof_decl)
-                message.oneof_decl.add(name=_unused_name(message, f"_{field.name}"))
+        _add_presence(message)
         tokens.scope.pop()
 
     def _read_statement(self, message: DescriptorProto) -> None:
@@ -221,11 +218,17 @@ def entry_name(field: str) -> str:
     return f"{found}Entry"
 
 
-def _unused_name(message: DescriptorProto, name: str) -> str:
+def _add_presence(message: DescriptorProto) -> None:
+    """Make a oneof of one member of each field with presence in proto3, after all other oneofs."""
     taken = {one.name for group in (message.field, message.oneof_decl, message.nested_type) for one in group}
-    while name in taken:
-        name = f"X{name}"
-    return name
+    for field in message.field:
+        if field.proto3_optional:
+            name = f"_{field.name}"
+            while name in taken:
+                name = f"X{name}"
+            taken.add(name)
+            field.oneof_index = len(message.oneof_decl)
+            message.oneof_decl.add(name=name)
 
 
 def _default_text(field: FieldDescriptorProto, option: UninterpretedOption) -> str:

@@ -85,6 +85,10 @@ class FileWriter:
     def _fields(self, message: DescriptorProto) -> Lines:
         written: set[int] = set()
         order = sorted(message.field, key=lambda field: field.number) if self._is_ordered else message.field
+        members: dict[int, list[FieldDescriptorProto]] = {}
+        for one in order:
+            if one.HasField("oneof_index"):
+                members.setdefault(one.oneof_index, []).append(one)
         for field in order:
             if not field.HasField("oneof_index") or field.proto3_optional:
                 yield from self._field(field, message.nested_type, label=self._label(field))
@@ -93,9 +97,8 @@ class FileWriter:
                 oneof = message.oneof_decl[field.oneof_index]
                 yield f"oneof {oneof.name} {{"
                 yield from _indented(self._options(oneof.options))
-                for one in order:
-                    if one.HasField("oneof_index") and one.oneof_index == field.oneof_index:
-                        yield from _indented(self._field(one, message.nested_type, label=""))
+                for one in members[field.oneof_index]:
+                    yield from _indented(self._field(one, message.nested_type, label=""))
                 yield "}"
 
     def _label(self, field: FieldDescriptorProto) -> str:
