@@ -232,6 +232,10 @@ class QueryTooLarge(CallerError):
     """A query in SQL would read more messages than its limit allows, which `details["limit"]` has."""
 
 
+class RegistryValueInvalid(CallerError):
+    """The text cannot be a subject, a version, a compatibility level or a mode; `details["field"]` says which."""
+
+
 class RequestInvalid(CallerError):
     """A request has problems; `details["problems"]` lists all of them with their positions."""
 
@@ -256,8 +260,28 @@ class RuleNotFound(CallerError):
     """No access rule has this id."""
 
 
+class SchemaChangeRefused(CallerError):
+    """The mode forbids the change, other schemas refer to the version, or an id or version has another schema."""
+
+
+class SchemaDeletionRefused(CallerError):
+    """It was soft-deleted already, or must be soft-deleted before it can be deleted permanently."""
+
+
+class SchemaIncompatible(CallerError):
+    """The schema breaks the compatibility level of its subject; `details["reasons"]` lists how."""
+
+
 class SchemaInvalid(CallerError):
     """The text is not a schema of its format; `details` has the `path` and the `reason`."""
+
+
+class SchemaNotFound(CallerError):
+    """No schema has this id, or no version of the subject has this schema."""
+
+
+class SchemaVersionNotFound(CallerError):
+    """The subject has no version with this number."""
 
 
 class SegmentNotFound(CallerError):
@@ -266,6 +290,14 @@ class SegmentNotFound(CallerError):
 
 class SequenceOutOfOrder(CallerError):
     """A batch does not follow the previous one; `details["expected"]` is the expected sequence."""
+
+
+class SubjectNotFound(CallerError):
+    """No subject has this name."""
+
+
+class SubjectSettingNotFound(CallerError):
+    """The subject has no compatibility level or mode of its own; `details["field"]` says which."""
 
 
 class TlsRequired(CallerError):

@@ -134,6 +134,7 @@ BROKER_FLOORS = (
     "goqueue.broker.tracing",
     "goqueue.broker.broker",
     "goqueue.broker.losses",
+    "goqueue.broker.schemas",
     "goqueue.broker.security",
     "goqueue.broker.transactions",
     "goqueue.broker.operations",

@@ -13,6 +13,7 @@ from goqueue.api.http.message import HttpRequest
 from goqueue.api.permissions import Permission, resource_of
 from goqueue.broker.core.names import check_name
 from goqueue.broker.core.topic import check_topic_name
+from goqueue.broker.schemas.queries import subject_not_found
 from goqueue.broker.security.administration import SecurityAdministration
 from goqueue.broker.security.audit import AuditEntry, AuditTrail
 from goqueue.errors import (
@@ -22,6 +23,7 @@ from goqueue.errors import (
     GroupNotFound,
     PermissionDenied,
     ProducerNotFound,
+    SubjectNotFound,
     TopicNotFound,
     Unauthenticated,
 )
@@ -38,6 +40,7 @@ _HINTS: dict[type[GoQueueError], str] = {
     TopicNotFound: "GET /topics lists the topics that this API key may see",
     GroupNotFound: "GET /groups lists the groups that this API key may see",
     ProducerNotFound: "GET /transactions?state=all lists those that this API key may see",
+    SubjectNotFound: "GET /subjects lists the subjects that this API key may see",
 }
 """Hints of the broker itself may name what the key must not see."""
 
@@ -166,6 +169,8 @@ def missing(kind: ResourceKind, name: str) -> GoQueueError:
             return GroupNotFound(f"group {quoted(name)} does not exist", hint=_HINTS[GroupNotFound], group=name)
     except GoQueueError as error:
         return error
+    if kind == "subject":
+        return subject_not_found(name)
     return ProducerNotFound(f"there is no transactional id {quoted(name)}", hint=_HINTS[ProducerNotFound])
 
 

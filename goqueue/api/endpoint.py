@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from msgspec import Struct
 
 from goqueue.api.access import UNRESTRICTED, Access, AccessGate
+from goqueue.api.dialect import OWN, Dialect
 from goqueue.api.http.certificates import CertificateStore
 from goqueue.api.http.message import HttpRequest
 from goqueue.api.message_json import DecompressedMemory
@@ -55,8 +56,8 @@ class Endpoint:
     """Decodes a large body on a thread, if decoding it at once would block other requests."""
     frames: bool = False
     """The body may be frames instead (`application/vnd.goqueue.frames`)."""
-    answer: type | None = None
-    """A msgspec struct; None if the answer is not JSON."""
+    answer: Any = None
+    """A msgspec struct, or another type that msgspec describes; None if the answer is not JSON."""
     answer_type: str = "application/json"
     status: int = 200
     unwell_status: int | None = None
@@ -72,6 +73,10 @@ class Endpoint:
 
     A poll has a task all the same: without one, a group whose consumers are killed took longer to be drained at times.
     """
+    dialect: Dialect = OWN
+    """How requests and answers are written."""
+    aliases: tuple[str, ...] = ()
+    """Further paths, with the same parameters in the same order."""
     errors: tuple[type[GoQueueError], ...] = ()
     """Possible errors, besides those of any request."""
     example: Any = None

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -22,6 +22,7 @@ from goqueue.errors import (
     RequestInvalid,
     RequestTimedOut,
     RequestTooLarge,
+    SubjectNotFound,
     TopicNameInvalid,
     TopicNotFound,
     Unauthenticated,
@@ -44,6 +45,17 @@ _ERROR = {
     "required": ["error", "code"],
     "additionalProperties": False,
 }
+_REGISTRY_ERROR = {
+    **_ERROR,
+    "title": "RegistryError",
+    "properties": {
+        "error_code": {"type": "integer", "description": "The number that Confluent's registry has for the error."},
+        "message": {"type": "string", "description": "The same sentence as `error`."},
+        **cast("dict[str, Any]", _ERROR["properties"]),
+    },
+    "required": ["error_code", "message", "error", "code"],
+}
+_REFUSALS = {"Error": _ERROR, "RegistryError": _REGISTRY_ERROR}
 _REQUEST_ID = {"description": "Names this request in the broker's log.", "schema": {"type": "string"}}
 _RETRY_AFTER = {"description": "Seconds to wait before trying again.", "schema": {"type": "integer", "minimum": 0}}
 _BYTES = {"description": "Frames back to back, as format.md describes them.", "contentMediaType": FRAMES}
@@ -67,7 +79,7 @@ _OF_ANY_REQUEST = (
 )
 """Errors that any request may get."""
 _OF_KEYS = (Unauthenticated, PermissionDenied)
-_OF_HIDDEN = (TopicNotFound, TopicNameInvalid, GroupNotFound, GroupNameInvalid, ProducerNotFound)
+_OF_HIDDEN = (SubjectNotFound, TopicNotFound, TopicNameInvalid, GroupNotFound, GroupNameInvalid, ProducerNotFound)
 """Errors that requests may get while the broker needs API keys: those, and where they name resources, these."""
 
 
@@ -108,9 +120,11 @@ class _Schemas:
         queries = {row.query for row in endpoints} - {row.body for row in endpoints} - {row.answer for row in endpoints}
         self._queries = {kind: components[_name(self._refs[kind])] for kind in kinds if kind in queries}
         apart = {_name(self._refs[kind]) for kind in self._queries}
-        if "Error" in components:
+        used = {row.dialect.error_component for row in endpoints}
+        refusals = {name: made for name, made in _REFUSALS.items() if name in used}
+        if components.keys() & refusals.keys():
             raise ValueError("a type is named Error, as the schema of refusals is")
-        self.components = {"Error": _ERROR, **{name: made for name, made in components.items() if name not in apart}}
+        self.components = {**refusals, **{name: made for name, made in components.items() if name not in apart}}
 
     def reference(self, kind: type) -> dict[str, Any]:
         return dict(self._refs[kind])
@@ -178,7 +192,8 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _body(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if row.body is not None:
-        content[JSON] = _with_example({"schema": schemas.reference(row.body)}, row.example)
+        for kind in row.dialect.media_types:
+            content[kind] = _with_example({"schema": schemas.reference(row.body)}, row.example)
     if row.frames:
         content[FRAMES] = {"schema": _BYTES}
     return content
@@ -187,7 +202,7 @@ def _body(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
 def _responses(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     refusals = _refusals(row)
     if row.unwell_status is not None and row.answer is not None:
-        refusal = refusals.setdefault(str(row.unwell_status), _refusal(row.unwell_status, []))
+        refusal = refusals.setdefault(str(row.unwell_status), _refusal(row, row.unwell_status, []))
         media = refusal["content"][JSON]
         media["schema"] = {"anyOf": [schemas.reference(row.answer), media["schema"]]}
     return {str(row.status): _answer(row, schemas), **refusals}
@@ -196,7 +211,8 @@ def _responses(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
 def _answer(row: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": row.summary, "headers": _headers()}
     if row.answer is not None:
-        answer["content"] = {JSON: _with_example({"schema": schemas.reference(row.answer)}, row.answer_example)}
+        media = _with_example({"schema": schemas.reference(row.answer)}, row.answer_example)
+        answer["content"] = dict.fromkeys(dict.fromkeys((row.answer_type, JSON)), media)
     elif row.answer_type != JSON:
         shape = {"type": "string"} if row.answer_type.startswith("text/") else {"contentMediaType": row.answer_type}
         answer["content"] = {row.answer_type: _with_example({"schema": shape}, row.answer_example)}
@@ -217,15 +233,16 @@ def _refusals(row: Endpoint) -> dict[str, Any]:
     by_status: dict[int, list[str]] = {}
     for kind in sorted(kinds, key=lambda kind: kind.code):
         by_status.setdefault(status_of(kind), []).append(kind.code)
-    return {str(status): _refusal(status, codes) for status, codes in sorted(by_status.items())}
+    return {str(status): _refusal(row, status, codes) for status, codes in sorted(by_status.items())}
 
 
-def _refusal(status: int, codes: list[str]) -> dict[str, Any]:
+def _refusal(row: Endpoint, status: int, codes: list[str]) -> dict[str, Any]:
     code = {"properties": {"code": {"enum": codes}}}
+    schema = {"allOf": [{"$ref": _REF.format(name=row.dialect.error_component)}, code]}
     return {
         "description": "Refused: " + ", ".join(codes),
         "headers": _headers(retry=status in {429, 503}),
-        "content": {JSON: {"schema": {"allOf": [{"$ref": _REF.format(name="Error")}, code]}}},
+        "content": {kind: {"schema": schema} for kind in dict.fromkeys((row.dialect.media_types[0], JSON))},
     }
 
 

@@ -37,7 +37,9 @@ class Permission:
 
 
 OPEN = Permission(None, None)
-_TOPICS, _GROUPS, _IDS = (Permission(None, kind) for kind in ("topic", "group", "transactional_id"))
+_TOPICS, _GROUPS, _IDS, _SUBJECTS = (
+    Permission(None, kind) for kind in ("topic", "group", "transactional_id", "subject")
+)
 """Any key: the answer has only what the key may describe."""
 
 
@@ -47,6 +49,10 @@ def _topic(action: Action) -> Permission:
 
 def _group(action: Action) -> Permission:
     return Permission(action, "group", "group")
+
+
+def _subject(action: Action) -> Permission:
+    return Permission(action, "subject", "subject")
 
 
 def _cluster(action: Action) -> Permission:
@@ -151,6 +157,37 @@ PERMISSIONS: dict[str, Permission] = {
         ("POST /messages/ack", "POST /messages/nack", "POST /messages/reject", "POST /messages/visibility"),
         Permission("read", "group"),
     ),
+    # Ids name no subject: the handler looks at the subjects of their versions.
+    **dict.fromkeys(
+        ("GET /schemas", "GET /subjects", "GET /schemas/types", "GET /contexts", "GET /config", "GET /mode"), _SUBJECTS
+    ),
+    **dict.fromkeys(("GET /schemas/ids/{id}", "GET /schemas/ids/{id}/schema"), Permission("read", "subject")),
+    **dict.fromkeys(
+        ("GET /schemas/ids/{id}/subjects", "GET /schemas/ids/{id}/versions"), Permission("describe", "subject")
+    ),
+    **dict.fromkeys(
+        ("GET /subjects/{subject}/versions", "GET /config/{subject}", "GET /mode/{subject}"), _subject("describe")
+    ),
+    **dict.fromkeys(
+        (
+            "POST /subjects/{subject}", "GET /subjects/{subject}/versions/{version}",
+            "GET /subjects/{subject}/versions/{version}/schema",
+            "GET /subjects/{subject}/versions/{version}/referencedby",
+            "POST /compatibility/subjects/{subject}/versions/{version}",
+            "POST /compatibility/subjects/{subject}/versions",
+        ),
+        _subject("read"),
+    ),
+    "POST /subjects/{subject}/versions": _subject("create"),
+    **dict.fromkeys(
+        ("DELETE /subjects/{subject}", "DELETE /subjects/{subject}/versions/{version}"), _subject("delete")
+    ),
+    **dict.fromkeys(
+        ("PUT /config/{subject}", "DELETE /config/{subject}", "PUT /mode/{subject}", "DELETE /mode/{subject}"),
+        _subject("alter"),
+    ),
+    **dict.fromkeys(("PUT /config", "DELETE /config", "PUT /mode", "DELETE /mode"), _cluster("write")),
+    "GET /schemas/stats": _cluster("describe"),
     **dict.fromkeys(
         (
             "GET /admin/keys", "POST /admin/keys", "GET /admin/keys/{key}", "DELETE /admin/keys/{key}",

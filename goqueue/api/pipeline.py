@@ -7,9 +7,9 @@ from types import CoroutineType
 import msgspec
 
 from goqueue.api.access import without_names
+from goqueue.api.dialect import OWN
 from goqueue.api.endpoint import ApiCall, ApiContext, Endpoint
 from goqueue.api.fields import encode_scalar
-from goqueue.api.http.error_responses import error_response
 from goqueue.api.http.message import HttpRequest, HttpResponse
 from goqueue.api.http.origin_guard import OriginGuard
 from goqueue.api.routes import Routes
@@ -65,9 +65,10 @@ class RequestPipeline:
             body = request.body
             if row.body_bytes is not None and len(body) > row.body_bytes:
                 raise too_large(row, body)
+            query = row.dialect.query_text(row.query, request.query) if request.query else ""
             if row.query is not None:
-                call.query = decode_query(row.query, request.query)
-            elif request.query:
+                call.query = decode_query(row.query, query)
+            elif query:
                 raise RequestInvalid(f"{row.path} takes no parameters, {quoted(request.query)} was sent", problems=[])
             if not (row.frames and is_frames(request)):
                 if body and request.headers.get("content-type") != JSON:
@@ -82,13 +83,18 @@ class RequestPipeline:
             result = await work
         except GoQueueError as error:
             return self._refusal(request, error)
-        response = result if isinstance(result, HttpResponse) else HttpResponse(row.status, _encode(result))
+        response = (
+            result
+            if isinstance(result, HttpResponse)
+            else HttpResponse(row.status, _encode(result), row.dialect.answer_type(request))
+        )
         return _granted(response, request)
 
     def _refusal(self, request: HttpRequest, error: GoQueueError) -> HttpResponse:
         if self._context.gate is not None:
             without_names(error)
-        return _granted(error_response(error.without_tracebacks()), request)
+        dialect = OWN if request.endpoint is None else request.endpoint.dialect
+        return _granted(dialect.refusal(error.without_tracebacks(), request), request)
 
 
 def _granted(response: HttpResponse, request: HttpRequest) -> HttpResponse:
@@ -118,7 +124,7 @@ def _media_type(header: str) -> str:
 def _check_content_type(row: Endpoint, request: HttpRequest) -> None:
     """Refuse a body that is not declared as JSON: a web page may send other types without a preflight."""
     kind = _media_type(request.headers.get("content-type", ""))
-    if kind != JSON:
+    if kind not in row.dialect.media_types:
         told = f"the content type {quoted(kind)}" if kind else "a body without a content type"
         takes = f"{JSON} or {FRAMES}" if row.frames else JSON
         raise MediaTypeUnsupported(

@@ -24,10 +24,11 @@ class Routes:
         self._root: Node = {}
         self._cache: dict[str, Found] = {}
         for row in endpoints:
-            node = self._root
-            for part in row.path.strip("/").split("/"):
-                node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})
-            node.setdefault(_ROWS, {})[row.method] = row
+            for path in (row.path, *row.aliases):
+                node = self._root
+                for part in path.strip("/").split("/"):
+                    node = node.setdefault(_PARAMETER if part.startswith("{") else part, {})
+                node.setdefault(_ROWS, {})[row.method] = row
         self._names = {row.path: tuple(_parameters(row.path)) for row in endpoints}
 
     def find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:

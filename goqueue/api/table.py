@@ -29,6 +29,7 @@ from goqueue.api.alert_table import ALERT_ENDPOINTS
 from goqueue.api.endpoint import Endpoint
 from goqueue.api.http.error_responses import NO_PARTITION, NO_TOPIC, UNREADABLE, UNWRITABLE
 from goqueue.api.permissions import PERMISSIONS
+from goqueue.api.schemas_table import SCHEMA_ENDPOINTS
 from goqueue.api.security_table import SECURITY_ENDPOINTS
 from goqueue.api.trace_table import TRACE_ENDPOINTS
 from goqueue.wire.headers import FRAMES, JSON, LEASES, OCTETS
@@ -48,16 +49,14 @@ _WHOSE = {"producer_id": 7, "epoch": 3, "transactional_id": "orders-1"}
 _ENDED = {"transaction_id": "7-3", "state": "complete_commit", "producer_id": 7, "epoch": 4}
 _NOT_THERE = (*NO_PARTITION, errors.DelayedNotFound)
 _DECIDED = (*_NOT_THERE, errors.DelayedNotPending, *UNWRITABLE)
-_ONE = "/topics/{topic}/delayed/{partition}/{offset}"
-_MANY = (*NO_PARTITION, *UNWRITABLE)
+_ONE, _MANY = "/topics/{topic}/delayed/{partition}/{offset}", (*NO_PARTITION, *UNWRITABLE)
 _NO_GROUP = (errors.GroupNameInvalid, errors.GroupNotFound)
 _NO_MEMBER = (*_NO_GROUP, errors.MemberUnknown)
 _STALE = (*_NO_MEMBER, errors.GenerationStale)
 _JOIN_ERRORS = (*NO_TOPIC, errors.GroupNameInvalid, errors.GroupMismatch, errors.GroupFull, *UNWRITABLE)
 _RECEIPT_ERRORS = (errors.ReceiptInvalid, errors.LeaseExpired, *UNWRITABLE)
 _POSITION_ERRORS = (*NO_PARTITION, errors.RangeDamaged, errors.OffsetOutOfRange)
-_HANDLE = "orders:1:41:1:30f1c2a4b5d6e7f8091a2b3c4d5e6f708"
-_MEMBER = "till-3-8f14e45fceea167a"
+_HANDLE, _MEMBER = "orders:1:41:1:30f1c2a4b5d6e7f8091a2b3c4d5e6f708", "till-3-8f14e45fceea167a"
 _PLACE = {"topic": "orders", "partition": 0}
 _JOIN = {"topics": ["orders"], "client_id": "till-3", "session_timeout": "30s"}
 
@@ -447,4 +446,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     *_tagged("traces", *TRACE_ENDPOINTS), *_tagged("alerts", *ALERT_ENDPOINTS),
     *_tagged("security", *SECURITY_ENDPOINTS),
+    *_tagged("schemas", *SCHEMA_ENDPOINTS),
 )  # fmt: skip

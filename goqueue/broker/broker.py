@@ -36,6 +36,7 @@ from goqueue.broker.operations.outcome import settle_interrupted
 from goqueue.broker.operations.recorder import OperationRecorder
 from goqueue.broker.operations.undo import OperationUndo
 from goqueue.broker.scaling import TopicScaler
+from goqueue.broker.schemas.logs import SCHEMAS, open_schemas
 from goqueue.broker.security.logs import AUDIT, SECURITY, open_security
 from goqueue.broker.transactions.partitions import PartitionLookup
 from goqueue.broker.transactions.shards import TransactionShards, count_transaction_logs
@@ -131,7 +132,7 @@ class Broker:
                 self._attach_delayed(topic, partition)
         known = {partition.log.name for _, partition in self.partitions()}
         known |= {delivery.delays.name for delivery in self.delay_scheduler.deliveries()}
-        counts = dict.fromkeys((CATALOG, OPERATIONS, SECURITY, AUDIT), 1)
+        counts = dict.fromkeys((CATALOG, OPERATIONS, SECURITY, AUDIT, SCHEMAS), 1)
         counts |= {GROUPS: GROUP_LOGS, TRANSACTIONS: self._transaction_logs()}
         known |= {log_name(name, number) for name, count in counts.items() for number in range(count)}
         self.unclaimed = sorted(self._store.logs.keys() - known)
@@ -139,6 +140,7 @@ class Broker:
         self._open_transactions()
         self._open_operations()
         self.security, self.audit = open_security(self._open_internal, self._disk, self._clock, self._chance)
+        self.schemas = open_schemas(self._open_internal, self._disk)
         self.note_ends(self._catalog.topics)
         self.scaler.record_splits()
 
@@ -247,8 +249,7 @@ class Broker:
         journals: list[tuple[Journal[Any], list[str]]] = [
             (self._journal, self.unclaimed),
             *((shard.journal, shard.lost.hit) for shard in self.transactions),
-            (self.operations.journal, []),
-            (self.security.journal, []),
+            *((one.journal, []) for one in (self.operations, self.security, self.schemas)),
             *((shard.journal, shard.store.group_log.affected_groups) for shard in self.groups),
         ]
         for journal, names in journals:

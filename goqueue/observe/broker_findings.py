@@ -83,6 +83,7 @@ _REFUSED = {
     "operations": "changes that can be undone are refused: resets, topic settings, due times",
     "keys": "no API key, role or rule can be created, changed or deleted",
     "audit": "administrative requests are refused, because they cannot be recorded",
+    "schemas": "no schema, compatibility level or mode can be registered, changed or deleted",
 }
 
 
@@ -158,6 +159,10 @@ _LOST = {
     "audit": (
         "the audit trail is incomplete",
         "`goqueue-admin audit verify` shows where; the device damaged a log and its backup copy, so replace the device",
+    ),
+    "schemas": (
+        "versions of schemas may be missing, and deleted ones may be there again; lost ids are not given again",
+        "check `goqueue-cli schema list`, and register what is missing with its id in the mode IMPORT",
     ),
 }
 

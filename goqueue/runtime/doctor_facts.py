@@ -24,6 +24,7 @@ from goqueue.broker.delay.queries import summarize_delays
 from goqueue.broker.groups.dead_letters import REDRIVE_GROUP
 from goqueue.broker.groups.retries import DEAD_LETTER_SUFFIX
 from goqueue.broker.losses import UnavailableLog
+from goqueue.broker.schemas.logs import SCHEMAS
 from goqueue.broker.security.logs import AUDIT, SECURITY
 from goqueue.broker.transactions.records import TransactionMetadata
 from goqueue.clock import NANOSECONDS
@@ -74,6 +75,7 @@ _ROLES: Mapping[str, LogRole] = {
     OPERATIONS: "operations",
     SECURITY: "keys",
     AUDIT: "audit",
+    SCHEMAS: "schemas",
 }
 
 

@@ -131,7 +131,9 @@ def test_transactions_list_has_only_visible_ids_and_topics(broker: SecuredBroker
 
 
 @pytest.mark.parametrize("role", ["producer", "consumer", "readonly", "operator"])
-@pytest.mark.parametrize("topic", ["__metadata", "__consumer_offsets", "__security", "__operations", "__audit"])
+@pytest.mark.parametrize(
+    "topic", ["__metadata", "__consumer_offsets", "__schemas", "__security", "__operations", "__audit"]
+)
 def test_internal_topics_are_missing_through_every_door(broker: SecuredBroker, role: str, topic: str) -> None:
     key = broker.new_key("one", role)
     doors = (

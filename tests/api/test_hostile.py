@@ -17,7 +17,7 @@ from tests.brokers import Answer, ask, create, publish, read
 from tests.processes import Served
 
 MIB = 1024 * 1024
-INTERNAL = {"__metadata", "__consumer_offsets", "__operations", "__security", "__audit", "__transactions"}
+INTERNAL = {"__metadata", "__consumer_offsets", "__operations", "__schemas", "__security", "__audit", "__transactions"}
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,16 @@ _OWN_RULES = tuple(
     for kind in ("topic", "group", "transactional_id", "subject")
 )
 _PRINCIPALS = {**ROLES, _SCOPED: _OWN_RULES, "nothing": ()}
-_NUMBERS = {"partition": "0", "offset": "0", "segment": "0", "producer": "999", "operation": "999", "rule": "999"}
+_NUMBERS = {
+    "partition": "0",
+    "offset": "0",
+    "segment": "0",
+    "producer": "999",
+    "operation": "999",
+    "rule": "999",
+    "version": "999",
+    "id": "999",
+}
 _EXAMPLES = {
     "POST /transactions/acks": {"producer_id": 7, "epoch": 3, "transactional_id": "orders", "receipts": ["x"]},
     "POST /producers/{producer}/heartbeat": {"epoch": 3, "transactional_id": "orders"},
@@ -92,6 +101,8 @@ def _is_allowed(role: str, row: Endpoint, resource: str) -> bool:
 def _is_refused(answer: Answer, row: Endpoint, resource: str) -> bool:
     if answer.status in (401, 403):
         return True
+    if row.permission.kind == "subject" and row.permission.is_checked_by_handler:
+        return answer.status == 404 and answer.code == "schema_not_found"
     kinds = (
         {str(row.permission.kind), "topic", "group"}
         if row.permission.is_checked_by_handler
@@ -114,6 +125,10 @@ def _missing(kind: str, name: str) -> dict[str, Any]:
         hint = "GET /groups lists the groups that this API key may see"
         error = f"group '{name}' does not exist"
         return {"error": error, "code": "group_not_found", "hint": hint, "details": {"group": name}}
+    if kind == "subject":
+        error, hint = f"Subject '{name}' not found.", "GET /subjects lists the subjects that this API key may see"
+        own = {"error": error, "code": "subject_not_found", "hint": hint, "details": {"subject": name}}
+        return {"error_code": 40401, "message": error, **own}
     hint = "GET /transactions?state=all lists those that this API key may see"
     return {"error": f"there is no transactional id '{name}'", "code": "producer_not_found", "hint": hint}
 
@@ -131,7 +146,10 @@ def test_every_parameter_of_a_permission_is_in_its_path() -> None:
 _OPEN = {name for name, row in _ROWS.items() if row.permission.is_open}
 # These change the keys and topics of the test, or need a lease or a transaction that is not there.
 _WITHOUT_RESOURCE = {"POST /messages/ack", "POST /messages/nack", "POST /messages/reject", "POST /messages/visibility"}
-_DESTRUCTIVE = {"DELETE /topics/{topic}", "POST /admin/keys", "POST /admin/roles", "POST /admin/acls"}
+_DESTRUCTIVE = {
+    "DELETE /topics/{topic}", "PUT /mode", "PUT /mode/{subject}", "PUT /config", "DELETE /config", "DELETE /mode",
+    "POST /admin/keys", "POST /admin/roles", "POST /admin/acls",
+}  # fmt: skip
 
 
 def test_every_endpoint_refuses_a_request_without_a_key(broker: SecuredBroker) -> None:
@@ -165,7 +183,11 @@ def test_changing_endpoints_refuse_roles_that_may_not_use_them(
             assert _is_refused(_send(broker, row, "foreign", keys[role]), row, "foreign"), name
 
 
-_HIDING = sorted(name for name, row in _ROWS.items() if row.permission.parameter is not None)
+_HIDING = sorted(
+    name
+    for name, row in _ROWS.items()
+    if row.permission.parameter is not None and row.permission.action != "create"  # which is always a 403
+)
 
 
 def test_hidden_resource_is_answered_like_a_missing_one(broker: SecuredBroker, keys: dict[str, str]) -> None:

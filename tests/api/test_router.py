@@ -24,8 +24,9 @@ def path_of(row: Endpoint, member: str) -> str:
         "poll": f"?member_id={member}&timeout=0",
     }
     path = row.path.format(
-        topic="t", partition=0, group="g", segment=0, offset=0, transactional_id="app", operation=1, trace=_TRACE
-    )
+        topic="t", partition=0, group="g", segment=0, offset=0, transactional_id="app", operation=1, trace=_TRACE,
+        subject="s", version="latest", id=1,
+    )  # fmt: skip
     return path + needed.get(row.path.rpartition("/")[2], "")
 
 
@@ -37,6 +38,9 @@ def member(module_broker: LocalBroker) -> Member:
     publish(url, "t", "x")
     publish(url, "t", "later", delay="1h")
     assert ask(url, "POST", "/producers/init", {"transactional_id": "app"}).status == 200
+    assert ask(url, "POST", "/subjects/s/versions", {"schema": '"string"'}).status == 200
+    assert ask(url, "PUT", "/config/s", {"compatibility": "FULL"}).status == 200
+    assert ask(url, "PUT", "/mode/s", {"mode": "READWRITE"}).status == 200
     return Member(url, "g", topics=["t"], session_timeout="30m").join()
 
 
@@ -45,6 +49,9 @@ def test_path_is_also_below_v1_and_answers_head(member: Member, row: Endpoint) -
     url, path = member.url, path_of(row, member.id)
     plain, versioned = (ask(url, "GET", prefix + path) for prefix in ("", "/v1"))
     assert (plain.status, versioned.status) == (200, 200)
+    assert all(
+        ask(url, "GET", alias.format(subject="s", version="latest", id=1)).status == 200 for alias in row.aliases
+    )
     assert plain.headers["content-type"] == versioned.headers["content-type"]
     head = ask(url, "HEAD", path)
     assert (head.status, head.body) == (200, b"")

@@ -109,6 +109,7 @@ def test_topics_are_listed_in_order_and_internal_ones_on_request(broker: LocalBr
             "__consumer_offsets",
             "__metadata",
             "__operations",
+            "__schemas",
             "__security",
             "__transactions",
             "a",

@@ -18,8 +18,10 @@ _STATUS: dict[type[GoQueueError], int] = {
             errors.DelayedNotFound, errors.EndpointNotFound, errors.GroupNotFound, errors.KeyNotFound,
             errors.LogNotFound,
             errors.OffsetOutOfRange, errors.OperationNotFound, errors.PartitionNotFound, errors.ProducerNotFound,
-            errors.RoleNotFound, errors.RuleNotFound, errors.SegmentNotFound, errors.SilenceNotFound,
-            errors.TopicNotFound, errors.TraceNotFound,
+            errors.RoleNotFound, errors.RuleNotFound, errors.SchemaDeletionRefused, errors.SchemaNotFound,
+            errors.SchemaVersionNotFound, errors.SegmentNotFound,
+            errors.SilenceNotFound, errors.SubjectNotFound, errors.SubjectSettingNotFound, errors.TopicNotFound,
+            errors.TraceNotFound,
         ),
         405: (errors.MethodNotAllowed,),
         408: (errors.RequestTimedOut,),
@@ -30,12 +32,13 @@ _STATUS: dict[type[GoQueueError], int] = {
             errors.CertificateInvalid, errors.LastAdministrator, errors.LeaseExpired,
             errors.LogExists, errors.MemberUnknown, errors.OperationNotUndoable, errors.OperationOutdated,
             errors.PartitionCountStale, errors.PartitionNotOwned, errors.ProducerFenced, errors.RoleExists,
-            errors.RoleInUse, errors.SequenceOutOfOrder,
+            errors.RoleInUse, errors.SchemaIncompatible, errors.SequenceOutOfOrder,
             errors.TopicBusy, errors.TopicExists, errors.TransactionAborted, errors.TransactionFull,
             errors.TransactionNotOpen, errors.UnknownProducer,
         ),
         413: (errors.MessageTooLarge, errors.RequestTooLarge),
         415: (errors.MediaTypeUnsupported,),
+        422: (errors.RegistryValueInvalid, errors.SchemaChangeRefused, errors.SchemaInvalid),
     }.items()
     for kind in kinds
 }  # fmt: skip

@@ -1,0 +1,277 @@
+"""The schema registry: subjects, versions, ids, compatibility, configuration and modes."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast, get_args
+
+from goqueue.api.endpoint import ApiCall
+from goqueue.api.http.message import HttpResponse
+from goqueue.api.schemas_json import (
+    CompatibilityJson,
+    CompatibilityQuery,
+    ConfigChangedJson,
+    ConfigJson,
+    ConfigQuery,
+    ConfigRequest,
+    DeleteQuery,
+    LookUpQuery,
+    ModeJson,
+    ModeQuery,
+    ModeRequest,
+    RegisteredJson,
+    RegisterQuery,
+    RegistryStatsJson,
+    SchemaIdQuery,
+    SchemaJson,
+    SchemaRequest,
+    SchemasQuery,
+    SchemaUsesQuery,
+    SubjectsQuery,
+    SubjectVersionJson,
+    VersionQuery,
+    VersionsQuery,
+    schema_json,
+)
+from goqueue.broker.schemas.limits import SCHEMA_ID_MAX
+from goqueue.broker.schemas.queries import LATEST, Mode, RegistryQueries, Shown, version_number
+from goqueue.broker.schemas.records import ConfigRecord, VersionRecord
+from goqueue.broker.schemas.registry import SchemaRegistry
+from goqueue.errors import RegistryValueInvalid, SchemaNotFound
+from goqueue.quantities import quoted
+from goqueue.schemas.compatibility import CompatibilityLevel
+from goqueue.schemas.schema_format import SchemaKind
+
+T = TypeVar("T")
+
+_ANY_PREFIX = ":*:"
+"""The prefix that Confluent's clients send for all subjects."""
+_MODES = get_args(Mode)
+
+
+def _registry(call: ApiCall) -> SchemaRegistry:
+    return call.runtime.broker.schemas
+
+
+def _queries(call: ApiCall) -> RegistryQueries:
+    return call.runtime.broker.schemas.queries
+
+
+def _shown(*, deleted: bool, only: bool = False) -> Shown:
+    return "deleted" if only else "all" if deleted else "live"
+
+
+def _page(found: Sequence[T], offset: int, limit: int) -> list[T]:
+    start = max(offset, 0)
+    return list(found[start:] if limit < 0 else found[start : start + limit])
+
+
+# --- subjects and versions ---
+
+
+async def list_subjects(call: ApiCall, query: SubjectsQuery) -> list[str]:
+    shown = _shown(deleted=query.deleted, only=query.deleted_only)
+    prefix = query.subject_prefix.removeprefix(_ANY_PREFIX)
+    found = call.access.described("subject", _queries(call).subjects(prefix, shown))
+    return _page(found, query.offset, query.limit)
+
+
+async def list_schemas(call: ApiCall, query: SchemasQuery) -> list[SchemaJson]:
+    queries, shown = _queries(call), _shown(deleted=query.deleted, only=query.deleted_only)
+    found: list[VersionRecord] = []
+    for subject in queries.subjects(query.subject_prefix.removeprefix(_ANY_PREFIX), shown):
+        if call.access.may("read", "subject", subject):
+            history = queries.history(subject, shown)
+            found += history[-1:] if query.latest_only else history
+    return [schema_json(one) for one in _page(found, query.offset, query.limit)]
+
+
+async def list_versions(call: ApiCall, query: VersionsQuery) -> list[int]:
+    shown = _shown(deleted=query.deleted, only=query.deleted_only)
+    found = [one.version for one in _queries(call).versions(call.parameters["subject"], shown)]
+    return _page(found, query.offset, query.limit)
+
+
+def _version(call: ApiCall, query: VersionQuery) -> VersionRecord:
+    shown = _shown(deleted=query.deleted)
+    return _queries(call).version(call.parameters["subject"], call.parameters["version"], shown)
+
+
+async def describe_version(call: ApiCall, query: VersionQuery) -> SchemaJson:
+    return schema_json(_version(call, query))
+
+
+async def version_text(call: ApiCall, query: VersionQuery) -> HttpResponse:
+    return _text(call, _version(call, query))
+
+
+def _text(call: ApiCall, record: VersionRecord) -> HttpResponse:
+    row = call.request.endpoint
+    return HttpResponse(200, record.content.text.encode(), row.dialect.answer_type(call.request))
+
+
+async def version_referrers(call: ApiCall) -> list[int]:
+    queries, found = _queries(call), _version(call, VersionQuery())
+    users = queries.referrers(found.subject, found.version)
+    return sorted({one.id for one in users if call.access.may("describe", "subject", one.subject)})
+
+
+def _require_references(call: ApiCall, body: SchemaRequest) -> None:
+    for one in body.references or ():
+        call.access.require("read", "subject", one.subject)
+
+
+def _given(number: int | None) -> int | None:
+    return number if number is not None and number > 0 else None
+
+
+async def register(call: ApiCall, query: RegisterQuery, body: SchemaRequest) -> RegisteredJson:
+    _require_references(call, body)
+    work = _registry(call).register(
+        call.parameters["subject"],
+        body.content(),
+        normalize=query.normalize,
+        number=_given(body.id),
+        version=_given(body.version),
+    )
+    record = await call.runtime.decide(work)
+    return RegisteredJson(record.id, record.version)
+
+
+async def look_up(call: ApiCall, query: LookUpQuery, body: SchemaRequest) -> SchemaJson:
+    _require_references(call, body)
+    shown = _shown(deleted=query.deleted)
+    work = _registry(call).look_up(call.parameters["subject"], body.content(), normalize=query.normalize, shown=shown)
+    return schema_json(await call.runtime.decide(work))
+
+
+async def delete_subject(call: ApiCall, query: DeleteQuery) -> list[int]:
+    work = _registry(call).delete_subject(call.parameters["subject"], permanent=query.permanent)
+    return [one.version for one in await call.runtime.decide(work)]
+
+
+async def delete_version(call: ApiCall, query: DeleteQuery) -> int:
+    subject, version = call.parameters["subject"], call.parameters["version"]
+    gone = await call.runtime.decide(_registry(call).delete_version(subject, version, permanent=query.permanent))
+    return gone.version
+
+
+# --- ids ---
+
+
+def _uses(call: ApiCall, subject: str, right: Callable[[str], bool]) -> list[VersionRecord]:
+    """Return the versions with the id in the path that the sender may see. What it may not see does not exist."""
+    text = call.parameters["id"]
+    is_id = text.isascii() and text.isdecimal() and len(text) <= len(str(SCHEMA_ID_MAX))
+    number = int(text) if is_id else 0
+    found = [one for one in _queries(call).uses(number) if right(one.subject)] if number else []
+    if subject:
+        found = [one for one in found if one.subject == subject]
+    if not found:
+        raise SchemaNotFound(f"Schema {text[:20]} not found", hint="no version of a subject has this id")
+    return found
+
+
+async def describe_id(call: ApiCall, query: SchemaIdQuery) -> SchemaJson:
+    found = _uses(call, query.subject, lambda name: call.access.may("read", "subject", name))[0]
+    max_id = _queries(call).state.last_id if query.fetch_max_id else None
+    return schema_json(found, by_id=True, max_id=max_id)
+
+
+async def id_text(call: ApiCall, query: SchemaIdQuery) -> HttpResponse:
+    return _text(call, _uses(call, query.subject, lambda name: call.access.may("read", "subject", name))[0])
+
+
+async def id_versions(call: ApiCall, query: SchemaUsesQuery) -> list[SubjectVersionJson]:
+    found = _uses(call, query.subject, lambda name: call.access.may("describe", "subject", name))
+    shown = [one for one in found if query.deleted or not one.deleted]
+    return [SubjectVersionJson(*pair) for pair in sorted((one.subject, one.version) for one in shown)]
+
+
+async def id_subjects(call: ApiCall, query: SchemaUsesQuery) -> list[str]:
+    return sorted({one.subject for one in await id_versions(call, query)})
+
+
+async def list_types(call: ApiCall) -> list[str]:  # noqa: ARG001
+    return sorted(SchemaKind)
+
+
+async def list_contexts(call: ApiCall) -> list[str]:  # noqa: ARG001
+    """Return the only context, whose name is that of Confluent's default."""
+    return ["."]
+
+
+async def stats(call: ApiCall) -> RegistryStatsJson:
+    return RegistryStatsJson(**_registry(call).stats())
+
+
+# --- compatibility, configuration, modes ---
+
+
+async def test_version(call: ApiCall, query: CompatibilityQuery, body: SchemaRequest) -> CompatibilityJson:
+    return await _compatibility(call, query, body, call.parameters["version"])
+
+
+async def test_subject(call: ApiCall, query: CompatibilityQuery, body: SchemaRequest) -> CompatibilityJson:
+    return await _compatibility(call, query, body, None)
+
+
+async def _compatibility(
+    call: ApiCall, query: CompatibilityQuery, body: SchemaRequest, version: str | None
+) -> CompatibilityJson:
+    _require_references(call, body)
+    if version is not None and version_number(version) is None:
+        version = LATEST
+    subject = call.parameters["subject"]
+    work = _registry(call).test_compatibility(subject, version, body.content(), normalize=query.normalize)
+    reasons = await call.runtime.decide(work)
+    return CompatibilityJson(not reasons, reasons if query.verbose else None)
+
+
+def _config_json(record: ConfigRecord) -> ConfigJson:
+    return ConfigJson(record.level or "", record.normalize)
+
+
+async def get_config(call: ApiCall, query: ConfigQuery) -> ConfigJson:
+    subject = call.parameters.get("subject", "")
+    return _config_json(_queries(call).config(subject, or_global=query.default_to_global))
+
+
+async def put_config(call: ApiCall, body: ConfigRequest) -> ConfigChangedJson:
+    level = None if body.compatibility is None else body.compatibility.upper()
+    if level is not None and level not in set(CompatibilityLevel):
+        raise RegistryValueInvalid(
+            "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
+            "forward_transitive, and full_transitive",
+            hint=f"{quoted(level[:100])} was sent",
+            field="compatibility",
+        )
+    work = _registry(call).set_config(call.parameters.get("subject", ""), level, normalize=body.normalize)
+    await call.runtime.decide(work)
+    return ConfigChangedJson(level, body.normalize)
+
+
+async def delete_config(call: ApiCall) -> ConfigJson:
+    work = _registry(call).delete_config(call.parameters.get("subject", ""))
+    return _config_json(await call.runtime.decide(work))
+
+
+async def get_mode(call: ApiCall, query: ConfigQuery) -> ModeJson:
+    subject = call.parameters.get("subject", "")
+    return ModeJson(_queries(call).mode(subject, or_global=query.default_to_global).mode)
+
+
+async def put_mode(call: ApiCall, query: ModeQuery, body: ModeRequest) -> ModeJson:
+    mode = body.mode.upper()
+    if mode not in _MODES:
+        raise RegistryValueInvalid(
+            f"Invalid mode. Valid values are {', '.join(_MODES)}",
+            hint=f"{quoted(mode[:100])} was sent",
+            field="mode",
+        )
+    subject = call.parameters.get("subject", "")
+    await call.runtime.decide(_registry(call).set_mode(subject, cast("Mode", mode), force=query.force))
+    return ModeJson(mode)
+
+
+async def delete_mode(call: ApiCall) -> ModeJson:
+    record = await call.runtime.decide(_registry(call).delete_mode(call.parameters.get("subject", "")))
+    return ModeJson(record.mode)

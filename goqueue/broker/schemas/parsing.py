@@ -1,0 +1,145 @@
+"""Parses schemas with their references, when they are first needed, and keeps those that were used last.
+
+Parsing and comparing can take long, so both are jobs, which may run on a thread: a job gets everything that it needs,
+and touches neither the state nor the cache.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from goqueue.broker.core.work import Work
+from goqueue.broker.schemas.limits import PARSED_SCHEMAS_MAX
+from goqueue.broker.schemas.records import ReferenceRecord, SchemaContent, VersionRecord
+from goqueue.broker.schemas.state import RegistryState
+from goqueue.errors import SchemaInvalid
+from goqueue.quantities import quoted
+from goqueue.schemas.compatibility import CompatibilityLevel, incompatibility_messages
+from goqueue.schemas.formats import schema_format
+from goqueue.schemas.limits import SCHEMA_DEPTH_MAX, SCHEMA_REFERENCES_MAX
+from goqueue.schemas.schema_format import ParsedSchema, SchemaKind, SchemaReference
+
+
+class _Source(NamedTuple):
+    """A text with those that it refers to, by the names that it uses."""
+
+    kind: SchemaKind
+    text: str
+    references: tuple[tuple[str, "_Source"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSchema:
+    """A schema that was parsed, and what is stored of it."""
+
+    content: SchemaContent
+    digest: bytes
+    parsed: ParsedSchema
+
+
+class SchemaParser:
+    """Parses what clients send, and versions of the state."""
+
+    def __init__(self) -> None:
+        self._parsed: OrderedDict[int, ParsedSchema] = OrderedDict()
+        """By id, the last used at the end."""
+
+    def check(self, state: RegistryState, given: SchemaContent, *, normalize: bool) -> Work[CheckedSchema]:
+        """Parse a schema and return it as it is stored. Raises SchemaInvalid."""
+        kind = _kind(given.kind)
+        if not given.text:
+            raise SchemaInvalid("the schema is empty", hint="send its text in the field schema", path="#", reason="")
+        source = _Source(kind, given.text, _sources(state, given.references))
+        checked: CheckedSchema = yield partial(_checked, source, given, normalize=normalize)
+        return checked
+
+    def incompatibilities(
+        self, state: RegistryState, level: CompatibilityLevel, new: ParsedSchema, earlier: Sequence[VersionRecord]
+    ) -> Work[list[str]]:
+        """Return why a schema may not follow these versions, the oldest first."""
+        if level is CompatibilityLevel.NONE or not earlier:
+            return []
+        needed = earlier if level.is_transitive else earlier[-1:]
+        known = [self._parsed.get(one.id) or _source_of(state, one.content) for one in needed]
+        answer: tuple[list[ParsedSchema], list[str]] = yield partial(_compared, level, new, known)
+        parsed, messages = answer
+        for record, schema in zip(needed, parsed, strict=True):
+            self._keep(record.id, schema)
+        return messages
+
+    def _keep(self, number: int, schema: ParsedSchema) -> None:
+        self._parsed[number] = schema
+        self._parsed.move_to_end(number)
+        if len(self._parsed) > PARSED_SCHEMAS_MAX:
+            self._parsed.popitem(last=False)
+
+    def refuse_missing(self, state: RegistryState, references: Sequence[ReferenceRecord]) -> None:
+        """Raise SchemaInvalid unless all references lead to versions."""
+        _sources(state, references)
+
+
+def _kind(text: str) -> SchemaKind:
+    try:
+        return SchemaKind(text)
+    except ValueError:
+        sentence = f"Invalid schema type {quoted(text[:100])}"
+        raise SchemaInvalid(sentence, hint=f"there are {', '.join(SchemaKind)}", path="#", reason=sentence) from None
+
+
+def _sources(
+    state: RegistryState, references: Sequence[ReferenceRecord], depth: int = 0
+) -> tuple[tuple[str, _Source], ...]:
+    """Collect the texts of references, and of what those refer to."""
+    if len(references) > SCHEMA_REFERENCES_MAX or depth > SCHEMA_DEPTH_MAX:
+        raise _refused(f"more than {SCHEMA_REFERENCES_MAX} references, or {SCHEMA_DEPTH_MAX} of them in a row")
+    found = []
+    for one in references:
+        record = state.subjects.get(one.subject, {}).get(one.version)
+        if record is None:
+            raise _refused(
+                f"no schema has the subject {quoted(one.subject)} and the version {one.version}, which the reference "
+                f"{quoted(one.name)} names"
+            )
+        found.append((one.name, _source_of(state, record.content, depth + 1)))
+    return tuple(found)
+
+
+def _source_of(state: RegistryState, content: SchemaContent, depth: int = 0) -> _Source:
+    return _Source(SchemaKind(content.kind), content.text, _sources(state, content.references, depth))
+
+
+def _refused(reason: str) -> SchemaInvalid:
+    return SchemaInvalid(reason, path="#", reason=reason)
+
+
+# --- jobs ---
+
+
+def _parsed(source: _Source, known: dict[int, ParsedSchema]) -> ParsedSchema:
+    """Parse a text after its references. `known` has what was parsed for the same text already."""
+    done = known.get(id(source))
+    if done is None:
+        references = [SchemaReference(name, _parsed(needed, known)) for name, needed in source.references]
+        done = known[id(source)] = schema_format(source.kind).parse(source.text, references)
+    return done
+
+
+def _checked(source: _Source, given: SchemaContent, *, normalize: bool) -> CheckedSchema:
+    parsed = _parsed(source, {})
+    content = SchemaContent(
+        kind=given.kind,
+        text=parsed.normalized_text if normalize else parsed.text,
+        references=tuple(sorted(given.references, key=lambda one: one.name)) if normalize else given.references,
+        metadata=given.metadata,
+        rule_set=given.rule_set,
+    )
+    return CheckedSchema(content, content.digest(), parsed)
+
+
+def _compared(
+    level: CompatibilityLevel, new: ParsedSchema, earlier: Sequence[ParsedSchema | _Source]
+) -> tuple[list[ParsedSchema], list[str]]:
+    parsed = [_parsed(one, {}) if isinstance(one, _Source) else one for one in earlier]
+    return parsed, incompatibility_messages(schema_format(new.kind), level, new, parsed)

@@ -1,0 +1,138 @@
+"""What the registry answers from a state: names, versions, ids, configurations. Nothing here changes anything."""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from goqueue.broker.schemas.limits import SCHEMA_ID_MAX
+from goqueue.broker.schemas.records import ConfigRecord, ModeRecord, VersionRecord
+from goqueue.broker.schemas.state import RegistryState
+from goqueue.errors import (
+    RegistryValueInvalid,
+    SchemaNotFound,
+    SchemaVersionNotFound,
+    SubjectNotFound,
+    SubjectSettingNotFound,
+)
+from goqueue.schemas.compatibility import CompatibilityLevel
+
+Mode = Literal["READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"]
+Shown = Literal["live", "all", "deleted"]
+"""Versions that are not deleted, with the soft-deleted ones, or only those."""
+DEFAULT_LEVEL = CompatibilityLevel.BACKWARD
+LATEST = "latest"
+
+
+class RegistryQueries:
+    """Questions about one state."""
+
+    def __init__(self, state: RegistryState) -> None:
+        self.state = state
+
+    def subjects(self, prefix: str = "", shown: Shown = "live") -> list[str]:
+        """Return the names of subjects with such versions, sorted."""
+        found = (name for name in self.state.subjects if name.startswith(prefix))
+        return sorted(name for name in found if any(self._shown(name, shown)))
+
+    def _shown(self, subject: str, shown: Shown) -> Iterator[VersionRecord]:
+        versions = self.state.subjects.get(subject, {}).values()
+        return (one for one in versions if shown == "all" or one.deleted is (shown == "deleted"))
+
+    def versions(self, subject: str, shown: Shown = "live") -> list[VersionRecord]:
+        """Return the versions of a subject, the oldest first. Raises SubjectNotFound if there are none."""
+        found = self.history(subject, shown)
+        if not found:
+            raise subject_not_found(subject)
+        return found
+
+    def history(self, subject: str, shown: Shown = "live") -> list[VersionRecord]:
+        """Return the versions of a subject, the oldest first; none if it does not exist."""
+        return sorted(self._shown(subject, shown), key=lambda one: one.version)
+
+    def version(self, subject: str, wanted: str, shown: Shown = "live") -> VersionRecord:
+        """Return a version by its number, or the latest. Raises SubjectNotFound and SchemaVersionNotFound."""
+        number = version_number(wanted)
+        found = self.versions(subject, shown)
+        if number is None:
+            return found[-1]
+        for one in found:
+            if one.version == number:
+                return one
+        raise version_not_found(number)
+
+    def equal(self, subject: str, digest: bytes, shown: Shown = "live") -> VersionRecord | None:
+        """Return the newest version of a subject with an equal schema."""
+        found = (one for one in self._shown(subject, shown) if one.digest == digest)
+        return max(found, key=lambda one: one.version, default=None)
+
+    def by_id(self, number: int) -> VersionRecord:
+        """Return a version with an id, soft-deleted or not. Raises SchemaNotFound."""
+        return self.uses(number)[0]
+
+    def uses(self, number: int) -> Sequence[VersionRecord]:
+        """Return all versions with an id. Raises SchemaNotFound if there are none."""
+        found = self.state.users(number)
+        if not found:
+            raise SchemaNotFound(f"Schema {number} not found", hint="no version of a subject has this id")
+        return found
+
+    def referrers(self, subject: str, version: int, *, with_deleted: bool = False) -> list[VersionRecord]:
+        """Return the versions whose schemas refer to a version."""
+        found = self.state.referrers.get((subject, version), [])
+        return [one for one in found if with_deleted or not one.deleted]
+
+    # --- configuration and modes ---
+
+    def config(self, subject: str, *, or_global: bool) -> ConfigRecord:
+        """Return the configuration of a subject. Raises SubjectConfigNotFound if it has none of its own."""
+        own = self.state.configs.get(subject)
+        if own is None and subject and not or_global:
+            raise SubjectSettingNotFound(
+                f"Subject '{subject}' does not have subject-level compatibility configured",
+                hint="add ?defaultToGlobal=true to get what applies to it",
+                subject=subject,
+                field="compatibility",
+            )
+        whole = self.state.configs.get("", ConfigRecord())
+        level, normalize = (own or whole).level or whole.level or DEFAULT_LEVEL, (own or whole).normalize
+        return ConfigRecord(subject=subject, level=level, normalize=whole.normalize if normalize is None else normalize)
+
+    def level(self, subject: str) -> CompatibilityLevel:
+        return CompatibilityLevel(self.config(subject, or_global=True).level or DEFAULT_LEVEL)
+
+    def mode(self, subject: str, *, or_global: bool) -> ModeRecord:
+        """Return the mode of a subject. Raises SubjectModeNotFound if it has none of its own."""
+        own, whole = self.state.modes.get(subject), self.state.modes.get("", ModeRecord(mode="READWRITE"))
+        if own is None and subject and not or_global:
+            raise SubjectSettingNotFound(
+                f"Subject '{subject}' does not have subject-level mode configured",
+                hint="add ?defaultToGlobal=true to get what applies to it",
+                subject=subject,
+                field="mode",
+            )
+        return own or whole
+
+    def mode_in_force(self, subject: str) -> str:
+        """Return the mode that decides about a change: the global READONLY_OVERRIDE is over all others."""
+        whole = self.mode("", or_global=True).mode
+        return whole if whole == "READONLY_OVERRIDE" else self.mode(subject, or_global=True).mode
+
+
+def version_number(text: str) -> int | None:
+    """Return the number of a version, or None for the latest. Raises RegistryValueInvalid."""
+    if text in (LATEST, "-1"):
+        return None
+    if text.isascii() and text.isdecimal() and len(text) <= len(str(SCHEMA_ID_MAX)) and 1 <= int(text) <= SCHEMA_ID_MAX:
+        return int(text)
+    raise RegistryValueInvalid(
+        f"The specified version '{text[:100]}' is not a valid version id. Allowed values are between [1, 2^31-1] and "
+        'the string "latest"',
+        field="version",
+    )
+
+
+def subject_not_found(subject: str) -> SubjectNotFound:
+    return SubjectNotFound(f"Subject '{subject[:1000]}' not found.", hint="GET /subjects lists them", subject=subject)
+
+
+def version_not_found(number: int) -> SchemaVersionNotFound:
+    return SchemaVersionNotFound(f"Version {number} not found.", hint="GET /subjects/SUBJECT/versions lists them")
