@@ -111,7 +111,7 @@ def _type(field: Schema) -> str:
         return " or ".join(_type(one) for one in field["anyOf"] if "default" not in field or one != {"type": "null"})
     if "enum" in field:
         return ", ".join(f"`{one}`" for one in field["enum"])
-    kind = str(field.get("format") or field["type"])
+    kind = "object" if "$ref" in field else str(field.get("format") or field["type"])
     name = _NAMES.get(kind, kind)
     least, most = (field.get(first, field.get(second)) for first, second in _BOUNDS)
     return name if least is None or most is None else f"{name} ({int(least):,} to {int(most):,})"

@@ -52,6 +52,7 @@ class Daemon:
         if self.certificates is not None:
             self.service.use(self.certificates)
         self.runtime, self.server = self.service.runtime, self.service.server
+        self.registry_server = self.service.registry_server
         self.recent_logs = self.service.context.recent_logs
         self.bootstrap_key: str | None = None
         """The first key of the role admin, if this start has made it."""
@@ -67,7 +68,14 @@ class Daemon:
 
     @property
     def address(self) -> str:
-        address = self.server.address
+        return self._url(self.server.address)
+
+    @property
+    def registry_address(self) -> str | None:
+        """The address that answers only the paths of the schema registry, if there is one."""
+        return None if self.registry_server is None else self._url(self.registry_server.address)
+
+    def _url(self, address: str | tuple[str, int]) -> str:
         if isinstance(address, str):
             return f"unix:{address}{'' if self.certificates is None else ' (TLS)'}"
         host, port = address
@@ -134,6 +142,8 @@ class Daemon:
         tls = None if certificates is None else lambda: certificates.context
         await self.server.start(server.host, server.port, uds=uds, fd=fd, tls=tls)
         try:
+            if self.registry_server is not None:
+                await self.registry_server.start(server.host, int(self.config.schemas.port), tls=tls)
             self._refuse_exposure()
             if certificates is not None:
                 certificates.start_watching()
@@ -141,7 +151,7 @@ class Daemon:
             if self.service.lacks_admin_key:
                 await self._create_first_key()
         except BaseException:
-            await self.server.stop(0)
+            await self._stop_servers(0)
             raise
 
     async def _create_first_key(self) -> None:
@@ -167,8 +177,12 @@ class Daemon:
         """Refuse new work, finish requests in progress, within limits, and write everything."""
         if self.certificates is not None:
             self.certificates.stop_watching()
-        await self.server.stop(self.config.server.stop_timeout)
+        await self._stop_servers(self.config.server.stop_timeout)
         await self.service.stop()
+
+    async def _stop_servers(self, seconds: float) -> None:
+        servers = [one for one in (self.server, self.registry_server) if one is not None]
+        await asyncio.gather(*(one.stop(seconds) for one in servers))
 
     def stop(self) -> None:
         """Stop the broker. Called on the loop's thread by a signal."""

@@ -76,6 +76,17 @@ Producers begin and end transactions; so does `publish --transactional-id`. Unti
 messages nor those of others behind them.
 """
 
+_SCHEMA = """Register, compare and delete the schemas of messages.
+
+\b
+  goqueue-cli schema register orders-value orders.avsc
+  goqueue-cli schema list
+  goqueue-cli schema check orders-value orders.avsc
+  goqueue-cli schema config orders-value --compatibility full
+
+The values of topic orders have the subject orders-value, the keys orders-key.
+"""
+
 _HELP = """Publish, consume and manage the topics of a GoQueue broker.
 
 \b
@@ -133,6 +144,15 @@ _COMMANDS = (
     Command("group wait", ".groups.wait:wait_for", "Wait until groups meet conditions."),
     Command("group watch", ".groups.listing:watch_groups", "Watch all groups, or the lag of one."),
     Command("publish", ".publishing.command:publish", "Publish messages to a topic.", "write"),
+    Command("schema check", ".schemas.changes:check", "Check whether a schema could be registered."),
+    Command("schema config", ".schemas.changes:config", "Show or change compatibility levels and modes.", "danger"),
+    Command("schema delete", ".schemas.changes:delete", "Delete a subject or one of its versions.", "danger"),
+    Command("schema describe", ".schemas.listing:describe", "Show a schema with its text."),
+    Command("schema diff", ".schemas.listing:diff", "Show how two versions of a schema differ, line by line."),
+    Command("schema list", ".schemas.listing:list_schemas", "List subjects with their latest schemas."),
+    Command(
+        "schema register", ".schemas.changes:register", "Register a schema as the next version of a subject.", "write"
+    ),
     Command("sql", ".sql:sql", "Answer a question about topics in SQL; each topic is a table."),
     Command(
         "topic compact",
@@ -179,6 +199,7 @@ PROGRAM = Program(
         "delayed": _DELAYED,
         "dlq": _DLQ,
         "group": _GROUP,
+        "schema": _SCHEMA,
         "topic": _TOPIC,
         "trace": _TRACE,
         "transaction": _TRANSACTION,

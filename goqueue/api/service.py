@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from goqueue import __version__
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from goqueue.runtime.trace_export import TraceExport
 from goqueue.runtime.tracer import TracingSettings
 
+REGISTRY_CONNECTIONS = 256
+"""Of the schema registry's own port. Its clients cache schemas, and ask rarely."""
+
 
 class BrokerService:
     """The broker of one data directory, and the pipeline of its requests."""
@@ -54,7 +58,9 @@ class BrokerService:
         self.runtime = Runtime(disk, clock, self.metrics, runtime_settings(config))
         self._sampler = HistorySampler(self.runtime, self.metrics)
         self._lag = LoopLatencyMeter(self.metrics.observe_loop_lag)
-        limits = _limits(config).within(open_files_max())
+        registry_connections = 0 if config.schemas.port == "none" else REGISTRY_CONNECTIONS
+        files_max = open_files_max()
+        limits = _limits(config).within(None if files_max is None else files_max - registry_connections)
         self.connections_max = limits.connections
         """Below the setting if the limit of open files is lower."""
         self.metrics.connections_limit = self.connections_max
@@ -66,6 +72,12 @@ class BrokerService:
         observer = HttpObserver(self.metrics, access)
         self.server = Server(self.pipeline, limits=limits, observer=observer, clock=clock)
         """Listens if it is started; has the limits and totals of clients also where another server listens."""
+        self.registry_server: Server | None = None
+        """Answers only the paths of the schema registry, if it has a port of its own."""
+        if registry_connections:
+            pipeline = RequestPipeline([row for row in ENDPOINTS if row.tag == "schemas"], self.context, self.guard)
+            own = replace(limits, connections=registry_connections)
+            self.registry_server = Server(pipeline, limits=own, observer=observer, clock=clock)
         self.context.check_answers = self.server.check_answers
         self.context.alerts = self._alerts = AlertRunner(
             self.runtime, self.context.gatherer, alert_settings(config), _webhook(config), config.alerts.interval

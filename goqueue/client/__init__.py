@@ -47,23 +47,31 @@ if TYPE_CHECKING:
     from goqueue.client.message import Message
     from goqueue.client.operation_requests import OperationInfo, UndoResult
     from goqueue.client.producer_core import Options
+    from goqueue.client.schema_requests import (
+        RegisteredSchema,
+        RegistryStats,
+        SchemaCompatibility,
+        SchemaConfig,
+        SchemaInfo,
+        SchemaReferenceInfo,
+    )
     from goqueue.client.security_requests import AccessDecision, AccessRuleInfo, ApiKeyInfo, AuditPage, RoleInfo
     from goqueue.client.segment_requests import PartitionSegments, SegmentInfo
     from goqueue.client.settings import GroupSettings, TopicSettings
     from goqueue.client.worker import Worker
 
 __all__ = [
-    "AccessDecision", "AccessRuleInfo", "AlertDelivery", "AlertInfo", "AlertOverview", "AlertTest",
-    "ApiKeyInfo", "AsyncClient", "AsyncConsumer", "AsyncDeliveries", "AsyncDelivery", "AsyncProducer",
-    "AsyncReader", "AsyncTransaction", "AuditPage", "Batch", "BrokerStats", "Client", "Consumer",
-    "ConsumerArguments", "ConsumerOptions", "DeadLetter", "DeadLetterErrors", "DeadLetters", "DelayedChanges",
-    "DelayedMessage", "DelayedMessages", "Delivered", "Deliveries", "Delivery", "Diagnosis", "Finding",
-    "GroupDelivery", "GroupDetails", "GroupInfo", "GroupSettings", "HandlerArguments", "MemberInfo", "Message",
-    "Nanoseconds", "Offsets", "OffsetsReset", "OperationInfo", "Options", "PartitionInfo", "PartitionLag",
-    "PartitionSegments", "Producer", "ProducerArguments", "Reader", "Receipt", "Redrive", "Refused", "RoleInfo",
-    "ScaledTopic", "ScalingStatus", "SegmentInfo", "SilenceInfo", "Stats", "Stored", "TopicDetails",
-    "TopicInfo", "TopicPartition", "TopicSettings", "Transaction", "TransactionInfo", "UndoResult", "Worker",
-    "WorkerArguments",
+    "AccessDecision", "AccessRuleInfo", "AlertDelivery", "AlertInfo", "AlertOverview", "AlertTest", "ApiKeyInfo",
+    "AsyncClient", "AsyncConsumer", "AsyncDeliveries", "AsyncDelivery", "AsyncProducer", "AsyncReader",
+    "AsyncTransaction", "AuditPage", "Batch", "BrokerStats", "Client", "Consumer", "ConsumerArguments",
+    "ConsumerOptions", "DeadLetter", "DeadLetterErrors", "DeadLetters", "DelayedChanges", "DelayedMessage",
+    "DelayedMessages", "Delivered", "Deliveries", "Delivery", "Diagnosis", "Finding", "GroupDelivery", "GroupDetails",
+    "GroupInfo", "GroupSettings", "HandlerArguments", "MemberInfo", "Message", "Nanoseconds", "Offsets",
+    "OffsetsReset", "OperationInfo", "Options", "PartitionInfo", "PartitionLag", "PartitionSegments", "Producer",
+    "ProducerArguments", "Reader", "Receipt", "Redrive", "Refused", "RegisteredSchema", "RegistryStats", "RoleInfo",
+    "ScaledTopic", "ScalingStatus", "SchemaCompatibility", "SchemaConfig", "SchemaInfo", "SchemaReferenceInfo",
+    "SegmentInfo", "SilenceInfo", "Stats", "Stored", "TopicDetails", "TopicInfo", "TopicPartition", "TopicSettings",
+    "Transaction", "TransactionInfo", "UndoResult", "Worker", "WorkerArguments",
 ]  # fmt: skip
 
 _LATER = {
@@ -88,6 +96,9 @@ _LATER = {
         "message": "Message",
         "operation_requests": "OperationInfo UndoResult",
         "producer_core": "Options",
+        "schema_requests": (
+            "RegisteredSchema RegistryStats SchemaCompatibility SchemaConfig SchemaInfo SchemaReferenceInfo"
+        ),
         "security_requests": "AccessDecision AccessRuleInfo ApiKeyInfo AuditPage RoleInfo",
         "segment_requests": "PartitionSegments SegmentInfo",
         "settings": "GroupSettings TopicSettings",

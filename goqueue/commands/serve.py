@@ -126,6 +126,7 @@ def banner(daemon: "Daemon", seconds: float) -> list[str]:
         f"GoQueue {__version__}  {daemon.address}",
         f"data        {store.path}: {format_count(len(own), 'topic')}, {format_count(offsets, 'record')}, "
         f"{format_size(sum(log.size for log in logs))}",
+        *([] if daemon.registry_address is None else [f"schemas     {daemon.registry_address}"]),
         *_tls(daemon),
         *_authentication(daemon),
         f"durability  every message is synced {synced}",

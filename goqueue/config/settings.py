@@ -317,6 +317,18 @@ class AlertsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchemasConfig:
+    """The schema registry."""
+
+    port: str = _setting(
+        "none",
+        OPTIONAL_NUMBER,
+        "Further port on `server.host` that answers only the paths of the schema registry, for clients that expect it"
+        " at an address of its own, or `none`; 0 selects a free port. `server.port` answers them as well.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """Log lines on stderr."""
 
@@ -350,6 +362,7 @@ class Config:
     tracing: TracingConfig = field(default_factory=TracingConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     alerts: AlertsConfig = field(default_factory=AlertsConfig)
+    schemas: SchemasConfig = field(default_factory=SchemasConfig)
     log: LogConfig = field(default_factory=LogConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False, repr=False)
 

@@ -221,3 +221,11 @@ def test_keys_see_the_schemas_of_their_subjects_alone(tmp_path: Any) -> None:
         assert broker.ask("GET", "/subjects", key="").json["error_code"] == 401
         actions = [one["action"] for one in broker.do("GET", "/admin/audit")["records"] if one["outcome"] == "done"]
         assert actions.count("POST /subjects/{subject}/versions") == 2
+
+
+def test_registry_has_a_port_of_its_own_if_it_is_set(tmp_path: Any) -> None:
+    with LocalBroker(str(tmp_path / "data"), schemas__port="0") as broker:
+        own = _Registry(broker.daemon.registry_address or "")
+        assert own.register("a", _order("x")) == 1
+        assert _Registry(broker.url).do("GET", "/subjects") == own.do("GET", "/subjects") == ["a"]
+        assert own.ask("GET", "/topics").status == 404

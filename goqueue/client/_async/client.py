@@ -13,6 +13,7 @@ from goqueue.client.async_connection import AsyncConnection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
 from goqueue.client.operation_requests import OperationAdmin
+from goqueue.client.schema_requests import SchemaAdmin
 from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
 from goqueue.client.tasks import opened
@@ -46,6 +47,7 @@ class AsyncClient(
     SegmentAdmin,
     OperationAdmin,
     SecurityAdmin,
+    SchemaAdmin,
     TraceAdmin,
     AlertAdmin,
     BrokerAdmin,

@@ -14,6 +14,7 @@ from goqueue.client.connection import Connection
 from goqueue.client.dead_letter_requests import DeadLetterAdmin
 from goqueue.client.delayed_requests import DelayedMessageAdmin
 from goqueue.client.operation_requests import OperationAdmin
+from goqueue.client.schema_requests import SchemaAdmin
 from goqueue.client.security_requests import SecurityAdmin
 from goqueue.client.segment_requests import SegmentAdmin
 from goqueue.client.threads import opened
@@ -47,6 +48,7 @@ class Client(
     SegmentAdmin,
     OperationAdmin,
     SecurityAdmin,
+    SchemaAdmin,
     TraceAdmin,
     AlertAdmin,
     BrokerAdmin,

@@ -1,0 +1,1 @@
+"""`goqueue-cli schema`: the schema registry."""
