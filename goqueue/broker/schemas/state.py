@@ -73,18 +73,15 @@ class RegistryState:
             self.modes.pop(record.subject, None)
 
     def _add(self, record: VersionRecord) -> None:
-        uses = self.uses.get(record.id)
-        if uses is None:
-            self.uses[record.id] = record
-            self.retired.pop(record.id, None)
-            self.held_bytes += len(record.content.text)
+        """Add a version. A start does this for each version twice, so the usual case comes first."""
+        number, uses = record.id, self.uses
+        if number not in uses:
+            uses[number] = record
+            self.held_bytes += VERSION_BYTES + len(record.content.text)
+            if self.retired:
+                self.retired.pop(number, None)
         else:
-            if not isinstance(uses, list):
-                uses = self.uses[record.id] = [uses]
-            if uses[0].content is not record.content:
-                record = replace(record, content=uses[0].content)  # one copy of the text in memory
-            uses.append(record)
-        self.held_bytes += VERSION_BYTES
+            record = self._add_use(record)
         versions = self.subjects.get(record.subject)
         if versions is None:
             self.subjects[record.subject] = {record.version: record}
@@ -92,7 +89,18 @@ class RegistryState:
             versions[record.version] = record
         for one in record.content.references:
             self.referrers.setdefault((one.subject, one.version), []).append(record)
-        self._note_id(record.id, record.digest)
+        self._note_id(number, record.digest)
+
+    def _add_use(self, record: VersionRecord) -> VersionRecord:
+        """Add a version whose id others have, and return it with their text, so that it is in memory once."""
+        users = self.uses[record.id]
+        if not isinstance(users, list):
+            users = self.uses[record.id] = [users]
+        if users[0].content is not record.content:
+            record = replace(record, content=users[0].content)
+        users.append(record)
+        self.held_bytes += VERSION_BYTES
+        return record
 
     def _remove(self, subject: str, version: int) -> None:
         former = self.subjects.get(subject, {}).pop(version, None)
@@ -119,7 +127,7 @@ class RegistryState:
 
     def _note_id(self, number: int, digest: bytes) -> None:
         self.last_id = max(self.last_id, number)
-        if digest and number < self.ids.get(digest, number + 1):
+        if digest and self.ids.setdefault(digest, number) > number:
             self.ids[digest] = number
 
     def records(self) -> Iterator[RegistryRecord]:

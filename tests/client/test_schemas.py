@@ -1,0 +1,44 @@
+"""The schema registry in the SDK."""
+
+from pathlib import Path
+
+import pytest
+
+from goqueue.client import Client, SchemaReferenceInfo
+from goqueue.errors import SchemaIncompatible, SchemaNotFound, SubjectNotFound
+from goqueue.testing.broker import LocalBroker
+
+_ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
+_BILL = _ORDER.replace("long", "string")
+
+
+def test_schemas_are_managed_through_a_client(tmp_path: Path) -> None:
+    with LocalBroker(str(tmp_path / "data")) as broker, Client(broker.url) as client:
+        made = client.register_schema("a/b", _ORDER, metadata={"properties": {"owner": "shop"}})
+        assert (made.id, made.version) == (1, 1)
+        shown = client.schema("a/b")
+        assert (shown.schema, shown.schema_type, shown.version) == (_ORDER, "AVRO", 1)
+        assert client.schema_by_id(1).metadata == {"properties": {"owner": "shop"}}
+        line = '{"type":"record","name":"Line","fields":[{"name":"order","type":"Order"}]}'
+        client.register_schema("line", line, references=[SchemaReferenceInfo("Order", "a/b", 1)])
+        assert client.subjects() == ["a/b", "line"]
+        assert [one.id for one in client.schemas("l")] == [2]
+        found = client.test_schema("a/b", _BILL)
+        assert (found.is_compatible, len(found.messages)) == (False, 1)
+        with pytest.raises(SchemaIncompatible):
+            client.register_schema("a/b", _BILL)
+        with pytest.raises(SchemaNotFound):
+            client.find_schema("a/b", _BILL)
+        client.set_schema_config("a/b", compatibility="none")
+        assert client.schema_config("a/b").compatibility_level == "NONE"
+        assert client.set_schema_mode("READONLY", "line") == client.schema_mode("line") == "READONLY"
+        assert client.delete_schema_mode("line") == "READONLY"
+        assert client.register_schema("a/b", _BILL).version == 2
+        assert client.delete_schema_version("a/b", 2) == 2
+        assert client.schema_versions("a/b", deleted=True) == [1, 2]
+        assert client.delete_schema_subject("line") == [1]
+        assert client.delete_schema_subject("line", permanent=True) == [1]
+        assert client.delete_schema_config("a/b").compatibility_level == "NONE"
+        with pytest.raises(SubjectNotFound):
+            client.schema("line")
+        assert client.schema_stats().versions == 1
