@@ -143,7 +143,7 @@ class Daemon:
         await self.server.start(server.host, server.port, uds=uds, fd=fd, tls=tls)
         try:
             if self.registry_server is not None:
-                await self.registry_server.start(server.host, int(self.config.schemas.port), tls=tls)
+                await self.registry_server.start(server.host, int(self.config.schemas.registry_port), tls=tls)
             self._refuse_exposure()
             if certificates is not None:
                 certificates.start_watching()

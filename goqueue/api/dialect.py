@@ -1,4 +1,4 @@
-"""How the requests and answers of an endpoint are written: in GoQueue's own way, or in that of another system."""
+"""Dialects: the way in which requests and answers of an endpoint are written, our own or that of another system."""
 
 from goqueue.api.http.error_responses import error_response
 from goqueue.api.http.message import HttpRequest, HttpResponse

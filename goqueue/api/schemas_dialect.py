@@ -1,4 +1,4 @@
-"""The way in which clients of Confluent's schema registry write requests and read answers.
+"""The dialect in which clients of Confluent's schema registry write requests and read answers.
 
 Errors have both descriptions: `error_code` and `message` for these clients, `code`, `error`, `hint` and `details` for
 those of GoQueue.

@@ -48,7 +48,7 @@ class RuleSetJson(Struct, forbid_unknown_fields=True, omit_defaults=True, rename
 
 
 class MetadataJson(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What people and programs note about a schema. It is part of the schema's identity."""
+    """Notes about a schema, for people and programs. They are part of the schema's identity."""
 
     tags: dict[str, list[str]] | None = None
     properties: dict[str, str] | None = None

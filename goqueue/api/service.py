@@ -58,7 +58,7 @@ class BrokerService:
         self.runtime = Runtime(disk, clock, self.metrics, runtime_settings(config))
         self._sampler = HistorySampler(self.runtime, self.metrics)
         self._lag = LoopLatencyMeter(self.metrics.observe_loop_lag)
-        registry_connections = 0 if config.schemas.port == "none" else REGISTRY_CONNECTIONS
+        registry_connections = 0 if config.schemas.registry_port == "none" else REGISTRY_CONNECTIONS
         files_max = open_files_max()
         limits = _limits(config).within(None if files_max is None else files_max - registry_connections)
         self.connections_max = limits.connections

@@ -41,7 +41,7 @@ class RegisteredSchema(msgspec.Struct, frozen=True):
 
 
 class SchemaCompatibility(msgspec.Struct, frozen=True):
-    """Whether a schema may follow others, and if not why."""
+    """The result of a comparison: whether a schema may follow others, and if not why."""
 
     is_compatible: bool
     messages: list[str] = []

@@ -320,7 +320,7 @@ class AlertsConfig:
 class SchemasConfig:
     """The schema registry."""
 
-    port: str = _setting(
+    registry_port: str = _setting(
         "none",
         OPTIONAL_NUMBER,
         "Further port on `server.host` that answers only the paths of the schema registry, for clients that expect it"

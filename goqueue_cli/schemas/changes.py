@@ -143,7 +143,12 @@ def config(
     ] = "",
     *,
     compatibility: Annotated[
-        _Level | None, typer.Option("--compatibility", help="Set the compatibility level.")
+        _Level | None,
+        typer.Option(
+            "--compatibility",
+            metavar="LEVEL",
+            help="Set the level: none, backward, forward, full, or one of these with _transitive.",
+        ),
     ] = None,
     normalize: Annotated[
         bool | None,

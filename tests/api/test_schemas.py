@@ -224,7 +224,7 @@ def test_keys_see_the_schemas_of_their_subjects_alone(tmp_path: Any) -> None:
 
 
 def test_registry_has_a_port_of_its_own_if_it_is_set(tmp_path: Any) -> None:
-    with LocalBroker(str(tmp_path / "data"), schemas__port="0") as broker:
+    with LocalBroker(str(tmp_path / "data"), schemas__registry_port="0") as broker:
         own = _Registry(broker.daemon.registry_address or "")
         assert own.register("a", _order("x")) == 1
         assert _Registry(broker.url).do("GET", "/subjects") == own.do("GET", "/subjects") == ["a"]

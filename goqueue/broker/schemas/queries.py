@@ -1,4 +1,4 @@
-"""What the registry answers from a state: names, versions, ids, configurations. Nothing here changes anything."""
+"""Answers from a state of the registry: names, versions, ids, configurations. Nothing here changes the state."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal

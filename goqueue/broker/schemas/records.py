@@ -20,7 +20,7 @@ class ReferenceRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class SchemaContent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What an id stands for, and never anything else."""
+    """The schema of an id, with all that makes it another one: an id never stands for two of them."""
 
     kind: str
     """A `SchemaKind`."""

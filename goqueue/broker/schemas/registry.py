@@ -1,7 +1,7 @@
 """Decisions of the schema registry, recorded in the log `__schemas` and answered when they are committed.
 
 Decisions look at the state as it will be, so two registrations never get one id. Answers to questions come from what
-is committed (`queries`), so nobody sees an id that a failing disk can take back.
+is committed (`queries`), so no client sees an id that a failing disk can take back.
 """
 
 from collections.abc import Sequence

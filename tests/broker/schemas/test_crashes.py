@@ -16,7 +16,7 @@ _TEXTS = tuple(f'{{"type":"enum","name":"E{number}","symbols":["X"]}}' for numbe
 
 
 class _Model:
-    """What callers were told, and what is true of every registry that follows from it."""
+    """The answers that callers got, and what must be true of every registry after them."""
 
     def __init__(self) -> None:
         self.texts: dict[int, str] = {}

@@ -70,7 +70,7 @@ def test_reference_that_is_deleted_meanwhile_is_refused() -> None:
         _do(running, before_each_job(registry.register("b", content), delete))
 
 
-def test_nobody_sees_a_version_before_it_is_committed() -> None:
+def test_version_is_hidden_until_it_is_committed() -> None:
     running = Running()
     registry = running.broker.schemas
     work = registry.register("a", _record("A", "x"))
