@@ -1,6 +1,7 @@
 """The schema registry: subjects, versions, ids, compatibility, configuration and modes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TypeVar, cast, get_args
 
 from goqueue.api.endpoint import ApiCall
@@ -31,7 +32,7 @@ from goqueue.api.schemas_json import (
     VersionsQuery,
     schema_json,
 )
-from goqueue.broker.schemas.limits import SCHEMA_ID_MAX
+from goqueue.broker.schemas.limits import SCHEMA_ID_MAX, SCHEMAS_PAGE_BYTES, SCHEMAS_PAGE_MAX
 from goqueue.broker.schemas.queries import LATEST, Mode, RegistryQueries, Shown, version_number
 from goqueue.broker.schemas.records import ConfigRecord, VersionRecord
 from goqueue.broker.schemas.registry import SchemaRegistry
@@ -39,6 +40,7 @@ from goqueue.errors import RegistryValueInvalid, SchemaNotFound
 from goqueue.quantities import quoted
 from goqueue.schemas.compatibility import CompatibilityLevel
 from goqueue.schemas.schema_format import SchemaKind
+from goqueue.security.rules import Action
 
 T = TypeVar("T")
 
@@ -75,13 +77,24 @@ async def list_subjects(call: ApiCall, query: SubjectsQuery) -> list[str]:
 
 
 async def list_schemas(call: ApiCall, query: SchemasQuery) -> list[SchemaJson]:
+    """Return a page: it ends early where its texts get too long, so that no answer blocks others."""
+    most = SCHEMAS_PAGE_MAX if query.limit < 0 else min(query.limit, SCHEMAS_PAGE_MAX)
+    page: list[SchemaJson] = []
+    left = SCHEMAS_PAGE_BYTES
+    for record in islice(_readable(call, query), max(query.offset, 0), None):
+        if len(page) >= most or left <= 0:
+            break
+        page.append(schema_json(record))
+        left -= len(record.content.text)
+    return page
+
+
+def _readable(call: ApiCall, query: SchemasQuery) -> Iterator[VersionRecord]:
     queries, shown = _queries(call), _shown(deleted=query.deleted, only=query.deleted_only)
-    found: list[VersionRecord] = []
     for subject in queries.subjects(query.subject_prefix.removeprefix(_ANY_PREFIX), shown):
         if call.access.may("read", "subject", subject):
             history = queries.history(subject, shown)
-            found += history[-1:] if query.latest_only else history
-    return [schema_json(one) for one in _page(found, query.offset, query.limit)]
+            yield from history[-1:] if query.latest_only else history
 
 
 async def list_versions(call: ApiCall, query: VersionsQuery) -> list[int]:
@@ -157,31 +170,41 @@ async def delete_version(call: ApiCall, query: DeleteQuery) -> int:
 # --- ids ---
 
 
-def _uses(call: ApiCall, subject: str, right: Callable[[str], bool]) -> list[VersionRecord]:
-    """Return the versions with the id in the path that the sender may see. What it may not see does not exist."""
+def _uses(call: ApiCall, subject: str, action: Action) -> Iterator[VersionRecord]:
+    """Yield the versions with the id in the path that the sender may see."""
+    text, may = call.parameters["id"], call.access.may
+    if text.isascii() and text.isdecimal() and len(text) <= len(str(SCHEMA_ID_MAX)):
+        for one in _queries(call).state.users(int(text)):
+            if (not subject or one.subject == subject) and may(action, "subject", one.subject):
+                yield one
+
+
+def _use(call: ApiCall, query: SchemaIdQuery) -> VersionRecord:
+    """Return one of them. What the sender may not see does not exist."""
+    for one in _uses(call, query.subject, "read"):
+        return one
+    raise _no_id(call)
+
+
+def _no_id(call: ApiCall) -> SchemaNotFound:
     text = call.parameters["id"]
-    is_id = text.isascii() and text.isdecimal() and len(text) <= len(str(SCHEMA_ID_MAX))
-    number = int(text) if is_id else 0
-    found = [one for one in _queries(call).uses(number) if right(one.subject)] if number else []
-    if subject:
-        found = [one for one in found if one.subject == subject]
-    if not found:
-        raise SchemaNotFound(f"Schema {text[:20]} not found", hint="no version of a subject has this id")
-    return found
+    return SchemaNotFound(f"Schema {text[:20]} not found", hint="no version of a subject has this id")
 
 
 async def describe_id(call: ApiCall, query: SchemaIdQuery) -> SchemaJson:
-    found = _uses(call, query.subject, lambda name: call.access.may("read", "subject", name))[0]
+    found = _use(call, query)
     max_id = _queries(call).state.last_id if query.fetch_max_id else None
     return schema_json(found, by_id=True, max_id=max_id)
 
 
 async def id_text(call: ApiCall, query: SchemaIdQuery) -> HttpResponse:
-    return _text(call, _uses(call, query.subject, lambda name: call.access.may("read", "subject", name))[0])
+    return _text(call, _use(call, query))
 
 
 async def id_versions(call: ApiCall, query: SchemaUsesQuery) -> list[SubjectVersionJson]:
-    found = _uses(call, query.subject, lambda name: call.access.may("describe", "subject", name))
+    found = list(_uses(call, query.subject, "describe"))
+    if not found:
+        raise _no_id(call)
     shown = [one for one in found if query.deleted or not one.deleted]
     return [SubjectVersionJson(*pair) for pair in sorted((one.subject, one.version) for one in shown)]
 

@@ -71,10 +71,15 @@ class SchemaAdmin:
 
     @operation
     def schemas(
-        self, prefix: str = "", *, latest_only: bool = False, deleted: bool = False
+        self, prefix: str = "", *, latest_only: bool = False, deleted: bool = False, offset: int = 0, limit: int = 1000
     ) -> ApiRequest[list[SchemaInfo]]:
-        """Return versions of all subjects whose names begin with the prefix."""
-        path = with_query("/schemas", subjectPrefix=prefix, latestOnly=latest_only, deleted=deleted)
+        """Return a page of the versions of all subjects whose names begin with the prefix.
+
+        It has at most 1,000 versions, and fewer where their texts are long; an empty one is behind the last.
+        """
+        path = with_query(
+            "/schemas", subjectPrefix=prefix, latestOnly=latest_only, deleted=deleted, offset=offset, limit=limit
+        )
         return json_request("GET", path, list[SchemaInfo])
 
     @operation

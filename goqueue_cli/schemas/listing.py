@@ -55,7 +55,9 @@ def list_schemas(
       goqueue-cli schema list -o json
     """
     with doing("list schemas"), session.client() as client:
-        rows = [_row(one) for one in client.schemas(prefix, latest_only=not every, deleted=deleted)]
+        rows: list[dict[str, Any]] = []
+        while page := client.schemas(prefix, latest_only=not every, deleted=deleted, offset=len(rows)):
+            rows += map(_row, page)
     session.write(rows, _VERSION if every else _LIST)
     if not rows:
         session.note("there are no schemas")

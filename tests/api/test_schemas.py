@@ -66,6 +66,7 @@ def test_versions_are_registered_listed_and_found(registry: _Registry) -> None:
     assert registry.do("GET", "/schemas/ids/2/versions") == uses
     assert [one["version"] for one in registry.do("GET", "/schemas?subjectPrefix=:*:&latestOnly=true")] == [2, 1]
     assert [one["id"] for one in registry.do("GET", "/schemas?limit=2&offset=1")] == [2, 2]
+    assert registry.do("GET", "/schemas?offset=3") == []
     assert registry.do("GET", "/schemas/types") == ["AVRO", "JSON", "PROTOBUF"]
     assert registry.do("GET", "/contexts") == ["."]
 
@@ -229,3 +230,14 @@ def test_registry_has_a_port_of_its_own_if_it_is_set(tmp_path: Any) -> None:
         assert own.register("a", _order("x")) == 1
         assert _Registry(broker.url).do("GET", "/subjects") == own.do("GET", "/subjects") == ["a"]
         assert own.ask("GET", "/topics").status == 404
+
+
+def test_list_of_schemas_ends_where_its_texts_get_too_long(registry: _Registry) -> None:
+    for number in range(7):
+        text = f'{{"type":"enum","name":"E{number}","doc":"{"x" * 900_000}","symbols":["A"]}}'
+        registry.register(f"s{number}", text)
+    seen: list[str] = []
+    while page := registry.do("GET", f"/schemas?offset={len(seen)}"):
+        assert len(page) <= 5
+        seen += [one["subject"] for one in page]
+    assert seen == [f"s{number}" for number in range(7)]

@@ -1,6 +1,6 @@
 """Answers from a state of the registry: names, versions, ids, configurations. Nothing here changes the state."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 from goqueue.broker.schemas.limits import SCHEMA_ID_MAX
@@ -8,7 +8,6 @@ from goqueue.broker.schemas.records import ConfigRecord, ModeRecord, VersionReco
 from goqueue.broker.schemas.state import RegistryState
 from goqueue.errors import (
     RegistryValueInvalid,
-    SchemaNotFound,
     SchemaVersionNotFound,
     SubjectNotFound,
     SubjectSettingNotFound,
@@ -63,17 +62,6 @@ class RegistryQueries:
         """Return the newest version of a subject with an equal schema."""
         found = (one for one in self._shown(subject, shown) if one.digest == digest)
         return max(found, key=lambda one: one.version, default=None)
-
-    def by_id(self, number: int) -> VersionRecord:
-        """Return a version with an id, soft-deleted or not. Raises SchemaNotFound."""
-        return self.uses(number)[0]
-
-    def uses(self, number: int) -> Sequence[VersionRecord]:
-        """Return all versions with an id. Raises SchemaNotFound if there are none."""
-        found = self.state.users(number)
-        if not found:
-            raise SchemaNotFound(f"Schema {number} not found", hint="no version of a subject has this id")
-        return found
 
     def referrers(self, subject: str, version: int, *, with_deleted: bool = False) -> list[VersionRecord]:
         """Return the versions whose schemas refer to a version."""

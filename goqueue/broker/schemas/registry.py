@@ -4,6 +4,7 @@ Decisions look at the state as it will be, so two registrations never get one id
 is committed (`queries`), so no client sees an id that a failing disk can take back.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -329,19 +330,23 @@ class SchemaRegistry:
 
     def stats(self) -> dict[str, Any]:
         """Return numbers about the committed state."""
-        state, kinds = self.queries.state, dict[str, int]()
-        versions = [one for every in state.subjects.values() for one in every.values()]
-        for number in state.uses:
-            kind = state.users(number)[0].content.kind
-            kinds[kind] = kinds.get(kind, 0) + 1
+        state, live, deleted, subjects = self.queries.state, 0, 0, 0
+        for versions in state.subjects.values():
+            shown = sum(not one.deleted for one in versions.values())
+            live, deleted, subjects = live + shown, deleted + len(versions) - shown, subjects + bool(shown)
+        kinds = Counter(one.content.kind for one in map(_first, state.uses.values()))
         return {
-            "subjects": len({one.subject for one in versions if not one.deleted}),
-            "versions": sum(not one.deleted for one in versions),
-            "deleted_versions": sum(one.deleted for one in versions),
+            "subjects": subjects,
+            "versions": live,
+            "deleted_versions": deleted,
             "schemas": len(state.uses),
-            "schemas_by_type": kinds,
+            "schemas_by_type": dict(kinds),
             "max_id": state.last_id,
         }
+
+
+def _first(users: VersionRecord | list[VersionRecord]) -> VersionRecord:
+    return users[0] if isinstance(users, list) else users
 
 
 def _soft_deleted(record: VersionRecord) -> VersionRecord:
