@@ -23,6 +23,7 @@ _SETTING = (errors.SubjectSettingNotFound, *_NO_SUBJECT)
 
 def _row(method: Any, path: str, handler: Any, summary: str, **further: Any) -> Endpoint:
     """Return a row that is also found below `/schemas`."""
+    further["errors"] = tuple(dict.fromkeys((*further.get("errors", ()), errors.LogFenced)))
     return Endpoint(
         method, path, handler, summary, dialect=REGISTRY, answer_type=REGISTRY_JSON, aliases=(f"/schemas{path}",),
         **further,

@@ -16,5 +16,5 @@ def open_schemas(open_internal: Callable[[str, TopicSettings], list[Partition]],
     """Open the log, and rebuild the registry from it."""
     (partition,) = open_internal(SCHEMAS, _SETTINGS)
     registry = SchemaRegistry(partition, disk)
-    registry.journal.open()
+    registry.open()
     return registry

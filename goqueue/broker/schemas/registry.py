@@ -37,6 +37,7 @@ from goqueue.broker.schemas.records import (
 )
 from goqueue.broker.schemas.state import RegistryState
 from goqueue.errors import (
+    GoQueueError,
     RegistryValueInvalid,
     RequestInvalid,
     SchemaChangeRefused,
@@ -59,11 +60,23 @@ class SchemaRegistry:
         self.journal: Journal[RegistryRecord] = Journal(
             partition, disk, state, encode_registry_record, decode_registry_record, snapshots=False
         )
-        self.queries = RegistryQueries(cast("RegistryState", self.journal.durable))
-        """Answers from what is committed."""
+        self._committed = RegistryQueries(cast("RegistryState", self.journal.durable))
+        self._unreadable: GoQueueError | None = None
         self._next = RegistryQueries(state)
         """Answers from what will be committed if no disk refuses it."""
         self._parser = SchemaParser()
+
+    def open(self) -> None:
+        """Rebuild the state from the log."""
+        self.journal.open()
+        self._unreadable = self.journal.log.fence
+
+    @property
+    def queries(self) -> RegistryQueries:
+        """Answers from what is committed. Raises the error of a log that could not be read: nothing is known then."""
+        if self._unreadable is not None:
+            raise self._unreadable
+        return self._committed
 
     def _record(self, records: Sequence[RegistryRecord]) -> Work[None]:
         durable: Promise[None] = Promise()

@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.broker.core.work import Work, run_work
 from goqueue.broker.schemas.records import SchemaContent, VersionRecord
-from goqueue.errors import CallerError, GoQueueError
+from goqueue.errors import CallerError, GoQueueError, LogFenced
 from goqueue.testing.disk import Crashed
 from tests.broker.brokers import KEEPS, Running
 
@@ -130,3 +130,18 @@ def test_compaction_keeps_ids_of_deleted_schemas() -> None:
     again = running.restart()
     other, same = _registered(again, "b", _TEXTS[1]), _registered(again, "a", _TEXTS[0])
     assert (gone.id, other.id, same.id, same.version) == (1, 2, 1, 1)
+
+
+def test_registry_without_its_log_answers_that_instead_of_not_found() -> None:
+    running = Running()
+    _registered(running, "a", _TEXTS[0])
+    running.broker.close()
+    running.store.close()
+    disk = running.disk.crash("everything")
+    for path in [path for path in disk.paths() if "/__schemas/" in path]:
+        disk.remove(path)
+    lost = Running(disk).broker.schemas
+    with pytest.raises(LogFenced):
+        lost.queries.subjects()
+    with pytest.raises(LogFenced):
+        run_work(lost.register("a", SchemaContent(kind="AVRO", text=_TEXTS[0])))
