@@ -145,7 +145,12 @@ _COMMANDS = (
     Command("group watch", ".groups.listing:watch_groups", "Watch all groups, or the lag of one."),
     Command("publish", ".publishing.command:publish", "Publish messages to a topic.", "write"),
     Command("schema check", ".schemas.changes:check", "Check whether a schema could be registered."),
-    Command("schema config", ".schemas.changes:config", "Show or change compatibility levels and modes.", "danger"),
+    Command(
+        "schema config",
+        ".schemas.changes:config",
+        "Show or change the compatibility level and mode of a subject, or of all.",
+        "danger",
+    ),
     Command("schema delete", ".schemas.changes:delete", "Delete a subject or one of its versions.", "danger"),
     Command("schema describe", ".schemas.listing:describe", "Show a schema with its text."),
     Command("schema diff", ".schemas.listing:diff", "Show how two versions of a schema differ, line by line."),

@@ -52,7 +52,7 @@ def register(
     \b
       goqueue-cli schema register orders-value orders.avsc
       goqueue-cli schema register orders-value orders.proto
-      goqueue-cli schema register lines-value lines.avsc --reference shop.Order=orders-value:1
+      goqueue-cli schema register lines lines.avsc --reference Order=orders:1
 
     A schema that the subject has already gets its existing version. One that breaks the compatibility level of the
     subject is refused with the reasons.
@@ -78,14 +78,14 @@ def check(
     ] = None,
     session: Session,
 ) -> None:
-    """Check whether a schema could be registered, and register nothing.
+    """Check whether a schema could be registered.
 
     \b
       goqueue-cli schema check orders-value orders.avsc
       goqueue-cli schema check orders-value orders.avsc --version 2
 
-    Exits with 1 if it is not compatible; the reasons go to stderr. The compatibility level of the subject decides
-    which versions it is compared with.
+    Nothing is registered. Exits with 1 if it is not compatible; the reasons go to stderr. The compatibility level of
+    the subject decides which versions it is compared with.
     """
     reject_empty_names(subject, noun="schema")
     text, needed = read_schema(file), parse_references(references)
@@ -162,7 +162,7 @@ def config(
     consent: Consent,
     session: Session,
 ) -> None:
-    """Show or change the compatibility level and the mode of a subject, or of all.
+    """Show or change the compatibility level and mode of a subject, or of all.
 
     \b
       goqueue-cli schema config

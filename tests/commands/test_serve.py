@@ -61,7 +61,7 @@ def test_the_banner_says_what_is_there_and_how_the_last_run_ended(tmp_path: Path
         assert f"{data}: 1 topic, 2 records" in served.banner[1]
         assert "after a clean stop" in served.banner[3]
     with Served("--data-dir", data) as served:
-        assert f"the last stop was not clean, {5 + GROUP_LOGS + TRANSACTION_LOGS} logs surveyed" in served.banner[3]
+        assert f"the last stop was not clean, {6 + GROUP_LOGS + TRANSACTION_LOGS} logs surveyed" in served.banner[3]
 
 
 def test_the_banner_names_a_log_that_no_topic_knows(tmp_path: Path) -> None:

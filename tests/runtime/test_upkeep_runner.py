@@ -34,7 +34,7 @@ def test_failure_of_one_partition_does_not_stop_upkeep_of_others() -> None:
         run_work(work)
 
     asyncio.run(look_once(running, perform))
-    internal = 4 + GROUP_LOGS + TRANSACTION_LOGS
+    internal = 5 + GROUP_LOGS + TRANSACTION_LOGS
     expected = 5 + internal + 2  # clock, trash, reserve, records of groups, transactional ids; and those of the topic
     assert (looked, met) == (expected, [])
 
