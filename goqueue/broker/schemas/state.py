@@ -45,6 +45,15 @@ class RegistryState:
         self.held_bytes = 0
         """An estimate of the memory of all versions."""
 
+    def copy_from(self, other: "RegistryState") -> None:
+        """Make this state equal to another one. Records are shared; they never change."""
+        self.subjects = {name: versions.copy() for name, versions in other.subjects.items()}
+        self.uses = {number: [*users] if isinstance(users, list) else users for number, users in other.uses.items()}
+        self.ids, self.retired = other.ids.copy(), other.retired.copy()
+        self.referrers = {key: [*users] for key, users in other.referrers.items()}
+        self.configs, self.modes = other.configs.copy(), other.modes.copy()
+        self.last_id, self.held_bytes = other.last_id, other.held_bytes
+
     def note_loss(self, count: int) -> None:
         """Skip the ids that lost records may have had."""
         self.last_id += count
@@ -73,7 +82,7 @@ class RegistryState:
             self.modes.pop(record.subject, None)
 
     def _add(self, record: VersionRecord) -> None:
-        """Add a version. A start does this for each version twice, so the usual case comes first."""
+        """Add a version. A start does this for each of them, so the usual case comes first."""
         number, uses = record.id, self.uses
         if number not in uses:
             uses[number] = record

@@ -87,6 +87,21 @@ def test_records_of_a_state_rebuild_it(records: list[RegistryRecord]) -> None:
     for record in state.records():
         again.apply(record)
     assert _content(again) == _content(state)
+    copied = RegistryState()
+    copied.copy_from(state)
+    assert _content(copied) == _content(state)
+
+
+@given(_RECORDS, _RECORDS)
+def test_copy_of_a_state_changes_alone(records: list[RegistryRecord], later: list[RegistryRecord]) -> None:
+    state, copied, expected = RegistryState(), RegistryState(), RegistryState()
+    for record in records:
+        state.apply(record)
+        expected.apply(record)
+    copied.copy_from(state)
+    for record in later:
+        copied.apply(record)
+    assert _content(state) == _content(expected)
 
 
 @given(_RECORDS)
