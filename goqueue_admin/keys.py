@@ -39,6 +39,7 @@ def _state(row: dict[str, Any]) -> str:
     return "rotated" if row["former_valid_until"] else "valid"
 
 
+_CERTIFICATE = Column("CERTIFICATE", "certificate", lambda text: text or "-", wide=True)
 _KEYS = (
     Column("NAME", "name"),
     Column("ID", "id"),
@@ -47,7 +48,7 @@ _KEYS = (
     Column("CREATED", "created_at", format_ago),
     Column("USED", "last_used_at", _optional_ago),
     Column("EXPIRES", "expires_at", lambda text: text or "never"),
-    Column("CERTIFICATE", "certificate", wide=True),
+    _CERTIFICATE,
     Column("CREATED-BY", "created_by", wide=True),
     Column("ROTATED", "rotated_at", _optional_ago, wide=True),
     Column("FORMER-UNTIL", "former_valid_until", lambda text: text or "-", wide=True),
@@ -74,7 +75,10 @@ def list_keys(*, session: Session) -> None:
     """
     with doing("list API keys"), session.client() as client:
         rows = [_row(one) for one in client.api_keys()]
-    session.write(rows, _KEYS)
+    has_certificates = any(row["certificate"] for row in rows)
+    session.write(
+        rows, [one._replace(wide=one.wide and not (has_certificates and one is _CERTIFICATE)) for one in _KEYS]
+    )
     if not rows:
         session.note("there are no API keys")
 

@@ -78,7 +78,7 @@ def test_certificate_is_the_principal_of_rules_and_of_the_audit_trail(files: Pat
         made = cli(broker.url, "key", "create", "billing", "--certificate", "billing.Example", command=ADMIN, **flags)
         assert "DNS:billing.example" in made.out, made.err
         assert "gq_" not in made.out
-        assert "DNS:billing.example" in cli(broker.url, "key", "list", "-o", "wide", command=ADMIN, **flags).out
+        assert "DNS:billing.example" in cli(broker.url, "key", "list", command=ADMIN, **flags).out
         with pytest.raises(KeyExists, match="belongs to the API key 'billing'"):
             admin.create_api_key("other", certificate="DNS:BILLING.example")
         with pytest.raises(RequestInvalid, match="has no secret"):
@@ -173,6 +173,8 @@ def test_client_without_a_required_certificate_is_refused_at_once_in_one_sentenc
         ("DNS:Billing", "DNS:billing"),
         ("", None),
         ("DNS:", None),
+        ("spiffe://", None),
+        ("URI:spiffe://", None),
         ("two words", None),
         ("é", None),
         ("a" * 1025, None),

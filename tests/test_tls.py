@@ -15,7 +15,7 @@ import pytest
 
 from goqueue.client import AsyncClient, Client
 from goqueue.client.address import parse
-from goqueue.client.tls import tls_error
+from goqueue.client.tls import TlsOptions, tls_context, tls_error
 from goqueue.commands.cert import make_dev_certificates
 from goqueue.errors import BrokerUnreachable, CertificateInvalid, RequestInvalid, TlsRequired
 from goqueue.spark.reading.options import read_options
@@ -80,6 +80,13 @@ def test_context_has_the_authority_of_its_broker(broker: LocalBroker, files: Pat
     assert "invoices" in completed.out
 
 
+def test_key_of_another_certificate_is_refused_with_the_reason(files: Path) -> None:
+    options = TlsOptions(client_cert=str(files / "client.pem"), client_key=str(files / "server.key"))
+    with pytest.raises(RequestInvalid) as refusal:
+        tls_context(parse("https://localhost"), options)
+    assert "do not belong together" in str(refusal.value.hint)
+
+
 def test_untrusted_broker_is_refused_at_once_in_one_sentence(broker: LocalBroker) -> None:
     before = refused(broker, "handshake_failed")
     with Client(broker.url) as client, pytest.raises(BrokerUnreachable) as failure:
@@ -105,7 +112,7 @@ def test_untrusted_broker_is_refused_at_once_in_one_sentence(broker: LocalBroker
         (10, "the broker needs a new certificate"),
         (9, "clock of this machine"),
         (62, "use a host name"),
-        (19, "ca_file="),
+        (19, "a file that was given does not hold this authority"),
     ],
 )
 def test_failed_verification_says_what_to_do(code: int, hint: str) -> None:

@@ -5,6 +5,7 @@ the description of the type. What must stay true: any bytes are inspected in tim
 """
 
 import json
+import math
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -244,8 +245,15 @@ def _report_type(found: Any, wanted: str, place: FieldPath, report: ProblemRepor
     if isinstance(found, float) and wanted == "a whole number":
         report.add(place, f"is {found!r} where a whole number belongs")
         return
-    hint = "write it without quotes" if isinstance(found, str) and wanted.endswith("number") else None
+    hint = "write it without quotes" if wanted.endswith("number") and _is_quoted_number(found) else None
     report.add(place, f"is {_sort(found)} where {wanted} belongs", hint)
+
+
+def _is_quoted_number(found: Any) -> bool:
+    try:
+        return isinstance(found, str) and math.isfinite(float(found))
+    except ValueError:
+        return False
 
 
 def noun(kind: inspect.Type) -> str:

@@ -71,10 +71,10 @@ def _refuse_encrypted() -> str:
 def _unusable(noun: str, path: str | None, error: Exception) -> RequestInvalid:
     is_content = getattr(error, "library", None) is not None or getattr(error, "reason", None) is not None
     reason = _words(getattr(error, "reason", None)) if is_content else getattr(error, "strerror", None) or error
-    return RequestInvalid(
-        f"{noun} {path} cannot be used: {reason or 'it is not in PEM form'}",
-        hint="it must be a file in PEM form, which begins with -----BEGIN",
-    )
+    hint = "it must be a file in PEM form, which begins with -----BEGIN"
+    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+        hint = "certificate and key do not belong together: name the key that the certificate was made for"
+    return RequestInvalid(f"{noun} {path} cannot be used: {reason or 'it is not in PEM form'}", hint=hint)
 
 
 def _words(reason: object) -> str:
@@ -129,4 +129,7 @@ def _verification_hint(code: int) -> str:
         return "the broker needs a new certificate; it takes it without a restart"
     if code == _NOT_YET_VALID:
         return "is the clock of this machine right?"
-    return f"ca_file=, --ca-file or {CA_FILE} names the file of its authority, which this machine does not know"
+    return (
+        f"ca_file=, --ca-file or {CA_FILE} names the file of its authority; "
+        "a file that was given does not hold this authority"
+    )

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from goqueue.client import Client
 
 _SHOWN = 80
+_LISTS = {
+    "code": "goqueue-admin alert list",
+    "key": "goqueue-admin key list",
+    "role": "goqueue-admin role list",
+    "silence": "goqueue-admin alert list --silences",
+    "transactional id": "goqueue-cli transaction list",
+}
+"""The commands that list what is not listed by a command of its own name in `goqueue-cli`."""
 
 Results = list[dict[str, Any]]
 
@@ -28,7 +36,8 @@ Write = Callable[[Results, Session], None]
 def reject_empty_names(*names: str, noun: str = "topic") -> None:
     """Refuse an empty name before any request: most likely a shell variable is not set."""
     if "" in names:
-        raise UsageInvalid(f"'' is not the name of a {noun}", hint=f"name one, as `goqueue-cli {noun} list` shows them")
+        lists = _LISTS.get(noun, f"goqueue-cli {noun} list")
+        raise UsageInvalid(f"'' is not the name of a {noun}", hint=f"name one, as `{lists}` shows them")
 
 
 def shorten_name(name: str) -> str:

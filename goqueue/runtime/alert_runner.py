@@ -187,7 +187,9 @@ class AlertRunner:
         self._runtime.refuse_while_stopping()
         gone = self.book.remove_silence(number)
         if gone is None:
-            raise SilenceNotFound(f"there is no silence {number}", hint="GET /admin/alerts lists the silences")
+            raise SilenceNotFound(
+                f"there is no silence {number}", hint="`goqueue-admin alert list --silences` lists them"
+            )
         try:
             await self._store()
         except GoQueueError:

@@ -117,6 +117,12 @@ class Authorizer:
                 return key, key.expires_ns
             if key.former_digest is not None and is_secret(parts.secret, key.former_digest):
                 until = key.former_until_ns
+                if until <= self._now_ns():
+                    raise Unauthenticated(
+                        f"the API key {quoted(key.name)} was rotated; its former secret was valid until "
+                        f"{format_time(until)}",
+                        hint="use the secret that `goqueue-admin key rotate` has shown, or rotate the key again",
+                    )
                 return key, until if key.expires_ns is None else min(until, key.expires_ns)
         raise Unauthenticated("the API key is not valid: it was revoked, or is of another broker", hint=_NEW)
 

@@ -40,11 +40,13 @@ def parse_certificate_name(text: str) -> str:
         )
     kind, colon, value = text.partition(":")
     if colon and kind in KINDS:
-        if not value:
+        if not value or value.endswith("://"):
             raise ValueError(f"{quoted(text)} has no name behind the kind")
         return _name(kind, value)
     if "@" in text and "/" not in text:
         return _name("email", text)
+    if text.endswith("://"):
+        raise ValueError(f"{quoted(text)} has no name behind the scheme")
     return _name("URI" if _URI.fullmatch(text) else "DNS", text)
 
 

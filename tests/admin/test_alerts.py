@@ -48,3 +48,4 @@ def test_commands_say_that_a_broker_has_no_webhook(broker: LocalBroker) -> None:
     gone = admin(broker.url, "alert", "unsilence", "7")
     assert gone.code == 5
     assert "there is no silence 7" in gone.err
+    assert "goqueue-admin alert list --silences" in gone.err

@@ -16,6 +16,10 @@ COMMANDS = [command.path for command in PROGRAM.commands]
         (["doctor", "--severty", "note"], "error: no such option: --severty\nhint: did you mean --severity?\n"),
         (["doctor", "--severity", "x"], "error: --severity: there is no 'x'\nhint: write one of critical, "),
         (["rebalance", "describe", ""], "error: '' is not the name of a group\n"),
+        (
+            ["alert", "silence", "", "--for", "1h"],
+            "error: '' is not the name of a code\nhint: name one, as `goqueue-admin alert list` shows",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_typed_wrongly_is_told_with_what_was_meant(words: list[str], said: str) -> None:

@@ -134,6 +134,13 @@ def test_rotated_key_is_valid_for_the_grace_period_with_both_secrets(broker: Sec
     assert [broker.ask("GET", "/topics", key=key).status for key in (former, new, newest)] == [401, 401, 200]
 
 
+def test_secret_before_a_rotation_is_refused_as_such_after_the_grace_period(broker: SecuredBroker) -> None:
+    former = broker.new_key("billing", "readonly")
+    broker.do("POST", "/admin/keys/billing/rotate", {"grace": "1s"})
+    eventually(lambda: broker.ask("GET", "/topics", key=former).status == 401)
+    assert "was rotated" in broker.ask("GET", "/topics", key=former).json["error"]
+
+
 def test_expired_key_is_refused_and_named_as_such(broker: SecuredBroker) -> None:
     key = broker.do("POST", "/admin/keys", {"name": "short", "roles": ["readonly"], "expires_in": "1s"})["key"]
     eventually(lambda: broker.ask("GET", "/topics", key=key).status == 401)

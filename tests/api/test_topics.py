@@ -48,6 +48,9 @@ def test_a_topic_is_made_with_what_was_asked_for(broker: LocalBroker) -> None:
     answer = ask(broker.url, "POST", "/topics", {"name": "orders", "num_partitions": 5, **asked})
     assert (answer.status, answer.json) == (201, {"name": "orders", "partitions": 5, "created": True, "operation": 1})
     assert ask(broker.url, "GET", "/topics/orders").json["config"] == asked
+    for text, has_hint in (("abc", False), ("0.5", True)):
+        refused = ask(broker.url, "POST", "/topics", {"name": "other", "trace_sampling": text})
+        assert (refused.code, "without quotes" in str(refused.json)) == ("request_invalid", has_hint)
 
 
 def test_omitted_settings_use_the_configuration(tmp_path: Path) -> None:
