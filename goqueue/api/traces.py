@@ -30,6 +30,7 @@ from goqueue.wire.trace_context import TRACE_ID_BYTES
 
 _OF_GROUPS = ("group", "member")
 _OF_TARGETS = ("topic", "partition", "offset")
+_ID_HINT = "write 32 hexadecimal digits; commands and the dashboard also take a position such as orders/0@9"
 
 
 class MessageTraceQuery(Struct, forbid_unknown_fields=True):
@@ -219,7 +220,7 @@ def _trace_id(text: str) -> bytes:
     if len(found) == TRACE_ID_BYTES:
         return found
     problem = {"place": "trace", "problem": f"is {quoted(text)}, which is not a trace id"}
-    raise RequestInvalid(f"{quoted(text)} is not a trace id", hint="32 hexadecimal digits", problems=[problem])
+    raise RequestInvalid(f"{quoted(text)} is not a trace id", hint=_ID_HINT, problems=[problem])
 
 
 def trace_response(call: ApiCall, journey: Journey) -> TraceResponse:

@@ -137,13 +137,16 @@ def follow(*, topic: _Topic = None, group: _Group = None, status: _Status = None
     """
     reject_empty_names(*(one for one in (topic, group) if one is not None))
     with doing("follow traces"), session.client() as client:
-        if session.for_people and session.headers:
-            terminal.write_lines([_line([column.title for column in _COLUMNS])])
-        for row in _changes(client, topic, group, status):
-            if session.for_people:
-                terminal.write_lines([_line([column.show(row[column.field]) for column in _COLUMNS])])
-            else:
-                terminal.write(f"{json_text(row)}\n")
+        headers = [_line([column.title for column in _COLUMNS])] if session.for_people and session.headers else []
+        for rows in _changes(client, topic, group, status):
+            if headers:  # only after the first answer: an error has none
+                terminal.write_lines(headers)
+            headers = []
+            for row in rows:
+                if session.for_people:
+                    terminal.write_lines([_line([column.show(row[column.field]) for column in _COLUMNS])])
+                else:
+                    terminal.write(f"{json_text(row)}\n")
 
 
 _WIDTHS = (32, 9, 24, 6, 6, 8, 6, 0)
@@ -153,17 +156,16 @@ def _line(cells: list[str]) -> str:
     return "  ".join(fit(cell, max(width, len(cell)), right=False) for cell, width in zip(cells, _WIDTHS, strict=True))
 
 
-def _changes(client: "Client", topic: str | None, group: str | None, status: str | None) -> Iterator[Row]:
-    """Yield traces that have changed, the oldest change first."""
+def _changes(client: "Client", topic: str | None, group: str | None, status: str | None) -> Iterator[list[Row]]:
+    """Yield the traces that have changed since the former look, the oldest change first."""
     printed: dict[str, str] = {}
     since_ns = time.time_ns()
     while True:
         start = format_time(since_ns - round(2 * _FOLLOW_SECONDS * NANOSECONDS))
         since_ns = time.time_ns()
         found = client.search_traces(topic, group=group, status=status, start=start, limit=_FOLLOWED_MAX)
-        for one in sorted(found, key=lambda trace: trace.end):
-            if printed.get(one.trace_id) != one.end:
-                yield _row(one)
+        in_order = sorted(found, key=lambda trace: trace.end)
+        yield [_row(one) for one in in_order if printed.get(one.trace_id) != one.end]
         printed = {one.trace_id: one.end for one in found}
         time.sleep(_FOLLOW_SECONDS)
 

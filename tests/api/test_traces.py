@@ -77,7 +77,8 @@ def test_status_of_a_trace_says_what_became_of_the_message(tmp_path: Path) -> No
         for path in ("/topics/orders/partitions/0/messages/3/trace", f"/traces/{'1' * 32}"):
             answer = ask(url, "GET", path)
             assert (answer.status, answer.code) == (404, "trace_not_found")
-        assert ask(url, "GET", "/traces/xyz").code == "request_invalid"
+        wrong = ask(url, "GET", "/traces/xyz")
+        assert (wrong.code, "orders/0@9" in wrong.json["hint"]) == ("request_invalid", True)
 
 
 def test_traces_are_listed_and_searched_with_the_newest_first(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ def test_trace_get_shows_a_waterfall_of_a_message_and_its_copies(tmp_path: Path)
         assert cli(broker.url, "trace", "stats").out.splitlines()[1].split()[:3] == ["1", "0", "0"]
         assert cli(broker.url, "trace", "get", "orders/0@9").code == 5
         assert cli(broker.url, "trace", "get", "orders").code == 2
+        unknown = cli(broker.url, "trace", "follow", "--topic", "nosuch")
+        assert (unknown.code, unknown.out) == (5, "")
 
 
 def test_trace_follow_prints_traces_as_they_change(broker: LocalBroker) -> None:
