@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,8 +16,9 @@ from goqueue.console.message_fields import parse_header, parse_priority
 from goqueue.console.names import reject_empty_names, shorten_name
 from goqueue.console.rows import Column
 from goqueue.console.session import Session, stream_flags
+from goqueue.errors import PermissionDenied
 from goqueue.limits import MIB
-from goqueue.quantities import format_count
+from goqueue.quantities import format_count, quoted
 from goqueue_cli.publishing import sources
 from goqueue_cli.publishing.rate import paced
 from goqueue_cli.publishing.sources import MessageChunk, Shared
@@ -143,6 +145,7 @@ def publish(
         doing(f"publish to topic {shorten_name(topic)}"),
         session.client() as client,
         suggesting(client, otherwise=hint),
+        _naming(topic),
     ):
         producer = client.producer(
             batch_messages=10_000, batch_bytes=MIB, delivery_timeout=session.timeout, transactional_id=name
@@ -156,6 +159,18 @@ def publish(
             published = publish_stream(producer, topic, chunks, share)
     if session.chose_output:
         session.write([{"name": topic, "topic": topic, "messages": published}], _SUMMARY)
+
+
+@contextmanager
+def _naming(topic: str) -> Iterator[None]:
+    """Name the topic in a refusal of the producer's id, which the broker gives before it knows the topic."""
+    try:
+        yield
+    except PermissionDenied as error:
+        if error.details.get("kind") == "topic" and error.details.get("name") == "*":
+            error.sentence = error.sentence.replace("any topic", f"topic {quoted(topic)}")
+            error.hint = error.hint and error.hint.replace("--topic NAME", f"--topic {topic}")
+        raise
 
 
 def _publish_values(

@@ -10,6 +10,7 @@ import pytest
 
 from tests.admin.programs import admin
 from tests.api.keys import SecuredBroker, secured
+from tests.cli.programs import cli
 
 
 @pytest.fixture
@@ -65,6 +66,11 @@ def test_missing_and_weak_keys_exit_with_4(broker: SecuredBroker) -> None:
     weak = admin(broker.url, "key", "list", "--api-key", broker.new_key("weak", "operator"))
     assert (weak.code, "permission_denied" in weak.err) == (4, True)
     assert "goqueue-admin acl create --principal key:weak --allow alter --cluster" in weak.err
+    broker.do("POST", "/topics", {"name": "orders"})
+    reader = broker.new_key("reader", "readonly")
+    refused = cli(broker.url, "publish", "orders", "x", "--api-key", reader)
+    assert "'key:reader' may not write topic 'orders'" in refused.err
+    assert "--allow write --topic orders" in refused.err
 
 
 def test_rotation_without_grace_is_confirmed(broker: SecuredBroker) -> None:
