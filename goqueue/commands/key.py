@@ -40,7 +40,7 @@ def create(
     """Create an API key while the broker is stopped, and print it this once.
 
     \b
-      goqueue key create admin --role admin --data-dir ./goqueue-data --save admin.key
+      goqueue key create admin --role admin --data-dir data --save admin.key
 
     This is the way back when no key with the role admin is left. While the broker runs, `goqueue-admin key create` does
     the same.
