@@ -291,8 +291,14 @@ class Dashboard(DashboardApp):
         page = self.page
         if page is not None and self.screen is page:
             hint = "a screen, in short or in full, as in: groups, gr billing"
-            self.run_worker(names.learn_all_names(self.service), group="names", exclusive=True)
-            page.query_one(Prompt).ask("go", ":", "", hint, lambda text: routes.suggest_location(text, self._names))
+            prompt = page.query_one(Prompt)
+            self.run_worker(self._learn_names(prompt), group="names", exclusive=True)
+            prompt.ask("go", ":", "", hint, lambda text: routes.suggest_location(text, self._names))
+
+    async def _learn_names(self, prompt: Prompt) -> None:
+        """Learn the names that can be typed, and complete what was typed meanwhile."""
+        await names.learn_all_names(self.service)
+        prompt.suggest_again()
 
     # --- another broker ---
 

@@ -6,7 +6,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.suggester import Suggester
+from textual.suggester import Suggester, SuggestionReady
 from textual.widgets import Input, Label
 
 
@@ -71,6 +71,14 @@ class Prompt(Horizontal):
 
     def _completed(self, text: str) -> str | None:
         return self._suggest(text)
+
+    def suggest_again(self) -> None:
+        """Suggest how to complete what is typed: more may be known than when it was typed."""
+        if self.is_open:
+            line = self.query_one(Input)
+            found = self._suggest(line.value)
+            if found is not None:
+                line.post_message(SuggestionReady(line.value, found))
 
     @property
     def is_open(self) -> bool:
