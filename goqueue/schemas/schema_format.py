@@ -1,6 +1,7 @@
 """The interface of a format of schemas, and the values that all formats share."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -47,7 +48,7 @@ class SchemaReference(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ParsedSchema:
+class ParsedSchema(ABC):
     """A schema that was read and found valid. Formats derive their own; create these with `SchemaFormat.parse`."""
 
     kind: SchemaKind
@@ -60,19 +61,19 @@ class ParsedSchema:
         """SHA-256 of the canonical text and of the references: equal schemas have equal fingerprints."""
         return self._digest(self.text)
 
-    @cached_property
+    @property
+    @abstractmethod
     def normalized_text(self) -> str:
         """The text without differences that have no meaning, such as the order of keys."""
-        raise NotImplementedError
 
     @cached_property
     def normalized_fingerprint(self) -> bytes:
         return self._digest(self.normalized_text)
 
-    @cached_property
+    @property
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """The full names that naming strategies use: records, messages, or the title. The first is the main one."""
-        raise NotImplementedError
 
     def _digest(self, text: str) -> bytes:
         digest = hashlib.sha256(f"{self.kind}\0{text}".encode())

@@ -1,5 +1,6 @@
 """Texts of Avro schemas: canonical, normalized, and the parsing canonical form of the specification."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from goqueue.schemas.avro.types import NAMED, NO_DEFAULT, AvroField, AvroType
@@ -7,14 +8,15 @@ from goqueue.schemas.avro.types import NAMED, NO_DEFAULT, AvroField, AvroType
 Json = Any
 
 
-class _Writer:
+class _Writer(ABC):
     """Writes types as JSON. A named type is defined at its first use, unless a reference defines it."""
 
     def __init__(self, known: frozenset[str]) -> None:
         self.written = set(known)
 
+    @abstractmethod
     def type(self, one: AvroType, namespace: str) -> Json:
-        raise NotImplementedError
+        """Write a type that stands here in full."""
 
     def of(self, one: AvroType, namespace: str = "") -> Json:
         if one.kind == "union":
