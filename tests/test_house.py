@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("goqueue", "goqueue_cli", "goqueue_admin")
 
 FILE_LINES_MAX = 450
+# Plain lists, of a class or a number each: they are searched, not read, and grow with everything else.
+LIST_LINES_MAX = {"goqueue.errors": 700, "goqueue.limits": 700}
 FUNCTION_LINES_MAX = 60
 
 # The shared vocabulary. These modules use each other and nothing else of the house.
@@ -530,7 +532,11 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 
 def test_files_stay_readable_in_one_sitting() -> None:
-    long = {str(source): lines for source in PROGRAM if (lines := source.text.count("\n")) > FILE_LINES_MAX}
+    long = {
+        str(source): lines
+        for source in PROGRAM
+        if (lines := source.text.count("\n")) > LIST_LINES_MAX.get(source.module, FILE_LINES_MAX)
+    }
     assert long == {}
 
 

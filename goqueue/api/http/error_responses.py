@@ -47,6 +47,14 @@ RETRY_AFTER_SECONDS = 1
 # Errors that several endpoints have in common.
 NO_TOPIC = (errors.TopicNameInvalid, errors.TopicNotFound, errors.TopicBusy)
 NO_PARTITION = (*NO_TOPIC, errors.PartitionNotFound)
+NO_GROUP = (errors.GroupNameInvalid, errors.GroupNotFound)
+NOT_THE_PRODUCER = (errors.ProducerNotFound, errors.UnknownProducer, errors.ProducerFenced, errors.TransactionPending)
+NOT_IN_TRANSACTION = (
+    *NOT_THE_PRODUCER,
+    errors.TransactionNotOpen,
+    errors.TransactionAborted,
+    errors.TransactionFull,
+)
 UNWRITABLE = (
     errors.LogFenced, errors.LogClosed, errors.DiskFull, errors.DiskFailed, errors.FilesExhausted,
     errors.BrokerStopping,
