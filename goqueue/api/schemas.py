@@ -32,13 +32,14 @@ from goqueue.api.schemas_json import (
     VersionsQuery,
     schema_json,
 )
-from goqueue.broker.schemas.limits import SCHEMA_ID_MAX, SCHEMAS_PAGE_BYTES, SCHEMAS_PAGE_MAX
+from goqueue.broker.schemas.limits import SCHEMAS_PAGE_BYTES, SCHEMAS_PAGE_MAX
 from goqueue.broker.schemas.queries import LATEST, Mode, RegistryQueries, Shown, version_number
 from goqueue.broker.schemas.records import ConfigRecord, VersionRecord
 from goqueue.broker.schemas.registry import SchemaRegistry
 from goqueue.errors import RegistryValueInvalid, SchemaNotFound
 from goqueue.quantities import quoted
 from goqueue.schemas.compatibility import CompatibilityLevel
+from goqueue.schemas.limits import SCHEMA_ID_MAX
 from goqueue.schemas.schema_format import SchemaKind
 from goqueue.security.rules import Action
 

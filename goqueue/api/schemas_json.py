@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from goqueue.broker.schemas.limits import SCHEMA_ID_MAX
 from goqueue.broker.schemas.records import ReferenceRecord, SchemaContent, VersionRecord
+from goqueue.schemas.limits import SCHEMA_ID_MAX
 
 _Number = Annotated[int, Meta(ge=-1, le=SCHEMA_ID_MAX)]
 _Limit = Annotated[int, Meta(ge=-1, le=SCHEMA_ID_MAX, description="-1: all.")]

@@ -1,5 +1,6 @@
 """The limits of schemas and payloads, with unit and reason."""
 
+SCHEMA_ID_MAX = 2**31 - 1  # clients hold ids in 32 bits with a sign
 SCHEMA_BYTES_MAX = 1024 * 1024  # of a schema's text; large ones in use have some 100 KiB
 SCHEMA_DEPTH_MAX = 100  # of nested types, so that no recursion reaches Python's limit of 1,000 frames
 SCHEMA_NODES_MAX = 50_000  # types, fields and keywords together: each costs memory in every cache

@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from goqueue.errors import SchemaInvalid
-from goqueue.schemas.protobuf.payloads import decode_message_indexes, encode_message_indexes
+from goqueue.schemas.framing import decode_message_indexes, encode_message_indexes
 from goqueue.schemas.protobuf.protobuf_format import ProtobufFormat
 from goqueue.schemas.schema_format import SchemaReference
 from tests.schemas.protoc import compiled, without_json_names

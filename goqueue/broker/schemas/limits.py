@@ -7,4 +7,3 @@ LOG_SEGMENT_BYTES = 8 * 1024 * 1024  # of the log, before it may be compacted
 PARSED_SCHEMAS_MAX = 500  # in a cache: some 10 KiB each, a few of them much more
 SCHEMAS_PAGE_MAX = 1_000  # versions in one list, as with Confluent's registry
 SCHEMAS_PAGE_BYTES = 4 * 1024 * 1024  # of texts in it, the last of which may exceed that
-SCHEMA_ID_MAX = 2**31 - 1  # what clients can put into a message

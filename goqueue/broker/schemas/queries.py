@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from goqueue.broker.schemas.limits import SCHEMA_ID_MAX
 from goqueue.broker.schemas.records import ConfigRecord, ModeRecord, VersionRecord
 from goqueue.broker.schemas.state import RegistryState
 from goqueue.errors import (
@@ -13,6 +12,7 @@ from goqueue.errors import (
     SubjectSettingNotFound,
 )
 from goqueue.schemas.compatibility import CompatibilityLevel
+from goqueue.schemas.limits import SCHEMA_ID_MAX
 
 Mode = Literal["READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"]
 Shown = Literal["live", "all", "deleted"]
