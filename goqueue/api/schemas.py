@@ -48,6 +48,7 @@ T = TypeVar("T")
 _ANY_PREFIX = ":*:"
 """The prefix that Confluent's clients send for all subjects."""
 _MODES = get_args(Mode)
+SERIALIZED = "serialized"
 
 
 def _registry(call: ApiCall) -> SchemaRegistry:
@@ -110,16 +111,26 @@ def _version(call: ApiCall, query: VersionQuery) -> VersionRecord:
 
 
 async def describe_version(call: ApiCall, query: VersionQuery) -> SchemaJson:
-    return schema_json(_version(call, query))
+    found = _version(call, query)
+    return schema_json(found, text=await _formatted(call, found, query.format))
+
+
+async def _formatted(call: ApiCall, record: VersionRecord, wanted: str) -> str | None:
+    """Return the text in the format that the query asks for; None is the stored one."""
+    if wanted != SERIALIZED or record.content.kind != SchemaKind.PROTOBUF:
+        return None
+    return await call.runtime.decide(_registry(call).encoded(record))
 
 
 async def version_text(call: ApiCall, query: VersionQuery) -> HttpResponse:
-    return _text(call, _version(call, query))
+    return await _text(call, _version(call, query), query.format)
 
 
-def _text(call: ApiCall, record: VersionRecord) -> HttpResponse:
+async def _text(call: ApiCall, record: VersionRecord, wanted: str) -> HttpResponse:
     row = call.request.endpoint
-    return HttpResponse(200, record.content.text.encode(), row.dialect.answer_type(call.request))
+    text = await _formatted(call, record, wanted)
+    content = record.content.text if text is None else text
+    return HttpResponse(200, content.encode(), row.dialect.answer_type(call.request))
 
 
 async def version_referrers(call: ApiCall) -> list[int]:
@@ -154,7 +165,8 @@ async def look_up(call: ApiCall, query: LookUpQuery, body: SchemaRequest) -> Sch
     _require_references(call, body)
     shown = _shown(deleted=query.deleted)
     work = _registry(call).look_up(call.parameters["subject"], body.content(), normalize=query.normalize, shown=shown)
-    return schema_json(await call.runtime.decide(work))
+    found = await call.runtime.decide(work)
+    return schema_json(found, text=await _formatted(call, found, query.format))
 
 
 async def delete_subject(call: ApiCall, query: DeleteQuery) -> list[int]:
@@ -195,11 +207,12 @@ def _no_id(call: ApiCall) -> SchemaNotFound:
 async def describe_id(call: ApiCall, query: SchemaIdQuery) -> SchemaJson:
     found = _use(call, query)
     max_id = _queries(call).state.last_id if query.fetch_max_id else None
-    return schema_json(found, by_id=True, max_id=max_id)
+    text = await _formatted(call, found, query.format) if query.format else None
+    return schema_json(found, text=text, by_id=True, max_id=max_id)
 
 
 async def id_text(call: ApiCall, query: SchemaIdQuery) -> HttpResponse:
-    return _text(call, _use(call, query))
+    return await _text(call, _use(call, query), query.format)
 
 
 async def id_versions(call: ApiCall, query: SchemaUsesQuery) -> list[SubjectVersionJson]:

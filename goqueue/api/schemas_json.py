@@ -97,7 +97,10 @@ class SchemaJson(Struct, omit_defaults=True, rename="camel", kw_only=True):
     max_id: Annotated[int | None, Meta(description="With `fetchMaxId`: the highest id.")] = None
 
 
-def schema_json(record: VersionRecord, *, by_id: bool = False, max_id: int | None = None) -> SchemaJson:
+def schema_json(
+    record: VersionRecord, *, text: str | None = None, by_id: bool = False, max_id: int | None = None
+) -> SchemaJson:
+    """Return a version; with `text` in place of its own."""
     content = record.content
     return SchemaJson(
         subject=None if by_id else record.subject,
@@ -107,7 +110,7 @@ def schema_json(record: VersionRecord, *, by_id: bool = False, max_id: int | Non
         references=[ReferenceJson(one.name, one.subject, one.version) for one in content.references] or None,
         metadata=None if content.metadata is None else msgspec.convert(content.metadata, MetadataJson),
         rule_set=None if content.rule_set is None else msgspec.convert(content.rule_set, RuleSetJson),
-        schema=content.text,
+        schema=content.text if text is None else text,
         deleted=False if by_id else record.deleted,
         max_id=max_id,
     )
@@ -162,6 +165,10 @@ class RegistryStatsJson(Struct, kw_only=True):
 
 # --- queries ---
 
+_Format = Annotated[
+    str, Meta(description="serialized: Protobuf as base64 of a FileDescriptorProto. Others are passed over.")
+]
+
 
 class RegisterQuery(Struct, forbid_unknown_fields=True):
     normalize: _Normalize = None
@@ -170,6 +177,7 @@ class RegisterQuery(Struct, forbid_unknown_fields=True):
 class LookUpQuery(Struct, forbid_unknown_fields=True):
     normalize: _Normalize = None
     deleted: _Deleted = False
+    format: _Format = ""
 
 
 class SubjectsQuery(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -193,6 +201,7 @@ class VersionsQuery(Struct, forbid_unknown_fields=True, rename="camel"):
 
 class VersionQuery(Struct, forbid_unknown_fields=True):
     deleted: _Deleted = False
+    format: _Format = ""
 
 
 class DeleteQuery(Struct, forbid_unknown_fields=True):
@@ -201,6 +210,7 @@ class DeleteQuery(Struct, forbid_unknown_fields=True):
 
 class SchemaIdQuery(Struct, forbid_unknown_fields=True, rename="camel"):
     fetch_max_id: bool = False
+    format: _Format = ""
     subject: Annotated[str, Meta(description="Only if a version of this subject has the id.")] = ""
 
 

@@ -16,6 +16,7 @@ _CONFIG, _MODE = {"compatibility": "FULL"}, {"mode": "READONLY"}
 _NO_SUBJECT = (errors.SubjectNotFound,)
 _NO_VERSION = (*_NO_SUBJECT, errors.SchemaVersionNotFound, errors.RegistryValueInvalid)
 _READ_BACK = (errors.SchemaInvalid, errors.SchemasUnavailable)
+_NO_ID = (errors.SchemaNotFound, *_READ_BACK)
 _CHANGE = (errors.SchemaChangeRefused, errors.RegistryValueInvalid, *UNWRITABLE)
 _DELETE = (errors.SchemaDeletionRefused, *_CHANGE)
 _SETTING = (errors.SubjectSettingNotFound, *_NO_SUBJECT)
@@ -58,7 +59,8 @@ SCHEMA_ENDPOINTS = (
     ),
     _row(
         "GET", "/subjects/{subject}/versions/{version}", schemas.describe_version,
-        "A version of a subject, by its number or `latest`", answer_example=_VERSION, errors=_NO_VERSION,
+        "A version of a subject, by its number or `latest`", answer_example=_VERSION,
+        errors=(*_NO_VERSION, *_READ_BACK),
     ),
     _row(
         "DELETE", "/subjects/{subject}/versions/{version}", schemas.delete_version, "Delete a version of a subject",
@@ -66,7 +68,7 @@ SCHEMA_ENDPOINTS = (
     ),
     _row(
         "GET", "/subjects/{subject}/versions/{version}/schema", schemas.version_text, "The text of a version alone",
-        errors=_NO_VERSION,
+        errors=(*_NO_VERSION, *_READ_BACK),
     ),
     _row(
         "GET", "/subjects/{subject}/versions/{version}/referencedby", schemas.version_referrers,
@@ -74,12 +76,9 @@ SCHEMA_ENDPOINTS = (
     ),
     _row(
         "GET", "/schemas/ids/{id}", schemas.describe_id, "A schema by its id", is_hot=True, answer_example=_SCHEMA,
-        errors=(errors.SchemaNotFound,),
+        errors=_NO_ID,
     ),
-    _row(
-        "GET", "/schemas/ids/{id}/schema", schemas.id_text, "The text of a schema alone",
-        errors=(errors.SchemaNotFound,),
-    ),
+    _row("GET", "/schemas/ids/{id}/schema", schemas.id_text, "The text of a schema alone", errors=_NO_ID),
     _row(
         "GET", "/schemas/ids/{id}/subjects", schemas.id_subjects, "The subjects that have a schema",
         answer=list[str], answer_example=["orders-value"], errors=(errors.SchemaNotFound,),

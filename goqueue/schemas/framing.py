@@ -33,7 +33,7 @@ class FramingInvalid(Exception):
 
 
 class HeaderId(NamedTuple):
-    """What a header says: the id, and the message indexes if it has them."""
+    """The id in a header, and the message indexes if it has them."""
 
     id: int
     indexes: tuple[int, ...] | None = None

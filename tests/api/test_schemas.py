@@ -1,9 +1,11 @@
 """The schema registry over HTTP: paths, media types, codes and texts of Confluent's, and what our own add."""
 
 import json
+from base64 import b64decode
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from goqueue.testing.broker import LocalBroker
 from tests.api.keys import secured
@@ -69,6 +71,24 @@ def test_versions_are_registered_listed_and_found(registry: _Registry) -> None:
     assert registry.do("GET", "/schemas?offset=3") == []
     assert registry.do("GET", "/schemas/types") == ["AVRO", "JSON", "PROTOBUF"]
     assert registry.do("GET", "/contexts") == ["."]
+
+
+def test_files_of_protobuf_are_taken_and_given_as_encoded_descriptors(registry: _Registry) -> None:
+    text = 'syntax = "proto3"; package p; import "line.proto"; message Order { int64 id = 1; Line line = 2; }'
+    line = 'syntax = "proto3"; package p; message Line { string sku = 1; }'
+    registry.register("line.proto", line, schemaType="PROTOBUF")
+    needs = {"schemaType": "PROTOBUF", "references": [{"name": "line.proto", "subject": "line.proto", "version": 1}]}
+    number = registry.register("o", text, **needs)
+    paths = (f"/schemas/ids/{number}", "/subjects/o/versions/1")
+    encoded = {registry.do("GET", f"{path}?format=serialized")["schema"] for path in paths}
+    encoded.add(registry.ask("GET", f"/schemas/ids/{number}/schema?format=serialized").body.decode())
+    (one,) = encoded
+    assert registry.do("POST", "/subjects/o?format=serialized", {"schema": text, **needs})["schema"] == one
+    assert [part.name for part in FileDescriptorProto.FromString(b64decode(one)).message_type] == ["Order"]
+    assert registry.register("o", one, **needs) == number, "the descriptor is the same schema as its text"
+    assert registry.do("GET", f"/schemas/ids/{number}?format=other")["schema"].startswith('syntax = "proto3";\n')
+    registry.register("a", _order("x"))
+    assert registry.do("GET", "/subjects/a/versions/1?format=serialized")["schema"] == _order("x")
 
 
 def test_paths_are_the_same_below_schemas(registry: _Registry) -> None:

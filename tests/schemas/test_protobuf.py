@@ -7,6 +7,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from goqueue.errors import SchemaInvalid
 from goqueue.schemas.framing import decode_message_indexes, encode_message_indexes
+from goqueue.schemas.protobuf.descriptors import encode_descriptor
 from goqueue.schemas.protobuf.protobuf_format import ProtobufFormat
 from goqueue.schemas.schema_format import SchemaReference
 from tests.schemas.protoc import compiled, without_json_names
@@ -65,10 +66,38 @@ message B { message C { .A a = 1; } }
 def test_descriptors_are_those_of_the_compiler(text: str, tmp_path: Path) -> None:
     judged = compiled(tmp_path, schema=text)
     assert judged is not None
-    expected = judged[-1]
+    expected, encoded = judged[-1], encode_descriptor(judged[-1])
     found = FileDescriptorProto()
     found.CopyFrom(PROTOBUF.parse(text).file)
     assert str(without_json_names(found)) == str(without_json_names(expected))
+    described = PROTOBUF.parse(encoded)
+    assert described.file == PROTOBUF.parse(text).file
+    assert PROTOBUF.parse(described.encoded_descriptor).text == described.text
+
+
+def test_descriptor_of_a_plain_file_has_the_text_of_its_author(tmp_path: Path) -> None:
+    judged = compiled(tmp_path, schema=THREE)
+    assert judged is not None
+    parsed = PROTOBUF.parse(THREE)
+    written = parsed.text.replace("(.A", "(A").replace(" .A a", " A a")
+    assert PROTOBUF.parse(encode_descriptor(judged[-1])).text == written
+    assert PROTOBUF.parse(parsed.encoded_descriptor).text == written
+
+
+def test_base64_that_is_no_descriptor_is_refused() -> None:
+    nested = FileDescriptorProto(syntax="proto3")
+    inner = nested.message_type.add(name="M")
+    for _ in range(30):
+        inner = inner.nested_type.add(name="M")
+    edition = FileDescriptorProto(syntax="editions")
+    for text, reason in (
+        ("syntax", "neither a text nor base64"),
+        ("aGVsbG8", "neither a text nor base64"),
+        (encode_descriptor(edition), "the syntax is 'editions'"),
+        (encode_descriptor(nested), "messages inside each other"),
+    ):
+        with pytest.raises(SchemaInvalid, match=reason):
+            PROTOBUF.parse(text)
 
 
 @pytest.mark.parametrize("text", [EVERYTHING, THREE])

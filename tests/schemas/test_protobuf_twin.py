@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.errors import SchemaInvalid
+from goqueue.schemas.protobuf.descriptors import encode_descriptor
 from goqueue.schemas.protobuf.protobuf_format import FILE_NAME, ProtobufFormat, ProtobufSchema
 from tests.schemas.protoc import compiled, without_json_names
 
@@ -65,11 +66,13 @@ def test_files_are_accepted_and_understood_as_by_the_compiler(text: str) -> None
     assert (parsed is None) == (judged is None), text
     if parsed is None or judged is None:
         return
+    encoded = encode_descriptor(judged[-1])
     found = FileDescriptorProto()
     found.CopyFrom(parsed.file)
     assert found.name == FILE_NAME
     assert str(without_json_names(found)) == str(without_json_names(judged[-1]))
     assert PROTOBUF.parse(parsed.text).file == parsed.file
+    assert PROTOBUF.parse(encoded).file == parsed.file
 
 
 @st.composite

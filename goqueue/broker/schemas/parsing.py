@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from goqueue.broker.core.work import Work
 from goqueue.broker.schemas.limits import PARSED_SCHEMAS_MAX
@@ -20,6 +20,9 @@ from goqueue.schemas.compatibility import CompatibilityLevel, incompatibility_me
 from goqueue.schemas.formats import schema_format
 from goqueue.schemas.limits import SCHEMA_DEPTH_MAX, SCHEMA_REFERENCES_MAX
 from goqueue.schemas.schema_format import ParsedSchema, SchemaKind, SchemaReference
+
+if TYPE_CHECKING:
+    from goqueue.schemas.protobuf.protobuf_format import ProtobufSchema
 
 
 class _Source(NamedTuple):
@@ -68,6 +71,13 @@ class SchemaParser:
         for record, schema in zip(needed, parsed, strict=True):
             self._keep(record.id, schema)
         return messages
+
+    def encoded(self, state: RegistryState, record: VersionRecord) -> Work[str]:
+        """Return a file of Protobuf as base64 of its descriptor."""
+        known = self._parsed.get(record.id) or _source_of(state, record.content)
+        answer: tuple[ParsedSchema, str] = yield partial(_encoded, known)
+        self._keep(record.id, answer[0])
+        return answer[1]
 
     def _keep(self, number: int, schema: ParsedSchema) -> None:
         self._parsed[number] = schema
@@ -136,6 +146,11 @@ def _checked(source: _Source, given: SchemaContent, *, normalize: bool) -> Check
         rule_set=given.rule_set,
     )
     return CheckedSchema(content, content.digest(), parsed)
+
+
+def _encoded(known: ParsedSchema | _Source) -> tuple[ParsedSchema, str]:
+    schema = _parsed(known, {}) if isinstance(known, _Source) else known
+    return schema, cast("ProtobufSchema", schema).encoded_descriptor
 
 
 def _compared(

@@ -213,6 +213,11 @@ class SchemaRegistry:
             messages = [one.replace("the latest version", f"version {number}") for one in messages]
         return messages
 
+    def encoded(self, record: VersionRecord) -> Work[str]:
+        """Return a file of Protobuf as base64 of its descriptor, as clients want it that do not read texts."""
+        encoded = yield from self._parser.encoded(self.queries.state, record)
+        return encoded
+
     # --- delete ---
 
     def delete_version(self, subject: str, wanted: str, *, permanent: bool = False) -> Work[VersionRecord]:

@@ -21,6 +21,7 @@ SCALARS = {
         "sfixed32", "sfixed64", "sint32", "sint64",
     )
 }  # fmt: skip
+NESTED_MESSAGES_MAX = limits.SCHEMA_DEPTH_MAX // 4
 KEYS = SCALARS.keys() - {"double", "float", "bytes"}
 
 
@@ -38,8 +39,8 @@ class MessageParser:
     def _read_body(self, message: DescriptorProto) -> None:
         tokens = self._tokens
         tokens.scope.append(message.name)
-        if len(tokens.scope) > limits.SCHEMA_DEPTH_MAX // 4:
-            tokens.fail(f"more than {limits.SCHEMA_DEPTH_MAX // 4} messages inside each other")
+        if len(tokens.scope) > NESTED_MESSAGES_MAX:
+            tokens.fail(f"more than {NESTED_MESSAGES_MAX} messages inside each other")
         tokens.expect("{")
         while not tokens.accept("}"):
             self._read_statement(message)

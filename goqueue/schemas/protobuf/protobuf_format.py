@@ -9,6 +9,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
+from goqueue.schemas.protobuf.descriptors import decode_descriptor, encode_descriptor, is_encoded
 from goqueue.schemas.protobuf.evolution import Evolution, LinkedFiles
 from goqueue.schemas.protobuf.file_parser import parse_file
 from goqueue.schemas.protobuf.linker import linked
@@ -55,6 +56,11 @@ class ProtobufSchema(ParsedSchema):
         prefix = f"{self.file.package}." if self.file.package else ""
         yield from _indexed(self.file.message_type, prefix, ())
 
+    @property
+    def encoded_descriptor(self) -> str:
+        """The file as base64 of its descriptor."""
+        return encode_descriptor(self.file)
+
     def message_class(self, name: str) -> Any:
         return GetMessageClass(self.pool.FindMessageTypeByName(name))
 
@@ -73,7 +79,7 @@ class ProtobufFormat:
     kind = SchemaKind.PROTOBUF
 
     def parse(self, text: str, references: Sequence[SchemaReference] = ()) -> ProtobufSchema:
-        written = parse_file(text)
+        written = parse_file(decode_descriptor(text) if is_encoded(text) else text)
         available = dict(well_known_files())
         for reference in all_references(references):
             if not isinstance(reference.schema, ProtobufSchema):
